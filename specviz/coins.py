@@ -1,0 +1,98 @@
+"""Addressable luck: every uniform number of a run has an address, and no address is used twice.
+
+One counter-based stream (Philox 4x64, Salmon et al. 2011) for each seed, purpose, output position at which the round
+starts, and node within the round. Draw (or batch row) number i is the i-th number of that stream, so a sampler can take a
+slice and a decoder the same number alone. The round's start is part of the address: were a coin addressed by its position
+alone, the next round would meet coins that the last one has already looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Protocol
+
+import numpy as np
+
+from specviz.errors import SettingsError
+
+
+class Purpose(IntEnum):
+    """What a coin is for; part of its address."""
+
+    DRAFT = 0  # draws a proposed token from q
+    ACCEPT = 1  # is compared with a threshold
+    RESIDUAL = 2  # draws the replacement after a refusal
+    BONUS = 3  # draws the token after a full block
+    TARGET_ONLY = 4  # draws a token when the target decodes alone
+
+
+@dataclass(frozen=True, slots=True)
+class Prefix:
+    """One row of a batch: the text so far, and where it stands in its run.
+
+    ids    every token so far, prompt included
+    start  how many of them were generated: the output position at which the next round starts
+    room   how many tokens may still be generated, at least 1
+    draw   number of the continuation this row belongs to; its coins are the draw-th of each stream
+    """
+
+    ids: tuple[int, ...]
+    start: int
+    room: int
+    draw: int = 0
+
+
+class Coins(Protocol):
+    """Anything that hands out the uniforms of a round."""
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        """One uniform in [0, 1) float64 for each row, shape (B,).
+
+        node   index of the node within the round, from 0; the address
+        depth  output position of that node minus the row's start; names the coin for a person, no part of the address
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PhiloxCoins:
+    """The coins of a seed: a pure function of (seed, purpose, start, node, draw)."""
+
+    seed: int
+
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
+        """Draws ``first`` to ``first + count - 1`` of one address, (count,) float64 in [0, 1)."""
+        block, skip = divmod(first, 4)  # one counter value makes four numbers
+        bits = np.random.Philox(key=[self.seed, int(purpose)], counter=[block, start, node, 0])
+        return np.random.Generator(bits).random(skip + count)[skip:]
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        return np.array([self.stream(purpose, row.start, node, row.draw, 1)[0] for row in rows])
+
+
+@dataclass(frozen=True, slots=True)
+class EditedCoins:
+    """Other coins, with some numbers replaced by a person's choice.
+
+    edits  (output position, purpose) -> u in [0, 1). Position 0 is the first generated token. Every coin of that purpose
+           at that position is replaced; of the accept coins at most one per position is ever met under the token rule.
+
+    Raises SettingsError for a position below 0 or u outside [0, 1).
+    """
+
+    coins: Coins
+    edits: Mapping[tuple[int, Purpose], float]
+
+    def __post_init__(self) -> None:
+        for (position, _), u in self.edits.items():
+            if position < 0:
+                raise SettingsError("coin position", position, "0 (the first generated token) or more")
+            if not 0.0 <= u < 1.0:
+                raise SettingsError("coin", u, "at least 0 and below 1")
+
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
+        drawn = self.coins.take(purpose, rows, node, depth)
+        chosen = [self.edits.get((row.start + depth, purpose)) for row in rows]
+        return np.array([u if edit is None else edit for u, edit in zip(drawn, chosen, strict=True)])

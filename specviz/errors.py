@@ -1,0 +1,44 @@
+"""The sentences that users meet when something cannot be done.
+
+    SpecvizError                 everything below; the command line prints it and exits with 2, a page shows it as text
+    |-- SettingsError            a setting out of range: names it, its value and what is allowed
+    |-- ModelError               a pair that cannot be loaded or does not fit together
+    |   |-- UnsupportedModel     a family whose cache cannot be rolled back, or that takes no blocks
+    |   `-- DamagedModel         files whose hash or content is not what it should be
+    |-- TraceError               a record that is damaged or of another schema
+    `-- TrainingError            a corpus or checkpoint that cannot be used
+
+Programming errors are assertions, not part of this tree.
+"""
+
+
+class SpecvizError(Exception):
+    """A sentence for a person: what was wrong, the value, what is allowed."""
+
+
+class SettingsError(SpecvizError):
+    """A setting out of range."""
+
+    def __init__(self, name: str, value: object, allowed: str):
+        self.name, self.value, self.allowed = name, value, allowed
+        super().__init__(f"{name} must be {allowed}, got {value!r}.")
+
+
+class ModelError(SpecvizError):
+    """A model or pair that cannot be used."""
+
+
+class UnsupportedModel(ModelError):
+    """A family that this decoder would run wrongly, and therefore refuses."""
+
+
+class DamagedModel(ModelError):
+    """Weights or tokenizer files that are incomplete or altered."""
+
+
+class TraceError(SpecvizError):
+    """A recorded trace that cannot be read."""
+
+
+class TrainingError(SpecvizError):
+    """A corpus or checkpoint that cannot be used."""

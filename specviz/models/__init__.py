@@ -1,0 +1,1 @@
+"""Where laws come from: explicit tables, and transformers models with a cache that rolls back."""

@@ -1,0 +1,200 @@
+"""A transformers decoder with a KV cache, opened for one request.
+
+``laws`` is a pure function of the rows and the block it is given; the cache is only a way to compute less. At each call the
+cache is rolled back to what it shares with the wanted prefixes (a path through the last block included), what is missing is
+fed, and the block rides along in the same pass. Nothing outside this file touches a cache.
+
+Columns and positions are kept apart: a row's tokens may lie in any columns, in order, with holes between them (ragged
+batches, trees); masks and position ids are built from positions. Keys are rotated by position, so columns may be moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from specviz.coins import Prefix
+from specviz.settings import Settings
+from specviz.verification.block import ROOT, Block, children, depth
+from specviz.verification.warp import warp
+
+
+@dataclass(slots=True)
+class _Row:
+    """What the cache holds for one row: its path of tokens with their columns, and the nodes of the last block."""
+
+    tokens: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    node_tokens: tuple[int, ...] = ()
+    node_parents: tuple[int, ...] = ()
+    node_columns: list[int] = field(default_factory=list)
+
+    def keep(self, wanted: tuple[int, ...]) -> None:
+        """Forget all but what the wanted prefix shares; at least its last token stays to be fed."""
+        held = len(self.tokens)
+        if tuple(self.tokens) == wanted[:held]:
+            node = ROOT
+            while len(self.tokens) < len(wanted) - 1:
+                node = self._child(node, wanted[len(self.tokens)])
+                if node == ROOT:
+                    break
+                self.tokens.append(self.node_tokens[node])
+                self.columns.append(self.node_columns[node])
+        shared = min(_shared(self.tokens, wanted), len(wanted) - 1)
+        del self.tokens[shared:], self.columns[shared:]
+        self.node_tokens, self.node_parents, self.node_columns = (), (), []
+
+    def _child(self, node: int, token: int) -> int:
+        return next((c for c in children(self.node_parents, node) if self.node_tokens[c] == token), ROOT)
+
+
+class CachedModel:
+    """A causal language model and the warper of one request.
+
+    model     any transformers causal decoder whose attention layers keep plain keys and values; it is only read
+    settings  temperature and cuts; what ``warp`` makes of them is the law
+    """
+
+    def __init__(self, model: PreTrainedModel, settings: Settings):
+        self.model, self.settings = model, settings
+        text = model.config.get_text_config()
+        self.vocabulary: int = text.vocab_size
+        self.context: int | None = getattr(text, "max_position_embeddings", None)
+        self._windows = _windows(text)
+        self._cache = DynamicCache()  # without a configuration: keeps every column, so that any layer can be rolled back
+        self._rows: list[_Row] = []
+        self._width = 0  # columns in the cache
+
+    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        """(B, N + 1, V) float64, as models.base.LawSource says."""
+        return warp(self.logits(rows, block), self.settings)
+
+    @torch.inference_mode()
+    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its block."""
+        self._match_rows(rows)
+        self._rollback()
+        fed = [row.ids[len(held.tokens) :] for row, held in zip(rows, self._rows, strict=True)]
+        lead, nodes = max(map(len, fed)), block.widest
+        ids = torch.zeros(len(rows), lead + nodes, dtype=torch.int64)
+        positions = torch.zeros_like(ids)
+        for index, (row, held, fresh) in enumerate(zip(rows, self._rows, fed, strict=True)):
+            begin = lead - len(fresh)
+            ids[index, begin:lead] = torch.tensor(fresh)
+            positions[index, begin:lead] = torch.arange(len(held.tokens), len(row.ids))
+            for node, token in enumerate(block.tokens[index]):
+                ids[index, lead + node] = token
+                positions[index, lead + node] = len(row.ids) + depth(block.parents[index], node)
+        logits = self._forward(ids, positions, self._mask(fed, lead, block, positions), nodes + 1)
+        self._remember(rows, fed, lead, block)
+        return logits
+
+    def _match_rows(self, rows: Sequence[Prefix]) -> None:
+        """One held row per wanted row; when rows have left the batch, the cache keeps those that stay."""
+        if len(self._rows) != len(rows):
+            if self._rows:
+                self._reset()
+            self._rows = [_Row() for _ in rows]
+        for held, row in zip(self._rows, rows, strict=True):
+            held.keep(row.ids)
+
+    def _reset(self) -> None:
+        self._cache, self._width = DynamicCache(), 0
+
+    def _rollback(self) -> None:
+        """Drop the columns that no row needs: the common tail by cropping, scattered holes once they outweigh the rest."""
+        if not self._width:
+            return
+        needed = max(row.columns[-1] + 1 if row.columns else 0 for row in self._rows)
+        longest = max(len(row.columns) for row in self._rows)
+        if needed == 0:
+            self._reset()
+        elif needed > longest * 2 + 64 or (len(self._rows) == 1 and needed != longest):
+            self._compact(longest)
+        elif needed < self._width:
+            self._cache.crop(needed - self._width)
+            self._width = needed
+
+    def _compact(self, longest: int) -> None:
+        """Move each row's columns together, right-aligned; the padding on the left belongs to no row."""
+        order = torch.zeros(len(self._rows), longest, dtype=torch.int64)
+        for index, row in enumerate(self._rows):
+            pad = longest - len(row.columns)
+            order[index, pad:] = torch.tensor(row.columns)
+            row.columns = list(range(pad, longest))
+        order = order.to(self.model.device)
+        for layer in self._cache.layers:
+            pick = order[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
+            layer.keys, layer.values = layer.keys.gather(2, pick), layer.values.gather(2, pick)
+        self._width = longest
+
+    def _mask(self, fed: list[tuple[int, ...]], lead: int, block: Block, positions: Tensor) -> Tensor | dict | None:
+        """None where a causal mask over all columns is right; else additive, in the model's dtype, built from positions."""
+        plain = all(row.columns == list(range(self._width)) for row in self._rows)
+        if plain and block.is_chain and all(len(f) == lead for f in fed):
+            if all(len(tokens) == block.widest for tokens in block.tokens):
+                return None
+        total = self._width + lead + block.widest
+        seen = torch.zeros(len(fed), lead + block.widest, total, dtype=torch.bool)
+        where = torch.zeros(len(fed), total, dtype=torch.int64)
+        for index, (row, fresh) in enumerate(zip(self._rows, fed, strict=True)):
+            own = row.columns + list(range(self._width + lead - len(fresh), self._width + lead))
+            where[index, own] = torch.arange(len(own))
+            where[index, self._width + lead :] = positions[index, lead:]
+            for place in range(len(fresh)):
+                seen[index, lead - len(fresh) + place, own[: len(row.columns) + place + 1]] = True
+            for node, parent in enumerate(block.parents[index]):
+                line = seen[index, lead + node]
+                line[own] = True
+                line |= seen[index, lead + parent] if parent != ROOT else False
+                line[self._width + lead + node] = True
+        return self._additive(seen, where, positions)
+
+    def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
+        device, dtype = self.model.device, self.model.dtype
+        masks = {}
+        for kind, window in self._windows.items():
+            near = seen if window is None else seen & (where[:, None, :] > positions[:, :, None] - window)
+            mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, torch.finfo(dtype).min)
+            masks[kind] = mask[:, None].to(device)
+        return masks if len(masks) > 1 else next(iter(masks.values()))
+
+    def _forward(self, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, keep: int) -> Tensor:
+        device = self.model.device
+        out = self.model(
+            input_ids=ids.to(device),
+            position_ids=positions.to(device),
+            attention_mask=mask,
+            past_key_values=self._cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        )
+        return out.logits[:, -keep:]
+
+    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: Block) -> None:
+        for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
+            held.tokens.extend(fresh)
+            held.columns.extend(range(self._width + lead - len(fresh), self._width + lead))
+            held.node_tokens, held.node_parents = block.tokens[index], block.parents[index]
+            held.node_columns = [self._width + lead + node for node in range(len(block.tokens[index]))]
+        self._width += lead + block.widest
+
+
+def _shared(held: list[int], wanted: tuple[int, ...]) -> int:
+    """Length of the common beginning."""
+    if tuple(held) == wanted[: len(held)]:
+        return len(held)
+    return next(i for i, (a, b) in enumerate(zip(held, wanted, strict=False)) if a != b) if wanted else 0
+
+
+def _windows(config: object) -> dict[str, int | None]:
+    """Kinds of attention layers and how far back each looks; None: to the beginning."""
+    window = getattr(config, "sliding_window", None)
+    kinds = getattr(config, "layer_types", None)
+    if kinds:
+        return {kind: window if kind == "sliding_attention" else None for kind in sorted(set(kinds))}
+    return {"full_attention": window}

@@ -1,0 +1,50 @@
+"""A model given by hand: p(x | prefix) as a function. Small enough to enumerate, exact enough to prove things on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specviz.coins import Prefix
+from specviz.settings import Settings
+from specviz.verification.block import ROOT, Block
+from specviz.verification.warp import warp
+
+
+@dataclass(frozen=True, slots=True)
+class TableModel:
+    """Laws from a table.
+
+    table       prefix ids -> V probabilities (or anything float() takes, such as Fractions)
+    vocabulary  V
+    settings    if given, the table's logarithms are warped as a network's logits would be
+    """
+
+    table: Callable[[tuple[int, ...]], Sequence[float]]
+    vocabulary: int
+    settings: Settings | None = None
+    context: int | None = None
+
+    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        result = torch.zeros(len(rows), block.widest + 1, self.vocabulary, dtype=torch.float64)
+        for index, row in enumerate(rows):
+            result[index, 0] = self._law(row.ids)
+            for node in range(len(block.tokens[index])):
+                result[index, node + 1] = self._law(row.ids + _path(block, index, node))
+        return result
+
+    def _law(self, ids: tuple[int, ...]) -> Tensor:
+        law = torch.tensor([float(x) for x in self.table(ids)], dtype=torch.float64)
+        return law if self.settings is None else warp(law.log(), self.settings)
+
+
+def _path(block: Block, index: int, node: int) -> tuple[int, ...]:
+    """Tokens from the prefix down to a node, itself included."""
+    path: list[int] = []
+    while node != ROOT:
+        path.append(block.tokens[index][node])
+        node = block.parents[index][node]
+    return tuple(reversed(path))

@@ -1,0 +1,30 @@
+"""What a proposer is asked for, and the proposer that guesses nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from specviz.coins import Coins, Prefix
+from specviz.verification.block import Block, empty_block
+
+
+class Proposer(Protocol):
+    """Guesses the next tokens of each row.
+
+    A proposer returns each token with the very law it was drawn from, proposes at most ``room - 1`` levels for a row (the
+    rule adds one more token), and never drops, reorders or prunes a token once it is drawn.
+    """
+
+    name: str
+
+    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block: ...
+
+
+class Nothing:
+    """gamma = 0: no guesses, so the target decodes alone, one token per pass."""
+
+    name = "none"
+
+    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+        return empty_block(len(rows))

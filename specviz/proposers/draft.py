@@ -1,0 +1,55 @@
+"""A smaller model guesses a chain of gamma tokens, one after the other (Leviathan et al. 2023, Algorithm 1, first loop)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+
+from specviz.coins import Coins, Prefix, Purpose
+from specviz.models.base import LawSource
+from specviz.verification.block import Block, empty_block
+from specviz.verification.draw import draw
+
+
+class DraftModel:
+    """Draws gamma tokens from the draft's laws; each token keeps the law it was drawn from.
+
+    draft  its laws are warped like the target's, so temperature 0 gives one-hot q
+    gamma  tokens per round, at least 0; a row near its length cap or the draft's context gets fewer
+    """
+
+    name = "draft"
+
+    def __init__(self, draft: LawSource, gamma: int):
+        self.draft, self.gamma = draft, gamma
+
+    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+        wanted = [self._levels(row) for row in rows]
+        drawn: list[list[int]] = [[] for _ in rows]
+        laws: list[list[torch.Tensor]] = [[] for _ in rows]
+        uniforms: list[list[float]] = [[] for _ in rows]
+        for level in range(max(wanted)):
+            live = [index for index, levels in enumerate(wanted) if level < levels]
+            longer = [replace(rows[i], ids=rows[i].ids + tuple(drawn[i])) for i in live]
+            q = self.draft.laws(longer, empty_block(len(live)))[:, 0]
+            u = coins.take(Purpose.DRAFT, [rows[i] for i in live], level, level)
+            tokens = draw(q, torch.from_numpy(u)).tolist()
+            for place, index in enumerate(live):
+                drawn[index].append(tokens[place])
+                laws[index].append(q[place])
+                uniforms[index].append(float(u[place]))
+        return Block(
+            tokens=tuple(map(tuple, drawn)),
+            parents=tuple(tuple(range(-1, len(row) - 1)) for row in drawn),
+            q=tuple(torch.stack(row) if row else None for row in laws),
+            u_draft=tuple(map(tuple, uniforms)),
+            source=self.name,
+        )
+
+    def _levels(self, row: Prefix) -> int:
+        levels = min(self.gamma, row.room - 1)
+        if self.draft.context is not None:
+            levels = min(levels, self.draft.context - len(row.ids) + 1)
+        return max(0, levels)

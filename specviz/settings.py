@@ -1,0 +1,181 @@
+"""Everything that fixes a run, in one frozen record. It is the permalink, and it is stamped in each trace and export.
+
+Ranges are checked here; names (pair, proposer, rule) are looked up by those who own them.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from specviz.coins import Purpose
+from specviz.errors import SettingsError
+
+GAMMA_MAX = 16
+LENGTH_MAX = 4096
+PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
+OFF = "leave it out to switch it off"
+COIN_PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
+_COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
+_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What fixes a run. A value of None for top_k, top_p or min_p means: off.
+
+    pair         name in the catalogue, or "target|draft" as folders or hub names
+    prompt       text to continue; empty: a start token is used
+    gamma        tokens drafted per round, 0 to 16 (0: the target alone)
+    temperature  0 to 5; 0 is greedy
+    top_k        at least 1; top_p, min_p  above 0, at most 1
+    seed         0 to 2**63 - 1; with the addresses of coins.py it fixes every draw
+    length       most tokens to generate, 1 to 4096
+    coins        chosen luck: (position, purpose name) -> u in [0, 1)
+    """
+
+    pair: str = "storybook"
+    prompt: str = ""
+    proposer: str = "draft"
+    rule: str = "token"
+    gamma: int = 4
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    min_p: float | None = None
+    seed: int = 7
+    length: int = 32
+    coins: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    device: str = "auto"
+    dtype: str = "auto"
+
+    def __post_init__(self) -> None:
+        _whole("gamma", self.gamma, 0, GAMMA_MAX)
+        _whole("length", self.length, 1, LENGTH_MAX)
+        _whole("seed", self.seed, 0, 2**63 - 1)
+        _number("temperature", self.temperature, 0.0, 5.0, "a number from 0 (greedy) to 5")
+        if self.top_k is not None:
+            _whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
+        for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
+            if value is not None:
+                _number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
+        if len(self.prompt) > PROMPT_MAX:
+            raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
+        if found := _CONTROL.search(self.prompt):
+            where = f"U+{ord(found[0]):04X} at character {found.start() + 1}"
+            raise SettingsError("prompt", where, "text without control characters (line breaks and tabs are fine)")
+        try:
+            self.prompt.encode("utf-8")
+        except UnicodeEncodeError as error:
+            raise SettingsError("prompt", f"a lone surrogate at character {error.start + 1}", "valid Unicode text") from error
+        for (position, purpose), u in self.coins.items():
+            _whole("coin position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
+            if purpose not in COIN_PURPOSES:
+                raise SettingsError("coin purpose", purpose, f"one of {', '.join(COIN_PURPOSES)}")
+            if not (_is_number(u) and 0.0 <= u < 1.0):
+                raise SettingsError(f"coin {position}:{purpose}", u, "at least 0 and below 1")
+
+    @property
+    def edits(self) -> dict[tuple[int, Purpose], float]:
+        """The chosen luck, as coins.EditedCoins takes it."""
+        return {(position, COIN_PURPOSES[name]): u for (position, name), u in self.coins.items()}
+
+    @property
+    def edited(self) -> bool:
+        """Whether a person chose some of the luck: then the run is no sample of anything."""
+        return bool(self.coins)
+
+    def with_coin(self, position: int, purpose: str, u: float | None) -> Settings:
+        """The same settings with one coin chosen, or (u None) given back to chance."""
+        kept = {key: value for key, value in self.coins.items() if key != (position, purpose)}
+        return replace(self, coins=kept if u is None else kept | {(position, purpose): u})
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready; coins as the strings that ``--coin`` takes."""
+        record = {f.name: getattr(self, f.name) for f in fields(self)}
+        return record | {"coins": [write_coin(key, u) for key, u in sorted(self.coins.items())]}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Settings:
+        """Back from to_record. Raises SettingsError for values out of range or names that are no settings."""
+        if unknown := set(record) - {f.name for f in fields(cls)}:
+            raise SettingsError("settings", sorted(unknown), f"among {', '.join(f.name for f in fields(cls))}")
+        return cls(**{**record, "coins": dict(map(read_coin, record.get("coins", ())))})
+
+    def to_query(self) -> dict[str, str]:
+        """Query parameters of a link: only what differs from the defaults."""
+        plain = Settings().to_record()
+        changed = {key: value for key, value in self.to_record().items() if value != plain[key]}
+        return {key: ",".join(value) if key == "coins" else str(value) for key, value in changed.items()}
+
+    @classmethod
+    def from_query(cls, query: Mapping[str, str]) -> tuple[Settings, list[str]]:
+        """Settings of a link, and a sentence for each value that could not be used and fell back to its default."""
+        settings, notices = cls(), []
+        for name, read in _READERS.items():
+            if name not in query:
+                continue
+            try:
+                settings = replace(settings, **{name: read(query[name])})
+            except (SettingsError, ValueError, OverflowError) as error:
+                allowed = str(error) if isinstance(error, SettingsError) else f"{query[name][:60]!r} cannot be read."
+                notices.append(f"The link's {name.replace('_', '-')} was left out: {allowed}")
+        return settings, notices
+
+
+def read_coin(text: str) -> tuple[tuple[int, str], float]:
+    """``POS=U`` or ``POS:draft|accept|residual|bonus=U`` -> ((position, purpose), u)."""
+    match = _COIN.fullmatch(text.strip())
+    if not match:
+        raise SettingsError("coin", text, "written POS=U or POS:draft|residual|bonus=U, such as 3=0.71")
+    purpose = match["purpose"] or "accept"
+    if purpose not in COIN_PURPOSES:
+        raise SettingsError("coin purpose", purpose, f"one of {', '.join(COIN_PURPOSES)}")
+    try:
+        u = float(match["u"])
+    except ValueError:
+        raise SettingsError("coin", text, "written POS=U with a number U, such as 3=0.71") from None
+    if not 0.0 <= u < 1.0:
+        raise SettingsError("coin", match["u"], "at least 0 and below 1")
+    return (int(match["position"]), purpose), u
+
+
+def write_coin(key: tuple[int, str], u: float) -> str:
+    """The inverse of read_coin, to the last bit."""
+    position, purpose = key
+    return f"{position}={u!r}" if purpose == "accept" else f"{position}:{purpose}={u!r}"
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+
+
+def _whole(name: str, value: object, low: int, high: int, allowed: str | None = None) -> None:
+    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
+        raise SettingsError(name, value, allowed or f"a whole number from {low} to {high}")
+
+
+def _number(name: str, value: object, low: float, high: float, allowed: str, above: bool = False) -> None:
+    if not _is_number(value) or not low <= value <= high or (above and value == low):
+        raise SettingsError(name, value, allowed)
+
+
+_READERS: dict[str, Any] = {
+    "pair": str,
+    "prompt": str,
+    "proposer": str,
+    "rule": str,
+    "gamma": int,
+    "temperature": float,
+    "top_k": int,
+    "top_p": float,
+    "min_p": float,
+    "seed": int,
+    "length": int,
+    "coins": lambda text: dict(read_coin(part) for part in text.split(",")),
+    "device": str,
+    "dtype": str,
+}

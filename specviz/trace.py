@@ -1,0 +1,201 @@
+"""The narrow waist: what the engine writes down and everything else reads. Frozen records, JSON both ways, no torch.
+
+A record stores what the rule decided; nothing re-derives it. Timing is kept apart: equality, hashes and exports leave it
+out. A trace replays without models: besides the decisions it holds, for each law that was looked at, the largest bars and
+one *rest* entry whose sums were taken over its own tokens.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from specviz.errors import TraceError
+
+SCHEMA = "specviz-trace-1"
+ENDINGS = ("residual", "bonus", "eos", "length")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """One proposed token and what the rule decided about it.
+
+    token      id
+    parent     index of the parent within the round, -1 for the prefix
+    source     name of the proposer
+    q          probability of the token in the law it was drawn from
+    p          target probability that the coin met (after a refused sibling: of the residual law)
+    u_draft    number that drew the token from q; None where the proposer draws nothing
+    u          the coin in [0, 1); None: never looked at
+    threshold  what the coin was compared with, min(1, p/q) under the token rule; None: never looked at
+    accepted   True, False, or None: never looked at
+    stand_in   the token that a refusal here would put in place, None where p <= q everywhere or never looked at
+    u_stand_in the number that would draw it
+    """
+
+    token: int
+    parent: int
+    source: str
+    q: float
+    p: float
+    u_draft: float | None
+    u: float | None
+    threshold: float | None
+    accepted: bool | None
+    stand_in: int | None = None
+    u_stand_in: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How a round closed: the kind, the token that the rule added (None for eos inside the block, and length), its draw."""
+
+    kind: str
+    token: int | None
+    u: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a rule decided about one row. It alone says what is committed: the path's tokens, then the ending's."""
+
+    decisions: tuple[Decision, ...]
+    accepted_path: tuple[int, ...]
+    ending: Ending
+
+    @property
+    def committed(self) -> tuple[int, ...]:
+        """Token ids that join the text, in order."""
+        last = () if self.ending.token is None else (self.ending.token,)
+        return tuple(self.decisions[i].token for i in self.accepted_path) + last
+
+
+@dataclass(frozen=True, slots=True)
+class Law:
+    """What can be drawn of p and q after one prefix: the largest bars, and the rest of the vocabulary as four sums.
+
+    tokens    ids, largest max(p, q) first; the drafted token and its replacement are always among them
+    p, q      their probabilities; q is None where nothing was drafted
+    overlap   min(p, q) of each; residual  max(0, p - q) of each, not rescaled
+    rest      {"p", "q", "overlap", "residual"}: sums over all other ids, each taken id by id
+    beta      sum of min(p, q) over the whole vocabulary: how often a guess here is kept
+    """
+
+    tokens: tuple[int, ...]
+    p: tuple[float, ...]
+    q: tuple[float, ...] | None
+    overlap: tuple[float, ...] | None
+    residual: tuple[float, ...] | None
+    rest: dict[str, float]
+    beta: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One pass of the target over a block, and what came of it.
+
+    laws    a Law per proposal and one more for the bonus; empty when not asked for
+    timing  seconds: draft, target, rule; passes of the draft. Left out of equality
+    full    the whole laws (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON
+    """
+
+    prefix_length: int
+    proposals: tuple[Decision, ...]
+    accepted_path: tuple[int, ...]
+    ending: Ending
+    laws: tuple[Law, ...] = ()
+    timing: dict[str, float] = field(default_factory=dict, compare=False)
+    full: Any = field(default=None, compare=False, repr=False)
+
+    @property
+    def committed(self) -> tuple[int, ...]:
+        return Outcome(self.proposals, self.accepted_path, self.ending).committed
+
+
+@dataclass(frozen=True, slots=True)
+class Trace:
+    """A whole run: settings, prompt, rounds, what came out.
+
+    pieces  id -> the token's bytes as hex, for every id the trace mentions
+    models  what ran: names, device, dtype, parameter counts
+    """
+
+    settings: dict[str, Any]
+    prompt_ids: tuple[int, ...]
+    rounds: tuple[Round, ...]
+    text: str
+    pieces: dict[int, str] = field(default_factory=dict)
+    models: dict[str, Any] = field(default_factory=dict, compare=False)
+
+    @property
+    def output_ids(self) -> tuple[int, ...]:
+        """Generated ids only."""
+        return tuple(token for round_ in self.rounds for token in round_.committed)
+
+    def to_json(self, indent: int | None = None) -> str:
+        rounds = []
+        for round_ in self.rounds:
+            row = asdict(replace(round_, full=None))
+            del row["timing"], row["full"]
+            rounds.append(row)
+        record = {
+            "schema": SCHEMA,
+            "settings": self.settings,
+            "prompt_ids": self.prompt_ids,
+            "rounds": rounds,
+            "output_ids": self.output_ids,
+            "text": self.text,
+            "pieces": self.pieces,
+            "models": self.models,
+            "timing": [round_.timing for round_ in self.rounds],
+        }
+        return json.dumps(record, indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Trace:
+        """Read a trace back. Raises TraceError for anything that is not one of this schema."""
+        try:
+            record = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise TraceError(f"The trace is not JSON: {error}.") from error
+        schema = record.get("schema") if isinstance(record, dict) else None
+        if schema != SCHEMA:
+            raise TraceError(f"The trace has schema {schema!r}; this version reads {SCHEMA!r}.")
+        try:
+            timing = record.get("timing") or [{}] * len(record["rounds"])
+            rounds = tuple(_round(row, times) for row, times in zip(record["rounds"], timing, strict=True))
+            trace = cls(
+                settings=record["settings"],
+                prompt_ids=tuple(record["prompt_ids"]),
+                rounds=rounds,
+                text=record["text"],
+                pieces={int(key): value for key, value in record.get("pieces", {}).items()},
+                models=record.get("models", {}),
+            )
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise TraceError(f"The trace is damaged: {type(error).__name__} {error}.") from error
+        if list(trace.output_ids) != record.get("output_ids"):
+            raise TraceError("The trace is damaged: output_ids are not what its rounds commit.")
+        return trace
+
+    def digest(self) -> str:
+        """SHA-256 over what equality compares; timing and machine left out."""
+        record = json.loads(self.to_json())
+        del record["timing"], record["models"]
+        return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _round(row: dict[str, Any], timing: dict[str, float]) -> Round:
+    ending = Ending(**row["ending"])
+    if ending.kind not in ENDINGS:
+        raise ValueError(f"ending {ending.kind!r}, known are {', '.join(ENDINGS)}")
+    return Round(
+        prefix_length=row["prefix_length"],
+        proposals=tuple(Decision(**one) for one in row["proposals"]),
+        accepted_path=tuple(row["accepted_path"]),
+        ending=ending,
+        laws=tuple(Law(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}) for one in row.get("laws", ())),
+        timing=timing,
+    )

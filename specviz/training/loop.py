@@ -1,0 +1,136 @@
+"""One training run of one causal language model: bf16 weights, fp32 master weights, checkpoints that resume."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from specviz.training.corpus import Batches
+
+
+@dataclass(frozen=True, slots=True)
+class Schedule:
+    """How long and how fast a model learns. Rates are peak values; both fall linearly to 2% after a short warm-up."""
+
+    tokens: int
+    rows: int = 16
+    context: int = 512
+    matrix_rate: float = 0.02  # Muon, for the matrices inside the layers
+    table_rate: float = 3e-3  # AdamW, for embeddings and norms
+    warmup: float = 0.02
+    seed: int = 7
+    checkpoint_seconds: float = 240.0
+
+    @property
+    def steps(self) -> int:
+        return math.ceil(self.tokens / (self.rows * self.context))
+
+    def factor(self, step: int) -> float:
+        """Share of the peak rate at a step, in (0, 1]."""
+        done = (step + 1) / self.steps
+        return min(done / self.warmup, 1.0 - 0.98 * max(0.0, done - self.warmup) / (1.0 - self.warmup))
+
+
+class MasterWeights:
+    """fp32 copies of bf16 parameters; optimizers step on the copies, the model computes with the rounded ones."""
+
+    def __init__(self, model: nn.Module):
+        self.live = dict(model.named_parameters())
+        self.master = {name: p.detach().float().clone().requires_grad_() for name, p in self.live.items()}
+
+    def take_gradients(self) -> None:
+        for name, parameter in self.live.items():
+            self.master[name].grad = parameter.grad.float()
+            parameter.grad = None
+
+    @torch.no_grad()
+    def give_weights(self) -> None:
+        for name, parameter in self.live.items():
+            parameter.copy_(self.master[name])
+
+
+def optimizers(masters: dict[str, Tensor], schedule: Schedule) -> list[torch.optim.Optimizer]:
+    """Muon (Jordan et al. 2024) for matrices inside the layers, AdamW for the embedding table and the norms."""
+    inner = [p for name, p in masters.items() if p.ndim == 2 and "layers." in name]
+    outer = [p for name, p in masters.items() if not (p.ndim == 2 and "layers." in name)]
+    return [
+        torch.optim.Muon(inner, lr=schedule.matrix_rate, momentum=0.95, weight_decay=0.01),
+        torch.optim.AdamW(outer, lr=schedule.table_rate, betas=(0.9, 0.95), weight_decay=0.0, fused=True),
+    ]
+
+
+def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
+    """Mean cross-entropy in nats per token of rows of ids (B, T + 1)."""
+    hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
+    logits = model.lm_head(hidden).float()
+    return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
+
+
+def train(model: nn.Module, batches: Batches, schedule: Schedule, folder: Path, say: Callable[[str], None] = print) -> nn.Module:
+    """Train until the schedule's tokens are seen; returns the model in bf16.
+
+    Every ``checkpoint_seconds`` the whole state goes to ``folder/checkpoint.pt`` (written beside, then renamed, so that a
+    kill leaves the last good one); a run that finds one there reads on at its step. ``folder/loss.jsonl`` gets one line per
+    20 steps: step, tokens, loss in nats, seconds.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    model = model.to(torch.bfloat16).train()
+    weights = MasterWeights(model)
+    makers = optimizers(weights.master, schedule)
+    checkpoint, step, seconds = folder / "checkpoint.pt", 0, 0.0
+    if checkpoint.exists():
+        state = torch.load(checkpoint, weights_only=True)
+        step, seconds = state["step"], state["seconds"]
+        with torch.no_grad():
+            for name, value in state["master"].items():
+                weights.master[name].copy_(value)
+        for maker, saved in zip(makers, state["optimizers"], strict=True):
+            maker.load_state_dict(saved)
+        weights.give_weights()
+        say(f"resumed at step {step} of {schedule.steps}")
+    loss_and_graph = torch.compile(loss_of) if shutil.which("g++") else loss_of
+    last_saved = time.monotonic()
+    started, first, recent = last_saved, step, []
+    while step < schedule.steps:
+        loss = loss_and_graph(model, torch.from_numpy(batches[step]))
+        loss.backward()
+        weights.take_gradients()
+        nn.utils.clip_grad_norm_(weights.master.values(), 1.0)
+        for maker, peak in zip(makers, (schedule.matrix_rate, schedule.table_rate), strict=True):
+            maker.param_groups[0]["lr"] = peak * schedule.factor(step)
+            maker.step()
+        weights.give_weights()
+        step += 1
+        recent.append(loss.item())
+        now = time.monotonic()
+        if step % 20 == 0 or step == schedule.steps:
+            spent = seconds + now - started
+            mean = sum(recent) / len(recent)
+            recent = []
+            row = {"step": step, "tokens": step * schedule.rows * schedule.context, "loss": round(mean, 4), "seconds": round(spent)}
+            with (folder / "loss.jsonl").open("a") as log:
+                log.write(json.dumps(row) + "\n")
+            left = (now - started) / (step - first) * (schedule.steps - step)
+            say(f"step {step}/{schedule.steps}  loss {mean:.3f}  {row['tokens'] / 1e6:.1f} M tokens  {left / 60:.0f} min left")
+        if now - last_saved > schedule.checkpoint_seconds or step == schedule.steps:
+            state = {
+                "step": step,
+                "seconds": seconds + now - started,
+                "master": {name: value.detach() for name, value in weights.master.items()},
+                "optimizers": [maker.state_dict() for maker in makers],
+                "schedule": asdict(schedule),
+            }
+            beside = folder / "checkpoint.tmp"
+            torch.save(state, beside)
+            beside.replace(checkpoint)
+            last_saved = now
+    return model.eval()

@@ -1,0 +1,55 @@
+"""What a proposer hands over: for each row a small tree of tokens, each with the law it was drawn from."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+ROOT = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Proposed tokens of B rows, to be scored in one target pass. A chain is a tree of only children.
+
+    tokens   per row the ids of its nodes, parents before children; rows may differ in number
+    parents  per row the parent's index of each node, ROOT (-1) for the prefix; siblings stand in the order they were drawn
+    q        per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows
+    u_draft  per row the number that drew each node, None where nothing was drawn
+    source   name of the proposer
+    """
+
+    tokens: tuple[tuple[int, ...], ...]
+    parents: tuple[tuple[int, ...], ...]
+    q: tuple[Tensor, ...]
+    u_draft: tuple[tuple[float | None, ...], ...]
+    source: str
+
+    @property
+    def widest(self) -> int:
+        """Largest number of nodes in a row."""
+        return max(map(len, self.tokens), default=0)
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether every node's parent is the node before it."""
+        return all(parents == tuple(range(-1, len(parents) - 1)) for parents in self.parents)
+
+
+def empty_block(rows: int, source: str = "none") -> Block:
+    """No proposals: the pass then gives the law after each prefix."""
+    return Block(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source)
+
+
+def children(parents: tuple[int, ...], node: int) -> list[int]:
+    """Indices of a node's children, in the order they were proposed."""
+    return [index for index, parent in enumerate(parents) if parent == node]
+
+
+def depth(parents: tuple[int, ...], node: int) -> int:
+    """0 for a child of the prefix; -1 for ROOT."""
+    steps = -1
+    while node != ROOT:
+        node, steps = parents[node], steps + 1
+    return steps

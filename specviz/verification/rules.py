@@ -1,0 +1,156 @@
+"""The one home of the rule: threshold, residual, and which tokens are committed.
+
+Leviathan et al. 2023, Algorithm 1 (p target, q draft); Chen et al. 2023, Algorithm 2, where the letters are swapped. For
+trees the residual of a refused sibling meets the next one (Miao et al. 2024, SpecInfer, multi-step speculative sampling).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import torch
+from torch import Tensor
+
+from specviz.coins import Coins, Prefix, Purpose
+from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.block import ROOT, Block, children
+from specviz.verification.draw import draw
+
+
+class Rule(Protocol):
+    """Decides what is committed. ``verify`` looks at proposals, laws and coins, and at nothing else."""
+
+    name: str
+    exact: bool
+
+    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+        """p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i. One Outcome per row."""
+        ...
+
+
+class EmptyResidual(ArithmeticError):
+    """p <= q everywhere: the laws are equal and a rejection has probability 0."""
+
+
+def threshold(p: float, q: float) -> float:
+    """Probability with which a token drawn from q is kept: min(1, p / q). q > 0, since the token was drawn."""
+    return min(1.0, p / q)
+
+
+def accepts(u: float, p: float, q: float) -> bool:
+    """u * q < p, strictly: a token of p = 0 is refused even by u = 0, one with p >= q is kept by every u below 1."""
+    return u * q < p
+
+
+def residual(p: Tensor, q: Tensor) -> Tensor:
+    """Law of the replacement after a rejection: max(0, p - q), rescaled to sum to 1.
+
+    Leviathan et al. 2023, Algorithm 1; Chen et al. 2023, Algorithm 2, where the letters p and q are swapped.
+
+    p, q     (..., V) float64, rows sum to 1
+    returns  (..., V) float64, rows sum to 1, zero wherever q >= p
+
+    Raises EmptyResidual where p <= q everywhere: then p equals q and a rejection has probability 0.
+    """
+    left = (p - q).clamp_(min=0.0)
+    total = left.sum(-1, keepdim=True)
+    if not bool((total > 0.0).all()):
+        raise EmptyResidual
+    return left / total
+
+
+class TokenRule:
+    """Token by token: keep with probability min(1, p/q), else replace from the residual and stop. Exact.
+
+    On a tree the siblings under a kept node are tried in the order they were proposed; each refusal replaces p by the
+    residual, and after the last one the replacement is drawn from it. After a kept leaf the bonus is drawn from p itself.
+    """
+
+    name = "token"
+    exact = True
+
+    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+        walks = [_Walk(block, index, row, p[index], coins) for index, row in enumerate(rows)]
+        uniforms = [walk.ending_coin() for walk in walks]
+        laws = torch.stack([walk.law for walk in walks])
+        tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()
+        return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
+
+
+class _Walk:
+    """One row's way through its tree: which nodes were looked at, what each met, and the law the ending is drawn from."""
+
+    def __init__(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins):
+        self.tokens, self.parents, self.q = block.tokens[index], block.parents[index], block.q[index]
+        self.u_draft, self.source = block.u_draft[index], block.source
+        self.row, self.p, self.coins = row, p, coins
+        self.p_token, self.q_token = _at_tokens(p, self.q, self.tokens, self.parents)
+        self.looked: dict[int, tuple[float, float, bool]] = {}  # node -> p that the coin met, coin, accepted
+        self.path: list[int] = []
+        self.refused: int | None = None  # last sibling refused under the last kept node
+        self.law = p[0]
+        node = ROOT
+        while siblings := children(self.parents, node):
+            node = self._first_kept(node, siblings)
+            if node == ROOT:
+                break
+
+    def _first_kept(self, parent: int, siblings: list[int]) -> int:
+        """The sibling that is kept, or ROOT when all are refused; ``law`` is then what the next draw comes from."""
+        law = self.p[parent + 1]
+        for count, node in enumerate(siblings):
+            met = self.p_token[node] if count == 0 else float(law[self.tokens[node]])
+            u = float(self.coins.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
+            kept = accepts(u, met, self.q_token[node])
+            if not kept:
+                try:
+                    law = residual(law, self.q[node])
+                except EmptyResidual:  # p equals q up to rounding: a refusal has probability 0
+                    kept = True
+            self.looked[node] = (met, u, kept)
+            if kept:
+                self.path.append(node)
+                self.law, self.refused = self.p[node + 1], None
+                return node
+            self.refused = node
+        self.law = law
+        return ROOT
+
+    def ending_coin(self) -> float:
+        if self.refused is None:
+            address = (Purpose.BONUS, [self.row], len(self.tokens), len(self.path))
+        else:
+            address = (Purpose.RESIDUAL, [self.row], self.refused, len(self.path))
+        return float(self.coins.take(*address)[0])
+
+    def outcome(self, token: int, u: float) -> Outcome:
+        decisions = tuple(self._decision(node) for node in range(len(self.tokens)))
+        return Outcome(decisions, tuple(self.path), Ending("bonus" if self.refused is None else "residual", token, u))
+
+    def _decision(self, node: int) -> Decision:
+        p, u, kept = self.looked.get(node, (self.p_token[node], None, None))
+        q = self.q_token[node]
+        return Decision(
+            token=self.tokens[node],
+            parent=self.parents[node],
+            source=self.source,
+            q=q,
+            p=p,
+            u_draft=self.u_draft[node],
+            u=u,
+            threshold=None if kept is None else threshold(p, q),
+            accepted=kept,
+        )
+
+
+def _at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]) -> tuple[list[float], list[float]]:
+    """Target and draft probability of each proposed token, as Python floats."""
+    if not tokens:
+        return [], []
+    ids = torch.tensor(tokens)
+    above = torch.tensor(parents) + 1
+    return p[above, ids].tolist(), q[torch.arange(len(tokens)), ids].tolist()
+
+
+RULES: dict[str, Rule] = {rule.name: rule for rule in (TokenRule(),)}
