@@ -57,12 +57,13 @@ class CachedModel:
 
     model     any transformers causal decoder whose attention layers keep plain keys and values; it is only read
     settings  temperature and cuts; what ``warp`` makes of them is the law
+    vocabulary  V, at least the model's own; ids that the model lacks are impossible
     """
 
-    def __init__(self, model: PreTrainedModel, settings: Settings):
+    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
         self.model, self.settings = model, settings
         text = model.config.get_text_config()
-        self.vocabulary: int = text.vocab_size
+        self.vocabulary: int = vocabulary or text.vocab_size
         self.context: int | None = getattr(text, "max_position_embeddings", None)
         self._windows = _windows(text)
         self._cache = DynamicCache()  # without a configuration: keeps every column, so that any layer can be rolled back
@@ -71,7 +72,8 @@ class CachedModel:
 
     def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LawSource says."""
-        return warp(self.logits(rows, block), self.settings)
+        law = warp(self.logits(rows, block), self.settings)
+        return torch.nn.functional.pad(law, (0, self.vocabulary - law.shape[-1])) if law.shape[-1] < self.vocabulary else law
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:

@@ -1,0 +1,43 @@
+"""Pairs known by name. No torch here: a page can list them before any model is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+ASSETS = Path(__file__).resolve().parents[2] / "assets"
+
+
+@dataclass(frozen=True, slots=True)
+class PairEntry:
+    """A target and a draft that share one tokenizer.
+
+    target, draft  folders, or names on the model hub
+    shipped        whether the files come with the project, and are checked by hash before they are read
+    """
+
+    name: str
+    title: str
+    target: str
+    draft: str
+    shipped: bool
+    note: str
+
+
+_STORYBOOK = ASSETS / "models" / "storybook"
+
+PAIRS: dict[str, PairEntry] = {
+    entry.name: entry
+    for entry in (
+        PairEntry(
+            name="storybook",
+            title="Storybook: children's books from 1870 to 1930",
+            target=str(_STORYBOOK / "target"),
+            draft=str(_STORYBOOK / "draft"),
+            shipped=True,
+            note="12 layers beside 1 layer, width 256, vocabulary 4096; runs on two cores.",
+        ),
+    )
+}
+
+HASHES = "SHA256SUMS"

@@ -1,0 +1,227 @@
+"""Models are data: safetensors, no remote code, hashes checked, every refusal a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+
+from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
+from specviz.models.cached import CachedModel
+from specviz.models.catalogue import HASHES, PAIRS
+from specviz.models.tokens import difference, pieces
+from specviz.settings import Settings
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+DEVICES = ("auto", "cuda", "mps", "cpu")
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Target, draft and their one tokenizer. Read-only: what a run changes is opened for that run."""
+
+    name: str
+    target: PreTrainedModel
+    draft: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    stops: frozenset[int]
+    start: int | None
+
+    @property
+    def vocabulary(self) -> int:
+        """The larger of the two; ids that one model lacks have probability 0 in its law."""
+        return max(model.config.get_text_config().vocab_size for model in (self.target, self.draft))
+
+    def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
+        """Target and draft with fresh caches, for one request."""
+        return tuple(CachedModel(model, settings, self.vocabulary) for model in (self.target, self.draft))
+
+    def encode(self, prompt: str) -> tuple[int, ...]:
+        """Ids of a prompt; the start token alone for an empty one.
+
+        Raises SettingsError for an empty prompt on a tokenizer that has no start token.
+        """
+        ids = self.tokenizer.encode(prompt) if prompt else []
+        if not ids:
+            if self.start is None:
+                raise SettingsError("prompt", prompt, "at least one token long: this tokenizer has no start token")
+            ids = [self.start]
+        return tuple(ids)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of ids, special tokens included; bytes that make no character become U+FFFD."""
+        return b"".join(bytes.fromhex(self.pieces([token])[token]) for token in ids).decode("utf-8", "replace")
+
+    def pieces(self, ids: Iterable[int]) -> dict[int, str]:
+        """id -> its bytes as hex."""
+        return pieces(self.tokenizer, ids)
+
+    def describe(self) -> dict[str, Any]:
+        """Names, sizes, device and dtype, for people and records."""
+        return {
+            "pair": self.name,
+            "device": str(self.target.device),
+            "dtype": str(self.target.dtype).removeprefix("torch."),
+            "target": {"family": self.target.config.model_type, "parameters": self.target.num_parameters()},
+            "draft": {"family": self.draft.config.model_type, "parameters": self.draft.num_parameters()},
+            "start_token": None if self.start is None else self.tokenizer.convert_ids_to_tokens(self.start),
+        }
+
+
+def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
+    """A pair of the catalogue, or ``target|draft``, each a folder or a hub name.
+
+    device  auto (cuda, then mps, then cpu), or one of these; dtype  auto (bfloat16 on cuda, else float32), or a float type
+
+    Raises ModelError, UnsupportedModel or DamagedModel with a sentence; nothing half loaded is kept.
+    """
+    where, kind = pick_device(device, dtype)
+    if entry := PAIRS.get(name):
+        places = entry.target, entry.draft
+        if entry.shipped:
+            check_hashes(Path(entry.target).parent)
+    elif name.count("|") == 1 and all(part.strip() for part in name.split("|")):
+        places = tuple(part.strip() for part in name.split("|"))
+    else:
+        raise ModelError(f"There is no pair {name!r}; known are {', '.join(PAIRS)}, or a target and a draft of your own.")
+    tokenizers = [load_tokenizer(place) for place in places]
+    if why := difference(*tokenizers):
+        raise ModelError(
+            f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}. "
+            "Both models must read and write the same tokens."
+        )
+    target, draft = (load_model(place, where, kind) for place in places)
+    for model, place in zip((target, draft), places, strict=True):
+        if len(tokenizers[0]) > model.config.get_text_config().vocab_size:
+            raise ModelError(
+                f"'{place}' has {model.config.get_text_config().vocab_size} token laws for a tokenizer of {len(tokenizers[0])} tokens."
+            )
+    return Pair(name, target, draft, tokenizers[0], stop_ids(target), start_id(target, tokenizers[0]))
+
+
+def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
+    """What ``auto`` means here. Raises SettingsError for names that are not known or not present."""
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device not in DEVICES or (device != "auto" and not present[device]):
+        here = ", ".join(["auto", *(name for name, there in present.items() if there)])
+        raise SettingsError("device", device, f"one of those on this machine: {here}")
+    if dtype != "auto" and dtype not in DTYPES:
+        raise SettingsError("dtype", dtype, f"auto or one of {', '.join(DTYPES)}")
+    chosen = next(name for name, there in present.items() if there) if device == "auto" else device
+    kind = DTYPES.get(dtype, torch.bfloat16 if chosen == "cuda" else torch.float32)
+    return torch.device(chosen), kind
+
+
+def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+    """A causal decoder in eval mode, refused with a sentence where this decoder would run it wrongly."""
+    folder = check_place(place)
+    options = {"trust_remote_code": False, "local_files_only": folder}
+    config = _reading(place, lambda: AutoConfig.from_pretrained(place, **options))
+    refuse_unsupported(place, config)
+    model, report = _reading(
+        place,
+        lambda: AutoModelForCausalLM.from_pretrained(place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options),
+    )
+    for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
+        if report[key]:
+            raise DamagedModel(f"'{place}' {what} {len(report[key])} of the weights that its configuration names.")
+    model = model.to(device).eval().requires_grad_(False)
+    refuse_stateful(place, model)
+    return model
+
+
+def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or hub name."""
+    folder = check_place(place)
+    return _reading(place, lambda: AutoTokenizer.from_pretrained(place, trust_remote_code=False, local_files_only=folder))
+
+
+def check_place(place: str) -> bool:
+    """True for a folder with a configuration and safetensors weights, False for what can only be a hub name.
+
+    Raises ModelError for a path that is no such folder.
+    """
+    path = Path(place).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"'{place}' holds no model: config.json is missing.")
+        if not any(path.glob("*.safetensors")):
+            raise ModelError(f"'{place}' holds no weights: a file ending in .safetensors is needed (pickled weights are not read).")
+        return True
+    if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or os.sep != "/" and os.sep in place:
+        raise ModelError(f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model.")
+    return False
+
+
+def refuse_unsupported(place: str, config: Any) -> None:
+    """Families that take no blocks, or whose cache is no list of keys and values."""
+    if getattr(config, "is_encoder_decoder", False):
+        raise UnsupportedModel(f"'{place}' is an encoder-decoder model ({config.model_type}); causal decoders are supported.")
+    kinds = set(getattr(config.get_text_config(), "layer_types", None) or ())
+    if odd := kinds - {"full_attention", "sliding_attention"}:
+        raise UnsupportedModel(
+            f"'{place}' ({config.model_type}) has layers of kind {', '.join(sorted(odd))}: "
+            "their memory cannot be rolled back after a refused token."
+        )
+
+
+def refuse_stateful(place: str, model: PreTrainedModel) -> None:
+    """State-space models carry a running state instead of one row per token, so that no refused token could be undone."""
+    stateful = bool(getattr(model, "_is_stateful", False))
+    if not stateful:
+        layers = DynamicCache(config=model.config).layers
+        stateful = any(not hasattr(layer, "keys") or hasattr(layer, "recurrent_states") for layer in layers)
+    if stateful:
+        raise UnsupportedModel(
+            f"'{place}' ({model.config.model_type}) keeps a running state that cannot be rolled back after a refused token; "
+            "choose a model with attention layers."
+        )
+
+
+def check_hashes(folder: Path) -> None:
+    """Compare every file named in SHA256SUMS with its hash. Raises DamagedModel naming the first file that differs."""
+    sums = folder / HASHES
+    if not sums.is_file():
+        raise DamagedModel(f"'{folder.name}' cannot be checked: its list of hashes ({HASHES}) is missing; fetch the project again.")
+    for line in sums.read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        file = folder / name
+        if not file.is_file():
+            raise DamagedModel(f"The pair '{folder.name}' is incomplete: {name} is missing; fetch the project again.")
+        if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the file that was shipped; fetch it again.")
+
+
+def stop_ids(model: PreTrainedModel) -> frozenset[int]:
+    """Every id that ends a text, from the generation configuration, else the model's."""
+    found = getattr(model.generation_config, "eos_token_id", None)
+    found = model.config.eos_token_id if found is None else found
+    return frozenset(() if found is None else [found] if isinstance(found, int) else found)
+
+
+def start_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The token that stands for an empty text: the tokenizer's start token, else an end-of-text token."""
+    candidates = (tokenizer.bos_token_id, model.config.bos_token_id, tokenizer.eos_token_id)
+    return next((token for token in candidates if isinstance(token, int)), None)
+
+
+def _reading(place: str, read: Any) -> Any:
+    """Run one read of transformers; whatever it raises becomes a sentence."""
+    try:
+        return read()
+    except json.JSONDecodeError as error:
+        raise DamagedModel(f"'{place}' holds a file that is no JSON: {error}.") from error
+    except Exception as error:  # transformers, safetensors and the hub raise unrelated types, some of them bare Exceptions
+        first = str(error).strip().splitlines()[0][:240] if str(error).strip() else type(error).__name__
+        kind = DamagedModel if "afetensor" in type(error).__name__ else ModelError
+        raise kind(f"'{place}' could not be loaded: {first}") from error

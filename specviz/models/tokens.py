@@ -1,0 +1,62 @@
+"""Tokens as bytes: every id stands for a run of bytes, which need not be a whole character."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable
+
+from transformers import PreTrainedTokenizerBase
+from transformers.convert_slow_tokenizer import bytes_to_unicode
+
+_BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
+_FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")
+
+
+def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
+    """The bytes of one token id; special tokens give their name, ids beyond the tokenizer give nothing.
+
+    Reads byte-level BPE (GPT-2, Llama 3, Qwen) and SentencePiece with byte fallback (Llama 2, Mistral, Gemma).
+    """
+    text = tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else None
+    if text is None:
+        return b""
+    if token in tokenizer.all_special_ids:
+        return text.encode()
+    if match := _FALLBACK.fullmatch(text):
+        return bytes([int(match[1], 16)])
+    if all(character in _BYTE_OF for character in text):
+        return bytes(_BYTE_OF[character] for character in text)
+    return text.replace("\u2581", " ").encode()
+
+
+def pieces(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
+    """id -> bytes as hex, for each different id."""
+    return {token: piece(tokenizer, token).hex() for token in sorted(set(ids))}
+
+
+def difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> str | None:
+    """What keeps two tokenizers from being the same, as part of a sentence; None when they are the same.
+
+    Compared: vocabulary, merges and other parts of the tokenizer proper, special tokens.
+    """
+    if one.get_vocab() != other.get_vocab():
+        mine, others = one.get_vocab(), other.get_vocab()
+        if len(mine) != len(others):
+            return f"their vocabularies have {len(mine)} and {len(others)} entries"
+        apart = sum(others.get(text) != index for text, index in mine.items())
+        return f"{apart} of {len(mine)} vocabulary entries differ"
+    if one.special_tokens_map != other.special_tokens_map:
+        return f"their special tokens differ ({one.special_tokens_map} and {other.special_tokens_map})"
+    sample = "The quick brown fox, 1234!\n  naïve Ωmega 漢字 \U0001f469\u200d\U0001f680 it's don't"
+    if _rules(one) != _rules(other) or one.encode(sample) != other.encode(sample):
+        return "they cut the same text differently (other merges or pre-processing)"
+    return None
+
+
+def _rules(tokenizer: PreTrainedTokenizerBase) -> object:
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        return type(tokenizer).__name__
+    record = json.loads(backend.to_str())
+    return {key: record.get(key) for key in ("normalizer", "pre_tokenizer", "model")}
