@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
@@ -57,10 +57,16 @@ SHAPES = {
 }
 
 
-def train_pair(data: Path, out: Path, roles: tuple[str, ...] = ("draft", "target"), say: Callable[[str], None] = print) -> None:
+def train_pair(
+    data: Path,
+    out: Path,
+    roles: tuple[str, ...] = ("draft", "target"),
+    tokens: int | None = None,
+    say: Callable[[str], None] = print,
+) -> None:
     """Tokenizer, then each role, into ``out``; every part that is already there is kept, an unfinished one is resumed.
 
-    Leaves ``out/{target,draft}`` as transformers folders (safetensors, bf16) and ``out/run`` with checkpoints and losses.
+    tokens shortens the schedule of both, for a trial. Leaves ``out/{target,draft}`` as transformers folders (safetensors, bf16) and ``out/run`` with checkpoints and losses.
     """
     works = read_works(data)
     run = out / "run"
@@ -74,7 +80,7 @@ def train_pair(data: Path, out: Path, roles: tuple[str, ...] = ("draft", "target
     say(f"{len(works)} works, {sum(map(len, ids)) / 1e6:.2f} M tokens")
     for role in roles:
         shape = SHAPES[role]
-        schedule = shape.schedule
+        schedule = shape.schedule if tokens is None else replace(shape.schedule, tokens=tokens)
         model = shape.model(tokenizer.get_vocab_size())
         model.set_attn_implementation("eager")  # its backward pass is faster than the fused one on a CPU
         say(f"{role}: {shape.layers} x {shape.width}, {model.num_parameters() / 1e6:.2f} M parameters")

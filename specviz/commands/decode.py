@@ -1,0 +1,124 @@
+"""``decode``: one text, as coloured text or as a trace in JSON; full laws for anyone who wants to check each decision."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from specviz.commands.options import law_options, pair_options, run_options, settings_of
+from specviz.errors import SettingsError
+from specviz.trace import Round, Trace
+
+LAWS_LIMIT = 256 * 2**20
+ORIGINS = {"kept": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
+PLAIN = "\x1b[0m"
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    pair_options(parser)
+    run_options(parser)
+    law_options(parser)
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours in text (default: auto)")
+    parser.add_argument("--laws", type=Path, metavar="FILE.npz", help="also store the full laws of every round, at most 256 MB")
+
+
+def run(options: argparse.Namespace) -> int:
+    settings = settings_of(options)
+    shelf = LawShelf(options.laws) if options.laws else None
+    from specviz.models.loading import load_pair
+    from specviz.runs import run as decode_run
+
+    pair = load_pair(settings.pair, settings.device, settings.dtype)
+    bars = 12 if options.format == "json" else 0
+    trace = decode_run(pair, settings, bars=bars, watch=shelf.add if shelf else None)
+    if shelf:
+        shelf.write()
+    print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, _colour(options.color)))
+    return 0
+
+
+class LawShelf:
+    """Collects the laws of each round and writes them at the end, whole or not at all.
+
+    Arrays: ``r0_p`` (N + 1, V) float64, after the prefix and after each proposed token; ``r0_q`` (N, V), the law each was
+    drawn from; and so on for each round.
+    """
+
+    def __init__(self, path: Path):
+        if path.suffix != ".npz":
+            raise SettingsError("laws", str(path), "a file ending in .npz")
+        if not path.parent.is_dir():
+            raise SettingsError("laws", str(path), "in a folder that exists")
+        self.path, self.arrays, self.bytes, self.rounds = path, {}, 0, 0
+
+    def add(self, round_: Round) -> None:
+        p = round_.full.p.cpu().numpy()
+        q = np.zeros((0, p.shape[1])) if round_.full.q is None else round_.full.q.cpu().numpy()
+        self.bytes += p.nbytes + q.nbytes
+        if self.bytes > LAWS_LIMIT:
+            raise SettingsError(
+                "laws", f"more than {LAWS_LIMIT >> 20} MB", f"at most {LAWS_LIMIT >> 20} MB; {self.rounds} rounds of this run fit"
+            )
+        self.arrays[f"r{self.rounds}_p"], self.arrays[f"r{self.rounds}_q"] = p, q
+        self.rounds += 1
+
+    def write(self) -> None:
+        beside = self.path.with_suffix(".partial.npz")
+        try:
+            np.savez(beside, **self.arrays)
+            beside.replace(self.path)
+        except OSError as error:
+            beside.unlink(missing_ok=True)
+            raise SettingsError("laws", str(self.path), f"a file that can be written ({error.strerror})") from error
+
+
+def as_text(trace: Trace, colour: bool) -> str:
+    """Prompt and continuation, each token by its origin, and a line of counts below."""
+    parts: list[tuple[str, bytes]] = []
+    for round_ in trace.rounds:
+        for node in round_.accepted_path:
+            parts.append(("kept", bytes.fromhex(trace.pieces[round_.proposals[node].token])))
+        if round_.ending.token is not None:
+            parts.append((round_.ending.kind, bytes.fromhex(trace.pieces[round_.ending.token])))
+    body = _paint(parts) if colour else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
+    return f"{trace.settings['prompt']}{body}\n\n{_tally(trace, parts, colour)}"
+
+
+def _paint(parts: list[tuple[str, bytes]]) -> str:
+    """Neighbours of one origin share one colour run; characters split over tokens stay whole within a run."""
+    text, index = "", 0
+    while index < len(parts):
+        origin, run_bytes = parts[index][0], b""
+        while index < len(parts) and parts[index][0] == origin:
+            run_bytes += parts[index][1]
+            index += 1
+        text += ORIGINS[origin] + run_bytes.decode("utf-8", "replace") + PLAIN
+    return text
+
+
+def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
+    words = {"kept": "kept guesses", "residual": "from the residual", "bonus": "bonus"}
+    counts = [
+        (ORIGINS[kind] if colour else "") + f"{sum(origin == kind for origin, _ in parts)} {word}" + (PLAIN if colour else "")
+        for kind, word in words.items()
+    ]
+    passes = len(trace.rounds)
+    rate = f"{len(parts) / passes:.2f}" if passes else "0"
+    models = trace.models
+    edited = "  (you chose some of the luck: this run is no sample)" if trace.settings["coins"] else ""
+    start = f"empty prompt: started from {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
+    return (
+        f"{start}{len(parts)} tokens in {passes} target passes, {rate} per pass: {', '.join(counts)}\n"
+        f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"
+    )
+
+
+def _colour(choice: str) -> bool:
+    if choice == "auto":
+        return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    return choice == "always"

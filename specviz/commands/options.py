@@ -1,0 +1,76 @@
+"""Options that several commands share, and the settings made of them."""
+
+from __future__ import annotations
+
+import argparse
+
+from specviz.errors import SettingsError
+from specviz.settings import Settings, read_coin
+
+_DEFAULTS = Settings()
+
+
+def pair_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pair", help="name of a pair that comes with the project (default: storybook)")
+    parser.add_argument("--target", metavar="T", help="folder or hub name of the target; needs --draft")
+    parser.add_argument("--draft", metavar="D", help="folder or hub name of the draft; needs --target")
+    parser.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
+    parser.add_argument("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
+
+
+def law_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--gamma", type=int, default=_DEFAULTS.gamma, help="tokens drafted per round, 0 to 16 (default: 4)")
+    parser.add_argument("--temperature", type=float, default=_DEFAULTS.temperature, help="0 (greedy) to 5 (default: 1)")
+    parser.add_argument("--top-k", type=int, help="keep the k most probable tokens (default: off)")
+    parser.add_argument("--top-p", type=float, help="keep the fewest tokens that reach this mass (default: off)")
+    parser.add_argument("--min-p", type=float, help="drop tokens below this share of the largest (default: off)")
+
+
+def run_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--prompt", default="", help="text to continue (default: the start token alone)")
+    parser.add_argument("--max-new-tokens", type=int, default=_DEFAULTS.length, metavar="N", help="1 to 4096 (default: 32)")
+    parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="fixes every draw (default: 7)")
+    parser.add_argument(
+        "--coin",
+        action="append",
+        default=[],
+        metavar="POS=U",
+        help="choose the accept coin at output position POS (0: first generated token); POS:draft|residual|bonus=U for the "
+        "others; may be repeated",
+    )
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Settings of the options above. Raises SettingsError with the value and what is allowed."""
+    coins: dict[tuple[int, str], float] = {}
+    for text in options.coin:
+        key, u = read_coin(text)
+        if key in coins:
+            raise SettingsError("coin", text, "given once for each position and purpose")
+        coins[key] = u
+    return Settings(
+        pair=pair_name(options),
+        prompt=options.prompt,
+        gamma=options.gamma,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        seed=options.seed,
+        length=options.max_new_tokens,
+        coins=coins,
+        device=options.device,
+        dtype=options.dtype,
+    )
+
+
+def pair_name(options: argparse.Namespace) -> str:
+    """``--pair``, or ``target|draft`` from the two folders."""
+    if (options.target is None) != (options.draft is None):
+        missing = "--draft" if options.draft is None else "--target"
+        raise SettingsError("pair", f"no {missing}", "--pair NAME, or --target and --draft together")
+    if options.target is not None:
+        if options.pair is not None:
+            raise SettingsError("pair", options.pair, "left out when --target and --draft are given")
+        return f"{options.target}|{options.draft}"
+    return options.pair or _DEFAULTS.pair

@@ -1,0 +1,98 @@
+"""What a trained pair is worth, measured on text it has not seen, and the card that says so."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import AutoModelForCausalLM, PreTrainedModel
+
+from specviz.models.catalogue import HASHES
+from specviz.settings import Settings
+from specviz.training.corpus import encode, read_works
+from specviz.verification.warp import warp
+
+WINDOW = 256
+WINDOWS = 64
+TEMPERATURES = (0.3, 0.7, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Held-out figures of a pair.
+
+    loss        role -> cross-entropy in nats per token
+    acceptance  temperature -> mean over positions of sum min(p, q), in [0, 1]; its standard error is ``error``
+    top1        share of positions where the two largest tokens agree
+    tokens      positions measured
+    """
+
+    loss: dict[str, float]
+    acceptance: dict[float, float]
+    error: dict[float, float]
+    top1: float
+    tokens: int
+
+
+def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> Measured:
+    """Measure the pair in ``out`` on a held-out corpus; writes ``out/measured.json`` and the list of hashes."""
+    tokenizer = Tokenizer.from_file(str(out / "target" / "tokenizer.json"))
+    models = {role: AutoModelForCausalLM.from_pretrained(out / role, dtype=torch.float32).eval() for role in ("target", "draft")}
+    measured = measure(models["target"], models["draft"], windows(read_works(heldout), tokenizer))
+    record = {
+        "loss_nats_per_token": measured.loss,
+        "acceptance": {str(t): round(a, 4) for t, a in measured.acceptance.items()},
+        "acceptance_standard_error": {str(t): round(e, 4) for t, e in measured.error.items()},
+        "top1_agreement": round(measured.top1, 4),
+        "positions": measured.tokens,
+    }
+    (out / "measured.json").write_text(json.dumps(record, indent=1) + "\n")
+    write_hashes(out)
+    say(json.dumps(record, indent=1))
+    return measured
+
+
+def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
+    """(WINDOWS, WINDOW) ids, evenly spaced over the whole text, so that every work is met."""
+    stream = np.concatenate(encode(works, tokenizer)).astype(np.int64)
+    count = min(WINDOWS, len(stream) // WINDOW)
+    starts = np.linspace(0, len(stream) - WINDOW, count).astype(int)
+    return torch.from_numpy(np.stack([stream[s : s + WINDOW] for s in starts]))
+
+
+@torch.inference_mode()
+def measure(target: PreTrainedModel, draft: PreTrainedModel, ids: Tensor) -> Measured:
+    """Teacher-forced over rows of ids (R, T): losses of both, and how often a guess would be kept at each temperature."""
+    losses: dict[str, list[float]] = {"target": [], "draft": []}
+    kept: dict[float, list[float]] = {t: [] for t in TEMPERATURES}
+    agree: list[float] = []
+    for row in ids:
+        logits = {role: model(input_ids=row[None]).logits[0, :-1] for role, model in (("target", target), ("draft", draft))}
+        for role in losses:
+            losses[role].append(F.cross_entropy(logits[role], row[1:]).item())
+        for temperature in TEMPERATURES:
+            p, q = (warp(logits[role], Settings(temperature=temperature)) for role in ("target", "draft"))
+            kept[temperature].append(torch.minimum(p, q).sum(-1).mean().item())
+        agree.append((logits["target"].argmax(-1) == logits["draft"].argmax(-1)).double().mean().item())
+    return Measured(
+        loss={role: round(float(np.mean(values)), 4) for role, values in losses.items()},
+        acceptance={t: float(np.mean(values)) for t, values in kept.items()},
+        error={t: float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0 for t, values in kept.items()},
+        top1=float(np.mean(agree)),
+        tokens=ids.shape[0] * (ids.shape[1] - 1),
+    )
+
+
+def write_hashes(folder: Path) -> None:
+    """SHA256SUMS over every file of target and draft, as sha256sum writes it; loading checks them."""
+    files = sorted(file for role in ("draft", "target") for file in (folder / role).rglob("*") if file.is_file())
+    lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n" for file in files]
+    (folder / HASHES).write_text("".join(lines))
