@@ -190,7 +190,8 @@ def _shared(held: list[int], wanted: tuple[int, ...]) -> int:
     """Length of the common beginning."""
     if tuple(held) == wanted[: len(held)]:
         return len(held)
-    return next(i for i, (a, b) in enumerate(zip(held, wanted, strict=False)) if a != b) if wanted else 0
+    shorter = min(len(held), len(wanted))  # the answer where one is the beginning of the other
+    return next((i for i, (a, b) in enumerate(zip(held, wanted, strict=False)) if a != b), shorter)
 
 
 def _windows(config: object) -> dict[str, int | None]:

@@ -14,7 +14,7 @@ def draw(law: Tensor, u: Tensor) -> Tensor:
     returns  (...) int64. Ids of mass zero are never drawn, u = 0 and u = 1 - 2**-53 included.
     """
     cumulative = law.cumsum(-1)
-    total = cumulative[..., -1:]
+    total = cumulative[..., -1:].contiguous()  # searchsorted warns of strided values
     goal = u.to(law).unsqueeze(-1) * total
     found = torch.searchsorted(cumulative, goal, right=True).squeeze(-1)
     last = torch.searchsorted(cumulative, total, right=False).squeeze(-1)  # guards u * total rounding up to the total
