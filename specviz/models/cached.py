@@ -18,6 +18,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from specviz.coins import Prefix
+from specviz.models.passes import forward
 from specviz.settings import Settings
 from specviz.verification.block import ROOT, Block, children, depth
 from specviz.verification.warp import warp
@@ -91,7 +92,9 @@ class CachedModel:
             for node, token in enumerate(block.tokens[index]):
                 ids[index, lead + node] = token
                 positions[index, lead + node] = len(row.ids) + depth(block.parents[index], node)
-        logits = self._forward(ids, positions, self._mask(fed, lead, block, positions), nodes + 1)
+        mask = self._mask(fed, lead, block, positions)
+        device = self.model.device
+        logits = forward(self.model, ids.to(device), positions.to(device), mask, self._cache, self._width, nodes + 1)
         self._remember(rows, fed, lead, block)
         return logits
 
@@ -164,18 +167,6 @@ class CachedModel:
             mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, torch.finfo(dtype).min)
             masks[kind] = mask[:, None].to(device)
         return masks if len(masks) > 1 else next(iter(masks.values()))
-
-    def _forward(self, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, keep: int) -> Tensor:
-        device = self.model.device
-        out = self.model(
-            input_ids=ids.to(device),
-            position_ids=positions.to(device),
-            attention_mask=mask,
-            past_key_values=self._cache,
-            use_cache=True,
-            logits_to_keep=keep,
-        )
-        return out.logits[:, -keep:]
 
     def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: Block) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
