@@ -1,0 +1,235 @@
+"""Measured speed: every contestant on the same pair, prompts and settings, interleaved in one run, medians and spread.
+
+Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, transformers' assisted
+generation (same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
+Costs are measured on passes of their own, with the same cache length, between the contestants' turns.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import transformers
+
+from specviz.coins import PhiloxCoins, Prefix
+from specviz.engine import decode, target_only
+from specviz.models.cached import CachedModel
+from specviz.models.loading import Pair
+from specviz.proposers.draft import DraftModel
+from specviz.settings import Settings
+from specviz.theory import wall_clock_factor
+from specviz.trace import Round
+from specviz.verification.block import Block, empty_block
+from specviz.verification.rules import TokenRule
+
+PROMPTS = {
+    "opening": "Once upon a time there was a little rabbit who lived with his mother in a",
+    "mid-sentence": '"Oh, dear me!" said Uncle Wiggily, as he hopped along through the woods and saw that the',
+    "after a full stop": "The children ran down to the brook to sail their boats. It was a warm summer day, and the sun was shining.",
+}
+CONTESTANTS = ("target only", "generate", "speculative", "assisted")
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """Median and extremes of a repeated measurement."""
+
+    median: float
+    low: float
+    high: float
+
+    @classmethod
+    def of(cls, values: list[float]) -> Spread:
+        return cls(statistics.median(values), min(values), max(values))
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds per pass at one cache length: T(1), T(gamma + 1), one draft step (pass, law and draw), the rule."""
+
+    one: float
+    block: float
+    draft: float
+    rule: float
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """One temperature's figures. Rates in tokens per second; ratios are medians of ratios taken turn by turn."""
+
+    temperature: float
+    gamma: int
+    rates: dict[str, Spread]
+    ratio: dict[str, Spread]
+    baseline: str
+    tokens_per_pass: float
+    accepted_per_tested: float
+    costs: Costs
+    allowed: float
+    leviathan: float
+    share: float
+
+
+def bench(
+    pair: Pair, gamma: int = 4, length: int = 96, turns: int = 5, temperatures: tuple[float, ...] = (0.0, 1.0), say: Callable = print
+) -> list[Result]:
+    """Run everything. length: tokens per prompt, end-of-text switched off for all; turns: rounds of interleaved runs."""
+    return [_one_temperature(pair, Settings(gamma=gamma, length=length, temperature=t), turns, say) for t in temperatures]
+
+
+def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) -> Result:
+    seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
+    rounds: list[Round] = []
+    costs: list[Costs] = []
+    for turn in range(turns + 1):  # the first turn warms up and is not counted
+        say(f"temperature {settings.temperature:g}: turn {turn} of {turns}")
+        spent = dict.fromkeys(CONTESTANTS, 0.0)
+        for prompt in PROMPTS.values():
+            ids = pair.encode(prompt)
+            for name in CONTESTANTS:
+                began = time.perf_counter()
+                result = _RUNS[name](pair, replace(settings, seed=turn), ids)
+                spent[name] += time.perf_counter() - began
+                if name == "speculative" and turn:
+                    rounds.extend(result)
+            costs.append(measure_costs(pair, settings, ids))
+        if turn:
+            for name in CONTESTANTS:
+                seconds[name].append(spent[name])
+    return _result(settings, seconds, rounds, _median_costs(costs[len(PROMPTS) :]))
+
+
+def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Round], costs: Costs) -> Result:
+    tokens = settings.length * len(PROMPTS)
+    baseline = min(("target only", "generate"), key=lambda name: statistics.median(seconds[name]))
+    ratio = {
+        "speculative / baseline": _ratios(seconds[baseline], seconds["speculative"]),
+        "speculative / assisted": _ratios(seconds["assisted"], seconds["speculative"]),
+        "assisted / baseline": _ratios(seconds[baseline], seconds["assisted"]),
+    }
+    tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
+    alpha = sum(d.accepted for d in tested) / len(tested)
+    per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
+    allowed = per_pass / ((settings.gamma * costs.draft + costs.block + costs.rule) / costs.one)
+    return Result(
+        temperature=settings.temperature,
+        gamma=settings.gamma,
+        rates={name: Spread.of([tokens / s for s in values]) for name, values in seconds.items()},
+        ratio=ratio,
+        baseline=baseline,
+        tokens_per_pass=per_pass,
+        accepted_per_tested=alpha,
+        costs=costs,
+        allowed=allowed,
+        leviathan=wall_clock_factor(alpha, settings.gamma, costs.draft / costs.one),
+        share=ratio["speculative / baseline"].median / allowed,
+    )
+
+
+def _ratios(slow: list[float], fast: list[float]) -> Spread:
+    return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
+
+
+def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
+    """Medians over ``repeats`` interleaved passes after a prefix of the length that the runs have halfway."""
+    target, draft = pair.open(settings)
+    prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
+    row = Prefix(prefix, 0, settings.length)
+    coins, gamma = PhiloxCoins(settings.seed), settings.gamma
+    proposer, one_step = DraftModel(draft, gamma), DraftModel(draft, 1)
+    block = proposer.propose([row], coins)
+    p = target.laws([row], block)
+    probes: dict[str, Callable[[], Any]] = {
+        "one": lambda: target.laws([row], empty_block(1)),
+        "block": lambda: target.laws([row], block),
+        "draft": lambda: one_step.propose([row], coins),
+        "rule": lambda: TokenRule().verify([row], block, p, coins),
+    }
+    times = {name: [] for name in probes}
+    for _ in range(repeats):
+        for name, probe in probes.items():
+            began = time.perf_counter()
+            probe()
+            times[name].append(time.perf_counter() - began)
+    return Costs(**{name: statistics.median(values) for name, values in times.items()})
+
+
+def _median_costs(costs: list[Costs]) -> Costs:
+    return Costs(*(statistics.median(getattr(c, name) for c in costs) for name in ("one", "block", "draft", "rule")))
+
+
+def _drain(rounds: Iterator[Round]) -> list[Round]:
+    """All rounds, without the laws that they carry."""
+    return [replace(round_, full=None) for round_ in rounds]
+
+
+def _speculative(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
+    target, draft = pair.open(settings)
+    return _drain(decode(target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxCoins(settings.seed), settings, ids))
+
+
+def _target_only(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
+    return _drain(target_only(CachedModel(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
+
+
+def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
+    torch.manual_seed(settings.seed)
+    sampling = {"do_sample": settings.temperature > 0}
+    if settings.temperature > 0:
+        sampling |= {"temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
+    model = pair.target
+    kept, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
+    try:
+        device = torch.tensor([ids], device=model.device)
+        return model.generate(device, max_new_tokens=settings.length, **sampling, **more)
+    finally:
+        model.generation_config.eos_token_id = kept
+
+
+def _assisted(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> Any:
+    options = pair.draft.generation_config
+    kept = options.eos_token_id
+    options.num_assistant_tokens, options.num_assistant_tokens_schedule = settings.gamma, "constant"
+    options.assistant_confidence_threshold, options.eos_token_id = 0, None
+    try:
+        return _generate(pair, settings, ids, assistant_model=pair.draft)
+    finally:
+        options.eos_token_id = kept
+
+
+_RUNS: dict[str, Callable] = {
+    "target only": _target_only,
+    "generate": _generate,
+    "speculative": _speculative,
+    "assisted": _assisted,
+}
+
+
+def machine(pair: Pair) -> dict[str, Any]:
+    """What the numbers were measured on."""
+    cuda = pair.target.device.type == "cuda"
+    return {
+        "processor": torch.cuda.get_device_name() if cuda else _processor(),
+        "cores": os.cpu_count(),
+        "threads": torch.get_num_threads(),
+        "load": os.getloadavg()[0],
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+        "dtype": pair.describe()["dtype"],
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = open("/proc/cpuinfo").read().splitlines()
+        return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
+    except (OSError, StopIteration):
+        return platform.processor() or platform.machine()

@@ -1,0 +1,61 @@
+"""``bench``: the speed table, as text or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import asdict
+
+from specviz.commands.options import pair_name, pair_options
+from specviz.errors import SettingsError
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    pair_options(parser)
+    parser.add_argument("--gamma", type=int, default=3, help="tokens drafted per round, 1 to 16 (default: 3)")
+    parser.add_argument("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
+    parser.add_argument("--turns", type=int, default=5, help="interleaved turns after one that warms up (default: 5)")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def run(options: argparse.Namespace) -> int:
+    if not 1 <= options.gamma <= 16:
+        raise SettingsError("gamma", options.gamma, "a whole number from 1 to 16 for a bench of speculation")
+    if not 1 <= options.turns <= 100:
+        raise SettingsError("turns", options.turns, "a whole number from 1 to 100")
+    if not 8 <= options.max_new_tokens <= 1024:
+        raise SettingsError("max-new-tokens", options.max_new_tokens, "a whole number from 8 to 1024 for a bench")
+    name = pair_name(options)
+    from specviz.bench import bench, machine
+    from specviz.models.loading import load_pair
+
+    pair = load_pair(name, options.device, options.dtype)
+    results = bench(
+        pair, options.gamma, options.max_new_tokens, options.turns, say=lambda line: print(line, file=sys.stderr, flush=True)
+    )
+    record = {"machine": machine(pair), "pair": pair.describe(), "results": [asdict(result) for result in results]}
+    print(json.dumps(record, indent=1) if options.format == "json" else as_text(record))
+    return 0
+
+
+def as_text(record: dict) -> str:
+    lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items()), ""]
+    for result in record["results"]:
+        lines += [f"temperature {result['temperature']:g}, gamma {result['gamma']}", "  tokens per second, median (lowest to highest)"]
+        lines += [f"    {name:<24}{_spread(spread, 1)}" for name, spread in result["rates"].items()]
+        lines += [f"  ratios, turn by turn (baseline: {result['baseline']})"]
+        lines += [f"    {name:<24}{_spread(spread, 2)}" for name, spread in result["ratio"].items()]
+        costs = {name: 1e3 * value for name, value in result["costs"].items()}
+        lines += [
+            f"  tokens per pass {result['tokens_per_pass']:.3f}, accepted of tested {result['accepted_per_tested']:.3f}",
+            f"  ms: T(1) {costs['one']:.2f}, T(gamma+1) {costs['block']:.2f}, draft step {costs['draft']:.2f}, rule {costs['rule']:.2f}",
+            f"  factor these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it; "
+            f"Leviathan's formula (a block costs one pass) {result['leviathan']:.2f}",
+            "",
+        ]
+    return "\n".join(lines)
+
+
+def _spread(spread: dict[str, float], digits: int) -> str:
+    return f"{spread['median']:.{digits}f}  ({spread['low']:.{digits}f} to {spread['high']:.{digits}f})"
