@@ -1,0 +1,44 @@
+# run and test set themselves up on a machine with nothing but Python 3.11 or newer.
+PYTHON ?= python3
+PORT ?= 8501
+BIN := .venv/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+
+.PHONY: run test test-all check bench train record clean
+
+run: .venv/ready
+	$(BIN)/streamlit run app.py --server.port $(PORT) -- --allow-own-pairs
+
+test: .venv/ready-test
+	$(BIN)/python -m pytest -m "not slow and not gpu"
+
+test-all: .venv/ready-test
+	$(BIN)/python -m pytest -m "not gpu"
+
+check: .venv/ready-test
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+bench: .venv/ready
+	$(BIN)/python -m specviz bench
+
+train: .venv/ready
+	@test -n "$(DATA)" || { echo "make train DATA=books.txt [HELDOUT=other.txt]; see assets/models/storybook/README.md"; exit 2; }
+	$(BIN)/python -m specviz train --data "$(DATA)" $(if $(HELDOUT),--heldout "$(HELDOUT)")
+
+record: .venv/ready
+	$(BIN)/python -m specviz record
+
+clean:
+	rm -rf .venv
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "specviz needs Python 3.11 or newer, this is %d.%d; make PYTHON=python3.12 run" % sys.version_info[:2])'
+	$(PYTHON) -m venv .venv
+
+.venv/ready: .venv/bin/python requirements.txt constraints.txt
+	@began=$$(date +%s); echo "installing into .venv, some minutes the first time"; \
+	$(INSTALL) -r requirements.txt && echo "set-up took $$(( $$(date +%s) - began )) s" && touch $@
+
+.venv/ready-test: .venv/ready requirements-test.txt
+	@began=$$(date +%s); $(INSTALL) -r requirements-test.txt && echo "test set-up took $$(( $$(date +%s) - began )) s" && touch $@
