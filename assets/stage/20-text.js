@@ -1,0 +1,130 @@
+// The text so far, and the chips of this round.
+
+const CAPTIONS = {
+  kept: "✓ kept",
+  refused: "✕ refused",
+  never: "never looked at",
+  behind: "behind the end",
+  pending: "? open",
+  residual: "◆ residual",
+  bonus: "+ bonus",
+};
+
+/** All nodes of one round's text line; made once per round, then only updated. */
+function makeText(stage) {
+  const text = h("span", { class: "sofar" });
+  const more = h("button", { class: "quiet more", type: "button", "aria-expanded": "false" }, "…");
+  const chips = h("span", { class: "chips" });
+  const line = h("div", { class: "line", lang: "" }, more, text, chips);
+  more.addEventListener("click", () => {
+    stage.wholeText = !stage.wholeText;
+    stage.draw();
+  });
+  return { line, text, more, chips, list: [], braces: [] };
+}
+
+function makeChip(chip, index, stage) {
+  const face = h("span", { class: "face" }, ...glyphSpans(chip.glyphs));
+  const caption = h("span", { class: "caption" });
+  const luck = h("span", { class: "luck", title: "you chose the luck here" }, "✎");
+  const node = h("span", { class: "chip" }, luck, face, h("span", { class: "sweep" }), caption);
+  node.style.setProperty("--nth", index);
+  if (index !== null && chip.threshold !== undefined) {
+    node.addEventListener("click", () => stage.goTo(stage.at.round, stage.motionOf("look", index) ?? chip.appears));
+  }
+  return { node, face, caption, luck, chip, standing: null };
+}
+
+/** New nodes for the chips of a round. */
+function fillText(rooms, round, stage) {
+  const { text } = rooms;
+  rooms.list = round.chips.map((chip, i) => makeChip(chip, i, stage));
+  const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
+  rooms.last = makeChip(round.ending ?? blank, round.chips.length, stage);
+  rooms.last.node.classList.add("last");
+  rooms.braces = round.braces.map((brace) => {
+    const letter = h("span", { class: "letter" });
+    letter.textContent = brace.text;
+    return { node: h("span", { class: "brace" }, letter), ...brace };
+  });
+  const nodes = [...rooms.list, rooms.last].map(({ node }) => node);
+  rooms.chips.replaceChildren(...nodes, ...rooms.braces.map(({ node }) => node));
+  rooms.chips.classList.toggle("braced", rooms.braces.length > 0);
+  rooms.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
+  say(text, "");
+}
+
+/** The end of the text that fits beside the chips; the dots show all of it. */
+function drawSoFar(rooms, stage) {
+  const room = stage.narrow ? 64 : 116;
+  const letters = [...rooms.sofar];
+  const long = letters.length > room;
+  show(rooms.more, long);
+  rooms.more.setAttribute("aria-expanded", String(Boolean(stage.wholeText)));
+  rooms.more.title = stage.wholeText ? "show the end of the text only" : "show the whole text";
+  rooms.text.classList.toggle("whole", Boolean(stage.wholeText));
+  const tail = long && !stage.wholeText ? letters.slice(-room).join("").replace(/^\S{0,12}\s/, "") : rooms.sofar;
+  say(rooms.text, stage.wholeText ? tail : tail.replace(/\n+/g, " ↵ ") || "(an empty text)");
+  rooms.text.classList.toggle("none", rooms.sofar === "");
+}
+
+/** What a chip is at this motion: ghost, guess, or its fate; a dragged coin overrules what follows from it. */
+function standing(chip, index, stage) {
+  const motion = stage.at.motion;
+  if (motion < chip.appears) return "ghost";
+  const what = stage.whatIf();
+  if (what && index === what.node) return what.kept ? "kept" : "refused";
+  if (what && index > what.node && what.changed) return what.kept ? "pending" : "never";
+  return motion < chip.decided ? "guess" : chip.fate;
+}
+
+function drawChips(rooms, stage) {
+  const motion = stage.motion();
+  const passed = stage.at.motion >= stage.motionOf("pass", null);
+  rooms.line.classList.toggle("passed", passed);
+  for (const [index, item] of rooms.list.entries()) {
+    const now = standing(item.chip, index, stage);
+    setStanding(item, now, now === "guess" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
+    item.node.classList.toggle("focus", motion.node === index && ["guess", "look", "coin"].includes(motion.kind));
+    show(item.luck, item.chip.edited && stage.at.motion >= item.chip.decided);
+  }
+  drawLast(rooms.last, stage);
+  for (const brace of rooms.braces) {
+    const behind = [...rooms.list, rooms.last].slice(brace.first, brace.last + 1);
+    show(brace.node, behind.every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
+  }
+}
+
+function drawLast(item, stage) {
+  const { ending, chips } = stage.round();
+  const what = stage.whatIf();
+  const standIn = what && what.changed && !what.kept ? chips[what.node].standIn : null;
+  const shown = standIn ?? ending?.glyphs;
+  const shape = standIn ? "standin" : "own";
+  if (item.shape !== shape && shown) {
+    item.face.replaceChildren(...glyphSpans(shown));
+    item.shape = shape;
+  }
+  let now = "hidden";
+  if (standIn) now = "residual";
+  else if (ending && !(what && what.changed) && stage.at.motion >= ending.appears) now = ending.kind;
+  setStanding(item, now, CAPTIONS[now] ?? "");
+  item.node.classList.toggle("focus", ["draw", "bonus"].includes(stage.motion().kind));
+  show(item.luck, Boolean(ending?.edited) && now !== "hidden");
+}
+
+function setStanding(item, now, caption) {
+  if (item.node.dataset.is !== now) item.node.dataset.is = now;
+  say(item.caption, caption);
+}
+
+/** Braces stand over the chips that they join; a run that wraps is braced on its first line. */
+function placeBraces(rooms) {
+  const all = [...rooms.list, rooms.last];
+  for (const brace of rooms.braces) {
+    const first = all[brace.first].node;
+    const line = all.slice(brace.first, brace.last + 1).filter(({ node }) => node.offsetTop === first.offsetTop);
+    const end = line[line.length - 1].node;
+    place(brace.node, { left: first.offsetLeft, top: first.offsetTop - 20, width: end.offsetLeft + end.offsetWidth - first.offsetLeft });
+  }
+}

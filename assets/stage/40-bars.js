@@ -1,0 +1,142 @@
+// What each model gives to the next token, and the residual that slides out of it.
+
+const SLOTS = 10;
+
+function makeHatches() {
+  const line = (id, size, width) =>
+    s("pattern", { id, width: size, height: size, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
+      s("rect", { class: `paper ${id}`, width: size, height: size }),
+      s("line", { class: `stripe ${id}`, x1: 0, y1: 0, x2: 0, y2: size, "stroke-width": width }));
+  return s("defs", {}, line("shared", 6, 3.2), line("bad", 8, 2.4), line("guessed", 5, 1.6));
+}
+
+function panelOf(name) {
+  const parts = { back: s("rect", { class: "panel", rx: 12 }), title: s("text", { class: "title" }), sub: s("text", { class: "sub" }) };
+  const node = s("g", { class: `room ${name}` }, parts.back, parts.title, parts.sub);
+  return { node, ...parts };
+}
+
+function placePanel(room, panel, narrow) {
+  const pad = narrow ? 12 : 20;
+  place(room.back, { x: panel.x, y: panel.y, width: panel.w, height: panel.h });
+  move(room.title, panel.x + pad, panel.y + (narrow ? 24 : 30));
+  move(room.sub, panel.x + pad, panel.y + (narrow ? 42 : 50));
+}
+
+function makeBars() {
+  const room = panelOf("laws");
+  const legend = s("g", { class: "legend" },
+    s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
+    s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
+    s("rect", { class: "bar p", width: 7, height: 12, x: 160, y: -10 }), s("rect", { class: "bar q", width: 7, height: 12, x: 167, y: -10 }),
+    s("rect", { class: "slab", width: 14, height: 12, x: 160, y: -10 }), s("text", { x: 180 }, "both"));
+  const axis = s("line", { class: "axis", x2: 1 });
+  const foot = s("text", { class: "foot" });
+  const slots = Array.from({ length: SLOTS }, makeSlot);
+  room.node.append(legend, axis, foot, ...slots.map((one) => one.node));
+  return { ...room, legend, axis, foot, slots };
+}
+
+function makeSlot() {
+  const one = {
+    q: s("rect", { class: "bar q" }),
+    p: s("rect", { class: "bar p" }),
+    slab: s("rect", { class: "slab" }),
+    name: s("text", { class: "name" }),
+    pText: s("text", { class: "value p" }),
+    qText: s("text", { class: "value q" }),
+    tip: s("title"),
+  };
+  one.node = s("g", { class: "slot" }, one.tip, one.q, one.p, one.slab, one.name, one.pText, one.qText);
+  return one;
+}
+
+function makeLast(stage) {
+  const room = panelOf("residual");
+  const axis = s("line", { class: "axis", x2: 1 });
+  const note = s("text", { class: "note" });
+  const marker = s("g", { class: "marker" }, s("path", { d: "M -8 -12 L 8 -12 L 0 0 Z" }), s("text", { y: -18 }));
+  const pieces = Array.from({ length: SLOTS }, () => {
+    const one = { bar: s("rect", { class: "piece" }), name: s("text", { class: "name" }), value: s("text", { class: "value" }) };
+    one.node = s("g", { class: "slot" }, one.bar, one.name, one.value);
+    return one;
+  });
+  room.node.append(axis, note);
+  const flying = s("g", { class: "flying" }, ...pieces.map((one) => one.node), marker); // above both panels: pieces cross over
+  return { ...room, axis, note, marker, pieces, flying, drawing: makeDrawForm(stage) };
+}
+
+/** Which parts of the laws a motion shows. */
+function frameOf(kind, ending) {
+  const settled = kind === "tally" || kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "coin") : kind;
+  return {
+    kind: settled,
+    p: settled !== "guess",
+    slab: settled === "look" || settled === "coin",
+    lifted: ["lift", "residual", "draw"].includes(settled),
+    landed: ["residual", "draw", "bonus"].includes(settled),
+    drawn: ["draw", "bonus"].includes(settled),
+  };
+}
+
+function drawBars(room, plan, law, bars, frame) {
+  const plot = plotIn(plan.bars, plan.narrow, plan.narrow ? 46 : 54);
+  show(room.node, !plan.narrow || frame.kind === "guess" || frame.kind === "pass" || frame.kind === "look" || frame.kind === "lift");
+  placePanel(room, plan.bars, plan.narrow);
+  const start = plan.narrow ? plan.bars.x + 12 : plan.bars.x + plan.bars.w - 232;
+  move(room.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
+  move(room.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
+  place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  say(room.title, plan.narrow ? "Odds for the next token" : "What each model gives to the next token");
+  say(room.sub, law ? law.place : "");
+  say(room.foot, footOf(law, frame, plan.narrow));
+  const most = Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
+  const scale = (plot.high - 4) / most;
+  for (const [i, one] of room.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
+  return { plot, scale };
+}
+
+function footOf(law, frame, narrow) {
+  if (!law || law.beta === null || frame.kind === "guess" || frame.kind === "pass") return "";
+  if (frame.lifted) return `Taken away: ${number(law.beta)} that both share. Left over: ${number(law.left ?? 0)}.`;
+  if (narrow) return `Striped: what both give, ${number(law.beta)} in all.`;
+  return `Striped: what both models give. Its total, ${number(law.beta)}, is how often any guess here is kept.`;
+}
+
+function drawSlot(one, bar, where, plot, scale, frame) {
+  show(one.node, Boolean(bar));
+  if (!bar) return;
+  const half = bar.q === null ? where.wide * 0.7 : where.wide / 2;
+  const left = bar.q === null ? where.middle - half / 2 : where.middle - half;
+  const shared = frame.lifted && bar.overlap !== null ? bar.overlap : 0;
+  const p = frame.p ? bar.p : 0;
+  stand(one.p, left, half - 1, shared, Math.max(shared, p), plot, scale);
+  stand(one.q, where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
+  one.q.style.opacity = bar.q === null ? 0 : frame.lifted ? 0.18 : 1;
+  one.p.style.opacity = frame.lifted && frame.landed ? 0.18 : 1;
+  stand(one.slab, left - 2, where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
+  one.slab.style.transform = frame.lifted ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
+  one.slab.style.opacity = frame.slab && bar.overlap ? 1 : 0;
+  nameSlot(one.name, bar, where, plot.base, bar.drafted);
+  say(one.tip, `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
+  valueOver(one.pText, bar.drafted && frame.p && !frame.lifted ? number(bar.p) : "", left + half / 2, plot.base - p * scale);
+  valueOver(one.qText, bar.drafted && !frame.lifted ? number(bar.q) : "", where.middle + half / 2, plot.base - bar.q * scale);
+}
+
+/** A rectangle from one probability to another. */
+function stand(node, x, width, from, to, plot, scale) {
+  place(node, { x, width: Math.max(0, width), y: plot.base - to * scale, height: Math.max(0, (to - from) * scale) });
+}
+
+function nameSlot(node, bar, where, base, strong) {
+  move(node, where.middle, base + 18);
+  node.classList.toggle("strong", Boolean(strong));
+  node.classList.toggle("rest", bar.glyphs === null);
+  say(node, glyphLine(bar.glyphs, Math.max(3, Math.floor(where.step / 7.2))));
+}
+
+function valueOver(node, text, x, y) {
+  move(node, x, y - 6);
+  if (text) say(node, text);
+  node.style.opacity = text ? 1 : 0;
+}

@@ -1,0 +1,102 @@
+// The pieces that are left when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
+
+function drawLastPanel(room, plan, law, bars, frame, from, stage) {
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 30 : 54);
+  placePanel(room, plan.last, plan.narrow);
+  const bonus = frame.kind === "bonus";
+  show(room.node, !plan.narrow || frame.landed);
+  room.node.classList.toggle("bonus", bonus);
+  room.flying.classList.toggle("bonus", bonus);
+  titleLast(room, frame, bonus, stage);
+  place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  room.axis.style.opacity = frame.landed ? 1 : 0;
+  drawDrawForm(room, plan, frame, stage);
+  const known = frame.landed ? bars.filter((bar) => bar.end > 0) : [];
+  const most = Math.max(0.05, ...known.map((bar) => bar.end));
+  const scale = (plot.high - (plan.narrow ? 30 : 46)) / most;
+  for (const [i, one] of room.pieces.entries()) drawPiece(one, bars[i], i, bars.length, known, { plot, scale, from, frame });
+  drawMarker(room.marker, known, { plot, scale, frame, stage });
+}
+
+function titleLast(room, frame, bonus, stage) {
+  const { narrow } = stage;
+  say(room.title, bonus ? "The bonus" : narrow ? "The residual" : "The residual: what the draft left out");
+  say(room.sub, bonus ? "drawn from the target’s own odds, p" : "max(0, p − q), grown to fill 1; one draw lands");
+  const what = stage.whatIf();
+  let note = "";
+  if (!frame.landed && frame.kind !== "lift") note = "A refused guess is replaced from here.";
+  if (frame.kind === "coin" && !what?.changed && stage.verdict() === true) note = "Kept: nothing to replace.";
+  if (what?.changed && !what.kept) note = "Let go, and the pair draws the replacement.";
+  if (frame.drawn && stage.laws().length === 0) note = "The laws of this round were not recorded.";
+  const { x, y, w, h: high } = stage.plan.last;
+  move(room.note, x + w / 2, y + high / 2 + 12);
+  say(room.note, note);
+}
+
+/** The number of the draw, to be typed anew: what it lands on is for the pair to say. */
+function makeDrawForm(stage) {
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "number of the draw, from 0 to below 1" });
+  const hint = h("span", { class: "hint" });
+  const form = h("form", { class: "drawForm" }, hint, h("label", { class: "typed" }, h("span", {}, "draw"), input));
+  const send = () => {
+    const u = readCoin(input.value);
+    const { ending } = stage.round();
+    say(hint, u === null ? "from 0 to below 1" : "");
+    if (u === null || number(u, 9) === number(ending.u, 9) || input.value === input.dataset.own) return;
+    stage.ask({ kind: "coin", position: ending.position, purpose: ending.kind, u });
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    input.blur();
+  });
+  input.addEventListener("change", send);
+  return { form, input, hint };
+}
+
+function drawDrawForm({ drawing }, plan, frame, stage) {
+  const { ending } = stage.round();
+  const there = frame.drawn && ending !== null;
+  show(drawing.form, there);
+  if (!there) return;
+  place(drawing.form, { left: plan.last.x + plan.last.w - 216, top: plan.last.y + plan.last.h - (plan.narrow ? 238 : 40), width: 204 });
+  drawing.input.disabled = Boolean(stage.data.busy);
+  if (drawing.input.getRootNode().activeElement !== drawing.input) {
+    drawing.input.dataset.own = number(ending.u, 3).replace(/^\./, "0.");
+    drawing.input.value = drawing.input.dataset.own;
+    say(drawing.hint, ending.edited ? "you chose the luck" : "");
+  }
+}
+
+function drawPiece(one, bar, i, n, known, { plot, scale, from, frame }) {
+  const rank = known.indexOf(bar);
+  const there = bar && rank >= 0;
+  show(one.node, Boolean(bar));
+  if (!bar) return;
+  const home = slot(from.plot, i, n, true);
+  if (there) {
+    const where = slot(plot, rank, known.length, bar.glyphs === null);
+    stand(one.bar, where.middle - where.wide / 2, where.wide, 0, bar.end, plot, scale);
+    nameSlot(one.name, bar, where, plot.base, bar.drawn && frame.drawn);
+    valueOver(one.value, bar.drawn ? number(bar.end) : "", where.middle, plot.base - bar.end * scale);
+  } else {
+    const whole = bar.q === null;
+    const half = whole ? home.wide * 0.7 : home.wide / 2;
+    const top = bar.p ?? 0;
+    stand(one.bar, whole ? home.middle - half / 2 : home.middle - half, half - 1, whole ? 0 : top - (bar.residual ?? 0), top, from.plot, from.scale);
+  }
+  one.bar.style.opacity = there ? (frame.drawn && !bar.drawn ? 0.5 : 1) : frame.kind === "lift" && bar.residual > 0 ? 1 : 0;
+  one.bar.classList.toggle("rest", bar.glyphs === null);
+  one.name.style.opacity = there ? 1 : 0;
+  one.value.style.opacity = there && bar.drawn ? 1 : 0;
+}
+
+/** The draw comes down on the token that it chose. */
+function drawMarker(marker, known, { plot, scale, frame, stage }) {
+  const rank = known.findIndex((bar) => bar.drawn);
+  const lands = frame.drawn && rank >= 0;
+  marker.style.opacity = lands ? 1 : 0;
+  if (rank < 0) return;
+  say(marker.lastChild, `draw ${number(stage.round().ending.u)}`);
+  const where = slot(plot, rank, known.length, known[rank].glyphs === null);
+  move(marker, where.middle, lands ? plot.base - known[rank].end * scale - 20 : plot.top - 24);
+}

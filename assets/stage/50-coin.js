@@ -1,0 +1,185 @@
+// The coin on its ruler: it falls to u, and a person can drag it or type it.
+
+function makeCoin(stage) {
+  const room = panelOf("coin");
+  const parts = {
+    rim: s("rect", { class: "rim" }),
+    kept: s("rect", { class: "zone kept" }),
+    bad: s("rect", { class: "zone bad" }),
+    edge: s("line", { class: "edge", x2: 1 }),
+    one: s("text", { class: "end" }, "1"),
+    zero: s("text", { class: "end" }, "0"),
+    keptText: s("text", { class: "zoneName kept" }, "✓ kept"),
+    badText: s("text", { class: "zoneName bad" }, "✕ refused"),
+    bar: s("text", { class: "threshold" }),
+    shows: s("text", { class: "shows" }),
+    note: s("text", { class: "note" }),
+  };
+  const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-valuemin": "0", "aria-valuemax": "1" },
+    s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
+  room.node.append(...Object.values(parts), disc);
+  const coin = { ...room, ...parts, disc, ...makeCoinForm(stage) };
+  listenToCoin(coin, stage);
+  return coin;
+}
+
+/** The typed coin, in HTML over the picture. */
+function makeCoinForm(stage) {
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the coin u, from 0 to below 1", size: "7" });
+  const label = h("label", { class: "typed" }, h("span", {}, "or type it"), input);
+  const hint = h("div", { class: "hint" });
+  const form = h("form", { class: "coinForm" }, label, hint);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    typeCoin(input, hint, stage);
+  });
+  input.addEventListener("input", () => {
+    const u = readCoin(input.value);
+    if (u !== null) stage.dragTo(u);
+  });
+  input.addEventListener("change", () => typeCoin(input, hint, stage));
+  return { form, input, hint };
+}
+
+function readCoin(text) {
+  const clean = text.trim().replace(",", ".");
+  const u = /^\d*\.?\d+$|^\d+\.$/.test(clean) ? Number(clean) : NaN;
+  return u >= 0 && u < 1 ? u : null;
+}
+
+function typeCoin(input, hint, stage) {
+  const u = readCoin(input.value);
+  if (u === null) {
+    stage.coinProblem = `A coin is at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
+    stage.dropDrag();
+  } else {
+    stage.coinProblem = "";
+    stage.release(u);
+  }
+}
+
+function listenToCoin(coin, stage) {
+  const { disc } = coin;
+  const at = (event) => {
+    const box = stage.svg.getBoundingClientRect();
+    const ruler = planRuler(stage.plan.coin, stage.plan.narrow);
+    const u = (ruler.base - (event.clientY - box.top) * (stage.plan.height / box.height)) / ruler.high;
+    return Math.min(0.999, Math.max(0, Math.round(u * 1000) / 1000));
+  };
+  disc.addEventListener("pointerdown", (event) => {
+    if (!stage.canDrag()) return;
+    event.preventDefault();
+    disc.focus();
+    disc.setPointerCapture(event.pointerId);
+    coin.held = true;
+  });
+  disc.addEventListener("pointermove", (event) => coin.held && stage.dragTo(at(event)));
+  disc.addEventListener("pointerup", (event) => {
+    if (!coin.held) return;
+    coin.held = false;
+    if (stage.drag) stage.release(at(event));
+  });
+  disc.addEventListener("pointercancel", () => {
+    coin.held = false;
+    stage.dropDrag();
+  });
+  disc.addEventListener("keydown", (event) => nudge(event, stage));
+  disc.addEventListener("blur", () => !coin.held && stage.drag?.byKey && stage.release(stage.drag.u));
+}
+
+const NUDGES = { ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1 };
+
+/** Keys on the focused coin: arrows move it, Enter lets go, Escape puts it back. */
+function nudge(event, stage) {
+  if (!stage.canDrag()) return;
+  const now = stage.drag ? stage.drag.u : stage.chip().u;
+  if (event.key in NUDGES) stage.dragTo(Math.min(0.999, Math.max(0, Number((now + NUDGES[event.key]).toFixed(3)))), true);
+  else if (event.key === "Home") stage.dragTo(0, true);
+  else if (event.key === "End") stage.dragTo(0.999, true);
+  else if (event.key === "Enter" && stage.drag) stage.release(stage.drag.u);
+  else if (event.key === "Escape") stage.dropDrag();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+function drawCoin(coin, plan, stage) {
+  const frame = stage.frame;
+  const chip = stage.chip();
+  const there = chip !== null && chip.threshold !== null && !["guess", "pass", "bonus"].includes(frame.kind);
+  const hidden = plan.narrow && frame.kind !== "coin";
+  show(coin.node, !hidden);
+  placePanel(coin, plan.coin, plan.narrow);
+  say(coin.title, "The coin");
+  say(coin.sub, there ? "kept if u is below p/q" : "");
+  const ruler = planRuler(plan.coin, plan.narrow);
+  drawRuler(coin, ruler, there ? chip : null, plan);
+  drawDisc(coin, ruler, there ? chip : null, stage);
+  drawCoinForm(coin, plan, there && !hidden ? chip : null, stage);
+}
+
+function drawRuler(coin, ruler, chip, plan) {
+  const t = chip ? chip.threshold : 0;
+  const edge = ruler.y(t);
+  place(coin.rim, { x: ruler.left, y: ruler.top, width: ruler.wide, height: ruler.high });
+  place(coin.kept, { x: ruler.left, y: edge, width: ruler.wide, height: ruler.base - edge });
+  place(coin.bad, { x: ruler.left, y: ruler.top, width: ruler.wide, height: edge - ruler.top });
+  for (const zone of [coin.kept, coin.bad, coin.edge, coin.bar, coin.keptText, coin.badText]) zone.style.opacity = chip ? 1 : 0;
+  place(coin.edge, { transform: `translate(${ruler.left - 8}px, ${edge}px) scaleX(${ruler.wide + 16})` });
+  move(coin.one, ruler.left - 14, ruler.top + 5);
+  move(coin.zero, ruler.left - 14, ruler.base + 4);
+  const right = ruler.left + ruler.wide + 14;
+  const low = Math.max(ruler.top + 14, Math.min(ruler.base - 4, edge + 4));
+  move(coin.bar, right, low);
+  const t0 = chip && (t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
+  if (chip) say(coin.bar, t0);
+  drawZoneName(coin.keptText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
+  drawZoneName(coin.badText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
+  show(coin.note, !chip);
+}
+
+function drawZoneName(node, x, y, room, threshold) {
+  const clear = Math.abs(y - threshold) < 20 ? y + Math.sign(y - threshold || 1) * 14 : y;
+  move(node, x, clear);
+  node.style.opacity = room ? 1 : 0;
+}
+
+/** The coin falls from above the ruler onto its number; while a person holds it, it follows without delay. */
+function drawDisc(coin, ruler, chip, stage) {
+  const fallen = chip !== null && stage.frame.kind !== "look";
+  const u = stage.drag ? stage.drag.u : chip ? chip.u : 1;
+  const kept = chip && stage.verdict();
+  coin.disc.classList.toggle("held", Boolean(stage.drag));
+  coin.disc.classList.toggle("up", !fallen);
+  coin.disc.dataset.fate = fallen ? (kept ? "kept" : "refused") : "";
+  move(coin.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
+  coin.disc.setAttribute("tabindex", fallen && stage.canDrag() ? "0" : "-1");
+  coin.disc.setAttribute("aria-valuenow", u.toFixed(3));
+  coin.disc.setAttribute("aria-label", "the coin: move it to choose the luck");
+  if (fallen) coin.disc.setAttribute("aria-valuetext", `${coinText(u, chip.threshold)}: ${kept ? "kept" : "refused"}`);
+  move(coin.shows, ruler.left - 12, fallen ? ruler.y(u) + 5 : ruler.top);
+  coin.shows.style.opacity = fallen ? 1 : 0;
+  coin.shows.dataset.fate = kept ? "kept" : "refused";
+  if (fallen) say(coin.shows, `u = ${coinText(u, chip.threshold)}`);
+  coin.one.style.opacity = fallen && u > 0.92 ? 0 : 1;
+  coin.zero.style.opacity = fallen && u < 0.06 ? 0 : 1;
+}
+
+function drawCoinForm(coin, plan, chip, stage) {
+  const { coin: panel } = plan;
+  const fallen = chip !== null && stage.frame.kind !== "look";
+  show(coin.form, fallen);
+  const notes = { bonus: "No coin here: the bonus needs none.", guess: "Every guess will meet a coin.", pass: "Every guess will meet a coin." };
+  move(coin.note, panel.x + panel.w / 2, panel.y + (plan.narrow ? 24 : 50));
+  say(coin.note, chip ? "" : notes[stage.frame.kind] ?? "");
+  if (plan.narrow) place(coin.form, { left: panel.x + panel.w - 168, top: panel.y + 8, width: 160 });
+  else place(coin.form, { left: panel.x + 8, top: panel.y + panel.h - 68, width: panel.w - 16 });
+  if (!fallen) return;
+  const u = stage.drag ? stage.drag.u : chip.u;
+  const root = coin.input.getRootNode();
+  if (root.activeElement !== coin.input) coin.input.value = coinText(u, chip.threshold).replace(/^\./, "0.");
+  coin.input.disabled = !stage.canDrag();
+  const hint = chip.edited || stage.drag ? "you chose the luck here" : "drag the coin: what if?";
+  say(coin.hint, stage.coinProblem || hint);
+  coin.hint.classList.toggle("problem", Boolean(stage.coinProblem));
+}

@@ -1,0 +1,227 @@
+// The stage: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
+
+const HEADROOM = 124; // the page's bar above, and the folded controls below
+
+class Stage {
+  constructor(parent) {
+    this.at = { round: 0, motion: 0 };
+    this.drag = null; // {u, node, byKey}: a coin in a person's hand, or just let go
+    this.coinProblem = "";
+    this.head = makeHead(this);
+    this.text = makeText(this);
+    this.bars = makeBars();
+    this.coin = makeCoin(this);
+    this.last = makeLast(this);
+    this.svg = s("svg", { class: "scene", role: "img", "aria-label": "odds, coin and residual; the sentence below says what they show" },
+      makeHatches(), this.bars.node, this.coin.node, this.last.node, this.last.flying);
+    this.scene = h("div", { class: "picture" }, this.svg, this.coin.form, this.last.drawing.form);
+    this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
+    this.bar = makeTransport(this);
+    this.node = h("section", { class: "stage", "aria-label": "one round, motion by motion" },
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
+    parent.append(this.node); // the style sheet stands beside it
+    this.forgetKeys = listenToKeys(this);
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.node);
+  }
+
+  /** New data from the page: a new run stands at the given cursor, the same run stays where it is. */
+  update({ data, setTriggerValue }) {
+    const before = this.data;
+    this.data = data;
+    this.send = setTriggerValue;
+    if (!data?.payload?.rounds?.length) return this.wait();
+    if (this.payload?.id !== data.payload.id) {
+      this.payload = data.payload;
+      this.play(false);
+      this.drag = null;
+      this.coinProblem = "";
+      this.filled = null;
+      const wanted = data.cursor ?? { round: 0, motion: 0 };
+      this.at = this.within(wanted.round, wanted.motion);
+    } else if (before?.busy && !data.busy) {
+      this.drag = null; // the pair answered with the same run, or not at all
+    }
+    this.payload = data.payload;
+    this.node.classList.remove("waiting");
+    this.resize();
+  }
+
+  wait() {
+    this.node.classList.add("waiting");
+    say(this.sentence, this.data?.busy ?? "No round to show yet.");
+  }
+
+  within(round, motion) {
+    const r = Math.max(0, Math.min(Number(round) || 0, this.payload.rounds.length - 1));
+    const count = this.payload.rounds[r].motions.length;
+    return { round: r, motion: Math.max(0, Math.min(motion === Infinity ? count : Number(motion) || 0, count - 1)) };
+  }
+
+  round() { return this.payload.rounds[this.at.round]; }
+  motion() { return this.round().motions[this.at.motion]; }
+  laws() { return this.round().laws; }
+
+  motionOf(kind, node) {
+    const found = this.round().motions.findIndex((motion) => motion.kind === kind && motion.node === node);
+    return found < 0 ? undefined : found;
+  }
+
+  /** The chip whose coin is on the ruler, null where there is none. */
+  chip() {
+    const { law } = this.motion();
+    return (law === null ? null : this.round().chips[law]) ?? null;
+  }
+
+  /** Whether the coin on the ruler keeps its token: the rule's word, or, in a person's hand, the side of the threshold it is on. */
+  verdict() {
+    const chip = this.chip();
+    if (!this.drag) return chip?.fate === "kept";
+    if (!chip.ifRefused) return true;
+    return chip.ifKept !== null && this.drag.u < chip.threshold;
+  }
+
+  whatIf() {
+    if (!this.drag) return null;
+    const kept = this.verdict();
+    return { node: this.drag.node, kept, changed: kept !== (this.chip().fate === "kept") };
+  }
+
+  canDrag() {
+    return !this.data.busy && this.chip()?.u != null && !["look", "guess", "pass", "bonus"].includes(this.frame.kind);
+  }
+
+  dragTo(u, byKey = false) {
+    if (!this.canDrag()) return;
+    this.play(false);
+    this.coinProblem = "";
+    this.drag = { u, node: this.motion().law, byKey };
+    this.draw();
+  }
+
+  dropDrag() {
+    this.drag = null;
+    this.draw();
+  }
+
+  release(u) {
+    const chip = this.chip();
+    if (!this.canDrag() || chip.u === u || coinText(chip.u, chip.threshold) === coinText(u, chip.threshold)) return this.dropDrag();
+    this.drag = { u, node: this.motion().law, byKey: false };
+    this.draw();
+    this.ask({ kind: "coin", position: chip.position, purpose: "accept", u });
+  }
+
+  ask(event) {
+    this.send("ask", { ...event, at: { ...this.at } });
+  }
+
+  goTo(round, motion) {
+    const at = this.within(round, motion);
+    if (at.round === this.at.round && at.motion === this.at.motion) return;
+    this.drag = null;
+    this.coinProblem = "";
+    this.at = at;
+    this.draw();
+    mirrorCursor(this);
+  }
+
+  step(by) {
+    const { round, motion } = this.at;
+    const count = this.round().motions.length;
+    if (motion + by >= count) return round + 1 < this.payload.rounds.length ? this.goTo(round + 1, 0) : this.play(false);
+    if (motion + by < 0) return round > 0 ? this.goTo(round - 1, Infinity) : undefined;
+    this.goTo(round, motion + by);
+  }
+
+  nextRound() {
+    if (this.at.round + 1 < this.payload.rounds.length) this.goTo(this.at.round + 1, 0);
+    else if (this.payload.more && !this.data.busy) this.ask({ kind: "next", round: this.at.round + 1 });
+  }
+
+  play(on) {
+    clearTimeout(this.timer);
+    const changed = this.playing !== on;
+    this.playing = on;
+    if (on) {
+      this.timer = setTimeout(() => {
+        this.step(1);
+        if (this.playing) this.play(true);
+      }, patience(this.motion().sentence));
+    }
+    if (changed && this.filled) drawTransport(this.bar, this);
+  }
+
+  resize() {
+    if (!this.payload) return;
+    const width = this.node.clientWidth;
+    if (!width) return;
+    this.narrow = width < NARROW;
+    const others = this.node.offsetHeight - this.scene.offsetHeight;
+    const room = window.innerHeight - others - HEADROOM;
+    const height = this.narrow ? Math.max(232, Math.min(320, room)) : Math.max(264, Math.min(560, room));
+    this.plan = planScene(width, height);
+    this.node.classList.toggle("narrow", this.narrow);
+    place(this.svg, { width, height });
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.draw();
+  }
+
+  draw() {
+    if (!this.plan) return;
+    const key = `${this.payload.id} ${this.at.round}`;
+    if (this.filled !== key) {
+      this.filled = key;
+      fillText(this.text, this.round(), this);
+      fillTransport(this.bar, this);
+    }
+    drawHead(this.head, this);
+    drawSoFar(this.text, this);
+    const motion = this.motion();
+    this.node.dataset.motion = motion.kind;
+    this.frame = frameOf(motion.kind, this.round().ending);
+    drawChips(this.text, this);
+    placeBraces(this.text);
+    this.drawScene(motion);
+    say(this.sentence, this.spoken(motion));
+    drawTransport(this.bar, this);
+  }
+
+  drawScene(motion) {
+    const law = motion.law === null ? null : this.laws()[motion.law] ?? null;
+    const bars = law ? law.views[this.narrow ? "narrow" : "wide"] : [];
+    const from = drawBars(this.bars, this.plan, law, bars, this.frame);
+    drawCoin(this.coin, this.plan, this);
+    drawLastPanel(this.last, this.plan, law, bars, this.frame, from, this);
+  }
+
+  /** The motion's sentence, or, with a coin in a person's hand, the sentence of the fate it would bring. */
+  spoken(motion) {
+    const what = this.whatIf();
+    if (!what) return motion.sentence;
+    const chip = this.chip();
+    const sentence = what.kept ? chip.ifKept : chip.ifRefused;
+    return (sentence ?? motion.sentence).replace("{u}", coinText(this.drag.u, chip.threshold));
+  }
+
+  close() {
+    this.play(false);
+    clearTimeout(this.mirror);
+    this.forgetKeys();
+    this.sizes.disconnect();
+  }
+}
+
+const STAGES = new WeakMap();
+
+export default function (component) {
+  const { parentElement } = component;
+  let stage = STAGES.get(parentElement);
+  if (!stage) STAGES.set(parentElement, (stage = new Stage(parentElement)));
+  stage.update(component);
+  return () => {
+    stage.node.remove();
+    stage.close();
+    STAGES.delete(parentElement);
+  };
+}

@@ -1,0 +1,1 @@
+"""Pictures: a record goes in, something to draw comes out. No torch, no streamlit."""

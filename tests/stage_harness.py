@@ -1,0 +1,97 @@
+"""The stage without Streamlit: a page that loads the same JavaScript and CSS and hands them what the component gets.
+
+``page_html(payload)`` is the page; ``python -m tests.stage_harness FOLDER`` writes screenshots of the decisive motions.
+In the page, ``window.asked`` lists the events, ``window.give(changes)`` hands over new data, ``window.stage`` is the shadow root.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+from specviz.figures.stage import stage_payload
+from specviz.figures.stagecraft import stage_css, stage_js
+from tests import traces
+
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+SIZES = {"390": (390, 844), "1366": (1366, 768), "1920": (1920, 1080)}
+COLOURS = {
+    "light": {"background-color": "#ffffff", "secondary-background-color": "#f5f7fa", "text-color": "#1a1f26"},
+    "dark": {"background-color": "#0e1217", "secondary-background-color": "#171c23", "text-color": "#e8ecf1"},
+}
+PAGE = """<!doctype html><html style="color-scheme:SCHEME"><meta charset="utf-8"><title>stage</title>
+<style>html{VARIABLES --st-font:'Liberation Sans'} body{margin:0;background:var(--st-background-color);padding:76px PADpx 0}</style>
+<body><div id="host"></div><script type="module">
+const code = DATA.code, css = DATA.css;
+const root = document.getElementById("host").attachShadow({mode: "open"});
+const style = document.createElement("style"); style.textContent = css; root.append(style);
+const module = await import(URL.createObjectURL(new Blob([code], {type: "text/javascript"})));
+window.asked = []; window.stage = root; let data = DATA.data;
+window.give = (changes) => { data = {...data, ...changes};
+  window.close_ = module.default({parentElement: root, data, setStateValue() {}, setTriggerValue: (name, value) => window.asked.push([name, value])}); };
+window.give({}); window.ready = true;
+</script></body></html>"""
+
+
+def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0, 0), pad: int = 16, **data) -> str:
+    """A page that shows this payload; ``data`` overrides mode, busy, notices."""
+    full = {"mode": "recorded", "busy": None, "notices": []} | data
+    full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
+    packed = json.dumps({"code": stage_js(), "css": stage_css(), "data": full}).replace("</", "<\\/").replace("<!--", "<\\!--")
+    variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
+    page = PAGE.replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
+    return page.replace("const code", f"const DATA = {packed};\nconst code")
+
+
+def motion_index(payload: dict, kind: str, round_: int = 0, node: int | None = None) -> int:
+    """Index of the last motion of a kind (and chip) in a round."""
+    rows = payload["rounds"][round_]["motions"]
+    return max(i for i, row in enumerate(rows) if row["kind"] == kind and node in (None, row["node"]))
+
+
+def main(folder: str, only: str = "") -> None:
+    """Screenshots at three widths in both schemes, full page, of the motions that matter."""
+    from playwright.sync_api import sync_playwright
+
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for name, payload, cursor in scenes():
+            for size, (width, height) in SIZES.items():
+                for scheme in COLOURS:
+                    tag = f"{name}-{size}-{scheme}"
+                    if only and not any(part in tag for part in only.split(",")):
+                        continue
+                    page = browser.new_page(viewport={"width": width, "height": height})
+                    page.set_content(page_html(payload, scheme, cursor, pad=16 if width < 700 else 80))
+                    page.wait_for_function("window.ready")
+                    page.wait_for_timeout(1500)
+                    page.screenshot(path=out / f"{tag}.png", full_page=True)
+                    page.close()
+        browser.close()
+
+
+def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
+    """(name, payload, cursor) of the moments worth looking at."""
+    story, odd = stage_payload(traces.story()), stage_payload(traces.unusual())
+    found = [(kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "coin", "lift", "residual", "draw", "tally")]
+    found += [("guess", story, (0, 1)), ("bonus", story, (1, motion_index(story, "bonus", 1))), ("odd", odd, (0, motion_index(odd, "tally")))]
+    for name in ("same_laws", "nothing_guessed", "sixteen", "without_laws", "ended", "edited"):
+        payload = stage_payload(getattr(traces, name)())
+        found.append((name, payload, (0, motion_index(payload, "coin" if name == "edited" else "tally"))))
+    return found
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
