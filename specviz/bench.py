@@ -13,6 +13,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -26,7 +27,7 @@ from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
-from specviz.verification.block import Block, empty_block
+from specviz.verification.block import empty_block
 from specviz.verification.rules import TokenRule
 
 PROMPTS = {
@@ -78,7 +79,12 @@ class Result:
 
 
 def bench(
-    pair: Pair, gamma: int = 4, length: int = 96, turns: int = 5, temperatures: tuple[float, ...] = (0.0, 1.0), say: Callable = print
+    pair: Pair,
+    gamma: int = 4,
+    length: int = 96,
+    turns: int = 5,
+    temperatures: tuple[float, ...] = (0.0, 1.0),
+    say: Callable = print,
 ) -> list[Result]:
     """Run everything. length: tokens per prompt, end-of-text switched off for all; turns: rounds of interleaved runs."""
     return [_one_temperature(pair, Settings(gamma=gamma, length=length, temperature=t), turns, say) for t in temperatures]
@@ -229,7 +235,7 @@ def machine(pair: Pair) -> dict[str, Any]:
 
 def _processor() -> str:
     try:
-        lines = open("/proc/cpuinfo").read().splitlines()
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
         return next(line.split(":", 1)[1].strip() for line in lines if line.startswith("model name"))
     except (OSError, StopIteration):
         return platform.processor() or platform.machine()

@@ -50,7 +50,9 @@ def run(
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):
         if watch:
             watch(round_)
-        kept.append(Round(round_.prefix_length, round_.proposals, round_.accepted_path, round_.ending, round_.laws, round_.timing))
+        kept.append(
+            Round(round_.prefix_length, round_.proposals, round_.accepted_path, round_.ending, round_.laws, round_.timing)
+        )
     return written(pair, settings, prompt, tuple(kept))
 
 

@@ -42,7 +42,10 @@ def run(options: argparse.Namespace) -> int:
 def as_text(record: dict) -> str:
     lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items()), ""]
     for result in record["results"]:
-        lines += [f"temperature {result['temperature']:g}, gamma {result['gamma']}", "  tokens per second, median (lowest to highest)"]
+        lines += [
+            f"temperature {result['temperature']:g}, gamma {result['gamma']}",
+            "  tokens per second, median (lowest to highest)",
+        ]
         lines += [f"    {name:<24}{_spread(spread, 1)}" for name, spread in result["rates"].items()]
         lines += [f"  ratios, turn by turn (baseline: {result['baseline']})"]
         lines += [f"    {name:<24}{_spread(spread, 2)}" for name, spread in result["ratio"].items()]

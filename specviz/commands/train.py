@@ -10,8 +10,12 @@ from specviz.errors import TrainingError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, help="text to learn from: a paragraph per line, works closed by <|endoftext|>")
-    parser.add_argument("--heldout", type=Path, help="text of the same form that is only measured; writes losses and the model card")
-    parser.add_argument("--out", type=Path, default=Path("training-run"), help="folder of checkpoints and models (default: training-run)")
+    parser.add_argument(
+        "--heldout", type=Path, help="text of the same form that is only measured; writes losses and the model card"
+    )
+    parser.add_argument(
+        "--out", type=Path, default=Path("training-run"), help="folder of checkpoints and models (default: training-run)"
+    )
     parser.add_argument("--only", choices=("draft", "target"), action="append", help="train one of the two; may be repeated")
     parser.add_argument("--tokens", type=int, help="tokens to see, for a short trial (default: the shipped pair's)")
 

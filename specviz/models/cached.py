@@ -140,9 +140,9 @@ class CachedModel:
     def _mask(self, fed: list[tuple[int, ...]], lead: int, block: Block, positions: Tensor) -> Tensor | dict | None:
         """None where a causal mask over all columns is right; else additive, in the model's dtype, built from positions."""
         plain = all(row.columns == list(range(self._width)) for row in self._rows)
-        if plain and block.is_chain and all(len(f) == lead for f in fed):
-            if all(len(tokens) == block.widest for tokens in block.tokens):
-                return None
+        even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
+        if plain and even and block.is_chain:
+            return None
         total = self._width + lead + block.widest
         seen = torch.zeros(len(fed), lead + block.widest, total, dtype=torch.bool)
         where = torch.zeros(len(fed), total, dtype=torch.int64)

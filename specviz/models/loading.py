@@ -130,7 +130,9 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
     refuse_unsupported(place, config)
     model, report = _reading(
         place,
-        lambda: AutoModelForCausalLM.from_pretrained(place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options),
+        lambda: AutoModelForCausalLM.from_pretrained(
+            place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+        ),
     )
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
         if report[key]:
@@ -156,9 +158,11 @@ def check_place(place: str) -> bool:
         if not (path / "config.json").is_file():
             raise ModelError(f"'{place}' holds no model: config.json is missing.")
         if not any(path.glob("*.safetensors")):
-            raise ModelError(f"'{place}' holds no weights: a file ending in .safetensors is needed (pickled weights are not read).")
+            raise ModelError(
+                f"'{place}' holds no weights: a file ending in .safetensors is needed (pickled weights are not read)."
+            )
         return True
-    if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or os.sep != "/" and os.sep in place:
+    if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or (os.sep != "/" and os.sep in place):
         raise ModelError(f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model.")
     return False
 
@@ -192,7 +196,9 @@ def check_hashes(folder: Path) -> None:
     """Compare every file named in SHA256SUMS with its hash. Raises DamagedModel naming the first file that differs."""
     sums = folder / HASHES
     if not sums.is_file():
-        raise DamagedModel(f"'{folder.name}' cannot be checked: its list of hashes ({HASHES}) is missing; fetch the project again.")
+        raise DamagedModel(
+            f"'{folder.name}' cannot be checked: its list of hashes ({HASHES}) is missing; fetch the project again."
+        )
     for line in sums.read_text().splitlines():
         digest, _, name = line.partition("  ")
         file = folder / name

@@ -28,7 +28,7 @@ def read_works(path: Path) -> list[str]:
             "lists by Project Gutenberg number."
         )
     try:
-        raw = lzma.open(path).read() if path.suffix == ".xz" else path.read_bytes()
+        raw = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
         text = raw.decode("utf-8")
     except (lzma.LZMAError, UnicodeDecodeError) as error:
         raise TrainingError(f"'{path}' is not readable as UTF-8 text: {error}.") from error
@@ -42,7 +42,7 @@ def read_works(path: Path) -> list[str]:
 def encode(works: list[str], tokenizer: Tokenizer) -> list[np.ndarray]:
     """Token ids of each work, closed by the end-of-text id, as uint16."""
     end = tokenizer.token_to_id(END_OF_TEXT)
-    return [np.array(e.ids + [end], dtype=np.uint16) for e in tokenizer.encode_batch(works)]
+    return [np.array([*e.ids, end], dtype=np.uint16) for e in tokenizer.encode_batch(works)]
 
 
 def epoch_stream(works: list[np.ndarray], seed: int, epoch: int) -> np.ndarray:

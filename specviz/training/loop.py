@@ -116,11 +116,11 @@ def train(model: nn.Module, batches: Batches, schedule: Schedule, folder: Path, 
             spent = seconds + now - started
             mean = sum(recent) / len(recent)
             recent = []
-            row = {"step": step, "tokens": step * schedule.rows * schedule.context, "loss": round(mean, 4), "seconds": round(spent)}
+            tokens = step * schedule.rows * schedule.context
             with (folder / "loss.jsonl").open("a") as log:
-                log.write(json.dumps(row) + "\n")
+                log.write(json.dumps({"step": step, "tokens": tokens, "loss": round(mean, 4), "seconds": round(spent)}) + "\n")
             left = (now - started) / (step - first) * (schedule.steps - step)
-            say(f"step {step}/{schedule.steps}  loss {mean:.3f}  {row['tokens'] / 1e6:.1f} M tokens  {left / 60:.0f} min left")
+            say(f"step {step}/{schedule.steps}  loss {mean:.3f}  {tokens / 1e6:.1f} M tokens  {left / 60:.0f} min left")
         if now - last_saved > schedule.checkpoint_seconds or step == schedule.steps:
             state = {
                 "step": step,

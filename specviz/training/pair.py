@@ -66,7 +66,9 @@ def train_pair(
 ) -> None:
     """Tokenizer, then each role, into ``out``; every part that is already there is kept, an unfinished one is resumed.
 
-    tokens shortens the schedule of both, for a trial. Leaves ``out/{target,draft}`` as transformers folders (safetensors, bf16) and ``out/run`` with checkpoints and losses.
+    tokens  shortens the schedule of both, for a trial
+
+    Leaves ``out/{target,draft}`` as transformers folders (safetensors, bf16) and ``out/run`` with checkpoints and losses.
     """
     works = read_works(data)
     run = out / "run"
