@@ -64,7 +64,8 @@ class CachedModel:
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
         self.model, self.settings = model, settings
         text = model.config.get_text_config()
-        self.vocabulary: int = vocabulary or text.vocab_size
+        self._known: int = text.vocab_size
+        self.vocabulary: int = vocabulary or self._known
         self.context: int | None = getattr(text, "max_position_embeddings", None)
         self._windows = _windows(text)
         self._cache = DynamicCache()  # without a configuration: keeps every column, so that any layer can be rolled back
@@ -74,7 +75,7 @@ class CachedModel:
     def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LawSource says."""
         law = warp(self.logits(rows, block), self.settings)
-        return torch.nn.functional.pad(law, (0, self.vocabulary - law.shape[-1])) if law.shape[-1] < self.vocabulary else law
+        return torch.nn.functional.pad(law, (0, self.vocabulary - self._known)) if self._known < self.vocabulary else law
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
@@ -92,6 +93,7 @@ class CachedModel:
             for node, token in enumerate(block.tokens[index]):
                 ids[index, lead + node] = token
                 positions[index, lead + node] = len(row.ids) + depth(block.parents[index], node)
+        ids.clamp_(max=self._known - 1)  # an id that only the other model knows has probability 0 here
         mask = self._mask(fed, lead, block, positions)
         device = self.model.device
         logits = forward(self.model, ids.to(device), positions.to(device), mask, self._cache, self._width, nodes + 1)

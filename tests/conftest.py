@@ -1,0 +1,26 @@
+"""One thread per test process: two cores are shared with a browser. Pairs are made once."""
+
+from __future__ import annotations
+
+import os
+
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+os.environ.setdefault("HF_HUB_OFFLINE", "1")
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def pair_folders(tmp_path_factory):
+    """Target and draft folders of a tiny random pair."""
+    from tests.pairs import write_pair
+
+    return write_pair(tmp_path_factory.mktemp("pair"))
+
+
+@pytest.fixture(scope="session")
+def pair(pair_folders):
+    """The tiny random pair, loaded as a user's own would be."""
+    from specviz.models.loading import load_pair
+
+    return load_pair("|".join(map(str, pair_folders)), device="cpu")
