@@ -1,0 +1,19 @@
+"""specviz: exact speculative decoding, seen motion by motion. Start with ``streamlit run app.py``.
+
+The frame around the pages. Nothing here or on the way to the first paint imports torch; that happens in one background
+thread, once the first page is out.
+"""
+
+import streamlit as st
+
+from specviz.web import warmup
+from specviz.web.frame import trim
+
+st.set_page_config(page_title="specviz: one round", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
+trim()
+
+pages = [
+    st.Page("pages/step.py", title="One round", url_path="step", default=True),
+]
+st.navigation(pages, position="top").run()
+warmup.start()

@@ -1,0 +1,133 @@
+"""The fold with a visitor's own text and settings. Fields hold what was typed; what cannot be used becomes a sentence."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import fields, replace
+from typing import Any
+
+import streamlit as st
+
+from specviz.errors import SettingsError
+from specviz.models.catalogue import PAIRS
+from specviz.settings import Settings
+from specviz.web.state import Visit
+
+FLAG = "--allow-own-pairs"
+WIDE = 64  # characters that a field for a number takes
+_KEY = "fold-{}"
+
+
+def own_pairs_allowed() -> bool:
+    """Whether the operator lets visitors name folders and hub names: ``streamlit run app.py -- --allow-own-pairs``."""
+    return FLAG in sys.argv[1:]
+
+
+def fold(visit: Visit) -> None:
+    """Draw the fold; a field that changed runs the pair, one that cannot be used says so and leaves what is shown."""
+    seed_fields(visit)
+    with st.container(key="fold"), st.popover("Your own text", width="content"):
+        raw = _fields()
+        if raw != st.session_state["fold-seen"]:
+            st.session_state["fold-seen"] = raw
+            settings, visit.problems = from_fields(raw, visit.settings)
+            if not visit.problems:
+                visit.choose(settings)
+        for sentence in visit.problems:
+            with st.container(key=f"problem-{visit.problems.index(sentence)}"):
+                st.text(sentence)
+        if own_pairs_allowed():
+            _own_pair(visit)
+        st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
+
+
+def seed_fields(visit: Visit, anew: bool = False) -> None:
+    """Put a run's settings into the fields: at first, and when the address has changed under the page."""
+    settings = visit.job.settings if visit.job else visit.settings
+    shown = as_fields(visit.offer.settings if visit.offer else settings)
+    if anew or "fold-seen" not in st.session_state:
+        st.session_state["fold-seen"] = shown
+        for name, value in shown.items():
+            st.session_state[_KEY.format(name)] = value
+    for name, value in st.session_state["fold-seen"].items():  # fields that another page has dropped
+        st.session_state.setdefault(_KEY.format(name), value)
+
+
+def _fields() -> dict[str, Any]:
+    raw: dict[str, Any] = {}
+    raw["prompt"] = st.text_area("Text to continue", key="fold-prompt", height=96, placeholder="empty: a start token is used")
+    if len(PAIRS) > 1:
+        raw["pair"] = st.selectbox("Pair", list(PAIRS), key="fold-pair", format_func=lambda name: PAIRS[name].title)
+    left, right = st.columns(2)
+    with left:
+        raw["gamma"] = st.number_input("Guesses per round (gamma)", key="fold-gamma", step=1, help="0 to 16; 0: the target alone")
+        raw["top_k"] = st.text_input("top-k", key="fold-top_k", max_chars=WIDE, placeholder="off")
+        raw["seed"] = st.text_input("Seed", key="fold-seed", max_chars=WIDE)
+    with right:
+        raw["temperature"] = st.text_input(
+            "Temperature", key="fold-temperature", max_chars=WIDE, help="0 to 5; 0: always the likeliest"
+        )
+        raw["top_p"] = st.text_input("top-p", key="fold-top_p", max_chars=WIDE, placeholder="off")
+    return raw
+
+
+def _own_pair(visit: Visit) -> None:
+    """Two fields and a button: nothing is looked for or fetched before it is pressed."""
+    pair = (visit.offer or visit).settings.pair
+    offered = pair.split("|") if "|" in pair else ("", "")
+    target = st.text_input("Target: folder or hub name", value=offered[0], key="own-target", max_chars=500)
+    draft = st.text_input("Draft: folder or hub name", value=offered[-1], key="own-draft", max_chars=500)
+    if st.button("Load this pair", key="own-load"):
+        visit.load_own(target, draft)
+
+
+def as_fields(settings: Settings) -> dict[str, str | int]:
+    """Settings as the fold's fields hold them; an empty field means: off."""
+    shown = {f.name: getattr(settings, f.name) for f in fields(Settings)}
+    texts = {name: "" if shown[name] is None else _plain(shown[name]) for name in ("temperature", "top_p")}
+    top_k = "" if settings.top_k is None else str(settings.top_k)
+    pair = {"pair": settings.pair} if len(PAIRS) > 1 else {}
+    return {"prompt": settings.prompt, "gamma": settings.gamma, "top_k": top_k, "seed": str(settings.seed)} | texts | pair
+
+
+def from_fields(raw: Mapping[str, str | int | None], base: Settings) -> tuple[Settings, list[str]]:
+    """The fold's fields over what they leave alone, and a sentence for each field that cannot be used."""
+    settings, problems = base, []
+    for name, read in _READERS.items():
+        if name not in raw:
+            continue
+        try:
+            settings = replace(settings, **{name: read(raw[name])})
+        except SettingsError as error:
+            problems.append(str(error))
+    return settings, problems
+
+
+def _plain(number: float) -> str:
+    """1.0 as 1, and every digit where there are more."""
+    return f"{number:g}" if float(f"{number:g}") == number else repr(number)
+
+
+def _reader(name: str, convert: type, allowed: str, empty: Any = ...) -> Any:
+    def read(text: str | int | None) -> Any:
+        text = "" if text is None else str(text).strip()
+        if not text and empty is not ...:
+            return empty
+        try:
+            return convert(text)
+        except (ValueError, OverflowError):
+            raise SettingsError(name, text, allowed) from None
+
+    return read
+
+
+_READERS = {
+    "pair": lambda text: str(text),
+    "prompt": lambda text: str(text or ""),
+    "gamma": _reader("gamma", int, "a whole number from 0 to 16"),
+    "temperature": _reader("temperature", float, "a number from 0 (greedy) to 5"),
+    "top_k": _reader("top-k", int, "a whole number from 1, or empty to switch it off", None),
+    "top_p": _reader("top-p", float, "above 0 and at most 1, or empty to switch it off", None),
+    "seed": _reader("seed", int, "a whole number from 0 to 9223372036854775807"),
+}

@@ -1,0 +1,22 @@
+"""The frame around every page: Streamlit's own furniture made small, so that a laptop screen holds the stage."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+# The fold's button stands in the header, which is there anyway. Only fixed text reaches this style sheet.
+CSS = """
+<style>
+.stMain .block-container { max-width: 1560px; padding-left: clamp(0.75rem, 4vw, 5rem); padding-right: clamp(0.75rem, 4vw, 5rem); }
+.stMainBlockContainer > div > .stVerticalBlock { gap: 0.5rem; }
+.st-key-fold { position: fixed; top: 0.65rem; right: 4rem; z-index: 999991; width: auto; }
+[class*="st-key-problem-"] [data-testid="stText"] {
+  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
+}
+</style>
+"""
+
+
+def trim() -> None:
+    """Put the style sheet on the page."""
+    st.html(CSS)
