@@ -85,8 +85,14 @@ def main(folder: str, only: str = "") -> None:
 def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     """(name, payload, cursor) of the moments worth looking at."""
     story, odd = stage_payload(traces.story()), stage_payload(traces.unusual())
-    found = [(kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "coin", "lift", "residual", "draw", "tally")]
-    found += [("guess", story, (0, 1)), ("bonus", story, (1, motion_index(story, "bonus", 1))), ("odd", odd, (0, motion_index(odd, "tally")))]
+    found = [
+        (kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "coin", "lift", "residual", "draw", "tally")
+    ]
+    found += [
+        ("guess", story, (0, 1)),
+        ("bonus", story, (1, motion_index(story, "bonus", 1))),
+        ("odd", odd, (0, motion_index(odd, "tally"))),
+    ]
     for name in ("same_laws", "nothing_guessed", "sixteen", "without_laws", "ended", "edited"):
         payload = stage_payload(getattr(traces, name)())
         found.append((name, payload, (0, motion_index(payload, "coin" if name == "edited" else "tally"))))

@@ -30,7 +30,7 @@ class Words:
 
 def law(words: Words, p: dict, q: dict | None, shown: int = 10) -> Law:
     """A Law of these two, the largest ``shown`` tokens as bars and the others as rest."""
-    every = sorted({*p, *(q or {})}, key=lambda t: -max(p.get(t, 0.0), (q or {}).get(t, 0.0)))
+    every = sorted({*p, *(q or {})}, key=lambda t: (-max(p.get(t, 0.0), (q or {}).get(t, 0.0)), str(t)))
     top, tail = every[:shown], every[shown:]
     ids = tuple(words.id(token) for token in top)
     p_of = {token: p.get(token, 0.0) for token in every}
@@ -56,7 +56,9 @@ def one_round(words: Words, start: int, guesses: list, final: tuple, bonus: dict
     for i, (token, p, q, u, stand_in) in enumerate(guesses):
         p_met, q_met = p.get(token, 0.0), q[token]
         kept = u * q_met < p_met if open_ else None
-        known = {"u": u, "threshold": min(1.0, p_met / q_met), "stand_in": words.id(stand_in) if stand_in else None} if open_ else {}
+        known = (
+            {"u": u, "threshold": min(1.0, p_met / q_met), "stand_in": words.id(stand_in) if stand_in else None} if open_ else {}
+        )
         blank = {"u": None, "threshold": None}
         decisions.append(Decision(words.id(token), i - 1, "draft", q_met, p_met, 0.5, accepted=kept, **{**blank, **known}))
         if kept:
@@ -77,7 +79,16 @@ def trace(words: Words, rounds: list[Round], prompt: str = "Once upon a time", p
     return Trace(made, tuple(range(prompt_ids)), tuple(rounds), raw.decode("utf-8", "replace"), pieces, models)
 
 
-P_RIVER = {" river": 0.42, " forest": 0.18, " sea": 0.12, " village": 0.09, " garden": 0.07, " mill": 0.05, " town": 0.04, " lake": 0.03}
+P_RIVER = {
+    " river": 0.42,
+    " forest": 0.18,
+    " sea": 0.12,
+    " village": 0.09,
+    " garden": 0.07,
+    " mill": 0.05,
+    " town": 0.04,
+    " lake": 0.03,
+}
 Q_RIVER = {" river": 0.31, " forest": 0.22, " house": 0.15, " sea": 0.11, " garden": 0.09, " door": 0.07, " town": 0.05}
 P_AND = {" and": 0.48, ",": 0.27, ".": 0.12, " to": 0.06, " where": 0.04, " for": 0.03}
 Q_AND = {" and": 0.55, ",": 0.22, ".": 0.16, " with": 0.04, " to": 0.03}
@@ -163,19 +174,32 @@ def ended(kind: str = "eos") -> Trace:
 def unusual() -> Trace:
     """Whitespace, bytes of a Greek letter, a Chinese character in three tokens, an emoji of several code points, markup."""
     words = Words()
-    row = ["\n\n", " ", b"\xce", b"\xbb", b"\xe4\xbd", b"\xa0", "👩", "\u200d", "🚀", "<img src=x onerror=alert(1)>", "$x$", ":red[a]"]
+    row = [
+        "\n\n",
+        " ",
+        b"\xce",
+        b"\xbb",
+        b"\xe4\xbd",
+        b"\xa0",
+        "👩",
+        "\u200d",
+        "🚀",
+        "<img src=x onerror=alert(1)>",
+        "$x$",
+        ":red[a]",
+    ]
     guesses = [(token, {token: 0.6, " the": 0.4}, {token: 0.5, " the": 0.2, "the": 0.3}, 0.3, " the") for token in row]
     prompt = "<img src=x onerror=alert(1)> $x$ :red[a] </script>"
-    return trace(words, [one_round(words, 4, guesses, (b"\xf0\x9f", 0.12), {b"\xf0\x9f": 0.5, "</script>": 0.5})], prompt, gamma=12)
+    return trace(
+        words, [one_round(words, 4, guesses, (b"\xf0\x9f", 0.12), {b"\xf0\x9f": 0.5, "</script>": 0.5})], prompt, gamma=12
+    )
 
 
 def edited(u: float = 0.2) -> Trace:
     """The story with the third coin chosen by a person."""
     words = Words()
     round_ = refused(words, u=0.71)
-    return trace(
-        words, [round_], prompt="Once upon a time the old bear went down to the", coins={(2, "accept"): 0.71}
-    )
+    return trace(words, [round_], prompt="Once upon a time the old bear went down to the", coins={(2, "accept"): 0.71})
 
 
 def coin_text(position: int, u: float) -> str:

@@ -1,8 +1,8 @@
 // The text so far, and the chips of this round.
 
 const CAPTIONS = {
-  kept: "✓ kept",
-  refused: "✕ refused",
+  kept: "✓\u00a0kept",
+  refused: "✕\u00a0refused",
   never: "never looked at",
   behind: "behind the end",
   pending: "? open",
@@ -60,6 +60,7 @@ function drawSoFar(rooms, stage) {
   const letters = [...rooms.sofar];
   const long = letters.length > room;
   show(rooms.more, long);
+  rooms.line.classList.toggle("open", Boolean(stage.wholeText));
   rooms.more.setAttribute("aria-expanded", String(Boolean(stage.wholeText)));
   rooms.more.title = stage.wholeText ? "show the end of the text only" : "show the whole text";
   rooms.text.classList.toggle("whole", Boolean(stage.wholeText));

@@ -7,7 +7,7 @@ function makeHatches() {
     s("pattern", { id, width: size, height: size, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },
       s("rect", { class: `paper ${id}`, width: size, height: size }),
       s("line", { class: `stripe ${id}`, x1: 0, y1: 0, x2: 0, y2: size, "stroke-width": width }));
-  return s("defs", {}, line("shared", 6, 3.2), line("bad", 8, 2.4), line("guessed", 5, 1.6));
+  return s("defs", {}, line("shared", 6, 3.2), line("both", 8, 8), line("bad", 8, 2.4));
 }
 
 function panelOf(name) {
@@ -110,17 +110,19 @@ function drawSlot(one, bar, where, plot, scale, frame) {
   const left = bar.q === null ? where.middle - half / 2 : where.middle - half;
   const shared = frame.lifted && bar.overlap !== null ? bar.overlap : 0;
   const p = frame.p ? bar.p : 0;
+  const gone = frame.lifted && bar.overlap !== null;
   stand(one.p, left, half - 1, shared, Math.max(shared, p), plot, scale);
   stand(one.q, where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
-  one.q.style.opacity = bar.q === null ? 0 : frame.lifted ? 0.18 : 1;
-  one.p.style.opacity = frame.lifted && frame.landed ? 0.18 : 1;
+  one.q.style.opacity = bar.q === null ? 0 : gone ? 0.18 : 1;
+  one.p.style.opacity = gone && frame.landed ? 0.18 : 1;
   stand(one.slab, left - 2, where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
   one.slab.style.transform = frame.lifted ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
+  one.slab.classList.toggle("up", frame.lifted);
   one.slab.style.opacity = frame.slab && bar.overlap ? 1 : 0;
   nameSlot(one.name, bar, where, plot.base, bar.drafted);
   say(one.tip, `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
-  valueOver(one.pText, bar.drafted && frame.p && !frame.lifted ? number(bar.p) : "", left + half / 2, plot.base - p * scale);
-  valueOver(one.qText, bar.drafted && !frame.lifted ? number(bar.q) : "", where.middle + half / 2, plot.base - bar.q * scale);
+  valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", left + half / 2, plot.base - p * scale);
+  valueOver(one.qText, bar.drafted && !gone ? number(bar.q) : "", where.middle + half / 2, plot.base - bar.q * scale);
 }
 
 /** A rectangle from one probability to another. */

@@ -7,7 +7,7 @@ function drawLastPanel(room, plan, law, bars, frame, from, stage) {
   show(room.node, !plan.narrow || frame.landed);
   room.node.classList.toggle("bonus", bonus);
   room.flying.classList.toggle("bonus", bonus);
-  titleLast(room, frame, bonus, stage);
+  titleLast(room, frame, bonus, law !== null && (law.beta !== null || bonus), stage);
   place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   room.axis.style.opacity = frame.landed ? 1 : 0;
   drawDrawForm(room, plan, frame, stage);
@@ -18,7 +18,7 @@ function drawLastPanel(room, plan, law, bars, frame, from, stage) {
   drawMarker(room.marker, known, { plot, scale, frame, stage });
 }
 
-function titleLast(room, frame, bonus, stage) {
+function titleLast(room, frame, bonus, known, stage) {
   const { narrow } = stage;
   say(room.title, bonus ? "The bonus" : narrow ? "The residual" : "The residual: what the draft left out");
   say(room.sub, bonus ? "drawn from the target’s own odds, p" : "max(0, p − q), grown to fill 1; one draw lands");
@@ -27,7 +27,7 @@ function titleLast(room, frame, bonus, stage) {
   if (!frame.landed && frame.kind !== "lift") note = "A refused guess is replaced from here.";
   if (frame.kind === "coin" && !what?.changed && stage.verdict() === true) note = "Kept: nothing to replace.";
   if (what?.changed && !what.kept) note = "Let go, and the pair draws the replacement.";
-  if (frame.drawn && stage.laws().length === 0) note = "The laws of this round were not recorded.";
+  if (frame.drawn && !known) note = "The laws of this round were not recorded.";
   const { x, y, w, h: high } = stage.plan.last;
   move(room.note, x + w / 2, y + high / 2 + 12);
   say(room.note, note);
@@ -58,10 +58,10 @@ function drawDrawForm({ drawing }, plan, frame, stage) {
   const there = frame.drawn && ending !== null;
   show(drawing.form, there);
   if (!there) return;
-  place(drawing.form, { left: plan.last.x + plan.last.w - 216, top: plan.last.y + plan.last.h - (plan.narrow ? 238 : 40), width: 204 });
+  place(drawing.form, { left: plan.last.x + plan.last.w - 216, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 31), width: 204 });
   drawing.input.disabled = Boolean(stage.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
-    drawing.input.dataset.own = number(ending.u, 3).replace(/^\./, "0.");
+    drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));
     drawing.input.value = drawing.input.dataset.own;
     say(drawing.hint, ending.edited ? "you chose the luck" : "");
   }

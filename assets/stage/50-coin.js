@@ -13,7 +13,6 @@ function makeCoin(stage) {
     badText: s("text", { class: "zoneName bad" }, "✕ refused"),
     bar: s("text", { class: "threshold" }),
     shows: s("text", { class: "shows" }),
-    note: s("text", { class: "note" }),
   };
   const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-valuemin": "0", "aria-valuemax": "1" },
     s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
@@ -31,13 +30,13 @@ function makeCoinForm(stage) {
   const form = h("form", { class: "coinForm" }, label, hint);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
-    typeCoin(input, hint, stage);
+    input.blur(); // which makes it a change, if it is one
   });
   input.addEventListener("input", () => {
     const u = readCoin(input.value);
     if (u !== null) stage.dragTo(u);
   });
-  input.addEventListener("change", () => typeCoin(input, hint, stage));
+  input.addEventListener("change", () => typeCoin(input, stage));
   return { form, input, hint };
 }
 
@@ -47,14 +46,15 @@ function readCoin(text) {
   return u >= 0 && u < 1 ? u : null;
 }
 
-function typeCoin(input, hint, stage) {
+function typeCoin(input, stage) {
   const u = readCoin(input.value);
   if (u === null) {
     stage.coinProblem = `A coin is at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
     stage.dropDrag();
   } else {
     stage.coinProblem = "";
-    stage.release(u);
+    if (input.value === input.dataset.own) stage.dropDrag();
+    else stage.release(u);
   }
 }
 
@@ -111,7 +111,8 @@ function drawCoin(coin, plan, stage) {
   show(coin.node, !hidden);
   placePanel(coin, plan.coin, plan.narrow);
   say(coin.title, "The coin");
-  say(coin.sub, there ? "kept if u is below p/q" : "");
+  say(coin.sub, there ? `kept if u is below p/q = ${number(chip.p)} / ${number(chip.q)}` : frame.kind === "bonus" ? "a bonus needs no coin" : "every guess will meet one");
+  coin.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.coin, plan.narrow);
   drawRuler(coin, ruler, there ? chip : null, plan);
   drawDisc(coin, ruler, there ? chip : null, stage);
@@ -135,7 +136,6 @@ function drawRuler(coin, ruler, chip, plan) {
   if (chip) say(coin.bar, t0);
   drawZoneName(coin.keptText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
   drawZoneName(coin.badText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
-  show(coin.note, !chip);
 }
 
 function drawZoneName(node, x, y, room, threshold) {
@@ -169,15 +169,15 @@ function drawCoinForm(coin, plan, chip, stage) {
   const { coin: panel } = plan;
   const fallen = chip !== null && stage.frame.kind !== "look";
   show(coin.form, fallen);
-  const notes = { bonus: "No coin here: the bonus needs none.", guess: "Every guess will meet a coin.", pass: "Every guess will meet a coin." };
-  move(coin.note, panel.x + panel.w / 2, panel.y + (plan.narrow ? 24 : 50));
-  say(coin.note, chip ? "" : notes[stage.frame.kind] ?? "");
   if (plan.narrow) place(coin.form, { left: panel.x + panel.w - 168, top: panel.y + 8, width: 160 });
   else place(coin.form, { left: panel.x + 8, top: panel.y + panel.h - 68, width: panel.w - 16 });
   if (!fallen) return;
   const u = stage.drag ? stage.drag.u : chip.u;
   const root = coin.input.getRootNode();
-  if (root.activeElement !== coin.input) coin.input.value = coinText(u, chip.threshold).replace(/^\./, "0.");
+  if (root.activeElement !== coin.input) {
+    coin.input.dataset.own = coinText(chip.u, chip.threshold).replace(/^\./, "0.");
+    coin.input.value = coinText(u, chip.threshold).replace(/^\./, "0.");
+  }
   coin.input.disabled = !stage.canDrag();
   const hint = chip.edited || stage.drag ? "you chose the luck here" : "drag the coin: what if?";
   say(coin.hint, stage.coinProblem || hint);

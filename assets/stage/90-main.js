@@ -106,7 +106,7 @@ class Stage {
 
   release(u) {
     const chip = this.chip();
-    if (!this.canDrag() || chip.u === u || coinText(chip.u, chip.threshold) === coinText(u, chip.threshold)) return this.dropDrag();
+    if (!this.canDrag() || chip.u === u) return this.dropDrag();
     this.drag = { u, node: this.motion().law, byKey: false };
     this.draw();
     this.ask({ kind: "coin", position: chip.position, purpose: "accept", u });
@@ -157,11 +157,12 @@ class Stage {
     const width = this.node.clientWidth;
     if (!width) return;
     this.narrow = width < NARROW;
+    this.node.classList.toggle("narrow", this.narrow);
+    this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = this.node.offsetHeight - this.scene.offsetHeight;
     const room = window.innerHeight - others - HEADROOM;
     const height = this.narrow ? Math.max(232, Math.min(320, room)) : Math.max(264, Math.min(560, room));
     this.plan = planScene(width, height);
-    this.node.classList.toggle("narrow", this.narrow);
     place(this.svg, { width, height });
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.draw();
@@ -179,6 +180,7 @@ class Stage {
     drawSoFar(this.text, this);
     const motion = this.motion();
     this.node.dataset.motion = motion.kind;
+    this.node.classList.toggle("dragging", Boolean(this.drag));
     this.frame = frameOf(motion.kind, this.round().ending);
     drawChips(this.text, this);
     placeBraces(this.text);

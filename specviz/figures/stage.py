@@ -69,7 +69,7 @@ def _status(trace: Trace) -> list[str]:
 def _edit_sentence(key: tuple[int, str], u: float) -> str:
     position, purpose = key
     what = {"accept": "the coin", "residual": "the residual draw", "bonus": "the bonus draw", "draft": "the draft’s draw"}
-    return f"{what[purpose]} at generated token {position + 1} is {number(u, 3)}"
+    return f"{what[purpose]} at generated token {position + 1} is {number(u, 3).rstrip('0') if u else 0}"
 
 
 def _round(trace: Trace, index: int, generated: bytes, edits: dict) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
     if decision.threshold is None:
         return {"ifKept": None, "ifRefused": None, "standIn": None}
     bar = number(decision.threshold)
-    kept = f"With the coin at {{u}}, below {bar}, {word} is kept. Let go, and the pair works out what follows."
+    kept = f"With the coin at {{u}}, below {bar}, {word} is kept; what follows is for the pair to work out."
     refused = stand_in = None
     if decision.stand_in is not None:
         raw = piece(trace.pieces, decision.stand_in)
