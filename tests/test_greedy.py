@@ -1,0 +1,56 @@
+"""At temperature 0 both laws are one-hot, so the decoder must give, token by token, what the target alone gives.
+
+In fp32 that is ``model.generate(do_sample=False)``. Prompts are random cuts of a text; none was chosen.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+
+from specviz.models.catalogue import PAIRS
+from specviz.models.loading import load_pair
+from specviz.runs import run
+from specviz.settings import Settings
+from tests.pairs import TEXT
+
+WORDS = TEXT[0].split()
+
+
+def prompts(count: int) -> list[str]:
+    draw = random.Random(count)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 12))) for _ in range(count)]
+
+
+def differing(pair, count: int, length: int) -> list[str]:
+    """Prompts on which speculative greedy decoding and generate() part."""
+    wrong = []
+    for number, prompt in enumerate(prompts(count)):
+        settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, length=length)
+        ids = pair.encode(prompt)
+        out = pair.target.generate(torch.tensor([ids]), do_sample=False, max_new_tokens=length, pad_token_id=0)
+        if run(pair, settings, bars=0).output_ids != tuple(out[0, len(ids) :].tolist()):
+            wrong.append(prompt)
+    return wrong
+
+
+def test_greedy_is_token_identical_to_generate_on_200_prompts(pair):
+    assert differing(pair, 200, 20) == []
+
+
+@pytest.mark.slow
+def test_greedy_on_the_shipped_pair_is_token_identical_to_generate_on_200_prompts():
+    assert PAIRS["storybook"].shipped
+    assert differing(load_pair("storybook", device="cpu", dtype="float32"), 200, 32) == []
+
+
+@pytest.mark.gpu
+def test_greedy_on_a_gpu_in_fp32_is_token_identical_to_generate():
+    pair = load_pair("storybook", device="cuda", dtype="float32")
+    for prompt in prompts(50):
+        ids = pair.encode(prompt)
+        out = pair.target.generate(torch.tensor([ids], device="cuda"), do_sample=False, max_new_tokens=32, pad_token_id=0)
+        trace = run(pair, Settings(prompt=prompt, temperature=0.0, length=32), bars=0)
+        assert trace.output_ids == tuple(out[0, len(ids) :].tolist())
