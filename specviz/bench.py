@@ -19,7 +19,8 @@ from typing import Any
 import torch
 import transformers
 
-from specviz.coins import PhiloxCoins, Prefix
+from specviz.coins import PhiloxCoins
+from specviz.costs import Costs, measure_costs, median_costs
 from specviz.engine import decode, target_only
 from specviz.models.cached import CachedModel
 from specviz.models.loading import Pair
@@ -27,7 +28,6 @@ from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
-from specviz.verification.block import empty_block
 from specviz.verification.rules import TokenRule
 
 PROMPTS = {
@@ -49,16 +49,6 @@ class Spread:
     @classmethod
     def of(cls, values: list[float]) -> Spread:
         return cls(statistics.median(values), min(values), max(values))
-
-
-@dataclass(frozen=True, slots=True)
-class Costs:
-    """Seconds per pass at one cache length: T(1), T(gamma + 1), one draft step (pass, law and draw), the rule."""
-
-    one: float
-    block: float
-    draft: float
-    rule: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +99,7 @@ def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) 
         if turn:
             for name in CONTESTANTS:
                 seconds[name].append(spent[name])
-    return _result(settings, seconds, rounds, _median_costs(costs[len(PROMPTS) :]))
+    return _result(settings, seconds, rounds, median_costs(costs[len(PROMPTS) :]))
 
 
 def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Round], costs: Costs) -> Result:
@@ -141,34 +131,6 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
 
 def _ratios(slow: list[float], fast: list[float]) -> Spread:
     return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
-
-
-def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
-    """Medians over ``repeats`` interleaved passes after a prefix of the length that the runs have halfway."""
-    target, draft = pair.open(settings)
-    prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
-    row = Prefix(prefix, 0, settings.length)
-    coins, gamma = PhiloxCoins(settings.seed), settings.gamma
-    proposer, one_step = DraftModel(draft, gamma), DraftModel(draft, 1)
-    block = proposer.propose([row], coins)
-    p = target.laws([row], block)
-    probes: dict[str, Callable[[], Any]] = {
-        "one": lambda: target.laws([row], empty_block(1)),
-        "block": lambda: target.laws([row], block),
-        "draft": lambda: one_step.propose([row], coins),
-        "rule": lambda: TokenRule().verify([row], block, p, coins),
-    }
-    times = {name: [] for name in probes}
-    for _ in range(repeats):
-        for name, probe in probes.items():
-            began = time.perf_counter()
-            probe()
-            times[name].append(time.perf_counter() - began)
-    return Costs(**{name: statistics.median(values) for name, values in times.items()})
-
-
-def _median_costs(costs: list[Costs]) -> Costs:
-    return Costs(*(statistics.median(getattr(c, name) for c in costs) for name in ("one", "block", "draft", "rule")))
 
 
 def _drain(rounds: Iterator[Round]) -> list[Round]:

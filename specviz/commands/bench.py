@@ -16,6 +16,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gamma", type=int, default=3, help="tokens drafted per round, 1 to 16 (default: 3)")
     parser.add_argument("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
     parser.add_argument("--turns", type=int, default=5, help="interleaved turns after one that warms up (default: 5)")
+    parser.add_argument(
+        "--shapes",
+        metavar="LxW,...",
+        help="instead: milliseconds per pass of shapes at random weights, such as 12x256,8x384,1x256 (cost only, no text)",
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
@@ -26,6 +31,8 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("turns", options.turns, "a whole number from 1 to 100")
     if not 8 <= options.max_new_tokens <= 1024:
         raise SettingsError("max-new-tokens", options.max_new_tokens, "a whole number from 8 to 1024 for a bench")
+    if options.shapes:
+        return shapes(options.shapes, options.gamma)
     name = pair_name(options)
     from specviz.bench import bench, machine
     from specviz.models.loading import load_pair
@@ -34,7 +41,14 @@ def run(options: argparse.Namespace) -> int:
     results = bench(
         pair, options.gamma, options.max_new_tokens, options.turns, say=lambda line: print(line, file=sys.stderr, flush=True)
     )
-    record = {"machine": machine(pair), "pair": pair.describe(), "results": [asdict(result) for result in results]}
+    from specviz.costs import rule_seconds
+
+    record = {
+        "machine": machine(pair),
+        "pair": pair.describe(),
+        "results": [asdict(result) for result in results],
+        "rule_ms_at_vocabulary_152064": 1e3 * rule_seconds(152_064),
+    }
     print(json.dumps(record, indent=1) if options.format == "json" else as_text(record))
     return 0
 
@@ -57,7 +71,26 @@ def as_text(record: dict) -> str:
             f"Leviathan's formula (a block costs one pass) {result['leviathan']:.2f}",
             "",
         ]
+    lines.append(f"the rule at a vocabulary of 152,064: {record['rule_ms_at_vocabulary_152064']:.1f} ms per round of 4 guesses")
     return "\n".join(lines)
+
+
+def shapes(text: str, gamma: int) -> int:
+    """Print the cost table of shapes written LAYERSxWIDTH, separated by commas."""
+    try:
+        wanted = [tuple(int(number) for number in part.split("x")) for part in text.split(",")]
+        fits = all(len(shape) == 2 and 1 <= shape[0] <= 64 and shape[1] % 64 == 0 and 64 <= shape[1] <= 2048 for shape in wanted)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise SettingsError("shapes", text, "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048")
+    from specviz.costs import shape_seconds
+
+    blocks = (1, 2, 3, gamma + 1, 9)
+    print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in dict.fromkeys(blocks)) + "   ms, medians, random weights")
+    for (layers, width), by in shape_seconds(wanted, tuple(dict.fromkeys(blocks))).items():
+        print(f"{f'{layers} x {width}':<16}" + "".join(f"{1e3 * seconds:8.2f}" for seconds in by.values()))
+    return 0
 
 
 def _spread(spread: dict[str, float], digits: int) -> str:

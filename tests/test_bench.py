@@ -1,0 +1,73 @@
+"""bench measures; the tests only ask that its numbers hang together and that every contestant did its work."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz import bench as bench_module
+from specviz.__main__ import main
+from specviz.bench import CONTESTANTS, bench
+from specviz.theory import expected_tokens, wall_clock_factor
+
+
+@pytest.fixture
+def result(pair):
+    return bench(pair, gamma=2, length=12, turns=2, temperatures=(1.0,), say=lambda _: None)[0]
+
+
+def test_every_contestant_runs_and_the_ratios_come_from_the_same_turns(result):
+    assert set(result.rates) == set(CONTESTANTS)
+    assert all(0 < spread.low <= spread.median <= spread.high for spread in result.rates.values())
+    faster = max(("target only", "generate"), key=lambda name: result.rates[name].median)
+    assert result.baseline == faster
+
+
+def test_the_allowed_factor_is_tokens_per_pass_over_the_measured_costs(result):
+    c = result.costs
+    assert result.allowed == pytest.approx(result.tokens_per_pass / ((2 * c.draft + c.block + c.rule) / c.one))
+    assert result.share == pytest.approx(result.ratio["speculative / baseline"].median / result.allowed)
+    assert result.leviathan == pytest.approx(wall_clock_factor(result.accepted_per_tested, 2, c.draft / c.one))
+    assert 1.0 <= result.tokens_per_pass <= 3.0
+
+
+def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
+    settings = bench_module.Settings(gamma=3, length=17, temperature=0.0)
+    ids = pair.encode("Once upon")
+    greedy = bench_module._generate(pair, settings, ids)[0, len(ids) :].tolist()
+    assert len(greedy) == 17
+    assert bench_module._assisted(pair, settings, ids)[0, len(ids) :].tolist() == greedy
+    for name in ("target only", "speculative"):
+        rounds = bench_module._RUNS[name](pair, settings, ids)
+        assert [token for r in rounds for token in r.committed] == greedy
+    assert pair.target.generation_config.eos_token_id == 0, "what was switched off for the bench is back"
+
+
+def test_the_command_prints_json_with_the_machine(pair_folders, capsys):
+    target, draft = map(str, pair_folders)
+    short = ["--turns", "1", "--max-new-tokens", "8", "--gamma", "2", "--format", "json"]
+    assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", *short]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert {"processor", "cores", "threads", "torch", "transformers", "dtype"} <= record["machine"].keys()
+    assert [r["temperature"] for r in record["results"]] == [0.0, 1.0]
+
+
+@pytest.mark.parametrize("shapes", ["12", "0x64", "2x100", "axb", "2x64x3"])
+def test_bad_shapes_are_a_sentence(shapes, capsys):
+    assert main(["bench", "--shapes", shapes]) == 2
+    assert "LAYERSxWIDTH" in capsys.readouterr().err
+
+
+def test_shapes_are_measured(capsys):
+    assert main(["bench", "--shapes", "1x64,2x64"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split("  ")[0] for line in lines[1:]] == ["1 x 64", "2 x 64"]
+
+
+def test_expected_tokens_is_the_papers_equation_and_its_limits():
+    for alpha in (0.1, 0.5, 0.9):
+        assert expected_tokens(alpha, 4) == pytest.approx((1 - alpha**5) / (1 - alpha))
+    assert expected_tokens(1.0, 4) == 5.0
+    assert expected_tokens(0.0, 4) == 1.0
+    assert wall_clock_factor(0.8, 5, 0.0) == expected_tokens(0.8, 5)
