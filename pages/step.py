@@ -13,9 +13,9 @@ if visit.trace is None:
         st.text(sentence)
 event = stage(visit.payload, cursor=visit.cursor, mode=visit.mode, busy=visit.busy, notices=visit.notices, key="stage")
 visit.hear(event)
-keep_link(visit)
+asked = bool(event or visit.job)
 if visit.job:
     cache.work_on(visit)
+if asked:
     keep_link(visit)
-if visit.job or event:
-    st.rerun()
+    st.rerun()  # the stage above still shows what was there before

@@ -33,7 +33,9 @@ _seconds: dict[tuple[str, str, str], float] = {}  # what the last piece of work 
 def recording() -> Trace | None:
     """The run that the page opens with; None where the file is missing or damaged."""
     try:
-        return Trace.from_json(RECORDING.read_text(encoding="utf-8"))
+        trace = Trace.from_json(RECORDING.read_text(encoding="utf-8"))
+        Settings.from_record(trace.settings)
+        return trace
     except (OSError, SpecvizError):
         logging.getLogger(__name__).exception("there is no recorded run to open with")
         return None

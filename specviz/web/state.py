@@ -115,7 +115,7 @@ class Visit:
             match event.get("kind"):
                 case "live":
                     self.job = Job(self.settings, max(AHEAD, at["round"] + 1), cursor=at)
-                case "next":
+                case "next" if self.payload["more"]:
                     rounds = self.trace.rounds
                     self.job = Job(self.settings, len(rounds) + 1, rounds, {"round": len(rounds), "motion": 0})
                 case "coin":
@@ -127,8 +127,8 @@ class Visit:
 
     def advance(self, trace: Trace) -> None:
         """A piece of the job is done: go on, or show the run."""
-        job, more = self.job, stage_payload(trace)["more"]
-        if more and len(job.earlier) < len(trace.rounds) < job.rounds:
+        job, drawn = self.job, stage_payload(trace)
+        if drawn["more"] and len(job.earlier) < len(trace.rounds) < job.rounds:
             job.earlier = trace.rounds
             job.line = f"Working out round {len(trace.rounds) + 1} of {job.rounds} …"
             return
@@ -136,9 +136,8 @@ class Visit:
             self._before_luck = None
         if job.settings.edited and replace(job.settings, coins={}) == self.settings and self.trace is not None:
             self._before_luck = self.settings, self.trace, self.mode
-        self.settings, self.trace, self.mode = job.settings, trace, "live"
-        self.cursor, self.said, self.job = job.cursor, job.said, None
-        self.problems, self.moved = [], not job.from_link
+        self.settings, self.trace, self.mode, self._drawn = job.settings, trace, "live", (trace, drawn)
+        self.cursor, self.said, self.job, self.moved = job.cursor, job.said, None, not job.from_link
         self._settle(job.coin)
 
     def fail(self, sentence: str, name: str | None = None) -> None:

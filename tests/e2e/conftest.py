@@ -1,0 +1,104 @@
+"""A server on a free port and a browser: once per session each. Pages are opened fresh for each test."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from tests.web_pair import write_opening
+
+ROOT = Path(__file__).resolve().parents[2]
+CHROMIUM = "/usr/bin/chromium"
+FLAGS = [
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+]
+
+
+@pytest.fixture(scope="session")
+def opening(tmp_path_factory) -> Path:
+    """Folder of the tiny pair and the run recorded from it."""
+    return write_opening(tmp_path_factory.mktemp("opening"))
+
+
+@contextmanager
+def serving(opening: Path, log: Path, *flags: str):
+    """A server of its own; gives its address, and ends it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "tests.e2e.serve", str(port), str(opening), *flags]
+    with log.open("w") as out:
+        server = subprocess.Popen(
+            command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"}
+        )
+    try:
+        wait_until_healthy(f"http://127.0.0.1:{port}", server)
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def wait_until_healthy(address: str, server: subprocess.Popen) -> None:
+    """Until the server answers; at most 60 s."""
+    for _ in range(300):
+        assert server.poll() is None, "the server ended"
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
+                if answer.read() == b"ok":
+                    return
+        except OSError:
+            pass
+        time.sleep(0.2)
+    raise AssertionError("the server did not answer within 60 s")
+
+
+@pytest.fixture(scope="session")
+def server_log(tmp_path_factory) -> Path:
+    return tmp_path_factory.mktemp("server") / "log.txt"
+
+
+@pytest.fixture(scope="session")
+def server(opening, server_log):
+    """Address of the app as a host would serve it."""
+    with serving(opening, server_log) as address:
+        yield address
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """One per file: Playwright's synchronous interface cannot be started twice at a time."""
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def page(browser: Browser):
+    """A laptop's page that remembers dialogs and errors of scripts."""
+    page = browser.new_page(viewport={"width": 1366, "height": 768})
+    watch(page)
+    yield page
+    page.close()
+
+
+def watch(page: Page) -> None:
+    page.dialogs, page.mistakes = [], []
+    page.on("dialog", lambda dialog: (page.dialogs.append(dialog.message), dialog.dismiss()))
+    page.on("pageerror", lambda error: page.mistakes.append(str(error)))

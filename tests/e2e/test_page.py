@@ -1,0 +1,249 @@
+"""Issue 2, sections 5 and 6, in a real browser on a real server: links, steps without calls, live runs, text that stays text."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.e2e.conftest import serving, watch
+
+NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</script> ![i](http://127.0.0.1:9/i.png)"
+
+
+def open_page(page: Page, address: str) -> Page:
+    page.goto(address)
+    page.locator(".stage .headline").wait_for(timeout=60_000)
+    return page
+
+
+def status(page: Page) -> str:
+    return page.locator(".stage .status").text_content()
+
+
+def sentence(page: Page) -> str:
+    return page.locator(".stage .sentence").text_content()
+
+
+def wait_live(page: Page) -> None:
+    expect(page.locator(".stage .status")).to_contain_text("live round", timeout=120_000)
+    expect(page.locator(".stage .busy")).to_be_hidden(timeout=60_000)
+
+
+def query(page: Page) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlparse(page.url).query, keep_blank_values=True).items()}
+
+
+def fill(page: Page, label: str, text: str) -> None:
+    """Type into a field of the fold, which is opened where it is closed."""
+    field = page.get_by_label(label, exact=True)
+    if not field.is_visible():
+        page.get_by_role("button", name="Your own text").click()
+    field.fill(text)
+    field.press("Control+Enter" if label == "Text to continue" else "Enter")
+
+
+def test_a_laptop_screen_holds_the_page_without_scrolling(page, server):
+    open_page(page, server)
+    assert page.evaluate("(m => m.scrollHeight - m.clientHeight)(document.querySelector('.stMain'))") <= 0
+    for name in ("Step →", "Go live", "Your own text"):
+        expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
+    assert status(page).startswith("recorded round")
+    assert "cpu float32" in status(page)
+    assert re.search(r"draft [\d.]+ ms, target [\d.]+ ms, rule [\d.]+ ms", status(page))
+
+
+@pytest.mark.parametrize("width", [390, 768, 1920])
+def test_no_width_scrolls_sideways(page, server, width):
+    page.set_viewport_size({"width": width, "height": 844})
+    open_page(page, server)
+    assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+    expect(page.get_by_role("button", name="Your own text")).to_be_in_viewport(ratio=1)
+
+
+def test_stepping_costs_no_server_call(page, server):
+    sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    open_page(page, server)
+    page.wait_for_timeout(1500)
+    before, seen = len(sent), set()
+    for key in ["ArrowRight"] * 12 + ["ArrowLeft"] * 12 + ["Home", "End"]:
+        page.keyboard.press(key)
+        seen.add(sentence(page))
+    page.wait_for_timeout(1000)
+    assert len(seen) > 8
+    assert len(sent) - before == 0
+    assert "at" in query(page)
+
+
+def test_a_copied_link_shows_the_same_round_and_motion(page, server, browser):
+    open_page(page, server)
+    for _ in range(5):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(500)
+    here = sentence(page)
+    other = browser.new_page(viewport={"width": 1366, "height": 768})
+    open_page(other, page.url)
+    assert sentence(other) == here
+    assert status(other).startswith("recorded")
+    other.close()
+
+
+def test_going_live_says_so_and_next_adds_a_round(page, server):
+    open_page(page, server)
+    page.get_by_role("button", name="Go live").click()
+    wait_live(page)
+    rounds = page.locator(".stage select option")
+    rounds.first.wait_for(state="attached")
+    count = rounds.count()
+    page.locator(".stage select").select_option(str(count - 1))
+    page.get_by_role("button", name="Next round").click()
+    expect(rounds).to_have_count(count + 1, timeout=30_000)
+    assert page.mistakes == []
+
+
+def test_settings_in_the_fold_run_the_pair_and_their_link_opens_elsewhere(page, server, browser):
+    open_page(page, server)
+    fill(page, "Text to continue", "a little rabbit")
+    wait_live(page)
+    fill(page, "Temperature", "0.8")
+    expect(page.locator(".stage .status")).to_contain_text("temperature 0.8", timeout=30_000)
+    page.keyboard.press("Escape")
+    assert (query(page)["prompt"], query(page)["temperature"]) == ("a little rabbit", "0.8")
+    page.locator(".stage .sentence").click()
+    for _ in range(3):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_timeout(500)
+    here = sentence(page)
+    other = browser.new_page(viewport={"width": 1366, "height": 768})
+    open_page(other, page.url)
+    wait_live(other)
+    assert sentence(other) == here
+    other.close()
+
+
+def choose_coin(page: Page, text: str) -> None:
+    """Type a coin where the first one is on the ruler."""
+    page.keyboard.press("Home")
+    for _ in range(30):
+        if page.locator(".stage").get_attribute("data-motion") == "coin":
+            break
+        page.keyboard.press("ArrowRight")
+    field = page.locator(".stage .coinForm input, .stage form input").first
+    field.fill(text)
+    field.press("Enter")
+
+
+def test_a_chosen_coin_is_marked_linked_and_undone(page, server, browser):
+    open_page(page, server)
+    choose_coin(page, "0.999")
+    expect(page.locator(".stage .status")).to_contain_text("you chose the luck", timeout=60_000)
+    wait_live(page)
+    assert query(page)["coins"] == "0=0.999"
+    here = sentence(page)
+    other = browser.new_page(viewport={"width": 1366, "height": 768})
+    open_page(other, page.url)
+    wait_live(other)
+    assert "you chose the luck" in status(other)
+    assert sentence(other) == here
+    other.close()
+    page.get_by_role("button", name="Undo luck").click()
+    expect(page.locator(".stage .status")).to_contain_text("recorded round", timeout=30_000)
+    assert "coins" not in query(page)
+
+
+def test_back_returns_to_the_run_before(page, server):
+    open_page(page, server)
+    fill(page, "Seed", "12")
+    expect(page.locator(".stage .status")).to_contain_text("seed 12", timeout=120_000)
+    page.keyboard.press("Escape")
+    page.go_back()
+    expect(page.locator(".stage .status")).to_contain_text("recorded round", timeout=30_000)
+    page.go_forward()
+    expect(page.locator(".stage .status")).to_contain_text("seed 12", timeout=60_000)
+
+
+def test_bad_input_is_said_in_the_fold_and_above_the_stage(page, server):
+    open_page(page, server)
+    before = sentence(page)
+    fill(page, "Temperature", "-1")
+    said = "temperature must be a number from 0 (greedy) to 5, got -1.0."
+    expect(page.locator(".stage .notices")).to_contain_text(said)
+    expect(page.get_by_test_id("stText").filter(has_text=said)).to_be_visible()
+    assert (sentence(page), status(page).startswith("recorded")) == (before, True)
+
+
+def test_a_damaged_link_opens_with_sentences(page, server):
+    open_page(page, f"{server}/?gamma=17&top_p=1.5&pair=%2Fetc%2Fpasswd&coins=0=1.0&at=zz&top_k=%24x%24")
+    notices = page.locator(".stage .notices")
+    for part in ("got 17.", "got 1.5.", "not in the catalogue", "below 1", "ROUND.MOTION", "'$x$' cannot be read"):
+        expect(notices).to_contain_text(part)
+    assert status(page).startswith("recorded")
+
+
+def test_a_prompt_with_markup_is_shown_as_the_text_it_is(page, server):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_page(page, server)
+    fill(page, "Text to continue", NASTY)
+    wait_live(page)
+    expect(page.locator(".stage .line")).to_contain_text(NASTY[:60])
+    fill(page, "Temperature", "<img src=x onerror=alert(3)> $y$ :red[b]")
+    said = page.get_by_test_id("stText").filter(has_text="temperature must be")
+    expect(said).to_contain_text("'<img src=x onerror=alert(3)> $y$ :red[b]'")
+    page.wait_for_timeout(500)
+    harmless(page, asked)
+
+
+def test_a_link_with_markup_runs_nothing(page, server):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_page(
+        page, f"{server}/?pair=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&seed=%3Cscript%3Ealert(2)%3C%2Fscript%3E&at=%3Cb%3E"
+    )
+    expect(page.locator(".stage .notices")).to_contain_text("<img src=x onerror=alert(1)>")
+    expect(page.locator(".stage .notices")).to_contain_text("<script>alert(2)</script>")
+    harmless(page, asked)
+
+
+def harmless(page: Page, asked: list[str]) -> None:
+    """Nothing of the text became an element, a request, a formula, a colour or a script."""
+    assert page.dialogs == []
+    assert page.mistakes == []
+    assert page.locator("img[src='x'], img[alt='i'], .stage img, .stage script, .stage .notices b").count() == 0
+    assert page.locator(".katex, .stMarkdownColoredText").count() == 0
+    assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
+
+
+def test_nothing_is_fetched_from_outside(page, server):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_page(page, server)
+    page.wait_for_timeout(1000)
+    assert [url for url in asked if not url.startswith((server, server.replace("http", "ws"), "data:", "blob:"))] == []
+    assert any("inter-latin" in url for url in asked)
+
+
+def test_twenty_clients_at_once_on_a_cold_server_meet_no_exception(opening, browser, tmp_path):
+    """Ten of them go live at once, before torch is there."""
+    log = tmp_path / "log.txt"
+    with serving(opening, log) as address:
+        context = browser.new_context(viewport={"width": 700, "height": 500}, reduced_motion="reduce")
+        pages = [context.new_page() for _ in range(20)]
+        for page in pages:
+            watch(page)
+            page.goto(address, wait_until="commit")
+        for page in pages:
+            page.locator(".stage .headline").wait_for(timeout=120_000)
+        for page in pages[:10]:
+            page.get_by_role("button", name="Go live").click()
+        for page in pages[:10]:
+            wait_live(page)
+        assert [page.mistakes for page in pages if page.mistakes] == []
+        assert sum(page.locator("[data-testid=stException]").count() for page in pages) == 0
+        context.close()
+    written = log.read_text()
+    assert "Traceback" not in written
+    assert "partially initialized" not in written
