@@ -12,6 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from specviz.errors import ModelError
 from specviz.settings import Settings
 
 
@@ -22,13 +23,18 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     returns  (..., V) float64, rows sum to 1 up to rounding, on the CPU where the device has no float64 (mps)
 
     Temperature 0 is the one-hot law on the largest logit, the smallest id among equals.
+
+    Raises ModelError where a row has NaN, +inf or nothing finite: a rule that met such a law would keep every guess.
     """
     if logits.device.type == "mps":
         logits = logits.cpu()
+    largest = logits.amax(-1, keepdim=True)
+    if not bool(largest.isfinite().all()):
+        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
     if settings.temperature == 0.0:
         return one_hot(first_argmax(logits), logits.shape[-1])
     logits = logits.double()
-    logits = (logits - logits.amax(-1, keepdim=True)) / settings.temperature
+    logits = (logits - largest.double()) / settings.temperature
     law = torch.softmax(logits, -1)
     if settings.top_k is not None and settings.top_k < law.shape[-1]:
         law = _keep(law, _first_k(law, settings.top_k))

@@ -1,0 +1,171 @@
+"""Settings fix a run and are its link: ranges are checked with a sentence, and nothing is lost on the way to a link and back."""
+
+import json
+import math
+from dataclasses import replace
+
+import pytest
+
+from specviz.coins import Purpose
+from specviz.errors import SettingsError
+from specviz.settings import PROMPT_MAX, Settings, read_coin, write_coin
+
+FULL = Settings(
+    pair="a|b",
+    prompt="Once \t upon\na time: naïve 日本 👩‍👧 & ?=#%+",
+    gamma=0,
+    temperature=0.1 + 0.2,
+    top_k=40,
+    top_p=0.95,
+    min_p=1e-3,
+    seed=2**63 - 1,
+    length=4096,
+    coins={(3, "accept"): 0.1 + 0.2, (0, "draft"): 0.0, (3, "residual"): 1 - 2**-53, (12, "bonus"): 5e-324},
+    device="cpu",
+    dtype="float32",
+)
+
+
+@pytest.mark.parametrize("settings", (Settings(), FULL))
+def test_a_record_and_a_link_give_back_the_same_settings(settings):
+    assert Settings.from_record(json.loads(json.dumps(settings.to_record()))) == settings
+    assert Settings.from_query(settings.to_query()) == (settings, [])
+
+
+def test_a_link_names_only_what_differs_from_the_defaults():
+    assert Settings().to_query() == {}
+    assert Settings(gamma=5, top_k=3).to_query() == {"gamma": "5", "top_k": "3"}
+
+
+@pytest.mark.parametrize("key, u", FULL.coins.items())
+def test_a_coin_is_written_and_read_to_the_last_bit(key, u):
+    assert read_coin(write_coin(key, u)) == (key, u)
+
+
+def test_a_coin_without_purpose_is_the_accept_coin():
+    assert read_coin("3=0.71") == ((3, "accept"), 0.71) == read_coin(" 3:accept=.71 ")
+    assert Settings(coins={(3, "accept"): 0.71}).edits == {(3, Purpose.ACCEPT): 0.71}
+    assert Settings(coins={(3, "accept"): 0.71}).edited and not Settings().edited
+
+
+def test_a_coin_is_chosen_and_given_back_to_chance():
+    chosen = Settings().with_coin(3, "accept", 0.5)
+    assert chosen.coins == {(3, "accept"): 0.5}
+    assert chosen.with_coin(3, "accept", 0.6).coins == {(3, "accept"): 0.6}
+    assert chosen.with_coin(3, "accept", None) == Settings()
+
+
+BAD = [
+    ({"gamma": -1}, "gamma must be a whole number from 0 to 16, got -1."),
+    ({"gamma": 17}, "gamma must be a whole number from 0 to 16, got 17."),
+    ({"gamma": 2.0}, "gamma must be a whole number from 0 to 16, got 2.0."),
+    ({"gamma": True}, "gamma must be a whole number from 0 to 16, got True."),
+    ({"temperature": -1}, "temperature must be a number from 0 (greedy) to 5, got -1."),
+    ({"temperature": math.nan}, "temperature must be a number from 0 (greedy) to 5, got nan."),
+    ({"temperature": math.inf}, "temperature must be a number from 0 (greedy) to 5, got inf."),
+    ({"top_k": 0}, "top-k must be a whole number from 1; leave it out to switch it off, got 0."),
+    ({"top_p": 0}, "top-p must be above 0 and at most 1; leave it out to switch it off, got 0."),
+    ({"top_p": 1.5}, "top-p must be above 0 and at most 1; leave it out to switch it off, got 1.5."),
+    ({"min_p": 0.0}, "min-p must be above 0 and at most 1; leave it out to switch it off, got 0.0."),
+    ({"seed": -1}, f"seed must be a whole number from 0 to {2**63 - 1}, got -1."),
+    ({"seed": 2**63}, f"seed must be a whole number from 0 to {2**63 - 1}, got {2**63}."),
+    ({"length": 0}, "length must be a whole number from 1 to 4096, got 0."),
+    (
+        {"prompt": "a\x00b"},
+        "prompt must be text without control characters (line breaks and tabs are fine), got 'U+0000 at character 2'.",
+    ),
+    (
+        {"prompt": "\x1b[31m"},
+        "prompt must be text without control characters (line breaks and tabs are fine), got 'U+001B at character 1'.",
+    ),
+    (
+        {"prompt": "x" * (PROMPT_MAX + 1)},
+        f"prompt must be at most {PROMPT_MAX} characters long, got '{PROMPT_MAX + 1} characters'.",
+    ),
+    ({"prompt": "ab\ud800"}, "prompt must be valid Unicode text, got 'a lone surrogate at character 3'."),
+    ({"coins": {(0, "accept"): 1.0}}, "coin 0:accept must be at least 0 and below 1, got 1.0."),
+    ({"coins": {(0, "accept"): math.nan}}, "coin 0:accept must be at least 0 and below 1, got nan."),
+    ({"coins": {(-1, "accept"): 0.5}}, "coin position must be 0 (the first generated token) or more, got -1."),
+    ({"coins": {(0, "luck"): 0.5}}, "coin purpose must be one of draft, accept, residual, bonus, got 'luck'."),
+]
+
+
+@pytest.mark.parametrize("change, sentence", BAD, ids=lambda case: repr(case)[:40])
+def test_bad_input_gets_a_sentence_with_the_value_and_what_is_allowed(change, sentence):
+    with pytest.raises(SettingsError) as caught:
+        replace(Settings(), **change)
+    assert str(caught.value) == sentence
+
+
+@pytest.mark.parametrize(
+    "prompt", ("", "<img src=x onerror=alert(1)>", "$x$", ":red[a]", "</script>", "line\nbreak\ttab", "👩‍👧‍👦")
+)
+def test_strange_but_harmless_prompts_are_kept_as_they_are(prompt):
+    assert Settings(prompt=prompt).prompt == prompt
+
+
+@pytest.mark.parametrize(
+    "text", ("", "3", "=0.5", "3=", "3:accept", "a=0.5", "-1=0.5", "3=1e", "3=nan", "3 = 0.5", "3=0.5=2", "٣=0.5")
+)
+def test_a_coin_that_cannot_be_read_gets_a_sentence(text):
+    with pytest.raises(SettingsError, match="coin must be written POS=U"):
+        read_coin(text)
+
+
+@pytest.mark.parametrize("text", ("0=1.0", "0=1", "0=-0.1", "0=1e9", "0=1e999"))
+def test_a_coin_outside_its_range_gets_a_sentence(text):
+    with pytest.raises(SettingsError, match="coin must be at least 0 and below 1, got"):
+        read_coin(text)
+
+
+def test_a_coin_of_unknown_purpose_gets_a_sentence():
+    with pytest.raises(SettingsError, match="coin purpose must be one of draft, accept, residual, bonus, got 'luck'"):
+        read_coin("0:luck=0.5")
+
+
+LINK = {
+    "gamma": "17",
+    "temperature": "warm",
+    "top_k": "0",
+    "top_p": "1.5",
+    "min_p": "nan",
+    "seed": "9" * 400,
+    "length": "1e3",
+    "coins": "3=1.0",
+    "prompt": "a\x07b",
+}
+
+
+@pytest.mark.parametrize("name", LINK)
+def test_a_damaged_value_of_a_link_falls_back_alone_and_is_named(name):
+    settings, notices = Settings.from_query({"pair": "other", "gamma": "3", name: LINK[name]})
+    expected = Settings(pair="other") if name == "gamma" else Settings(pair="other", gamma=3)
+    assert settings == expected
+    assert len(notices) == 1 and notices[0].startswith(f"The link's {name.replace('_', '-')} was left out: ")
+
+
+def test_a_link_in_which_everything_is_damaged_is_the_default_with_a_sentence_each():
+    settings, notices = Settings.from_query(LINK)
+    assert settings == Settings() and len(notices) == len(LINK)
+
+
+def test_names_of_a_link_that_are_no_settings_are_ignored():
+    assert Settings.from_query({"utm_source": "x", "gamma": "2"}) == (Settings(gamma=2), [])
+
+
+def test_a_record_with_names_that_are_no_settings_is_refused():
+    with pytest.raises(SettingsError, match=r"settings must be among pair, .*, got \['luck'\]"):
+        Settings.from_record({"luck": 1})
+
+
+@pytest.mark.xfail(strict=True, reason="from_record lets TypeError and AttributeError escape")
+@pytest.mark.parametrize("record", ({"prompt": 5}, {"coins": 5}, {"coins": [5]}))
+def test_a_record_with_text_or_coins_of_another_type_is_refused_with_a_sentence(record):
+    with pytest.raises(SettingsError):
+        Settings.from_record(record)
+
+
+@pytest.mark.parametrize("record", ({"gamma": "3"}, {"temperature": None}, {"top_k": 2.5}, {"seed": "x"}, {"coins": ["x"]}))
+def test_a_record_with_values_of_another_type_is_refused_with_a_sentence(record):
+    with pytest.raises(SettingsError):
+        Settings.from_record(record)
