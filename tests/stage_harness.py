@@ -6,14 +6,17 @@ In the page, ``window.asked`` lists the events, ``window.give(changes)`` hands o
 
 from __future__ import annotations
 
+import base64
 import json
 import sys
 from pathlib import Path
 
+from specviz.figures.narration import HEADLINE
 from specviz.figures.stage import stage_payload
 from specviz.figures.stagecraft import stage_css, stage_js
 from tests import traces
 
+ROOT = Path(__file__).resolve().parents[1]
 CHROMIUM = "/usr/bin/chromium"
 FLAGS = [
     "--no-sandbox",
@@ -30,7 +33,7 @@ COLOURS = {
     "dark": {"background-color": "#0e1217", "secondary-background-color": "#171c23", "text-color": "#e8ecf1"},
 }
 PAGE = """<!doctype html><html style="color-scheme:SCHEME"><meta charset="utf-8"><title>stage</title>
-<style>html{VARIABLES --st-font:'Liberation Sans'} body{margin:0;background:var(--st-background-color);padding:76px PADpx 0}</style>
+<style>FACE html{VARIABLES} body{margin:0;background:var(--st-background-color);padding:76px PADpx 0}</style>
 <body><div id="host"></div><script type="module">
 const code = DATA.code, css = DATA.css;
 const root = document.getElementById("host").attachShadow({mode: "open"});
@@ -45,11 +48,14 @@ window.give({}); window.ready = true;
 
 def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0, 0), pad: int = 16, **data) -> str:
     """A page that shows this payload; ``data`` overrides mode, busy, notices."""
-    full = {"mode": "recorded", "busy": None, "notices": []} | data
+    full = {"headline": HEADLINE, "mode": "recorded", "busy": None, "notices": []} | data
     full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
     packed = json.dumps({"code": stage_js(), "css": stage_css(), "data": full}).replace("</", "<\\/").replace("<!--", "<\\!--")
     variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
-    page = PAGE.replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
+    font = ROOT / "static" / "inter-latin.woff2"
+    data_url = f"data:font/woff2;base64,{base64.b64encode(font.read_bytes()).decode()}"
+    face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url({data_url})}}"
+    page = PAGE.replace("FACE", face).replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
     return page.replace("const code", f"const DATA = {packed};\nconst code")
 
 

@@ -92,6 +92,11 @@ def test_a_round_can_follow_unless_the_text_ended_or_is_full():
     assert not stage_payload(traces.story(length=8))["more"]
 
 
+def test_a_pair_of_folders_is_named_without_its_path():
+    assert stage_payload(traces.story())["status"][0] == "storybook pair"
+    assert stage_payload(traces.story(pair="/home/me/big|org/small"))["status"][0] == "target big, draft small"
+
+
 def test_the_text_before_a_round_is_what_earlier_rounds_committed():
     rounds = stage_payload(traces.story())["rounds"]
     assert [round_["text"] for round_ in rounds] == ["", " river and stood"]

@@ -20,19 +20,20 @@ function makeHead(stage) {
 
 function drawHead(head, stage) {
   const { payload, data } = stage;
-  const round = stage.round();
-  say(head.headline, payload.headline);
+  const round = payload ? stage.round() : null;
+  say(head.headline, data.headline ?? "");
   const ms = Object.entries(round?.ms ?? {}).map(([key, value]) => `${key} ${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`);
-  const parts = [`${data.mode} round`, ...payload.status, ...(ms.length ? [ms.join(", ")] : [])];
-  if (payload.edits.length) parts.push(`you chose the luck: ${payload.edits.join("; ")}`);
+  const edits = payload?.edits ?? [];
+  const parts = payload ? [`${data.mode} round`, ...payload.status, ...(ms.length ? [ms.join(", ")] : [])] : [];
+  if (edits.length) parts.push(`you chose the luck: ${edits.join("; ")}`);
   say(head.status, parts.join(" · "));
   head.status.classList.toggle("isLive", data.mode === "live");
   show(head.status, !data.busy);
   show(head.busy, Boolean(data.busy));
   say(head.busy, data.busy ?? "");
-  show(head.live, data.mode !== "live");
+  show(head.live, data.mode !== "live" || !payload);
   head.live.disabled = Boolean(data.busy);
-  show(head.undo, payload.edits.length > 0);
+  show(head.undo, edits.length > 0);
   head.undo.disabled = Boolean(data.busy);
   const wanted = (data.notices ?? []).join("\n");
   if (head.noticed === wanted) return;
@@ -100,7 +101,7 @@ function drawTransport(bar, stage) {
     mark.classList.toggle("past", i <= at.motion);
     mark.classList.toggle("now", i === at.motion);
   }
-  spaceLabels(bar, at.motion);
+  spaceLabels(bar, at.motion, stage.track);
   bar.step.disabled = end && lastRound;
   bar.back.disabled = bar.first.disabled = at.motion === 0 && at.round === 0;
   bar.last.disabled = end;
@@ -114,8 +115,7 @@ function drawTransport(bar, stage) {
 }
 
 /** Labels that would touch are left out; the one that is current always shows, or its group's. */
-function spaceLabels(bar, now) {
-  const width = bar.stops.clientWidth || 400;
+function spaceLabels(bar, now, width) {
   let group = now;
   while (group > 0 && !bar.marks[group].text) group -= 1;
   const middle = (i) => (width * i) / Math.max(1, bar.marks.length - 1);

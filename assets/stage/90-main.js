@@ -7,6 +7,7 @@ class Stage {
     this.at = { round: 0, motion: 0 };
     this.drag = null; // {u, node, byKey}: a coin in a person's hand, or just let go
     this.coinProblem = "";
+    this.track = 400;
     this.head = makeHead(this);
     this.text = makeText(this);
     this.bars = makeBars();
@@ -48,8 +49,10 @@ class Stage {
   }
 
   wait() {
+    this.payload = this.filled = null;
     this.node.classList.add("waiting");
-    say(this.sentence, this.data?.busy ?? "No round to show yet.");
+    drawHead(this.head, this);
+    say(this.sentence, this.data?.busy ?? "There is no round to show yet: go live to make one.");
   }
 
   within(round, motion) {
@@ -166,6 +169,8 @@ class Stage {
     place(this.svg, { width, height });
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.draw();
+    const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
+    if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
   }
 
   draw() {

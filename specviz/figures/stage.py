@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.figures.narration import HEADLINE, looked_at, motions, number, ordinal, refused_at
+from specviz.figures.narration import looked_at, motions, number, ordinal, refused_at
 from specviz.settings import read_coin
 from specviz.trace import Decision, Law, Round, Trace
 
@@ -29,7 +29,6 @@ def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
         generated += b"".join(piece(trace.pieces, token) for token in round_.committed)
     return {
         "id": trace.digest(),
-        "headline": HEADLINE,
         "status": _status(trace),
         "prompt": trace.settings.get("prompt", ""),
         "edits": [_edit_sentence(key, u) for key, u in sorted(edits.items())],
@@ -61,9 +60,15 @@ def _open_ended(trace: Trace) -> bool:
 def _status(trace: Trace) -> list[str]:
     settings, models = trace.settings, trace.models
     where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
-    parts = [f"{settings.get('pair', 'unnamed')} pair", where, f"temperature {settings.get('temperature', 1):g}"]
+    parts = [_pair_name(settings.get("pair", "unnamed")), where, f"temperature {settings.get('temperature', 1):g}"]
     parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in ("top_k", "top_p", "min_p") if settings.get(key)]
     return [part for part in [*parts, f"seed {settings.get('seed', 0)}"] if part]
+
+
+def _pair_name(pair: str) -> str:
+    """A pair of folders or hub names by their last parts: a page is no place for paths."""
+    names = [part.rstrip("/").split("/")[-1] for part in pair.split("|")]
+    return f"{names[0]} pair" if len(names) == 1 else f"target {names[0]}, draft {names[1]}"
 
 
 def _edit_sentence(key: tuple[int, str], u: float) -> str:
@@ -218,11 +223,12 @@ def _view(trace: Trace, law: Law, count: int, must: set[int], drafted: int | Non
     for token in shown:
         i, raw = law.tokens.index(token), piece(trace.pieces, token)
         numbers = {key: None if (row := getattr(law, key)) is None else row[i] for key in ("p", "q", "overlap", "residual")}
+        numbers = {key: _short(value) for key, value in numbers.items()}
         marks = {"drafted": token == drafted, "drawn": token == drawn}
         bars.append({"glyphs": glyphs(raw, token), **numbers, **marks, "end": _share(numbers, left)})
     hidden = [i for i, token in enumerate(law.tokens) if token not in shown]
     rest = {key: total + sum(getattr(law, key)[i] for i in hidden) for key, total in law.rest.items()}
-    numbers = {key: rest.get(key) for key in ("p", "q", "overlap", "residual")}
+    numbers = {key: _short(rest.get(key)) for key in ("p", "q", "overlap", "residual")}
     return [*bars, {"glyphs": None, **numbers, "drafted": False, "drawn": False, "end": _share(numbers, left)}]
 
 
@@ -230,7 +236,12 @@ def _share(numbers: dict[str, float | None], left: float | None) -> float | None
     """Height of a bar in the law that the last draw comes from: of the residual, or, with no draft, of p itself."""
     if numbers["residual"] is None:
         return numbers["p"]
-    return None if left is None else numbers["residual"] / left
+    return None if left is None else _short(numbers["residual"] / left)
+
+
+def _short(x: float | None) -> float | None:
+    """Heights of bars with seven digits: a fiftieth of a pixel on any screen, and half the bytes."""
+    return None if x is None else round(x, 7)
 
 
 def _bare_law(trace: Trace, decision: Decision) -> dict[str, Any]:

@@ -7,13 +7,14 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.figures.narration import HEADLINE
 from specviz.figures.stagecraft import stage_css, stage_js
 
 _component = st.components.v2.component("specviz_stage", css=stage_css(), js=stage_js())
 
 
 def stage(
-    payload: Mapping[str, Any],
+    payload: Mapping[str, Any] | None,
     *,
     cursor: Mapping[str, int] | None = None,
     mode: str = "recorded",
@@ -23,7 +24,7 @@ def stage(
 ) -> dict[str, Any] | None:
     """Show a run, and return what the person asked of the server since the last script run, None when nothing.
 
-    payload  figures.stage.stage_payload(trace)
+    payload  figures.stage.stage_payload(trace); None while there is no run: the headline and Go live stand alone
     cursor   {"round", "motion"}, both from 0: where to stand when the payload's id changes; else the stage stays where it is
     mode     "recorded" or "live"
     busy     a progress line while the pair loads or computes; asking is switched off as long as it shows
@@ -34,6 +35,7 @@ def stage(
     """
     data = {
         "payload": payload,
+        "headline": HEADLINE,
         "cursor": dict(cursor or {"round": 0, "motion": 0}),
         "mode": mode,
         "busy": busy,

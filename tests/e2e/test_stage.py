@@ -256,6 +256,16 @@ def test_a_laptop_screen_needs_no_scrolling(open_stage, kind):
     assert page.evaluate("document.documentElement.scrollHeight <= window.innerHeight")
 
 
+def test_without_a_run_the_headline_and_going_live_stand_alone(open_stage):
+    page = open_stage(None)
+    assert page.locator(".headline").inner_text().startswith("A small model guesses.")
+    page.keyboard.press("ArrowRight")
+    page.get_by_role("button", name="Go live").click()
+    assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]
+    page.evaluate("(payload) => window.give({payload})", stage_payload(traces.story()))
+    assert page.locator(".chip").count() == 5
+
+
 def test_playing_steps_by_itself_and_stops_at_the_end(open_stage):
     payload = stage_payload(traces.nothing_guessed())
     page = open_stage(payload)
