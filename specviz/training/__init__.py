@@ -1,0 +1,1 @@
+"""How the shipped pair was made, and how to make another. Reached from the command line alone."""
