@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 RECORDING = ASSETS / "traces" / "opening.json"
 PLACES = 2  # runs at a time; more would only slow each other down
 CHUNK = 3  # rounds between two looks at who else waits
-PATIENCE = 0.5  # seconds between two progress lines
+PATIENCE = 2.0  # seconds between two progress lines; each one costs a script run while others want the machine
 _places = threading.BoundedSemaphore(PLACES)
 _seconds: dict[tuple[str, str, str], float] = {}  # what the last piece of work took on a pair that is loaded
 

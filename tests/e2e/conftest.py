@@ -51,12 +51,15 @@ def serving(opening: Path, log: Path, *flags: str):
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()
-        server.wait(20)
+        try:
+            server.wait(20)
+        except subprocess.TimeoutExpired:
+            server.kill()
 
 
 def wait_until_healthy(address: str, server: subprocess.Popen) -> None:
-    """Until the server answers; at most 60 s."""
-    for _ in range(300):
+    """Until the server answers; at most 180 s."""
+    for _ in range(900):
         assert server.poll() is None, "the server ended"
         try:
             with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
@@ -65,7 +68,7 @@ def wait_until_healthy(address: str, server: subprocess.Popen) -> None:
         except OSError:
             pass
         time.sleep(0.2)
-    raise AssertionError("the server did not answer within 60 s")
+    raise AssertionError("the server did not answer within 180 s")
 
 
 @pytest.fixture(scope="session")
@@ -92,7 +95,8 @@ def browser():
 @pytest.fixture
 def page(browser: Browser):
     """A laptop's page that remembers dialogs and errors of scripts."""
-    page = browser.new_page(viewport={"width": 1366, "height": 768})
+    page = browser.new_page(viewport={"width": 1366, "height": 768}, reduced_motion="reduce")
+    page.set_default_timeout(90_000)
     watch(page)
     yield page
     page.close()
