@@ -48,7 +48,8 @@ function fillText(rooms, round, stage) {
     return { node: h("span", { class: "brace" }, letter), ...brace };
   });
   const nodes = [...rooms.list, rooms.last].map(({ node }) => node);
-  rooms.chips.replaceChildren(...nodes, ...rooms.braces.map(({ node }) => node));
+  rooms.pass = h("span", { class: "onePass" }, "1 target pass");
+  rooms.chips.replaceChildren(...nodes, rooms.pass, ...rooms.braces.map(({ node }) => node));
   rooms.chips.classList.toggle("braced", rooms.braces.length > 0);
   rooms.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
   say(text, "");

@@ -121,8 +121,8 @@ function drawSlot(one, bar, where, plot, scale, frame) {
   one.slab.style.opacity = frame.slab && bar.overlap ? 1 : 0;
   nameSlot(one.name, bar, where, plot.base, bar.drafted);
   say(one.tip, `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
-  valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", left + half / 2, plot.base - p * scale);
-  valueOver(one.qText, bar.drafted && !gone ? number(bar.q) : "", where.middle + half / 2, plot.base - bar.q * scale);
+  valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", left + half / 2 - 3, plot.base - p * scale);
+  valueOver(one.qText, bar.drafted && !gone ? number(bar.q) : "", where.middle + half / 2 + 3, plot.base - bar.q * scale);
 }
 
 /** A rectangle from one probability to another. */
@@ -134,7 +134,7 @@ function nameSlot(node, bar, where, base, strong) {
   move(node, where.middle, base + 18);
   node.classList.toggle("strong", Boolean(strong));
   node.classList.toggle("rest", bar.glyphs === null);
-  say(node, glyphLine(bar.glyphs, Math.max(3, Math.floor(where.step / 7.2))));
+  say(node, glyphLine(bar.glyphs, Math.max(3, Math.floor(where.step / 6.5))));
 }
 
 function valueOver(node, text, x, y) {
