@@ -62,6 +62,9 @@ class Settings:
         for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
             if value is not None:
                 _number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
+        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype"):
+            if not isinstance(getattr(self, name), str):
+                raise SettingsError(name, getattr(self, name), "text")
         if len(self.prompt) > PROMPT_MAX:
             raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
         if found := _CONTROL.search(self.prompt):
@@ -103,7 +106,10 @@ class Settings:
         """Back from to_record. Raises SettingsError for values out of range or names that are no settings."""
         if unknown := set(record) - {f.name for f in fields(cls)}:
             raise SettingsError("settings", sorted(unknown), f"among {', '.join(f.name for f in fields(cls))}")
-        return cls(**{**record, "coins": dict(map(read_coin, record.get("coins", ())))})
+        coins = record.get("coins", ())
+        if not isinstance(coins, list | tuple) or not all(isinstance(text, str) for text in coins):
+            raise SettingsError("coins", coins, "a list of strings such as 3=0.71")
+        return cls(**{**record, "coins": dict(map(read_coin, coins))})
 
     def to_query(self) -> dict[str, str]:
         """Query parameters of a link: only what differs from the defaults."""

@@ -158,8 +158,8 @@ class Trace:
         """Read a trace back. Raises TraceError for anything that is not one of this schema."""
         try:
             record = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise TraceError(f"The trace is not JSON: {error}.") from error
+        except (json.JSONDecodeError, RecursionError) as error:
+            raise TraceError(f"The trace is not JSON: {str(error)[:200]}.") from error
         schema = record.get("schema") if isinstance(record, dict) else None
         if schema != SCHEMA:
             raise TraceError(f"The trace has schema {schema!r}; this version reads {SCHEMA!r}.")
@@ -174,9 +174,11 @@ class Trace:
                 pieces={int(key): value for key, value in record.get("pieces", {}).items()},
                 models=record.get("models", {}),
             )
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            committed = list(trace.output_ids)
+            _typed(settings=(trace.settings, dict), text=(trace.text, str), models=(trace.models, dict))
+        except (LookupError, TypeError, ValueError, AttributeError) as error:
             raise TraceError(f"The trace is damaged: {type(error).__name__} {error}.") from error
-        if list(trace.output_ids) != record.get("output_ids"):
+        if committed != record.get("output_ids"):
             raise TraceError("The trace is damaged: output_ids are not what its rounds commit.")
         return trace
 
@@ -187,7 +189,15 @@ class Trace:
         return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
+def _typed(**values: tuple[Any, type]) -> None:
+    """Raises TypeError naming the first value that is not of its type."""
+    for name, (value, kind) in values.items():
+        if not isinstance(value, kind):
+            raise TypeError(f"{name} is no {kind.__name__}")
+
+
 def _round(row: dict[str, Any], timing: dict[str, float]) -> Round:
+    _typed(prefix_length=(row["prefix_length"], int), timing=(timing, dict))
     ending = Ending(**row["ending"])
     if ending.kind not in ENDINGS:
         raise ValueError(f"ending {ending.kind!r}, known are {', '.join(ENDINGS)}")

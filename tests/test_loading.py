@@ -37,7 +37,7 @@ def test_a_pair_of_folders_loads_in_fp32_on_the_cpu_whatever_the_file_holds(tmp_
 
 def test_tokenizers_that_differ_are_refused(pair_folders, tmp_path):
     other, _ = write_pair(tmp_path, vocabulary=280)
-    with pytest.raises(ModelError, match="do not share one tokenizer.*300 and 280 entries"):
+    with pytest.raises(ModelError, match=r"do not share one tokenizer.*300 and 280 entries"):
         load_pair(f"{pair_folders[0]}|{other}")
 
 
@@ -115,7 +115,7 @@ def test_a_path_that_is_no_folder_is_not_asked_of_the_hub(place):
 
 @pytest.mark.parametrize("name", ["nope", "a|b|c", "|", "a|", ""])
 def test_an_unknown_pair_is_refused_with_the_names_there_are(name):
-    with pytest.raises(ModelError, match="There is no pair .*storybook"):
+    with pytest.raises(ModelError, match=r"There is no pair .*storybook"):
         load_pair(name)
 
 

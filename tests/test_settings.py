@@ -158,7 +158,6 @@ def test_a_record_with_names_that_are_no_settings_is_refused():
         Settings.from_record({"luck": 1})
 
 
-@pytest.mark.xfail(strict=True, reason="from_record lets TypeError and AttributeError escape")
 @pytest.mark.parametrize("record", ({"prompt": 5}, {"coins": 5}, {"coins": [5]}))
 def test_a_record_with_text_or_coins_of_another_type_is_refused_with_a_sentence(record):
     with pytest.raises(SettingsError):

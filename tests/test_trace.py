@@ -115,14 +115,12 @@ def test_what_is_no_trace_is_refused_with_a_sentence(text):
         Trace.from_json(text)
 
 
-@pytest.mark.xfail(strict=True, reason="output_ids are gathered outside the guard of from_json: IndexError and TypeError escape")
 @pytest.mark.parametrize("path", ([17], ["a"], [None]))
 def test_a_path_to_a_node_that_is_not_there_is_refused_with_a_sentence(path):
     with pytest.raises(TraceError):
         Trace.from_json(damaged(lambda r: r["rounds"][0].update(accepted_path=path)))
 
 
-@pytest.mark.xfail(strict=True, reason="json.loads raises RecursionError, which from_json does not turn into a sentence")
 def test_deeply_nested_json_is_refused_with_a_sentence():
     with pytest.raises(TraceError):
         Trace.from_json("[" * 100_000)
