@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.models.catalogue import PAIRS
 from specviz.web import cache, controls, warmup
+from specviz.web.state import Visit
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -182,3 +183,36 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     assert not other.exception
     assert shown(other)["mode"] == "live"
+
+
+def test_equal_models_keep_every_guess_and_the_page_says_so(app, monkeypatch, opening):
+    monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
+    app.run()
+    for key in ("own-target", "own-draft"):
+        app.text_input(key=key).set_value(str(opening / "target"))
+    app.button(key="own-load").click().run()
+    (first, *_) = shown(app)["payload"]["rounds"]
+    assert {chip["fate"] for chip in first["chips"]} <= {"kept", "behind"}
+    looks = [motion["sentence"] for motion in first["motions"] if motion["kind"] == "look"]
+    assert looks
+    assert all("kept whatever the coin shows" in sentence for sentence in looks)
+
+
+def test_a_third_run_waits_for_its_place_and_says_so(app, monkeypatch):
+    assert warmup.wait(120)
+    monkeypatch.setattr(cache, "PATIENCE", 0.01)
+    visit = Visit(cache.recording())
+    visit.choose(replace(visit.settings, gamma=2))
+    cache.work_on(visit)
+    assert visit.busy.startswith("Loading the pair")
+    for _ in range(cache.PLACES):
+        assert cache._places.acquire(timeout=5)
+    try:
+        cache.work_on(visit)
+        assert visit.busy == "2 other runs are being worked out; this one is next in line …"
+        assert visit.mode == "recorded"
+    finally:
+        for _ in range(cache.PLACES):
+            cache._places.release()
+    cache.work_on(visit)
+    assert (visit.mode, visit.busy) == ("live", None)

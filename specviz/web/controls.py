@@ -28,15 +28,16 @@ def fold(visit: Visit) -> None:
     """Draw the fold; a field that changed runs the pair, one that cannot be used says so and leaves what is shown."""
     seed_fields(visit)
     with st.container(key="fold"), st.popover("Your own text", width="content"):
+        top = st.container(key="problems")
         raw = _fields()
         if raw != st.session_state["fold-seen"]:
             st.session_state["fold-seen"] = raw
             settings, visit.problems = from_fields(raw, visit.settings)
+            visit.said = []
             if not visit.problems:
                 visit.choose(settings)
         for sentence in visit.problems:
-            with st.container(key=f"problem-{visit.problems.index(sentence)}"):
-                st.text(sentence)
+            top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         if own_pairs_allowed():
             _own_pair(visit)
         st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
@@ -60,15 +61,14 @@ def _fields() -> dict[str, Any]:
     if len(PAIRS) > 1:
         raw["pair"] = st.selectbox("Pair", list(PAIRS), key="fold-pair", format_func=lambda name: PAIRS[name].title)
     left, right = st.columns(2)
-    with left:
-        raw["gamma"] = st.number_input("Guesses per round (gamma)", key="fold-gamma", step=1, help="0 to 16; 0: the target alone")
-        raw["top_k"] = st.text_input("top-k", key="fold-top_k", max_chars=WIDE, placeholder="off")
-        raw["seed"] = st.text_input("Seed", key="fold-seed", max_chars=WIDE)
-    with right:
-        raw["temperature"] = st.text_input(
-            "Temperature", key="fold-temperature", max_chars=WIDE, help="0 to 5; 0: always the likeliest"
-        )
-        raw["top_p"] = st.text_input("top-p", key="fold-top_p", max_chars=WIDE, placeholder="off")
+    raw["gamma"] = left.number_input("Guesses per round (gamma)", key="fold-gamma", step=1, help="0 to 16; 0: the target alone")
+    hint = "0 to 5; 0: always the likeliest"
+    raw["temperature"] = right.text_input("Temperature", key="fold-temperature", max_chars=WIDE, help=hint)
+    left, right = st.columns(2)
+    raw["top_k"] = left.text_input("top-k", key="fold-top_k", max_chars=WIDE, placeholder="off")
+    raw["top_p"] = right.text_input("top-p", key="fold-top_p", max_chars=WIDE, placeholder="off")
+    left, _ = st.columns(2)
+    raw["seed"] = left.text_input("Seed", key="fold-seed", max_chars=WIDE)
     return raw
 
 

@@ -10,9 +10,10 @@ CSS = """
 .stMain .block-container { max-width: 1560px; padding-left: clamp(0.75rem, 4vw, 5rem); padding-right: clamp(0.75rem, 4vw, 5rem); }
 .stMainBlockContainer > div > .stVerticalBlock { gap: 0.5rem; }
 .st-key-fold { position: fixed; top: 0.65rem; right: 4rem; z-index: 999991; width: auto; }
-[class*="st-key-problem-"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
+.st-key-problems [data-testid="stText"] {
+  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }
+.st-key-problems:empty { display: none; }
 </style>
 """
 
