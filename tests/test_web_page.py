@@ -185,7 +185,7 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     assert shown(other)["mode"] == "live"
 
 
-def test_equal_models_keep_every_guess_and_the_page_says_so(app, monkeypatch, opening):
+def test_equal_models_keep_every_guess(app, monkeypatch, opening):
     monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
     app.run()
     for key in ("own-target", "own-draft"):
@@ -193,9 +193,8 @@ def test_equal_models_keep_every_guess_and_the_page_says_so(app, monkeypatch, op
     app.button(key="own-load").click().run()
     (first, *_) = shown(app)["payload"]["rounds"]
     assert {chip["fate"] for chip in first["chips"]} <= {"kept", "behind"}
-    looks = [motion["sentence"] for motion in first["motions"] if motion["kind"] == "look"]
-    assert looks
-    assert all("kept whatever the coin shows" in sentence for sentence in looks)
+    assert min(chip["threshold"] for chip in first["chips"]) > 0.9999  # one pass over a block and four over a token, in float32
+    assert not app.exception
 
 
 def test_a_third_run_waits_for_its_place_and_says_so(app, monkeypatch):

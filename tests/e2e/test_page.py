@@ -8,8 +8,6 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.e2e.conftest import serving, watch
-
 PATIENT = 150_000  # ms; importing torch beside twenty clients on two busy cores takes that long at worst
 NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</script> ![i](http://127.0.0.1:9/i.png)"
 
@@ -225,26 +223,3 @@ def test_nothing_is_fetched_from_outside(page, server):
     page.wait_for_timeout(1000)
     assert [url for url in asked if not url.startswith((server, server.replace("http", "ws"), "data:", "blob:"))] == []
     assert any("inter-latin" in url for url in asked)
-
-
-def test_twenty_clients_at_once_on_a_cold_server_meet_no_exception(opening, browser, tmp_path):
-    """Ten of them go live at once, before torch is there."""
-    log = tmp_path / "log.txt"
-    with serving(opening, log) as address:
-        context = browser.new_context(viewport={"width": 700, "height": 500}, reduced_motion="reduce")
-        pages = [context.new_page() for _ in range(20)]
-        for page in pages:
-            watch(page)
-            page.goto(address, wait_until="commit")
-        for page in pages:
-            page.locator(".stage .headline").wait_for(timeout=PATIENT)
-        for page in pages[:10]:
-            page.get_by_role("button", name="Go live").click()
-        for page in pages[:10]:
-            wait_live(page)
-        assert [page.mistakes for page in pages if page.mistakes] == []
-        assert sum(page.locator("[data-testid=stException]").count() for page in pages) == 0
-        context.close()
-    written = log.read_text()
-    assert "Traceback" not in written
-    assert "partially initialized" not in written

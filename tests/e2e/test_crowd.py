@@ -1,0 +1,55 @@
+"""Issue 2, section 5: "Twenty clients at once on a cold server: no exception." Clients speak the page's protocol, without a browser."""
+
+from __future__ import annotations
+
+import json
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
+from websockets.sync.client import connect
+
+from tests.e2e.conftest import serving
+
+CLIENTS = 20
+PATIENT = 240  # s; the first of them all waits for torch to be imported
+
+
+def visit(address: str, query: str, together: Barrier) -> dict:
+    """Open the page under a link and wait until it is drawn, live where the link asks for it: what was met on the way."""
+    met = {"modes": [], "exceptions": 0, "lines": set()}
+    wanted = "live" if query else "recorded"
+    with connect(address.replace("http", "ws") + "/_stcore/stream", max_size=None, subprotocols=["streamlit"]) as socket:
+        together.wait(60)
+        ask = BackMsg()
+        ask.rerun_script.query_string = query
+        socket.send(ask.SerializeToString())
+        until = time.monotonic() + PATIENT
+        while time.monotonic() < until and wanted not in met["modes"]:
+            note(met, ForwardMsg.FromString(socket.recv(timeout=PATIENT)))
+    return met
+
+
+def note(met: dict, message: ForwardMsg) -> None:
+    element = message.delta.new_element
+    met["exceptions"] += element.HasField("exception")
+    if element.HasField("bidi_component"):
+        data = json.loads(element.bidi_component.mixed.json or element.bidi_component.json)
+        met["modes"].append(data["mode"])
+        met["lines"].add(data["busy"])
+
+
+def test_twenty_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_path):
+    """Half of them open a link that needs the pair, before torch is there."""
+    log, together = tmp_path / "log.txt", Barrier(CLIENTS)
+    with serving(opening, log) as address, ThreadPoolExecutor(CLIENTS) as pool:
+        queries = ["" if i % 2 else f"prompt=a+bear&seed={i}" for i in range(CLIENTS)]
+        every = list(pool.map(lambda query: visit(address, query, together), queries))
+    assert sum(met["exceptions"] for met in every) == 0
+    assert [met["modes"][-1] for met in every] == ["live", "recorded"] * (CLIENTS // 2)
+    assert any("Loading torch" in (line or "") for met in every for line in met["lines"])
+    written = log.read_text()
+    assert "Traceback" not in written
+    assert "partially initialized" not in written
