@@ -20,8 +20,8 @@ PATIENT = 240  # s; the first of them all waits for torch to be imported
 def visit(address: str, query: str, together: Barrier) -> dict:
     """Open the page under a link and wait until it is drawn, live where the link asks for it: what was met on the way."""
     met = {"modes": [], "exceptions": 0, "lines": set()}
-    wanted = "live" if query else "recorded"
-    with connect(address.replace("http", "ws") + "/_stcore/stream", max_size=None, subprotocols=["streamlit"]) as socket:
+    wanted, stream = "live" if query else "recorded", address.replace("http", "ws") + "/_stcore/stream"
+    with connect(stream, max_size=None, subprotocols=["streamlit"], ping_interval=None) as socket:
         together.wait(60)
         ask = BackMsg()
         ask.rerun_script.query_string = query
