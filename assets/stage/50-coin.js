@@ -111,7 +111,8 @@ function drawCoin(coin, plan, stage) {
   show(coin.node, !hidden);
   placePanel(coin, plan.coin, plan.narrow);
   say(coin.title, "The coin");
-  say(coin.sub, there ? `kept if u is below p/q${plan.narrow ? "" : ` = ${number(chip.p)} / ${number(chip.q)}`}` : frame.kind === "bonus" ? "a bonus needs no coin" : "every guess will meet one");
+  const ratio = there && !plan.narrow ? ` = ${number(chip.p)} / ${number(chip.q)}` : "";
+  say(coin.sub, there ? `kept if u is below p/q${ratio.length > 12 ? "" : ratio}` : frame.kind === "bonus" ? "a bonus needs no coin" : "every guess will meet one");
   coin.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.coin, plan.narrow);
   drawRuler(coin, ruler, there ? chip : null, plan);

@@ -33,6 +33,7 @@ class Stage {
     this.send = setTriggerValue;
     if (!data?.payload?.rounds?.length) return this.wait();
     if (this.payload?.id !== data.payload.id) {
+      const first = !this.payload; // the address that brought the first run says where it stands already
       this.payload = data.payload;
       this.play(false);
       this.drag = null;
@@ -40,6 +41,7 @@ class Stage {
       this.filled = null;
       const wanted = data.cursor ?? { round: 0, motion: 0 };
       this.at = this.within(wanted.round, wanted.motion);
+      if (!first) mirrorCursor(this);
     } else if (before?.busy && !data.busy) {
       this.drag = null; // the pair answered with the same run, or not at all
     }

@@ -116,8 +116,8 @@ class _Teller:
             return f"{word}: the draft gave it {q}, the target gives it {more}, so it is kept whatever the coin shows."
         if decision.threshold <= 0.0:
             return f"{word}: the draft gave it {q}, the target never says it here, so it is refused whatever the coin shows."
-        chance = number(decision.threshold)
-        return f"{word}: the draft gave it {q}, the target only {p}, so it is kept with probability {chance}."
+        less = "a trace less" if p == q else f"only {p}"
+        return f"{word}: the draft gave it {q}, the target {less}, so it is kept with probability {number(decision.threshold)}."
 
     def coin(self, decision: Decision) -> str:
         u, threshold = apart(decision.u, decision.threshold)
