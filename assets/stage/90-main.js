@@ -166,7 +166,7 @@ class Stage {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = this.node.offsetHeight - this.scene.offsetHeight;
     const room = window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(232, Math.min(320, room)) : Math.max(264, Math.min(560, room));
+    const height = this.narrow ? Math.max(208, Math.min(320, room)) : Math.max(264, Math.min(560, room));
     this.plan = planScene(width, height);
     place(this.svg, { width, height });
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);

@@ -8,6 +8,7 @@ import streamlit as st
 CSS = """
 <style>
 .stMain .block-container { max-width: 1560px; padding-left: clamp(0.75rem, 4vw, 5rem); padding-right: clamp(0.75rem, 4vw, 5rem); }
+@media (max-width: 640px) { .stMain .block-container { padding-top: 3.6rem; padding-bottom: 0.5rem; } }
 .stMainBlockContainer > div > .stVerticalBlock { gap: 0.5rem; }
 .st-key-fold { position: fixed; top: 0.65rem; right: 4rem; z-index: 999991; width: auto; }
 .st-key-problems [data-testid="stText"] {
