@@ -11,7 +11,7 @@ from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 
 TEXT = [
     "Once upon a time there was a little rabbit who lived in a wood. He was hungry, and he ran to the river.\n"
-    "\"Where are you going?\" asked the old bear.\n\"To the river,\" said the rabbit, \"to look for my mother.\"\n"
+    '"Where are you going?" asked the old bear.\n"To the river," said the rabbit, "to look for my mother."\n'
 ]
 
 

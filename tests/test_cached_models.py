@@ -185,3 +185,17 @@ def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
     for ids in ((1, 2, 3), (1, 2, 3, 5, 6, 7), (1, 2, 3, 5, 6, 7, 8)):
         model.logits([Prefix(ids, 0, 9)], chain)
     assert fed == [3 + 2, 1 + 2, 1 + 2]
+
+
+def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeypatch):
+    """The cache follows the draw numbers: after the first pass no prefix is read again."""
+    network_, fed, forward = network("Llama"), [], cached.forward
+    monkeypatch.setattr(cached, "forward", lambda *a: (fed.append(tuple(a[1].shape)), forward(*a))[1])
+    model = CachedModel(network_, Settings())
+    texts = {3: (5, 6, 7, 8), 4: (9, 8), 7: (1, 2, 3)}
+    for order in ([3, 4, 7], [7, 3, 4], [7, 4], [4]):
+        logits = model.logits([Prefix(texts[draw], 0, 9, draw) for draw in order], empty_block(len(order)))
+        for row, draw in enumerate(order):
+            assert (logits[row, 0] - fresh(network_, texts[draw])).abs().max() < 2e-5
+            texts[draw] += (11 + draw,)
+    assert fed == [(3, 4), (3, 1), (2, 1), (1, 1)]

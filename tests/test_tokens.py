@@ -26,7 +26,9 @@ def test_a_character_cut_by_tokens_shows_its_bytes(pair):
 
 def test_sentencepiece_spaces_and_byte_fallback_are_bytes_too():
     vocabulary = {"<unk>": 0, "<0xE6>": 1, "\u2581the": 2, "s": 3}
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE(vocabulary, [], byte_fallback=True)), unk_token="<unk>")
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.BPE(vocabulary, [], byte_fallback=True)), unk_token="<unk>"
+    )
     tokenizer.backend_tokenizer.decoder = decoders.ByteFallback()
     assert pieces(tokenizer, [0, 1, 2, 3]) == {0: b"<unk>".hex(), 1: "e6", 2: b" the".hex(), 3: b"s".hex()}
 

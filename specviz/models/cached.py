@@ -28,6 +28,7 @@ from specviz.verification.warp import warp
 class _Row:
     """What the cache holds for one row: its path of tokens with their columns, and the nodes of the last block."""
 
+    draw: int = -1
     tokens: list[int] = field(default_factory=list)
     columns: list[int] = field(default_factory=list)
     node_tokens: tuple[int, ...] = ()
@@ -101,13 +102,23 @@ class CachedModel:
         return logits
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
-        """One held row per wanted row; when rows have left the batch, the cache keeps those that stay."""
-        if len(self._rows) != len(rows):
-            if self._rows:
+        """One held row per wanted row. When rows leave the batch or change places, the cache follows their draw numbers."""
+        held, wanted = [row.draw for row in self._rows], [row.draw for row in rows]
+        if held != wanted:
+            if len(set(held)) == len(held) and len(set(wanted)) == len(wanted) and set(wanted) <= set(held):
+                self._select([held.index(draw) for draw in wanted])
+            elif len(held) != len(wanted):
                 self._reset()
-            self._rows = [_Row() for _ in rows]
-        for held, row in zip(self._rows, rows, strict=True):
-            held.keep(row.ids)
+                self._rows = [_Row() for _ in rows]
+        for kept, row in zip(self._rows, rows, strict=True):
+            kept.draw = row.draw
+            kept.keep(row.ids)
+
+    def _select(self, order: list[int]) -> None:
+        self._rows = [self._rows[index] for index in order]
+        picked = torch.tensor(order, device=self.model.device)
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys.index_select(0, picked), layer.values.index_select(0, picked)
 
     def _reset(self) -> None:
         self._cache, self._width = DynamicCache(), 0
