@@ -1,5 +1,5 @@
 """A cache is only a way to compute less: after any history of kept and refused guesses, the logits are those of a fresh pass
-of the whole prefix without a cache (rows R11, R14 and R26 of the checklist).
+of the whole prefix without a cache (rows R11, R14 and R26).
 
 Random networks of two layers, weights scaled so that logits have a spread of about 1 and a wrong row is off by about 1.
 In float32 different kernels for one row and for many agree to 2e-5, in float64 to 1e-10.

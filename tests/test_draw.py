@@ -103,7 +103,7 @@ def test_a_batch_draws_each_row_as_if_alone():
 
 
 def test_token_zero_is_a_token():
-    """Row R29 of the checklist (feifeibear/LLMSpeculativeSampling forbade id 0): half the mass gets half the coins."""
+    """Row R29 (feifeibear/LLMSpeculativeSampling forbade id 0): half the mass gets half the coins."""
     coins = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
     drawn = draw(torch.tensor([0.5, 0.5], dtype=torch.float64).expand(1000, 2), coins)
     assert int((drawn == 0).sum()) == 500

@@ -87,7 +87,7 @@ def test_a_single_possible_token_is_certain(warper):
 
 @pytest.mark.parametrize("k", range(1, 8))
 def test_top_k_keeps_exactly_k_and_smaller_ids_first_among_ties(k):
-    """Row R32 of the checklist: one cut for p and q, ties settled once."""
+    """Row R32: one cut for p and q, ties settled once."""
     logits = [1.0, 2.0, 2.0, 0.0, 2.0, 1.0, 1.0]
     order = [1, 2, 4, 0, 5, 6, 3]
     got = law(logits, top_k=k)

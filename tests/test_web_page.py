@@ -1,4 +1,4 @@
-"""Issue 2, section 5: the first paint needs neither torch nor weights; going live and bad input, through the page itself."""
+"""The first paint needs neither torch nor weights; going live and bad input, through the page itself."""
 
 from __future__ import annotations
 

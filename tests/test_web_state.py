@@ -1,4 +1,4 @@
-"""Issue 2, sections 5 and 6: a visitor's run is the visitor's, links fall back per value, and nothing on screen is lost."""
+"""A visitor's run is the visitor's, links fall back per value, and nothing on screen is lost."""
 
 from __future__ import annotations
 

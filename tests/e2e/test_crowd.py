@@ -1,4 +1,4 @@
-"""Issue 2, section 5: "Twenty clients at once on a cold server: no exception." Clients speak the page's protocol, without a browser."""
+"""Twenty clients at once on a cold server: no exception. They speak the page's protocol, without a browser."""
 
 from __future__ import annotations
 

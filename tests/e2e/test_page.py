@@ -1,4 +1,4 @@
-"""Issue 2, sections 5 and 6, in a real browser on a real server: links, steps without calls, live runs, text that stays text."""
+"""The page in a real browser on a real server: links, steps without calls, live runs, text that stays text."""
 
 from __future__ import annotations
 

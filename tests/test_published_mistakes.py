@@ -1,4 +1,4 @@
-"""Mistakes that real implementations have made, one claim each (rows of the shared exactness checklist; the docstring gives
+"""Mistakes that real implementations have made, one claim each (rows of docs/mistakes.md; the docstring gives
 row and source). Enumerated laws: test_rule_production.py; caches: test_cached_models.py; here each mistake has its own test,
 and where it can be put in by hand through an argument of ``step`` or ``decode``, the same test sees it.
 """
@@ -27,7 +27,7 @@ from tests.test_cached_models import network
 
 V = 4
 P, Q = pair("random", 1, V, 100)
-TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy laws of the checklist
+TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy laws of docs/mistakes.md
 WARPERS = ({}, {"temperature": 0.7}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.4}, {"temperature": 1.4, "top_k": 3, "top_p": 0.8})
 
 
@@ -63,7 +63,7 @@ def test_r1_q_is_the_very_law_that_the_token_was_drawn_from(warper):
 
 
 def test_r1_an_argmax_draft_judged_by_its_softmax_is_seen():
-    """R1 put in by hand: total variation .367 on the toy laws, as the checklist says."""
+    """R1 put in by hand: total variation .367 on the toy laws."""
 
     class Argmax:
         name = "argmax"
