@@ -85,15 +85,14 @@ class CachedModel:
         self._rollback()
         fed = [row.ids[len(held.tokens) :] for row, held in zip(rows, self._rows, strict=True)]
         lead, nodes = max(map(len, fed)), block.widest
-        ids = torch.zeros(len(rows), lead + nodes, dtype=torch.int64)
-        positions = torch.zeros_like(ids)
+        ids, positions = [], []
         for index, (row, held, fresh) in enumerate(zip(rows, self._rows, fed, strict=True)):
-            begin = lead - len(fresh)
-            ids[index, begin:lead] = torch.tensor(fresh)
-            positions[index, begin:lead] = torch.arange(len(held.tokens), len(row.ids))
-            for node, token in enumerate(block.tokens[index]):
-                ids[index, lead + node] = token
-                positions[index, lead + node] = len(row.ids) + depth(block.parents[index], node)
+            before, tokens = [0] * (lead - len(fresh)), block.tokens[index]
+            after = [0] * (nodes - len(tokens))
+            depths = [len(row.ids) + depth(block.parents[index], node) for node in range(len(tokens))]
+            ids.append([*before, *fresh, *tokens, *after])
+            positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
+        ids, positions = torch.tensor(ids), torch.tensor(positions)
         ids.clamp_(max=self._known - 1)  # an id that only the other model knows has probability 0 here
         mask = self._mask(fed, lead, block, positions)
         device = self.model.device
