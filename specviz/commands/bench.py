@@ -13,7 +13,7 @@ from specviz.errors import SettingsError
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
-    parser.add_argument("--gamma", type=int, default=3, help="tokens drafted per round, 1 to 16 (default: 3)")
+    parser.add_argument("--gamma", type=int, default=2, help="tokens drafted per round, 1 to 16 (default: 2)")
     parser.add_argument("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
     parser.add_argument("--turns", type=int, default=5, help="interleaved turns after one that warms up (default: 5)")
     parser.add_argument(

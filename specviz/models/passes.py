@@ -52,7 +52,12 @@ def _llama(
     else:
         for layer in body.layers:
             hidden = layer(
-                hidden, attention_mask=mask, position_ids=positions, past_key_values=cache, use_cache=True, position_embeddings=rotary
+                hidden,
+                attention_mask=mask,
+                position_ids=positions,
+                past_key_values=cache,
+                use_cache=True,
+                position_embeddings=rotary,
             )
     return F.linear(_normed(body.norm, hidden[:, -keep:]), model.lm_head.weight)
 
