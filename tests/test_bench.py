@@ -9,6 +9,8 @@ import pytest
 from specviz import bench as bench_module
 from specviz.__main__ import main
 from specviz.bench import CONTESTANTS, bench
+from specviz.costs import block_gap
+from specviz.models.loading import load_pair
 from specviz.theory import expected_tokens, wall_clock_factor
 
 
@@ -51,6 +53,16 @@ def test_the_command_prints_json_with_the_machine(pair_folders, capsys):
     record = json.loads(capsys.readouterr().out)
     assert {"processor", "cores", "threads", "torch", "transformers", "dtype"} <= record["machine"].keys()
     assert [r["temperature"] for r in record["results"]] == [0.0, 1.0]
+
+
+def test_in_float32_a_block_has_the_law_of_single_passes_and_in_bfloat16_the_gap_is_measured(pair_folders):
+    gaps = {}
+    for kind in ("float32", "bfloat16"):
+        pair = load_pair("|".join(map(str, pair_folders)), "cpu", kind)
+        gaps[kind] = block_gap(pair, bench_module.Settings(), pair.encode("Once upon a time there was a little rabbit who ran"))
+    assert len(gaps["float32"]) == len(gaps["bfloat16"]) >= 20
+    assert max(gaps["float32"]) < 5e-6
+    assert 1e-4 < max(gaps["bfloat16"]) < 0.5
 
 
 @pytest.mark.parametrize("shapes", ["12", "0x64", "2x100", "axb", "2x64x3"])

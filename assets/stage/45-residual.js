@@ -21,7 +21,7 @@ function drawLastPanel(room, plan, law, bars, frame, from, stage) {
 function titleLast(room, frame, bonus, known, stage) {
   const { narrow } = stage;
   say(room.title, bonus ? "The bonus" : narrow ? "The residual" : "The residual: what the draft left out");
-  say(room.sub, bonus ? "drawn from the target’s own odds, p" : "max(0, p − q), grown to fill 1; one draw lands");
+  say(room.sub, bonus ? "drawn from the target’s own odds, p" : narrow ? "max(0, p − q), grown to fill 1" : "max(0, p − q), grown to fill 1; one draw lands");
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A refused guess is replaced from here.";

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import statistics
 import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING
 
 from specviz.commands.options import pair_name, pair_options
 from specviz.errors import SettingsError
+from specviz.settings import Settings
+
+if TYPE_CHECKING:
+    from specviz.models.loading import Pair
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +54,7 @@ def run(options: argparse.Namespace) -> int:
         "pair": pair.describe(),
         "results": [asdict(result) for result in results],
         "rule_ms_at_vocabulary_152064": 1e3 * rule_seconds(152_064),
+        "block_gap": {kind: gap(load_pair(name, options.device, kind)) for kind in ("float32", "bfloat16")},
     }
     print(json.dumps(record, indent=1) if options.format == "json" else as_text(record))
     return 0
@@ -72,7 +79,25 @@ def as_text(record: dict) -> str:
             "",
         ]
     lines.append(f"the rule at a vocabulary of 152,064: {record['rule_ms_at_vocabulary_152064']:.1f} ms per round of 4 guesses")
+    for kind, found in record["block_gap"].items():
+        lines.append(
+            f"law of a block's pass against passes of one token, {kind}: TV {found['median']:.1e} in the middle, "
+            f"{found['largest']:.1e} at most, {found['positions']} positions"
+        )
     return "\n".join(lines)
+
+
+def gap(pair: Pair) -> dict[str, float]:
+    """How far the law of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
+    from specviz.bench import PROMPTS
+    from specviz.costs import block_gap
+    from specviz.runs import run as decode_run
+
+    settings, found = Settings(length=64), []
+    for prompt in PROMPTS.values():
+        trace = decode_run(pair, replace(settings, prompt=prompt), bars=0)
+        found += block_gap(pair, settings, trace.prompt_ids + trace.output_ids)
+    return {"median": statistics.median(found), "largest": max(found), "positions": len(found)}
 
 
 def shapes(text: str, gamma: int) -> int:
