@@ -16,7 +16,6 @@ from specviz.web.state import Visit
 
 FLAG = "--allow-own-pairs"
 WIDE = 64  # characters that a field for a number takes
-_KEY = "fold-{}"
 
 
 def own_pairs_allowed() -> bool:
@@ -44,31 +43,42 @@ def fold(visit: Visit) -> None:
 
 
 def seed_fields(visit: Visit, anew: bool = False) -> None:
-    """Put a run's settings into the fields: at first, and when the address has changed under the page."""
+    """Put a run's settings into the fields: at first, and when the address has changed under the page.
+
+    The values go in as the fields' own defaults, not through the session: a field that the browser draws again, untouched,
+    would otherwise come back empty. New values therefore need new fields, told apart by a number in their keys.
+    """
+    if not anew and "fold-seen" in st.session_state:
+        return
     settings = visit.job.settings if visit.job else visit.settings
     shown = as_fields(visit.offer.settings if visit.offer else settings)
-    if anew or "fold-seen" not in st.session_state:
-        st.session_state["fold-seen"] = shown
-        for name, value in shown.items():
-            st.session_state[_KEY.format(name)] = value
-    for name, value in st.session_state["fold-seen"].items():  # fields that another page has dropped
-        st.session_state.setdefault(_KEY.format(name), value)
+    st.session_state["fold-seen"] = st.session_state["fold-start"] = shown
+    st.session_state["fold-turn"] = st.session_state.get("fold-turn", -1) + 1
 
 
 def _fields() -> dict[str, Any]:
+    start, turn = st.session_state["fold-start"], st.session_state["fold-turn"]
+
+    def field(name: str) -> dict[str, Any]:
+        return {"value": start[name], "key": f"fold-{name}" + (f"-{turn}" if turn else "")}
+
     raw: dict[str, Any] = {}
-    raw["prompt"] = st.text_area("Text to continue", key="fold-prompt", height=96, placeholder="empty: a start token is used")
+    raw["prompt"] = st.text_area("Text to continue", height=96, placeholder="empty: a start token is used", **field("prompt"))
     if len(PAIRS) > 1:
-        raw["pair"] = st.selectbox("Pair", list(PAIRS), key="fold-pair", format_func=lambda name: PAIRS[name].title)
+        chosen = field("pair")
+        names = list(PAIRS)
+        where = names.index(chosen.pop("value")) if start["pair"] in names else 0
+        raw["pair"] = st.selectbox("Pair", names, index=where, format_func=lambda name: PAIRS[name].title, **chosen)
     left, right = st.columns(2)
-    raw["gamma"] = left.number_input("Guesses per round (gamma)", key="fold-gamma", step=1, help="0 to 16; 0: the target alone")
+    hint = "0 to 16; 0: the target alone"
+    raw["gamma"] = left.number_input("Guesses per round (gamma)", step=1, help=hint, **field("gamma"))
     hint = "0 to 5; 0: always the likeliest"
-    raw["temperature"] = right.text_input("Temperature", key="fold-temperature", max_chars=WIDE, help=hint)
+    raw["temperature"] = right.text_input("Temperature", max_chars=WIDE, help=hint, **field("temperature"))
     left, right = st.columns(2)
-    raw["top_k"] = left.text_input("top-k", key="fold-top_k", max_chars=WIDE, placeholder="off")
-    raw["top_p"] = right.text_input("top-p", key="fold-top_p", max_chars=WIDE, placeholder="off")
+    raw["top_k"] = left.text_input("top-k", max_chars=WIDE, placeholder="off", **field("top_k"))
+    raw["top_p"] = right.text_input("top-p", max_chars=WIDE, placeholder="off", **field("top_p"))
     left, _ = st.columns(2)
-    raw["seed"] = left.text_input("Seed", key="fold-seed", max_chars=WIDE)
+    raw["seed"] = left.text_input("Seed", max_chars=WIDE, **field("seed"))
     return raw
 
 
