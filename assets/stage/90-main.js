@@ -180,6 +180,7 @@ class Stage {
     const key = `${this.payload.id} ${this.at.round}`;
     if (this.filled !== key) {
       this.filled = key;
+      this.jump();
       fillText(this.text, this.round(), this);
       fillTransport(this.bar, this);
     }
@@ -194,6 +195,12 @@ class Stage {
     this.drawScene(motion);
     say(this.sentence, this.spoken(motion));
     drawTransport(this.bar, this);
+  }
+
+  /** Another round is another picture: it stands at once, nothing slides out of the one before. */
+  jump() {
+    this.node.classList.add("jump");
+    requestAnimationFrame(() => requestAnimationFrame(() => this.node.classList.remove("jump")));
   }
 
   drawScene(motion) {
