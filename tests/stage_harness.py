@@ -15,18 +15,9 @@ from specviz.figures.narration import HEADLINE
 from specviz.figures.stage import stage_payload
 from specviz.figures.stagecraft import stage_css, stage_js
 from tests import traces
+from tests.browser import CHROMIUM, FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 SIZES = {"390": (390, 844), "1366": (1366, 768), "1920": (1920, 1080)}
 COLOURS = {
     "light": {"background-color": "#ffffff", "secondary-background-color": "#f5f7fa", "text-color": "#1a1f26"},

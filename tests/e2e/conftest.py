@@ -14,19 +14,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
+from tests.browser import CHROMIUM, FLAGS, need_browser
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]
-CHROMIUM = "/usr/bin/chromium"
-FLAGS = [
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-]
 
 
 expect.set_options(timeout=60_000)  # ms; two cores can be busy with other things
@@ -89,6 +80,7 @@ def server(opening, server_log):
 @pytest.fixture(scope="module")
 def browser():
     """One per file: Playwright's synchronous interface cannot be started twice at a time."""
+    need_browser()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium

@@ -6,13 +6,15 @@ import pytest
 
 from specviz.figures.stage import stage_payload
 from tests import traces
-from tests.stage_harness import CHROMIUM, FLAGS, SIZES, motion_index, page_html
+from tests.browser import CHROMIUM, FLAGS, need_browser
+from tests.stage_harness import SIZES, motion_index, page_html
 
 sync_api = pytest.importorskip("playwright.sync_api")
 
 
 @pytest.fixture(scope="module")
 def browser():
+    need_browser()
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield browser
