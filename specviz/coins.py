@@ -69,6 +69,14 @@ class Coins(Protocol):
         ...
 
 
+class StreamCoins(Coins, Protocol):
+    """Coins that can also be had as slices: many draws of one address."""
+
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
+        """Draws ``first`` to ``first + count - 1`` of one address, (count,) float64 in [0, 1)."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class PhiloxCoins:
     """The coins of a seed: a pure function of (seed, purpose, start, node, draw)."""

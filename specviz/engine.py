@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from specviz.coins import Coins, EditedCoins, PhiloxCoins, Prefix, Purpose
+from specviz.coins import Coins, EditedCoins, PhiloxCoins, Prefix, Purpose, StreamCoins
 from specviz.errors import SettingsError
 from specviz.models.base import LawSource
 from specviz.proposers.base import Nothing, Proposer
@@ -112,11 +112,15 @@ def target_only(
 class TargetOnlyCoins:
     """Another's coins, with the bonus draws of a run without proposals taken from the target-only streams."""
 
-    coins: Coins
+    coins: StreamCoins
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int):
         assert purpose is Purpose.BONUS, "a run without proposals draws nothing else"
         return self.coins.take(Purpose.TARGET_ONLY, rows, node, depth)
+
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int):
+        assert purpose is Purpose.BONUS, "a run without proposals draws nothing else"
+        return self.coins.stream(Purpose.TARGET_ONLY, start, node, first, count)
 
 
 def coins_of(settings: Settings) -> Coins:

@@ -6,7 +6,8 @@
     |   |-- UnsupportedModel     a family whose cache cannot be rolled back, or that takes no blocks
     |   `-- DamagedModel         files whose hash or content is not what it should be
     |-- TraceError               a record that is damaged or of another schema
-    `-- TrainingError            a corpus or checkpoint that cannot be used
+    |-- TrainingError            a corpus or checkpoint that cannot be used
+    `-- EvidenceError            draws or a law of which nothing can be tested
 
 Programming errors are assertions, not part of this tree.
 """
@@ -42,3 +43,7 @@ class TraceError(SpecvizError):
 
 class TrainingError(SpecvizError):
     """A corpus or checkpoint that cannot be used."""
+
+
+class EvidenceError(SpecvizError):
+    """Draws, a law or a test of which nothing can be said."""

@@ -17,6 +17,7 @@ from specviz.errors import SettingsError
 GAMMA_MAX = 16
 LENGTH_MAX = 4096
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
+COINS_NAMED = 5  # damaged coins of a link that get a sentence of their own
 OFF = "leave it out to switch it off"
 COIN_PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 _COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
@@ -129,7 +130,8 @@ class Settings:
             except (SettingsError, ValueError, OverflowError) as error:
                 allowed = str(error) if isinstance(error, SettingsError) else f"{query[name][:60]!r} cannot be read."
                 notices.append(f"The link's {name.replace('_', '-')} was left out: {allowed}")
-        return settings, notices
+        coins, said = read_coins(query.get("coins", ""))
+        return replace(settings, coins=coins), notices + said
 
 
 def read_coin(text: str) -> tuple[tuple[int, str], float]:
@@ -147,6 +149,24 @@ def read_coin(text: str) -> tuple[tuple[int, str], float]:
     if not 0.0 <= u < 1.0:
         raise SettingsError("coin", match["u"], "at least 0 and below 1")
     return (int(match["position"]), purpose), u
+
+
+def read_coins(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
+    """The coins of a link, ``POS=U,POS:residual=U,...``, and a sentence for each that was left out; the others count.
+
+    No more than COINS_NAMED sentences: a link that is damaged throughout must not bury the page.
+    """
+    coins, said = {}, []
+    for part in text.split(",") if text else ():
+        try:
+            key, u = read_coin(part)
+            Settings(coins={key: u})
+            coins[key] = u
+        except SettingsError as error:
+            said.append(f"The link's coin {part[:40]!r} was left out: {error}")
+    if (more := len(said) - COINS_NAMED) > 0:
+        said[COINS_NAMED:] = [f"More of the link's coins were left out: {more} that cannot be used either."]
+    return coins, said
 
 
 def write_coin(key: tuple[int, str], u: float) -> str:
@@ -181,7 +201,6 @@ _READERS: dict[str, Any] = {
     "min_p": float,
     "seed": int,
     "length": int,
-    "coins": lambda text: dict(read_coin(part) for part in text.split(",")),
     "device": str,
     "dtype": str,
 }

@@ -14,10 +14,11 @@ import torch
 
 from specviz.coins import Coins, Prefix, Purpose
 from specviz.engine import step
+from specviz.evidence.enumerate import Remembered
 from specviz.models.table import TableModel
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.block import ROOT, Block, empty_block
+from specviz.verification.block import ROOT, Block
 from specviz.verification.draw import draw
 from specviz.verification.rules import Rule, TokenRule, residual
 from tests.oracle import Law, Table
@@ -67,36 +68,8 @@ def pair(kind: str, seed: int, vocabulary: int, parts: int) -> tuple[Table, Tabl
     return remembered(p), remembered(q)
 
 
-@dataclass
-class KnownTable:
-    """A TableModel whose answers are kept: the same laws, computed once per prefix."""
-
-    model: TableModel
-    context: int | None = None
-    known: dict[tuple[int, ...], torch.Tensor] = field(default_factory=dict)
-
-    @property
-    def vocabulary(self) -> int:
-        return self.model.vocabulary
-
-    def law(self, ids: tuple[int, ...]) -> torch.Tensor:
-        if ids not in self.known:
-            self.known[ids] = self.model.laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
-        return self.known[ids]
-
-    def laws(self, rows: Sequence[Prefix], block: Block) -> torch.Tensor:
-        nothing = torch.zeros(self.vocabulary, dtype=torch.float64)
-        result = []
-        for index, row in enumerate(rows):
-            paths = [row.ids]
-            for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
-                paths.append((*paths[parent + 1], token))
-            result += [self.law(ids) for ids in paths] + [nothing] * (block.widest + 1 - len(paths))
-        return torch.stack(result).view(len(rows), block.widest + 1, -1)
-
-
-def model(table: Table, vocabulary: int, settings: Settings | None = None, context: int | None = None) -> KnownTable:
-    return KnownTable(TableModel(table, vocabulary, settings, context), context)
+def model(table: Table, vocabulary: int, settings: Settings | None = None, context: int | None = None) -> Remembered:
+    return Remembered(TableModel(table, vocabulary, settings, context))
 
 
 # Proposers -------------------------------------------------------------------------------------------------------------
@@ -106,7 +79,7 @@ def model(table: Table, vocabulary: int, settings: Settings | None = None, conte
 class Siblings:
     """A full tree: under each node of level i, ``branching[i]`` tokens drawn independently from the draft's law there."""
 
-    draft: KnownTable
+    draft: Remembered
     branching: tuple[int, ...]
     name: str = "siblings"
 
@@ -214,7 +187,7 @@ Branches = Callable[[tuple[Purpose, int], Round], list[tuple[float, Fraction | f
 class World:
     """The arguments of ``step``."""
 
-    target: KnownTable
+    target: Remembered
     proposer: object
     rule: Rule = field(default_factory=TokenRule)
     stops: frozenset[int] = frozenset()

@@ -141,7 +141,26 @@ def test_a_damaged_value_of_a_link_falls_back_alone_and_is_named(name):
     settings, notices = Settings.from_query({"pair": "other", "gamma": "3", name: LINK[name]})
     expected = Settings(pair="other") if name == "gamma" else Settings(pair="other", gamma=3)
     assert settings == expected
-    assert len(notices) == 1 and notices[0].startswith(f"The link's {name.replace('_', '-')} was left out: ")
+    what = "coin '3=1.0'" if name == "coins" else name.replace("_", "-")
+    assert len(notices) == 1 and notices[0].startswith(f"The link's {what} was left out: ")
+
+
+def test_a_damaged_coin_of_a_link_falls_back_alone_and_the_other_coins_count():
+    settings, notices = Settings.from_query({"coins": "0=0.5,1=1.0,2:residual=0.25,x,3:wish=0.1,999999=0.5,4=0.75"})
+    assert settings.coins == {(0, "accept"): 0.5, (2, "residual"): 0.25, (4, "accept"): 0.75}
+    assert [notice.split(" was left out: ")[0] for notice in notices] == [
+        "The link's coin '1=1.0'",
+        "The link's coin 'x'",
+        "The link's coin '3:wish=0.1'",
+        "The link's coin '999999=0.5'",
+    ]
+    assert "at least 0 and below 1, got '1.0'" in notices[0] and "got 999999" in notices[3]
+
+
+def test_a_link_full_of_damaged_coins_says_so_in_a_few_sentences():
+    settings, notices = Settings.from_query({"coins": ",".join(["x"] * 40 + ["0=0.5"])})
+    assert settings.coins == {(0, "accept"): 0.5}
+    assert len(notices) == 6 and notices[-1] == "More of the link's coins were left out: 35 that cannot be used either."
 
 
 def test_a_link_in_which_everything_is_damaged_is_the_default_with_a_sentence_each():

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from specviz.coins import Prefix
-from specviz.models.passes import forward
+from specviz.models.passes import lowest, opened
 from specviz.settings import Settings
 from specviz.verification.block import ROOT, Block, children, depth
 from specviz.verification.warp import warp
@@ -50,6 +50,10 @@ class _Row:
         del self.tokens[shared:], self.columns[shared:]
         self.node_tokens, self.node_parents, self.node_columns = (), (), []
 
+    def twin(self) -> _Row:
+        """The same, to go its own way."""
+        return _Row(self.draw, [*self.tokens], [*self.columns], self.node_tokens, self.node_parents, [*self.node_columns])
+
     def _child(self, node: int, token: int) -> int:
         return next((c for c in children(self.node_parents, node) if self.node_tokens[c] == token), ROOT)
 
@@ -69,6 +73,7 @@ class CachedModel:
         self.vocabulary: int = vocabulary or self._known
         self.context: int | None = getattr(text, "max_position_embeddings", None)
         self._windows = _windows(text)
+        self._pass = opened(model)
         self._cache = DynamicCache()  # without a configuration: keeps every column, so that any layer can be rolled back
         self._rows: list[_Row] = []
         self._width = 0  # columns in the cache
@@ -96,25 +101,26 @@ class CachedModel:
         ids.clamp_(max=self._known - 1)  # an id that only the other model knows has probability 0 here
         mask = self._mask(fed, lead, block, positions)
         device = self.model.device
-        logits = forward(self.model, ids.to(device), positions.to(device), mask, self._cache, self._width, nodes + 1)
+        logits = self._pass(ids.to(device), positions.to(device), mask, self._cache, self._width, nodes + 1)
         self._remember(rows, fed, lead, block)
         return logits
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
-        """One held row per wanted row. When rows leave the batch or change places, the cache follows their draw numbers."""
+        """One held row per wanted row: the one of the same draw number, else any, for it shares the prompt."""
         held, wanted = [row.draw for row in self._rows], [row.draw for row in rows]
-        if held != wanted:
-            if len(set(held)) == len(held) and len(set(wanted)) == len(wanted) and set(wanted) <= set(held):
-                self._select([held.index(draw) for draw in wanted])
-            elif len(held) != len(wanted):
-                self._reset()
-                self._rows = [_Row() for _ in rows]
+        if not held:
+            self._rows = [_Row() for _ in rows]
+        elif held != wanted:
+            known = {draw: index for index, draw in enumerate(held)} if len(set(wanted)) == len(wanted) else {}
+            order = [known.get(draw, index if index < len(held) else 0) for index, draw in enumerate(wanted)]
+            if order != list(range(len(held))):
+                self._select(order)
         for kept, row in zip(self._rows, rows, strict=True):
             kept.draw = row.draw
             kept.keep(row.ids)
 
     def _select(self, order: list[int]) -> None:
-        self._rows = [self._rows[index] for index in order]
+        self._rows = [self._rows[index].twin() for index in order]
         picked = torch.tensor(order, device=self.model.device)
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys.index_select(0, picked), layer.values.index_select(0, picked)
@@ -176,7 +182,7 @@ class CachedModel:
         masks = {}
         for kind, window in self._windows.items():
             near = seen if window is None else seen & (where[:, None, :] > positions[:, :, None] - window)
-            mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, torch.finfo(dtype).min)
+            mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, lowest(dtype))
             masks[kind] = mask[:, None].to(device)
         return masks if len(masks) > 1 else next(iter(masks.values()))
 

@@ -12,11 +12,12 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, DynamicCache, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
-from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
+from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.cached import CachedModel
 from specviz.models.catalogue import HASHES, PAIRS
+from specviz.models.families import refuse_unsupported
 from specviz.models.tokens import difference, pieces
 from specviz.settings import Settings
 
@@ -137,9 +138,7 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
         if report[key]:
             raise DamagedModel(f"'{place}' {what} {len(report[key])} of the weights that its configuration names.")
-    model = model.to(device).eval().requires_grad_(False)
-    refuse_stateful(place, model)
-    return model
+    return model.to(device).eval().requires_grad_(False)
 
 
 def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
@@ -165,31 +164,6 @@ def check_place(place: str) -> bool:
     if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or (os.sep != "/" and os.sep in place):
         raise ModelError(f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model.")
     return False
-
-
-def refuse_unsupported(place: str, config: Any) -> None:
-    """Families that take no blocks, or whose cache is no list of keys and values."""
-    if getattr(config, "is_encoder_decoder", False):
-        raise UnsupportedModel(f"'{place}' is an encoder-decoder model ({config.model_type}); causal decoders are supported.")
-    kinds = set(getattr(config.get_text_config(), "layer_types", None) or ())
-    if odd := kinds - {"full_attention", "sliding_attention"}:
-        raise UnsupportedModel(
-            f"'{place}' ({config.model_type}) has layers of kind {', '.join(sorted(odd))}: "
-            "their memory cannot be rolled back after a refused token."
-        )
-
-
-def refuse_stateful(place: str, model: PreTrainedModel) -> None:
-    """State-space models carry a running state instead of one row per token, so that no refused token could be undone."""
-    stateful = bool(getattr(model, "_is_stateful", False))
-    if not stateful:
-        layers = DynamicCache(config=model.config).layers
-        stateful = any(not hasattr(layer, "keys") or hasattr(layer, "recurrent_states") for layer in layers)
-    if stateful:
-        raise UnsupportedModel(
-            f"'{place}' ({model.config.model_type}) keeps a running state that cannot be rolled back after a refused token; "
-            "choose a model with attention layers."
-        )
 
 
 def check_hashes(folder: Path) -> None:

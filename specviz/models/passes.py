@@ -1,8 +1,8 @@
 """One forward pass over cached columns, by the shortest way that gives the same logits.
 
-Most of a small model's pass is the library's bookkeeping around its layers. Llama-style decoders skip the outer wrappers: a
-loop calls the library's own layers with the same arguments. For drafters of one or two layers even the layers' wrappers
-outweigh the arithmetic, so there it is written out with the model's own weights. Every other family goes through the model.
+Most of a small model's pass is the library's bookkeeping around its layers. Llama decoders skip the outer wrappers: a loop
+calls the layers with the same arguments, and the rotary angles come from a table. In float32 the layers themselves are
+written out as well (written.py). Every other family goes through the model.
 """
 
 from __future__ import annotations
@@ -10,91 +10,101 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F
 from torch import Tensor
-from transformers import DynamicCache, LlamaForCausalLM, PreTrainedModel
+from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers.cache_utils import Cache
 
-TINY = 2  # layers up to which the arithmetic is written out
+from specviz.models.written import WrittenLayer, plain, product
+
+_GROW = 512  # positions by which a table of angles grows
 
 
-def forward(
-    model: PreTrainedModel, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, cache: DynamicCache, width: int, keep: int
-) -> Tensor:
-    """Logits of the last ``keep`` columns, (B, keep, V); the cache grows by the T columns of ``ids``.
+def opened(model: PreTrainedModel) -> LibraryPass | LlamaPass:
+    """The shortest way through a model, for one request. The weights are the model's own, not copies.
 
-    ids, positions  (B, T) int64 on the model's device
+    What it returns is called with
+
+    ids, positions  (B, T) int64 on the model's device; positions from 0, below the model's context
     mask            additive (B, 1, T, width + T) in the model's dtype, a dict of them by kind of layer, or None: causal
+    cache           grows by the T columns of ``ids``
     width           columns in the cache before the pass
+    keep            for how many of the last columns logits are wanted; returned as (B, keep, V)
     """
-    if type(model) is LlamaForCausalLM:
-        return _llama(model, ids, positions, mask, cache, width, keep)
-    out = model(
-        input_ids=ids,
-        position_ids=positions,
-        attention_mask=mask,
-        past_key_values=cache,
-        use_cache=True,
-        logits_to_keep=keep,
-    )
-    return out.logits[:, -keep:]
+    return LlamaPass(model) if type(model) is LlamaForCausalLM else LibraryPass(model)
 
 
-def _llama(
-    model: LlamaForCausalLM, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int
-) -> Tensor:
-    body, config = model.model, model.config
-    hidden = body.embed_tokens(ids)
-    if mask is None and ids.shape[1] > 1:
-        mask = causal(ids.shape[1], width, hidden)
-    rotary = body.rotary_emb(hidden, position_ids=positions)
-    plain = not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu" and width > 0
-    if plain and config.num_hidden_layers <= TINY:
-        for number, layer in enumerate(body.layers):
-            hidden = _written_out(layer, hidden, rotary, mask, cache.layers[number], config.head_dim)
-    else:
-        for layer in body.layers:
-            hidden = layer(
-                hidden,
-                attention_mask=mask,
-                position_ids=positions,
-                past_key_values=cache,
-                use_cache=True,
-                position_embeddings=rotary,
-            )
-    return F.linear(_normed(body.norm, hidden[:, -keep:]), model.lm_head.weight)
+class LibraryPass:
+    """Through the model's own ``forward``."""
+
+    def __init__(self, model: PreTrainedModel):
+        self.model = model
+
+    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, cache: Cache, width: int, keep: int) -> Tensor:
+        out = self.model(
+            input_ids=ids,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=keep,
+        )
+        return out.logits[:, -keep:]
 
 
-def _written_out(layer, hidden: Tensor, rotary: tuple[Tensor, Tensor], mask: Tensor | None, held, size: int) -> Tensor:
-    """A Llama layer (Touvron et al. 2023): attention over the held columns and the fresh ones, then the gated network."""
-    attention, network = layer.self_attn, layer.mlp
-    rows, fresh, _ = hidden.shape
-    x = _normed(layer.input_layernorm, hidden)
-    q, k, v = (F.linear(x, part.weight) for part in (attention.q_proj, attention.k_proj, attention.v_proj))
-    heads = q.shape[-1] // size
-    turned = _rotated(torch.cat((q, k), -1).view(rows, fresh, -1, size).transpose(1, 2), *rotary)
-    held.keys = torch.cat((held.keys, turned[:, heads:]), 2)
-    held.values = torch.cat((held.values, v.view(rows, fresh, -1, size).transpose(1, 2)), 2)
-    mixed = F.scaled_dot_product_attention(
-        turned[:, :heads], held.keys, held.values, mask, scale=attention.scaling, enable_gqa=q.shape != k.shape
-    )
-    hidden = hidden + F.linear(mixed.transpose(1, 2).reshape(rows, fresh, -1), attention.o_proj.weight)
-    x = _normed(layer.post_attention_layernorm, hidden)
-    gated = F.silu(F.linear(x, network.gate_proj.weight)) * F.linear(x, network.up_proj.weight)
-    return hidden + F.linear(gated, network.down_proj.weight)
+class LlamaPass:
+    """The layers of a Llama decoder one after the other, by the library's own code, with the rotary angles from a table."""
 
+    def __init__(self, model: LlamaForCausalLM):
+        self.body, self.embedding, self.head = model.model, model.model.embed_tokens.weight, model.lm_head.weight
+        self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles by position alone
+        self.cos = self.sin = torch.empty(0)
+        self.written = [WrittenLayer(layer, model.config.head_dim) for layer in self.body.layers] if plain(model) else []
 
-def _normed(norm: torch.nn.Module, x: Tensor) -> Tensor:
-    """The layer's own norm; in float32 torch's fused one, which computes the same."""
-    if x.dtype is torch.float32:
-        return F.rms_norm(x, x.shape[-1:], norm.weight, norm.variance_epsilon)
-    return norm(x)
+    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
+        hidden = F.embedding(ids, self.embedding)
+        if mask is None and ids.shape[1] > 1:
+            mask = causal(ids.shape[1], width, hidden)
+        cos, sin = self._angles(hidden, positions, width)
+        if self.written and width > 0:  # an empty cache has no layers yet: the library's code makes them
+            cos, sin = cos[:, :, None], sin[:, :, None]
+            for layer, held in zip(self.written, cache.layers, strict=True):
+                hidden = layer(hidden, cos, sin, mask, held)
+        else:
+            for layer in self.body.layers:
+                hidden = layer(
+                    hidden,
+                    attention_mask=mask,
+                    position_ids=positions,
+                    past_key_values=cache,
+                    use_cache=True,
+                    position_embeddings=(cos, sin),
+                )
+        return product(self._normed(hidden[:, -keep:]), self.head)
 
+    def _normed(self, hidden: Tensor) -> Tensor:
+        norm = self.body.norm
+        return F.rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
 
-def _rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding (Su et al. 2021), halves paired as in Llama; x (B, H, T, D), cos and sin (B, T, D)."""
-    first, second = x.chunk(2, -1)
-    return torch.addcmul(x * cos[:, None], torch.cat((-second, first), -1), sin[:, None])
+    def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor]:
+        """Cosines and sines of the rotary angles, each (B, T, D) in the model's dtype."""
+        if not self.tabled:
+            return self.body.rotary_emb(hidden, position_ids=positions)
+        needed = width + positions.shape[1]  # a token's position is at most the number of columns before its own
+        if needed > len(self.cos):
+            places = torch.arange(-(-needed // _GROW) * _GROW, device=positions.device)
+            self.cos, self.sin = (table[0] for table in self.body.rotary_emb(hidden, position_ids=places[None]))
+        return self.cos[positions], self.sin[positions]
 
 
 def causal(fresh: int, width: int, like: Tensor) -> Tensor:
     """Additive mask (1, 1, fresh, width + fresh): each fresh column sees all before it and itself."""
-    mask = torch.full((fresh, width + fresh), torch.finfo(like.dtype).min, dtype=like.dtype, device=like.device)
+    mask = torch.full((fresh, width + fresh), lowest(like.dtype), dtype=like.dtype, device=like.device)
     return mask.triu_(width + 1)[None, None]
+
+
+def lowest(kind: torch.dtype) -> float:
+    """What a mask adds to a column that is not to be seen: finite in ``kind`` and in float32, in which many families take softmax.
+
+    Were it infinite there, a row that sees nothing (padding of a ragged batch) would be NaN, and with it, through the cache,
+    its neighbours.
+    """
+    return max(torch.finfo(kind).min, torch.finfo(torch.float32).min)

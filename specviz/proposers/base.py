@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 from specviz.coins import Coins, Prefix
+from specviz.models.base import LawSource
 from specviz.verification.block import Block, empty_block
 
 
@@ -21,10 +22,27 @@ class Proposer(Protocol):
     def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block: ...
 
 
+class ChainProposer(Proposer, Protocol):
+    """A proposer of chains, each token drawn from what ``draft`` says of the text before it.
+
+    That is all a sampler needs to know in order to draw many continuations at once.
+    """
+
+    draft: LawSource
+
+    def levels(self, row: Prefix) -> int:
+        """How many tokens are guessed for a row: a function of its room and length alone."""
+        ...
+
+
 class Nothing:
     """gamma = 0: no guesses, so the target decodes alone, one token per pass."""
 
     name = "none"
+    draft = None
+
+    def levels(self, row: Prefix) -> int:
+        return 0
 
     def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
         return empty_block(len(rows))

@@ -26,7 +26,7 @@ class DraftModel:
         self.draft, self.gamma = draft, gamma
 
     def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
-        wanted = [self._levels(row) for row in rows]
+        wanted = [self.levels(row) for row in rows]
         drawn: list[list[int]] = [[] for _ in rows]
         laws: list[list[torch.Tensor]] = [[] for _ in rows]
         uniforms: list[list[float]] = [[] for _ in rows]
@@ -48,7 +48,8 @@ class DraftModel:
             source=self.name,
         )
 
-    def _levels(self, row: Prefix) -> int:
+    def levels(self, row: Prefix) -> int:
+        """How many tokens are guessed for a row: a function of its room and length alone."""
         levels = min(self.gamma, row.room - 1)
         if self.draft.context is not None:
             levels = min(levels, self.draft.context - len(row.ids) + 1)

@@ -13,9 +13,13 @@ def draw(law: Tensor, u: Tensor) -> Tensor:
     u        (...) float64 in [0, 1)
     returns  (...) int64. Ids of mass zero are never drawn, u = 0 and u = 1 - 2**-53 included.
     """
+    return draw_each(law, u.unsqueeze(-1)).squeeze(-1)
+
+
+def draw_each(law: Tensor, u: Tensor) -> Tensor:
+    """``draw`` with n numbers for every law: law (..., V), u (..., n), returns (..., n) int64."""
     cumulative = law.cumsum(-1)
     total = cumulative[..., -1:].contiguous()  # searchsorted warns of strided values
-    goal = u.to(law).unsqueeze(-1) * total
-    found = torch.searchsorted(cumulative, goal, right=True).squeeze(-1)
-    last = torch.searchsorted(cumulative, total, right=False).squeeze(-1)  # guards u * total rounding up to the total
+    found = torch.searchsorted(cumulative, u.to(law) * total, right=True)
+    last = torch.searchsorted(cumulative, total, right=False)  # guards u * total rounding up to the total
     return torch.minimum(found, last)

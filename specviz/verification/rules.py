@@ -7,7 +7,7 @@ trees the residual of a refused sibling meets the next one (Miao et al. 2024, Sp
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -16,6 +16,8 @@ from specviz.coins import Coins, Prefix, Purpose
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.block import ROOT, Block, children
 from specviz.verification.draw import draw
+
+Number = TypeVar("Number", float, Tensor)
 
 
 class Rule(Protocol):
@@ -38,8 +40,11 @@ def threshold(p: float, q: float) -> float:
     return min(1.0, p / q)
 
 
-def accepts(u: float, p: float, q: float) -> bool:
-    """u * q < p, strictly: a token of p = 0 is refused even by u = 0, one with p >= q is kept by every u below 1."""
+def accepts(u: Number, p: Number, q: Number) -> Number:
+    """u * q < p, strictly: a token of p = 0 is refused even by u = 0, one with p >= q is kept by every u below 1.
+
+    Numbers or float64 tensors of one shape; returns a bool, or a bool tensor.
+    """
     return u * q < p
 
 
@@ -71,17 +76,29 @@ class TokenRule:
     exact = True
 
     def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
-        walks = [_Walk(block, index, row, p[index], coins) for index, row in enumerate(rows)]
+        walks = [_Walk(self, block, index, row, p[index], coins) for index, row in enumerate(rows)]
         uniforms = [walk.ending_coin() for walk in walks]
         laws = torch.stack([walk.law for walk in walks])
         tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()
         return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
+    # The three decisions about one token. ``verify`` and the sampler of many continuations make them here and nowhere else.
+
+    def threshold(self, p: float, q: float) -> float:
+        return threshold(p, q)
+
+    def accepts(self, u: Number, p: Number, q: Number) -> Number:
+        return accepts(u, p, q)
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return residual(p, q)
+
 
 class _Walk:
     """One row's way through its tree: which nodes were looked at, what each met, and the law the ending is drawn from."""
 
-    def __init__(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins):
+    def __init__(self, rule: TokenRule, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins):
+        self.rule = rule
         self.tokens, self.parents, self.q = block.tokens[index], block.parents[index], block.q[index]
         self.u_draft, self.source = block.u_draft[index], block.source
         self.row, self.p, self.coins = row, p, coins
@@ -102,10 +119,10 @@ class _Walk:
         for count, node in enumerate(siblings):
             met = self.p_token[node] if count == 0 else float(law[self.tokens[node]])
             u = float(self.coins.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
-            kept = accepts(u, met, self.q_token[node])
+            kept = self.rule.accepts(u, met, self.q_token[node])
             if not kept:
                 try:
-                    law = residual(law, self.q[node])
+                    law = self.rule.replacement(law, self.q[node])
                 except EmptyResidual:  # p equals q up to rounding: a refusal has probability 0
                     kept = True
             self.looked[node] = (met, u, kept)
@@ -139,7 +156,7 @@ class _Walk:
             p=p,
             u_draft=self.u_draft[node],
             u=u,
-            threshold=None if kept is None else threshold(p, q),
+            threshold=None if kept is None else self.rule.threshold(p, q),
             accepted=kept,
         )
 
