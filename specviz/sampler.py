@@ -1,0 +1,185 @@
+"""Many continuations at once: through the real decoder in batches, or on shared laws, each computed once for all that need it.
+
+Both give the draws of ``engine.decode``, number by number: draw i takes the i-th number of every coin stream. ``decoded``
+runs the engine itself, caches and all. ``shared_laws`` changes the order of the work: all draws that have written m tokens
+are served together, prefix by prefix, before any writes its next one, and the rule's own methods decide about each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from specviz.coins import Coins, Purpose, StreamCoins
+from specviz.engine import advance, opening_row, step
+from specviz.models.base import LawSource
+from specviz.models.paths import laws_after
+from specviz.proposers.base import ChainProposer, Proposer
+from specviz.samples import NONE, Samples
+from specviz.settings import Settings
+from specviz.verification.draw import draw_each
+from specviz.verification.rules import EmptyResidual, Rule, TokenRule
+
+Watch = Callable[[float], None]  # told the share of the work that is done; may raise to stop it
+
+
+def decoded(
+    target: LawSource,
+    proposer: Proposer,
+    rule: Rule,
+    coins: Coins,
+    settings: Settings,
+    prompt: Sequence[int],
+    stops: frozenset[int] = frozenset(),
+    first: int = 0,
+    count: int = 1,
+    batch: int = 64,
+    source: str = "speculative",
+    watch: Watch = lambda share: None,
+) -> Samples:
+    """Continuations ``first`` to ``first + count - 1`` through ``engine.step``, ``batch`` rows at a time, each at its own pace.
+
+    Rows accept different numbers of tokens; a row that ends makes room for the next draw. What a row writes depends on its
+    draw number alone, up to the last digits in which passes over other numbers of rows round differently.
+    """
+    opening = opening_row(prompt, settings, target.context)
+    tokens = np.full((count, opening.room), NONE, dtype=np.int32)
+    waiting = iter(range(first, first + count))
+    rows = [replace(opening, draw=number) for number in islice(waiting, batch)]
+    ended = 0
+    while rows:
+        going = []
+        for row, round_ in zip(rows, step(rows, target, proposer, rule, coins, stops), strict=True):
+            tokens[row.draw - first, row.start : row.start + len(round_.committed)] = round_.committed
+            row = advance(row, round_)
+            if row.room > 0 and round_.committed[-1] not in stops:
+                going.append(row)
+            else:
+                ended += 1
+                going += [replace(opening, draw=number) for number in islice(waiting, 1)]
+        rows = going
+        watch(ended / count)
+    return Samples(tokens, settings.to_record(), source, first)
+
+
+def shared_laws(
+    target: LawSource,
+    proposer: ChainProposer,
+    rule: TokenRule,
+    coins: StreamCoins,
+    settings: Settings,
+    prompt: Sequence[int],
+    stops: frozenset[int] = frozenset(),
+    first: int = 0,
+    count: int = 1,
+    source: str = "speculative",
+    watch: Watch = lambda share: None,
+) -> Samples:
+    """Continuations ``first`` to ``first + count - 1`` of a run: the tokens that ``engine.decode(draw=i)`` writes, for each i.
+
+    The laws come from passes over trees of continuations, the engine's from chains: in float32 they differ in the seventh
+    digit, so a draw whose coin lies that close to its threshold may differ. Memory: 4 (L + 1) bytes per draw and stream, and
+    the laws of one pass.
+    """
+    return _Shard(target, proposer, rule, coins, settings, prompt, stops, first, count).drawn(source, watch)
+
+
+class _Shard:
+    """The draws of one call, all at the same length."""
+
+    def __init__(self, target, proposer, rule, coins, settings, prompt, stops, first, count):
+        self.target, self.proposer, self.rule, self.coins = target, proposer, rule, coins
+        self.settings, self.prompt, self.first, self.count = settings, tuple(prompt), first, count
+        self.stops = torch.tensor(sorted(stops), dtype=torch.int64)
+        room = opening_row(prompt, settings, target.context).room
+        self.levels = _levels(proposer, self.prompt, room)
+        self.tokens = np.full((count, room), NONE, dtype=np.int32)
+        self.start = np.zeros(count, dtype=np.int16)  # where each draw's present round began
+        self.open = np.ones(count, dtype=bool)
+
+    def drawn(self, source: str, watch: Watch) -> Samples:
+        room = self.tokens.shape[1]
+        for place in range(room):
+            for share in self._place(place):
+                watch((place + share) / room)
+        return Samples(self.tokens, self.settings.to_record(), source, self.first)
+
+    def _place(self, place: int) -> Iterator[float]:
+        """Write token number ``place`` of every open draw; yields the share that is done."""
+        who = np.flatnonzero(self.open)
+        if not len(who):
+            return
+        paths, group = _distinct(self.tokens[who, :place])
+        order = np.argsort(group, kind="stable")
+        who, ends = who[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
+        coins, guessing = self._coins(place)
+        drafts, claims = self._drafts(paths) if guessing[who].any() else (None, None)
+        for where, p in laws_after(self.target, self.prompt, paths):
+            q = next(drafts)[1] if drafts else None
+            claimed = next(claims)[1] if claims else q
+            for offset, number in enumerate(range(where.start, where.stop)):
+                mine = who[ends[number] : ends[number + 1]]
+                if q is not None:
+                    self._guess(place, mine[guessing[mine]], p[offset], q[offset], claimed[offset], coins)
+                    mine = mine[~guessing[mine]]
+                self._add(place, mine, p[offset], coins[Purpose.BONUS])
+            yield where.stop / len(paths)
+        written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
+        self.open &= ~torch.isin(written, self.stops).numpy()
+
+    def _drafts(self, paths: np.ndarray):
+        """The laws that guesses are drawn from, and those that the proposer claims for them where these are others (a mutant)."""
+        claimed = getattr(self.proposer, "claimed", None)
+        drafts = laws_after(self.proposer.draft, self.prompt, paths)
+        return drafts, laws_after(claimed, self.prompt, paths) if claimed else None
+
+    def _coins(self, place: int) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
+        """Each draw's numbers for this place, (count,) float64 by purpose, and whether its round tests a guess here."""
+        coins = {purpose: np.zeros(self.count) for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS)}
+        guessing = np.zeros(self.count, dtype=bool)
+        for start in range(place + 1):
+            here, node = self.open & (self.start == start), place - start
+            if not here.any():
+                continue
+            guessing[here] = guesses = node < self.levels[start]
+            for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL) if guesses else (Purpose.BONUS,):
+                coins[purpose][here] = self.coins.stream(purpose, start, node, self.first, self.count)[here]
+        return coins, guessing
+
+    def _guess(self, place: int, who: np.ndarray, p: Tensor, drawn: Tensor, q: Tensor, coins: dict[Purpose, np.ndarray]) -> None:
+        """A guess and its fate for draws that share their text, and so all laws (V,): p, the one drawn from, and the q claimed."""
+        if not len(who):
+            return
+        guesses = draw_each(drawn, torch.from_numpy(coins[Purpose.DRAFT][who]))
+        kept = self.rule.accepts(torch.from_numpy(coins[Purpose.ACCEPT][who]), p[guesses], q[guesses]).numpy()
+        self.tokens[who, place] = guesses.numpy()
+        refused = who[~kept]
+        if len(refused):
+            with suppress(EmptyResidual):  # p equals q up to rounding: the guess stays, as in the rule itself
+                self._add(place, refused, self.rule.replacement(p, q), coins[Purpose.RESIDUAL])
+
+    def _add(self, place: int, who: np.ndarray, law: Tensor, numbers: np.ndarray) -> None:
+        """The token that closes a round, for draws that share its law (V,); the next place opens another round."""
+        if len(who):
+            self.tokens[who, place] = draw_each(law, torch.from_numpy(numbers[who])).numpy()
+            self.start[who] = place + 1
+
+
+def _levels(proposer: ChainProposer, prompt: tuple[int, ...], room: int) -> list[int]:
+    """Guesses of a round by where it starts; which tokens stand before it does not matter."""
+    rows = [opening_row(prompt + (0,) * start, Settings(length=room - start), None) for start in range(room)]
+    return [proposer.levels(row) for row in rows]
+
+
+def _distinct(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Different rows in lexicographic order, and which of them each row is."""
+    if paths.shape[1] == 0:
+        return paths[:1], np.zeros(len(paths), dtype=np.int64)
+    found, group = np.unique(paths, axis=0, return_inverse=True)
+    return found, group.reshape(-1)
