@@ -1,0 +1,186 @@
+"""Counts against an exact law: Pearson's chi-square, the likelihood ratio G, and sums of chi-squares over prefixes.
+
+Sources: Pearson 1900; Cohen 1988 for power. The textbook chi-square law is what both statistics tend to when every cell
+expects many draws. With ten thousands of cells that expect five draws each it is off: G lies above its df by far more than
+chance, and Pearson's statistic varies more. So the null mean and variance are computed for the very cells at hand, and the
+p-value is that of a multiple of a chi-square with this mean and variance. Where cells expect many draws that multiple is 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special, stats
+
+from specviz.errors import EvidenceError
+from specviz.statistics.findings import ALPHA, POWER, Finding, checked_counts, checked_law, plural
+from specviz.statistics.power import detectable_impossible, detectable_tv
+
+LEAST = 1.0  # expected draws below which a cell is refused; cells are made with more (cells.MINIMUM)
+
+Array = Sequence[float] | np.ndarray
+
+
+class Null(NamedTuple):
+    """Mean and variance of a statistic while the law is true."""
+
+    mean: float
+    variance: float
+
+    @property
+    def scale(self) -> float:
+        """Multiple of the chi-square with this mean and variance; never below 1, the textbook's."""
+        return max(1.0, self.variance / (2.0 * self.mean))
+
+    @property
+    def df(self) -> float:
+        """Degrees of freedom of that chi-square."""
+        return self.mean / self.scale
+
+
+def chi_square(counts: Array, law: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+    """Pearson's test of counts against an exact law: sum (count - expected)^2 / expected.
+
+    counts  (C,) draws per cell, whole, at least one draw in all
+    law     (C,) float64, exact mass of each cell, each 0 or expecting 1 draw or more. A draw in a cell of mass 0 rejects outright
+
+    Cells must be fixed before any draw (``Cells``). Null mean C - 1 and variance as Haldane 1937 gives it. Where one cell has
+    all the mass the test is one of equality, and its note says so.
+    """
+    return _one("chi-square", "pearson", _pearson_null, counts, law, alpha, power)
+
+
+def g_test(counts: Array, law: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+    """The likelihood-ratio test: G = 2 sum count * log(count / expected). Arguments and cells as in ``chi_square``.
+
+    More sensitive than Pearson's to cells that come up too seldom. Null mean and variance are those of Poisson counts.
+    """
+    return _one("G", "log-likelihood", _g_null, counts, law, alpha, power)
+
+
+def conditional_chi_square(
+    groups: Iterable[tuple[Array, Array]], *, alpha: float = ALPHA, power: float = POWER, name: str = "conditional laws"
+) -> Finding:
+    """The next token given the prefix, summed over prefixes: one statistic, one df, one p-value.
+
+    groups  for each prefix the counts of what followed and its exact law, each (C_g,), in cells made for n * P(prefix) draws
+
+    Given how often each prefix came up, the chi-squares of different prefixes are independent, so statistics, degrees of
+    freedom and variances add up; a prefix that never came up adds nothing. ``detectable_tv`` is the mean of the distances
+    after each prefix, weighted by how often the prefix came up: the sum of n_g TV_g^2 is least, at a given mean, where all are equal.
+    """
+    observed, expected, nulls, impossible = [], [], [], 0
+    for counts, law in groups:
+        masses = checked_law(law)
+        if not np.sum(counts):
+            continue
+        seen, possible = checked_counts(counts, masses.size), masses > 0.0
+        impossible += int(seen[~possible].sum())
+        if possible.sum() >= 2 and seen[possible].any():
+            observed.append(seen[possible])
+            expected.append(_expected(seen[possible], masses[possible]))
+            nulls.append(_pearson_null(expected[-1]))
+    if not nulls and not impossible:
+        raise EvidenceError("Nothing can be tested: no prefix has two cells that expect enough draws. Draw more.")
+    if not nulls:
+        return _equality(name, impossible, impossible, 1, alpha, power)
+    cells, means = np.concatenate(observed), np.concatenate(expected)
+    statistic = float(stats.chisquare(cells, means).statistic)
+    null = Null(sum(one.mean for one in nulls), sum(one.variance for one in nulls))
+    return _finding(name, int(cells.sum()) + impossible, statistic, len(cells) - len(nulls), null, impossible, alpha, power)
+
+
+def stopping_time_test(counts: Array, law: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+    """Where continuations end: draws that stopped after 1, 2, ... tokens against the exact law of the stopping time.
+
+    counts, law  (C,) per cell of lengths; the cap is a length like any other, so that both sum over all draws.
+    """
+    return _one("stopping time", "pearson", _pearson_null, counts, law, alpha, power)
+
+
+def _one(name, lambda_, null, counts, law, alpha, power) -> Finding:
+    masses = checked_law(law)
+    seen = checked_counts(counts, masses.size)
+    possible = masses > 0.0
+    inside, n, df = seen[possible], int(seen.sum()), int(possible.sum()) - 1
+    impossible = n - int(inside.sum())
+    if not df or not inside.sum():
+        return _equality(name, n, impossible, df, alpha, power)
+    expected = _expected(inside, masses[possible])
+    if expected.min() < LEAST:
+        raise EvidenceError(
+            f"A cell expects {expected.min():.2g} of {n:,} draws, too few for a test: every cell must expect {LEAST:g} or more. "
+            "Pool outcomes first, or draw more."
+        )
+    statistic = float(stats.power_divergence(inside, expected, lambda_=lambda_).statistic)
+    return _finding(name, n, statistic, df, null(expected), impossible, alpha, power)
+
+
+def _equality(name: str, n: int, impossible: int, df: int, alpha: float, power: float) -> Finding:
+    """One outcome has all the mass (temperature 0), or not one draw was possible."""
+    if df:
+        note = _never(impossible, n)
+    else:
+        said = f"{plural(impossible, 'draw')} of {n:,} differ." if impossible else "Every draw is that outcome."
+        note = f"One outcome has all the mass, so the test is equality. {said}"
+    seen = detectable_impossible(n, power)
+    return Finding(name, n, float(impossible), df, 0.0 if impossible else 1.0, seen, alpha, power, note)
+
+
+def _finding(name, n, statistic, df, null: Null, impossible, alpha, power) -> Finding:
+    note = _never(impossible, n) if impossible else ""
+    p_value = 0.0 if impossible else float(stats.chi2.sf(statistic / null.scale, null.df))
+    seen = detectable_tv(null.df, n / null.scale, alpha, power) if df else detectable_impossible(n, power)
+    return Finding(name, n, statistic, df, p_value, seen, alpha, power, note)
+
+
+def _never(impossible: int, n: int) -> str:
+    return f"{plural(impossible, 'draw')} of {n:,} had probability 0 under the exact law: one is enough to reject."
+
+
+def _expected(counts: np.ndarray, masses: np.ndarray) -> np.ndarray:
+    return counts.sum() * (masses / masses.sum())
+
+
+def _pearson_null(expected: np.ndarray) -> Null:
+    """Haldane 1937: mean C - 1, variance 2 (C - 1) + sum 1/E - (C^2 + 2 C - 2) / n."""
+    cells, n = len(expected), expected.sum()
+    return Null(cells - 1.0, float(2.0 * (cells - 1) + (1.0 / expected).sum() - (cells**2 + 2.0 * cells - 2.0) / n))
+
+
+def _g_null(expected: np.ndarray) -> Null:
+    """Sums of the cells' Poisson moments, less what fixing the total takes away: 1 of the mean and 2 of the variance.
+
+    The 1 and 2 are exact where cells expect many draws. For light cells the variance also loses the squared covariance with
+    the total, over n: less than 1% of it from 1 expected draw on, and left out.
+    """
+    mean, variance = _g_moments(expected)
+    return Null(float(mean.sum() - 1.0), float(variance.sum() - 2.0))
+
+
+def _g_moments(expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Mean and variance of 2 (C log(C / E) - (C - E)) for C Poisson with mean E.
+
+    Interpolated in log E on a grid between .001 and 300; beyond, the leading terms 1 + 1/(6E) and 2 + 2/(3E).
+    """
+    grid, table = _g_table()
+    mean, variance = (np.interp(np.log(expected), grid, column) for column in table)
+    heavy = expected > 300.0
+    return np.where(heavy, 1.0 + 1.0 / (6.0 * expected), mean), np.where(heavy, 2.0 + 2.0 / (3.0 * expected), variance)
+
+
+@lru_cache(maxsize=1)
+def _g_table() -> tuple[np.ndarray, np.ndarray]:
+    """Grid of log E (600,), and the two moments on it (2, 600)."""
+    grid = np.linspace(np.log(1e-3), np.log(300.0), 600)
+    rows = []
+    for mean in np.exp(grid):
+        count = np.arange(int(mean + 15.0 * np.sqrt(mean) + 40.0))
+        mass = stats.poisson.pmf(count, mean)
+        value = 2.0 * (special.xlogy(count, count / mean) - (count - mean))
+        centre = mass @ value
+        rows.append((centre, mass @ (value - centre) ** 2))
+    return grid, np.array(rows).T

@@ -1,0 +1,20 @@
+"""The luck of the tests themselves, kept apart from the coins of the decoder: one stream for each seed and use."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+
+class Use(IntEnum):
+    """What numbers are for; second word of the Philox key. Far from the purposes of ``specviz.coins``, whose keys are alike."""
+
+    NULL_BAND = 1001
+    PERMUTATION = 1002
+    TRANSFORM = 1003
+
+
+def generator(seed: int, use: Use) -> np.random.Generator:
+    """A fresh generator; the same seed and use give the same numbers."""
+    return np.random.Generator(np.random.Philox(key=[seed, int(use)]))

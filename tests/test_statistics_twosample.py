@@ -1,0 +1,124 @@
+"""No law at all, only two heaps: Pitman's permutation argument is exact at any size."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from specviz.errors import EvidenceError
+from specviz.statistics.twosample import beginnings, homogeneity, permutation_test
+from tests.chance import SEED, in_band, least_favourable, zipf
+
+
+def named(continuations):
+    order, starts, ends = beginnings(continuations)
+    return sorted(sorted(continuations[i] for i in order[a:b]) for a, b in zip(starts, ends, strict=True))
+
+
+def test_shared_beginnings_by_hand():
+    """b, bc, bcd and a, ab, ab: those with a, those with b, those with bc, and the two that are equal."""
+    assert named(["ab", "ab", "a", "b", "bc", "bcd", "x"]) == [["a", "ab", "ab"], ["ab", "ab"], ["b", "bc", "bcd"], ["bc", "bcd"]]
+    assert named([(1, 2), (1, 3), (2,)]) == [[(1, 2), (1, 3)]]
+    assert named(["abc", "abc"]) == named(["a", "b"]) == named(["a"]) == []
+
+
+def test_three_against_three_by_hand():
+    """aaa against bbb: 2 of the 20 ways to split six draws are as extreme, so p tends to .1. 1,999 permutations, 99.99% band."""
+    found = permutation_test(["a"] * 3, ["b"] * 3)
+    assert in_band(round(found.p_value * 2000) - 1, 1999, 0.1)
+    assert found.statistic == pytest.approx(5**0.5), "gap 3/3, spread sqrt(9/36 * 3 * 3 / 5) = 1.5 / sqrt(5) draws"
+
+
+def test_four_against_two_by_hand():
+    """aaaa against bb: 4 draws where 4 * 4/6 are expected, spread sqrt(8/36 * 4 * 2 / 5): sqrt(5) again."""
+    assert permutation_test(["a"] * 4, ["b"] * 2).statistic == pytest.approx(5**0.5)
+
+
+def continuations(luck, law, n, length=6):
+    """n continuations over 4 tokens; each token's law is the same, shifted by the token before."""
+    drawn = luck.choice(len(law), size=(n, length), p=law)
+    return [tuple(row) for row in (np.cumsum(drawn, axis=1) % len(law)).tolist()]
+
+
+def test_permutation_false_alarms_come_as_often_as_stated():
+    """Arms of 60 and 90, 199 permutations, 600 repeats at level .05: the p-value is exact, so the count lies in the band of Binomial(600, .05)."""
+    luck, law = np.random.default_rng(SEED), np.array([0.4, 0.3, 0.2, 0.1])
+    p_values = [
+        permutation_test(continuations(luck, law, 60), continuations(luck, law, 90), permutations=199, seed=repeat).p_value
+        for repeat in range(600)
+    ]
+    assert in_band(sum(p <= 0.05 for p in p_values), 600, 0.05)
+
+
+def test_the_stated_gap_in_one_beginning_is_seen():
+    """800 per arm, level .01, power .99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least as many
+    rejections as Binomial(300, .99) gives in 99.99% of cases."""
+    luck, law = np.random.default_rng(SEED + 1), np.full(4, 0.25)
+    gap = permutation_test(continuations(luck, law, 800), continuations(luck, law, 800), alpha=0.01).detectable_tv
+    seen = 0
+    for repeat in range(300):
+        second = [(0, *rest) if luck.random() < gap / 0.75 else (first, *rest) for first, *rest in continuations(luck, law, 800)]
+        seen += permutation_test(continuations(luck, law, 800), second, permutations=299, seed=repeat, alpha=0.01).rejected
+    assert seen >= stats.binom.ppf(1e-4, 300, 0.99)
+
+
+def test_texts_that_never_repeat_are_told_apart_by_how_they_begin():
+    """Every whole text is new, so a distance between laws of whole texts is 1 in either case; .55 against .45 begin with 'The'."""
+    first = [("The " if i % 20 < 11 else "A ") + f"{i:04d}x" for i in range(2000)]
+    second = [("The " if i % 20 < 9 else "A ") + f"{i:04d}y" for i in range(2000)]
+    assert permutation_test(first, second).rejected
+    assert not permutation_test(first, [text.replace("x", "z") for text in first]).rejected
+
+
+def test_the_answer_is_a_pure_function_of_draws_and_seed():
+    luck, law = np.random.default_rng(SEED + 2), zipf(4)
+    arms = continuations(luck, law, 50), continuations(luck, law, 50)
+    assert permutation_test(*arms, seed=1) == permutation_test(*arms, seed=1)
+    assert permutation_test(*arms, permutations=99).detectable_tv is None, "too few permutations for level .001"
+
+
+def test_arms_that_cannot_differ_say_so():
+    for arms in ((["a"] * 5, ["a"] * 9), (["a"], ["b"])):
+        found = permutation_test(*arms)
+        assert found.p_value == 1.0 and "nothing can tell the arms apart" in found.note
+
+
+def test_a_two_by_two_table_by_hand():
+    """60, 40 against 40, 60: every cell expects 50, so 4 * 100 / 50 = 8."""
+    found = homogeneity([60, 40], [40, 60])
+    assert (found.statistic, found.df) == (pytest.approx(8.0), 1)
+    assert found.p_value == pytest.approx(stats.chi2.sf(8.0, 1))
+
+
+def test_homogeneity_false_alarms_and_stated_power():
+    """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level .05 under the null; .99 at level .001 where half of the mass
+    moves one way in one arm and the mixture of the arms stays."""
+    luck, law, n, m, repeats = np.random.default_rng(SEED + 3), zipf(50), 20_000, 30_000, 2000
+    null = [homogeneity(luck.multinomial(n, law), luck.multinomial(m, law)) for _ in range(repeats)]
+    assert in_band(sum(one.p_value <= 0.05 for one in null), repeats, 0.05)
+    tv = null[0].detectable_tv
+    one, two = least_favourable(law, tv * m / (n + m)), least_favourable(law, -tv * n / (n + m))
+    seen = sum(homogeneity(luck.multinomial(n, one), luck.multinomial(m, two)).rejected for _ in range(repeats))
+    assert in_band(seen, repeats, 0.99)
+
+
+def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
+    """10 per arm would be 5 expected: 3 + 3 and 2 + 2 share one cell; a lone 2 + 2 joins the 20 + 20."""
+    assert homogeneity([50, 20, 3, 2], [50, 20, 3, 2]).df == 2
+    assert homogeneity([50, 20, 2], [50, 20, 2]).df == 1
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    (
+        (lambda: permutation_test([], ["a"]), "first arm must have between 1 and 4,000 continuations, got 0"),
+        (lambda: permutation_test(["a"], ["a"] * 4001), "second arm .* got 4,001. Take the first 4,000"),
+        (lambda: homogeneity([5, 0], [7, 0]), "Nothing can be tested"),
+        (lambda: homogeneity([5, 0], [7]), "one for each"),
+        (lambda: homogeneity([0, 0], [7, 1]), "at least 1, got 0"),
+    ),
+)
+def test_bad_input_gets_a_sentence(call, words):
+    with pytest.raises(EvidenceError, match=words):
+        call()
