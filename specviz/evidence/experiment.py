@@ -1,0 +1,188 @@
+"""One question, several tests, one answer: are these draws distributed as the target's law says, and what could have been seen?
+
+The plan is made before any draw: how many cells the draws can afford, the level of each test. Then every continuation is
+counted in its cell and read along its own text, and the answer is one of three: rejected, consistent, or too few draws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specviz.evidence.partition import Partition, exact_partition
+from specviz.evidence.scores import Scores, score
+from specviz.models.base import LawSource
+from specviz.samples import NONE, Samples
+from specviz.statistics.findings import ALPHA, POWER, Finding
+from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
+from specviz.statistics.luck import Use, generator
+from specviz.statistics.positions import share_test, transform_test
+from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, holm
+from specviz.statistics.twosample import MOST, permutation_test
+from specviz.statistics.variation import Band, total_variation, tv_null_band
+
+CELLS = (16, 512)  # fewest and most cells of the joint law
+MARGIN = 0.98  # light cells make the chi-square test a little weaker than the textbook says: so much is kept in hand
+VERDICTS = ("consistent", "rejected", "too few draws")
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is fixed before the draws.
+
+    n       draws to come; length  L: continuations are cut to L tokens
+    tv      distance from the target's law that must be seen, in (0, 1]
+    alpha   false-alarm rate of all tests together; level  of each of them (Bonferroni)
+    cells   most cells of the joint law with which n draws still see ``tv``; 0 where even the fewest are too many
+    """
+
+    n: int
+    length: int
+    tv: float
+    alpha: float
+    level: float
+    cells: int
+
+    @classmethod
+    def of(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
+        level = corrected(alpha, length + 6)  # joint law twice, conditional laws, transform, two samples, stopping time; shares
+        cells = min(CELLS[1], affordable_df(MARGIN * tv, n, level) + 1)
+        return cls(n, length, tv, alpha, level, cells if cells >= CELLS[0] else 0)
+
+    @classmethod
+    def fitting(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
+        """The plan for draws whose number is given: ``tv``, or where that is out of reach what the fewest cells see."""
+        plan = cls.of(n, length, tv, alpha)
+        return (
+            plan
+            if plan.cells
+            else cls.of(n, length, min(1.0, 1.001 * detectable_tv(CELLS[0] - 1, n, plan.level) / MARGIN), alpha)
+        )
+
+    @property
+    def needed(self) -> int:
+        """Draws with which the fewest cells see ``tv``."""
+        return draws_needed(MARGIN * self.tv, CELLS[0] - 1, self.level)
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the draws say.
+
+    mode       "shared laws", "engine", or the name of a file or of another decoder
+    tests      all findings; ``detectable_tv`` of each at the plan's level
+    adjusted   their p-values, corrected for their number (Holm 1979); compare with ``plan.alpha``
+    tv, band   distance between counts and law on the cells, and what it is while the law is true
+    pooled     mass of the cells that hold more than one continuation
+    counts, partition  what anyone needs to compute chi-square, G and TV again
+    """
+
+    verdict: str
+    mode: str
+    plan: Plan
+    tests: tuple[Finding, ...]
+    adjusted: tuple[float, ...]
+    tv: float
+    band: Band
+    detectable_tv: float
+    pooled: float
+    partition: Partition
+    counts: np.ndarray
+
+    @property
+    def sentence(self) -> str:
+        """The verdict in words, with what could have been seen."""
+        n, seen = f"{self.plan.n:,} draws", f"{self.detectable_tv:.2g}"
+        if self.verdict == "rejected":
+            worst = min(zip(self.adjusted, self.tests, strict=True), key=lambda pair: pair[0])
+            return f"Rejected: {n} do not follow the target's law ({worst[1].name}, p = {worst[0]:.2g} after correction)."
+        if self.verdict == "consistent":
+            return f"Consistent with the target's law: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
+        return f"Too few draws: {n} show a total variation of {seen}; {self.plan.tv:g} needs {self.plan.needed:,}."
+
+
+def answer(
+    plan: Plan,
+    target: LawSource,
+    draft: LawSource | None,
+    prompt: Sequence[int],
+    samples: Samples,
+    mode: str,
+    stops: frozenset[int] = frozenset(),
+    reference: Samples | None = None,
+    watch: Callable[[float], None] = lambda share: None,
+    partition: Partition | None = None,
+) -> Answer:
+    """Test the draws as planned.
+
+    reference  draws of the target alone, for the test that needs no law
+    partition  cells made earlier by the same plan; without it they are made here
+    """
+    if partition is None:
+        partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, stops)
+    counts = partition.counts(samples)
+    scores = score(target, draft, prompt, samples, stops, watch)
+    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, stops, reference))
+    return judged(plan, mode, tests, partition, counts)
+
+
+def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
+    """The tests of the joint law, which need the cells and their counts and nothing else."""
+    law = partition.masses / partition.masses.sum()
+    return chi_square(counts, law, alpha=plan.level), g_test(counts, law, alpha=plan.level)
+
+
+def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partition, counts: np.ndarray) -> Answer:
+    """Everything that follows from the findings and the counts: Holm's correction, the verdict, the distance and its band."""
+    law = partition.masses / partition.masses.sum()
+    adjusted = holm([test.p_value for test in tests])
+    detectable = tests[0].detectable_tv or 1.0
+    if min(adjusted) <= plan.alpha:
+        verdict = "rejected"
+    else:
+        verdict = "consistent" if detectable <= plan.tv else "too few draws"
+    return Answer(
+        verdict,
+        mode,
+        plan,
+        tests,
+        adjusted,
+        total_variation(counts, law),
+        tv_null_band(law, plan.n),
+        detectable,
+        partition.pooled,
+        partition,
+        counts,
+    )
+
+
+def _tests(plan: Plan, samples: Samples, scores: Scores, stops: frozenset[int], reference):
+    """The tests that look at every draw again."""
+    level = {"alpha": plan.level}
+    if groups := [group for place in scores.groups for group in place]:
+        yield conditional_chi_square(groups, name="next tokens given their prefix", **level)
+    written = samples.tokens[:, : plan.length] != NONE
+    if not np.isnan(scores.share).all():
+        for place in range(plan.length):
+            here = written[:, place]
+            if here.any():
+                favoured, share = int(scores.favoured[here, place].sum()), scores.share[here, place]
+                yield share_test(favoured, *_grouped(share), name=f"tokens with q > p at position {place}", **level)
+    if scores.ending[written].any():
+        ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(stops)).sum())
+        yield share_test(ended, *_grouped(scores.ending[written]), name="stopping time: tokens that end a text", **level)
+    uniform = generator(int(samples.settings.get("seed", 0)), Use.TRANSFORM).random(int(written.sum()))
+    yield transform_test(scores.below[written], scores.mass[written], uniform, **level)
+    if reference is not None:
+        arms = [
+            [tuple(t for t in row if t != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
+            for arm in (samples, reference)
+        ]
+        yield permutation_test(*arms, permutations=int(1.5 / plan.level), name="two samples: these and the target alone", **level)
+
+
+def _grouped(share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Equal probabilities together: (G,) values and how many draws have each."""
+    return np.unique(share, return_counts=True)

@@ -1,0 +1,60 @@
+"""A network's laws by another way than the decoder's, and how near they are to being cut otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from specviz.settings import Settings
+from specviz.verification.warp import warp
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A network's laws by the library's own forward pass: one sequence, from its first token, without a cache."""
+
+    network: PreTrainedModel
+    settings: Settings
+    vocabulary: int
+
+    @torch.inference_mode()
+    def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+        known = self.network.config.get_text_config().vocab_size
+        tokens = torch.tensor([ids], device=self.network.device).clamp_(max=known - 1)
+        logits = self.network(input_ids=tokens, use_cache=False).logits[0, -count:].cpu()
+        law = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
+        return law, margin(logits, self.settings)
+
+
+def margin(logits: Tensor, settings: Settings) -> Tensor:
+    """How far logits have to move against each other until a law is cut otherwise, (n,) for (n, V); inf where nothing is cut.
+
+    Greedy: how far the first two are apart. The other cuts are read off the law, after the temperature. Top-k: logarithm of the
+    ratio of the last token kept to the first one cut. Top-p: the same, or the distance of a running sum S from the mass m that
+    is wanted over m (1 - m), since S changes by S (1 - S) times the move. Min-p: logarithm of the ratio to the least one kept.
+    """
+    if settings.temperature == 0.0:
+        first, second = logits.double().topk(2, -1).values.unbind(-1)
+        return first - second
+    near = torch.full(logits.shape[:-1], inf, dtype=torch.float64)
+    if settings.top_k is not None and settings.top_k < logits.shape[-1]:
+        ordered = warp(logits, replace(settings, top_k=None, top_p=None, min_p=None)).topk(settings.top_k + 1, -1).values
+        near = torch.minimum(near, (ordered[..., -2] / ordered[..., -1]).log())
+    if settings.top_p is not None and settings.top_p < 1.0:
+        ordered = warp(logits, replace(settings, top_p=None, min_p=None)).sort(-1, descending=True).values
+        before = ordered.cumsum(-1) - ordered
+        m = settings.top_p
+        last = (before < m).sum(-1, keepdim=True) - 1
+        steps = (ordered[..., :-1] / ordered[..., 1:]).log().gather(-1, last.clamp(max=ordered.shape[-1] - 2))[..., 0]
+        near = torch.minimum(near, torch.minimum(steps, (before - m).abs().amin(-1) / (m * (1.0 - m))))
+    if settings.min_p is not None:
+        law = warp(logits, replace(settings, min_p=None))
+        ratio = law / (settings.min_p * law.amax(-1, keepdim=True))
+        near = torch.minimum(near, torch.where(law > 0.0, ratio.log().abs(), inf).amin(-1))
+    return near

@@ -1,0 +1,85 @@
+"""What a mutant is: a published mistake as other arguments of ``decode``, with the evidence that must catch it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+
+from specviz.coins import Coins
+from specviz.evidence.boxes import Text
+from specviz.evidence.enumerate import Remembered, output_law, target_law, total_variation
+from specviz.evidence.mistakes import Mistake
+from specviz.models.base import LawSource
+from specviz.models.table import TableModel
+from specviz.proposers.base import Proposer
+from specviz.settings import Settings
+from specviz.verification.rules import Rule
+
+TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy laws of docs/mistakes.md
+
+Open = Callable[[Settings], tuple[LawSource, LawSource]]  # target and draft of a request; a Pair's ``open`` is one
+Table = Callable[[Text], Sequence[float]]
+Laws = tuple[Sequence[float] | Table, Sequence[float] | Table]  # target and draft: one law everywhere, or one for each prefix
+
+
+@dataclass(frozen=True, slots=True)
+class Arguments:
+    """The first four arguments of ``decode``; the coins as what is done to the seed's own."""
+
+    target: LawSource
+    proposer: Proposer
+    rule: Rule
+    coins: Callable[[Coins], Coins] = lambda coins: coins
+
+
+Build = Callable[[Open, Settings], Arguments]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mutant(Mistake):
+    """One mistake as a decoder.
+
+    build     (open, settings) -> Arguments
+    control   (open, settings) -> Arguments of the nearest decoder without the mistake
+    toy       the laws of its stated distance, as tables or as one law everywhere
+    """
+
+    build: Build
+    control: Build
+    toy: Laws = (TOY_P, TOY_Q)
+
+    def arguments(self, open_: Open, settings: Settings | None = None) -> Arguments:
+        """The mutated decoder on a pair. ``open_`` is asked again for each source, so that each has its own cache."""
+        return self.build(open_, settings or self.settings)
+
+    def enumerated_tv(self, open_: Open, settings: Settings | None = None, prompt: Sequence[int] = (0,)) -> float:
+        """Total variation between the exact laws of what it writes and of what the target writes, on table models."""
+        return _distance(self.build, open_, settings or self.settings, prompt)
+
+    def control_tv(self, open_: Open, settings: Settings | None = None, prompt: Sequence[int] = (0,)) -> float:
+        """The same for the decoder without the mistake."""
+        return _distance(self.control, open_, settings or self.settings, prompt)
+
+    @property
+    def toy_tv(self) -> float:
+        """Its distance on the toy laws, under its own settings and length; computed once."""
+        return _toy_tv(self)
+
+
+@cache
+def _toy_tv(mutant: Mutant) -> float:
+    return mutant.enumerated_tv(on_tables(*mutant.toy))
+
+
+def _distance(build: Callable[[Open, Settings], Arguments], open_: Open, settings: Settings, prompt: Sequence[int]) -> float:
+    made = build(open_, settings)
+    law = output_law(made.target, made.proposer, made.rule, prompt, settings.length, coins=made.coins)
+    return total_variation(law, target_law(open_(settings)[0], prompt, settings.length))
+
+
+def on_tables(p: Sequence[float] | Table, q: Sequence[float] | Table) -> Open:
+    """Target and draft from two tables, opened as a pair is: warped by the settings. A plain law stands for every prefix."""
+    tables = [law if callable(law) else (lambda ids, law=law: law) for law in (p, q)]
+    vocabulary = len(tables[0](()))
+    return lambda settings: tuple(Remembered(TableModel(table, vocabulary, settings)) for table in tables)

@@ -1,0 +1,139 @@
+"""Rules with one mistake each: a decision of the token rule made otherwise, or what it decided committed otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from specviz.coins import Coins, Prefix, Purpose
+from specviz.evidence.mutants.laws import certain
+from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.block import Block
+from specviz.verification.draw import draw
+from specviz.verification.rules import EmptyResidual, TokenRule
+
+TYPICAL = 0.09  # Medusa's posterior threshold
+
+
+class FromTarget(TokenRule):
+    """The replacement is drawn from p itself."""
+
+    name, exact = "replacement from p", False
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return p
+
+
+class ByListPlace(TokenRule):
+    """The residual is subtracted between two shortened lists, place by place, whatever tokens stand there."""
+
+    name, exact = "residual by place in a list", False
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        kept, other = p.nonzero().flatten(), q.nonzero().flatten()
+        shared = min(len(kept), len(other))
+        left = p[kept]
+        left[:shared] -= q[other[:shared]]
+        left.clamp_(min=0.0)
+        if not bool(left.sum() > 0.0):
+            raise EmptyResidual
+        return torch.zeros_like(p).scatter_(0, kept, left / left.sum())
+
+
+class NotStrict(TokenRule):
+    """u * q <= p: a coin of 0 keeps a token that the target excludes."""
+
+    name, exact = "not strict", False
+
+    def accepts(self, u, p, q):
+        return u * q <= p
+
+
+class Typical(TokenRule):
+    """A guess is kept whenever the target gives it more than TYPICAL, for certain; else p is drawn from."""
+
+    name, exact = "typical", False
+
+    def threshold(self, p: float, q: float) -> float:
+        return float(p > TYPICAL)
+
+    def accepts(self, u, p, q):
+        return p > TYPICAL
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return p
+
+
+class DrawPerPath(TokenRule):
+    """Each sibling is held against a target draw of its own: kept with probability p(x), and p stays p for the next one."""
+
+    name, exact = "one target draw per path", False
+
+    def threshold(self, p: float, q: float) -> float:
+        return p
+
+    def accepts(self, u, p, q):
+        return u < p
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return p
+
+
+class Greedy(TokenRule):
+    """The softmax comparison stays; what is drawn after it is an argmax."""
+
+    name, exact = "argmax after a softmax comparison", False
+
+    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
+        return certain(super().replacement(p, q))
+
+    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, block, p, coins)
+        return tuple(self._ended(outcome, p[index]) for index, outcome in enumerate(outcomes))
+
+    def _ended(self, outcome: Outcome, p: Tensor) -> Outcome:
+        if outcome.ending.kind != "bonus":
+            return outcome
+        law = p[outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0]
+        return replace(outcome, ending=replace(outcome.ending, token=int(certain(law).argmax())))
+
+
+class NoBonus(TokenRule):
+    """After a block that was kept whole nothing is added."""
+
+    name, exact = "no bonus", True
+
+    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, block, p, coins)
+        none = Ending("length", None, None)
+        return tuple(replace(o, ending=none) if o.ending.kind == "bonus" and o.accepted_path else o for o in outcomes)
+
+
+class KeepsTheRest(TokenRule):
+    """A refused guess is replaced where it stands, and the guesses that followed it are tested and kept as if they followed
+    the replacement. Chains only."""
+
+    name, exact = "tokens after a rejection kept", False
+
+    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+        return tuple(self._row(row, block, index, p[index], coins) for index, row in enumerate(rows))
+
+    def _row(self, row: Prefix, block: Block, index: int, p: Tensor, coins: Coins) -> Outcome:
+        decisions = []
+        for node, token in enumerate(block.tokens[index]):
+            q = block.q[index][node]
+            p_token, q_token = float(p[node, token]), float(q[token])
+            u = float(coins.take(Purpose.ACCEPT, [row], node, node)[0])
+            if not self.accepts(u, p_token, q_token):
+                token = int(
+                    draw(self.replacement(p[node], q), torch.from_numpy(coins.take(Purpose.RESIDUAL, [row], node, node))[0])
+                )
+            edge = self.threshold(p_token, q_token)
+            decisions.append(Decision(token, node - 1, block.source, q_token, p_token, block.u_draft[index][node], u, edge, True))
+        count = len(decisions)
+        u = coins.take(Purpose.BONUS, [row], count, count)
+        bonus = int(draw(p[count], torch.from_numpy(u)[0]))
+        return Outcome(tuple(decisions), tuple(range(count)), Ending("bonus", bonus, float(u[0])))

@@ -1,0 +1,114 @@
+"""The record of an examination, JSON-ready: what was asked, what was drawn, what each test found, and what ran.
+
+Pages, exports and certificates read this record and nothing else. It holds the cells with their exact masses and counts, so
+that chi-square, G and the distance can be computed again by anyone.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict
+from importlib.metadata import version
+from math import ceil
+from typing import Any
+
+from specviz import __version__
+from specviz.evidence.experiment import Answer
+from specviz.evidence.seal import sealed
+from specviz.models.fingerprint import tokenizer_hash, weights_hash
+from specviz.models.loading import Pair
+from specviz.settings import Settings
+
+SCHEMA = "specviz-verify-1"
+NEAR = 1e-6  # a coin so close to what it is compared with may fall to the other side on another machine
+RULE_ONLY = "The rule is consistent; the cached decoder was not sampled."
+
+
+def report(
+    decoder: str,
+    answers: list[Answer],
+    pair: Pair,
+    settings: Settings,
+    analytic_tv: float | None = None,
+    files: Sequence[dict[str, Any]] = (),
+    said: str = "",
+) -> dict[str, Any]:
+    """One record for all modes that were drawn. The first answer speaks for all, unless another was rejected.
+
+    answers      at least one; the order in which they speak
+    analytic_tv  largest distance of the decoder's own law to a fresh pass, where it was computed
+    files        where the draws came from files: what each is; said  a sentence about them
+    """
+    rejected = [one for one in answers if one.verdict == "rejected"]
+    spoken = as_record((rejected or answers)[0])
+    consistent = spoken["verdict"] == "consistent"
+    note = said or (RULE_ONLY if consistent and all(one.mode == "shared laws" for one in answers) else "")
+    return sealed(
+        {
+            "schema": SCHEMA,
+            "decoder": decoder,
+            **{name: value for name, value in spoken.items() if name != "cells"},
+            "note": note,
+            "analytic_tv": analytic_tv,
+            "seed": settings.seed,
+            "settings": settings.to_record(),
+            "answers": [as_record(one) for one in answers],
+            "pieces": pieces(pair, answers),
+            "files": list(files),
+            "models": pair.describe() | fingerprints(pair),
+            "versions": versions(),
+        }
+    )
+
+
+def as_record(answer: Answer) -> dict[str, Any]:
+    """One mode's answer."""
+    partition = answer.partition
+    cells = zip(partition.names, partition.masses.tolist(), answer.counts.tolist(), partition.whole.tolist(), strict=True)
+    return {
+        "verdict": answer.verdict,
+        "sentence": answer.sentence,
+        "mode": answer.mode,
+        "n": answer.plan.n,
+        "tests": [asdict(test) | {"adjusted_p": p} for test, p in zip(answer.tests, answer.adjusted, strict=True)],
+        "tv": answer.tv,
+        "tv_null_band": answer.band._asdict(),
+        "detectable_tv": answer.detectable_tv,
+        "pooled_mass": answer.pooled,
+        "plan": asdict(answer.plan),
+        "redraw_tolerance": redraw_tolerance(answer),
+        "cells": [{"begins": list(name), "mass": mass, "count": count, "whole": whole} for name, mass, count, whole in cells],
+    }
+
+
+def redraw_tolerance(answer: Answer) -> dict[str, Any]:
+    """How many draws may fall into another cell when the same seed is drawn again elsewhere, in float32.
+
+    Passes of other shapes round otherwise, so a coin within 1e-6 of its threshold may fall to the other side. Each draw meets
+    one threshold a position; a cell has an edge on either side, met by a guess and by what replaces it. An upper bound of the
+    mean number of draws so close is ``NEAR * n * (2 L + 8 cells)``; counting them one by one would cost a second look at every draw.
+    """
+    places = 2 * answer.plan.length + 8 * len(answer.counts)
+    return {"draws": ceil(NEAR * answer.plan.n * places), "why": f"coins within {NEAR:g} of a threshold or of the edge of a cell"}
+
+
+def pieces(pair: Pair, answers: list[Answer]) -> dict[str, str]:
+    """The bytes, as hex, of every token that a cell's name holds."""
+    tokens = {token for one in answers for name in one.partition.names for token in name}
+    return {str(token): raw for token, raw in pair.pieces(tokens).items()}
+
+
+def fingerprints(pair: Pair) -> dict[str, str]:
+    """Hashes that say whether another machine has the same models."""
+    return {
+        "target_sha256": weights_hash(pair.target),
+        "draft_sha256": weights_hash(pair.draft),
+        "tokenizer_sha256": tokenizer_hash(pair.tokenizer),
+    }
+
+
+def versions() -> dict[str, str]:
+    """What ran."""
+    packages = {name: version(name) for name in ("torch", "transformers", "numpy", "scipy")}
+    return packages | {"python": platform.python_version(), "specviz": __version__}

@@ -1,0 +1,48 @@
+"""Digests of a record, so that a later change is found and named: one for the whole, one for each of its parts.
+
+A digest is no signature: whoever changes a number can make the digests anew. What then still contradicts itself, or the
+draws, is found by computing again (``certificate``).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from typing import Any
+
+SEALS = ("digest", "digests")
+
+
+def sealed(record: dict[str, Any]) -> dict[str, Any]:
+    """The record with ``digest`` (of everything) and ``digests`` (of each part by name); earlier ones are replaced."""
+    plain = {key: value for key, value in record.items() if key not in SEALS}
+    return plain | {"digest": digest(plain), "digests": {name: digest(value) for name, value in parts(plain).items()}}
+
+
+def broken(record: dict[str, Any]) -> set[str]:
+    """Names of the parts that are not what was sealed, ``digest`` among them where only the whole differs; empty: none."""
+    plain = {key: value for key, value in record.items() if key not in SEALS}
+    here, stored = {name: digest(value) for name, value in parts(plain).items()}, record["digests"]
+    found = {name for name in {*here, *stored} if here.get(name) != stored.get(name)}
+    return found | ({"digest"} if digest(plain) != record["digest"] and not found else set())
+
+
+def parts(record: dict[str, Any]) -> dict[str, Any]:
+    """A record's fields by name; those of its answers as ``mode: field``, their tests one by one."""
+    found = {name: value for name, value in record.items() if name not in (*SEALS, "answers", "tests")}
+    found["tests"] = record.get("tests")
+    for number, answer in enumerate(record.get("answers", ())):
+        where = f"{number + 1} {answer['mode']}"
+        found |= {f"{where}: {name}": value for name, value in answer.items() if name != "tests"}
+        found |= {f"{where}: {test['name']}": test for test in answer["tests"]}
+    return found
+
+
+def canonical(value: Any) -> str:
+    """JSON with sorted names and no spaces: the same value gives the same text."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """SHA-256 of the canonical JSON."""
+    return hashlib.sha256(canonical(value).encode("ascii")).hexdigest()

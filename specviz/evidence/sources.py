@@ -1,0 +1,159 @@
+"""Who draws: our decoders and published mistakes through the sampler, transformers' assisted generation by its public API."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from copy import copy, deepcopy
+from dataclasses import replace
+
+import numpy as np
+import torch
+import transformers
+
+from specviz.coins import PhiloxCoins
+from specviz.engine import TargetOnlyCoins, opening_row, target_only
+from specviz.errors import EvidenceError, SettingsError
+from specviz.evidence.analytic import analytic_of_pair
+from specviz.evidence.mutants import MUTANTS
+from specviz.models.loading import Pair
+from specviz.proposers.base import Nothing
+from specviz.runs import PROPOSERS
+from specviz.sampler import Watch, decoded, shared_laws
+from specviz.samples import NONE, Samples, joined
+from specviz.settings import Settings
+from specviz.verification.rules import RULES, TokenRule
+
+SHARED, ENGINE = "shared laws", "engine"
+OURS = ("speculative", "target")
+ASSISTED = "assisted"
+REFERENCE = 4000  # draws of the target alone for the test without a law
+ANALYTIC = 40  # prefixes at which the decoder's own law is computed
+PILOT = 64  # draws whose time says how many fit a budget
+
+
+def known(name: str) -> str:
+    """The name of a decoder, mistakes by their id in any case. Raises SettingsError listing those there are."""
+    ids = {one.lower(): one for one in (*OURS, ASSISTED, *MUTANTS)}
+    if name.lower() not in ids:
+        raise SettingsError("decoder", name, f"one of {', '.join(ids.values())}")
+    return ids[name.lower()]
+
+
+def under(name: str, settings: Settings) -> Settings:
+    """The settings a decoder is examined under: a mistake brings the temperature, cuts, gamma and length that show it."""
+    return MUTANTS[name].under(settings) if name in MUTANTS else settings
+
+
+def modes(name: str, wanted: str) -> list[str]:
+    """How a decoder is drawn from: on shared laws, through the engine, or both; another's decoder only as it is.
+
+    Raises SettingsError where a mistake is one that shared laws cannot draw.
+    """
+    if name == ASSISTED:
+        return ["transformers"]
+    if name in MUTANTS and not MUTANTS[name].shared:
+        if wanted == "shared-laws":
+            raise SettingsError("mode", wanted, f"engine or both for {name}: it changes what the engine does with a whole round")
+        return [ENGINE]
+    return {"both": [SHARED, ENGINE], "shared-laws": [SHARED], "engine": [ENGINE]}[wanted]
+
+
+def arguments(name: str, pair: Pair, settings: Settings) -> tuple:
+    """(target, proposer, rule, coins) of one of our decoders, caches empty. Raises SettingsError for an edited run."""
+    if settings.edited:
+        raise SettingsError("coins", sorted(settings.coins), "left alone: a run whose luck somebody chose is no sample")
+    coins = PhiloxCoins(settings.seed)
+    if name in MUTANTS:
+        made = MUTANTS[name].arguments(pair.open, settings)
+        return made.target, made.proposer, made.rule, made.coins(coins)
+    target, draft = pair.open(settings)
+    if name == "target":
+        return target, Nothing(), TokenRule(), TargetOnlyCoins(coins)
+    return target, PROPOSERS[settings.proposer](draft, settings), RULES[settings.rule], coins
+
+
+def draw(
+    name: str,
+    mode: str,
+    pair: Pair,
+    settings: Settings,
+    ids: Sequence[int],
+    first: int,
+    count: int,
+    watch: Watch = lambda share: None,
+) -> Samples:
+    """Draws ``first`` to ``first + count - 1`` of a decoder: a pure function of its arguments."""
+    if name == ASSISTED:
+        return assisted(pair, settings, ids, first, count, watch)
+    ours = arguments(name, pair, settings)
+    sampler = shared_laws if mode == SHARED else decoded
+    return sampler(*ours, settings, ids, pair.stops, first=first, count=count, source=name, watch=watch)
+
+
+def draw_within(
+    seconds: float, name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], most: int, watch: Watch
+) -> Samples:
+    """As many draws as fit, at least a pilot: their number follows from the pilot's speed, never from what was drawn."""
+    began = time.perf_counter()
+    pilot = draw(name, mode, pair, settings, ids, 0, min(most, PILOT))
+    each = (time.perf_counter() - began) / len(pilot)
+    more = min(most, int(seconds / each)) - len(pilot)
+    if more <= 0:
+        return pilot
+    return joined([pilot, draw(name, mode, pair, settings, ids, len(pilot), more, watch)])
+
+
+def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch) -> Samples:
+    """transformers' assisted generation on the same pair: its own rule, its own luck, one draw after the other.
+
+    The draft's number of tokens is ours, its confidence stop is off; draw i runs under ``torch.manual_seed`` of seed and i.
+    """
+    room = opening_row(ids, settings, pair.target.config.get_text_config().max_position_embeddings).room
+    options = sampling(settings) | {"max_new_tokens": room, "assistant_model": assistant(pair, settings.gamma), "pad_token_id": 0}
+    tokens = np.full((count, room), NONE, dtype=np.int32)
+    prompt = torch.tensor([list(ids)], device=pair.target.device)
+    for row in range(count):
+        torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
+        written = pair.target.generate(prompt, **options)[0, len(ids) :].tolist()
+        tokens[row, : len(written)] = written
+        watch((row + 1) / count)
+    return Samples(tokens, settings.to_record(), f"assisted generation of transformers {transformers.__version__}", first)
+
+
+def sampling(settings: Settings) -> dict[str, object]:
+    """Our settings in the words of ``generate``."""
+    if settings.temperature == 0.0:
+        return {"do_sample": False}
+    plain = {"do_sample": True, "temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
+    return plain | ({"min_p": settings.min_p} if settings.min_p is not None else {})
+
+
+def assistant(pair: Pair, gamma: int):
+    """The draft with options of its own: the same weights, ``gamma`` tokens each time, no stop on low confidence."""
+    if gamma < 1:
+        raise EvidenceError("Assisted generation needs at least 1 drafted token, got gamma 0.")
+    draft = copy(pair.draft)
+    draft.generation_config = options = deepcopy(pair.draft.generation_config)
+    options.num_assistant_tokens, options.num_assistant_tokens_schedule = gamma, "constant"
+    options.assistant_confidence_threshold = 0
+    return draft
+
+
+def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], positions: int = ANALYTIC) -> float | None:
+    """Largest distance of our decoder's own law to a fresh pass of the target, along a text that the target goes on with.
+
+    None for other decoders, and where nothing is drafted.
+    """
+    if name != "speculative" or not settings.gamma:
+        return None
+    longer = replace(settings, length=positions + 8)
+    rounds = target_only(pair.open(longer)[0], PhiloxCoins(settings.seed), longer, ids)
+    text = [*ids, *(token for round_ in rounds for token in round_.committed)]
+    return analytic_of_pair(pair, longer, text, positions).worst if len(text) > 2 else None
+
+
+def reference(pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE) -> Samples:
+    """Draws of the target alone under another seed, for the test that needs no law."""
+    other = replace(settings, seed=(settings.seed + 1) % 2**63)
+    return draw("target", SHARED, pair, other, ids, 0, count)

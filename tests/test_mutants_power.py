@@ -1,0 +1,68 @@
+"""How often a mutant is seen: on how many tables its law is off at all, and how often draws say so. 'Power comes from the
+enumerated law': so draws of a mutant must follow the law that was enumerated for it, and be caught as often as that law says.
+
+Chance: fit, 15 mutants at 1e-4 each; power, 3 bands of 99.99%: the file fails by chance once in 550 choices of the one seed.
+"""
+
+from dataclasses import replace
+
+import pytest
+from scipy import stats
+
+from specviz.evidence.mutants import MUTANTS, on_tables
+from specviz.statistics.goodness import chi_square
+from tests import tables
+from tests.chance import in_band
+from tests.mutated import counted, laws, pooled
+
+CAUGHT = {"R1": 40, "R4": 40, "R5": 38, "R18": 38, "R20": 40, "R21": 39, "R6": 11, "R8": 16, "R3": 30, "R16": 35}
+CAUGHT |= {"R2": 38, "R9": 19, "R10": 0}
+LATER = {"R7": 38, "R11": 40, "gate": 40, "kept-rest": 40, "no-bonus": 0, "R35": 39}
+
+
+def caught(name: str) -> int:
+    """On how many of forty pairs of tables the law is off: twelfths for every prefix, V = 3 (2 for R35; 4 for cuts, at top-k 3)."""
+    mutant = MUTANTS[name]
+    settings = replace(mutant.settings, top_k=mutant.settings.top_k and 3)
+    vocabulary = 2 if name == "R35" else 4 if settings.top_k else 3
+    pairs = (on_tables(*tables.pair("random", seed, vocabulary, 12)) for seed in range(40))
+    return sum(mutant.enumerated_tv(open_, settings) > 1e-9 for open_ in pairs)
+
+
+@pytest.mark.parametrize("name", CAUGHT)
+def test_on_forty_random_tables_so_many_see_it(name):
+    """One table is not enough, and some mistakes need many."""
+    assert caught(name) == CAUGHT[name]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", LATER)
+def test_on_forty_random_tables_so_many_see_it_over_several_rounds(name):
+    assert caught(name) == LATER[name]
+
+
+@pytest.mark.parametrize("name", [mutant.id for mutant in MUTANTS.values() if mutant.tier == "sampled"])
+def test_a_mutants_draws_follow_the_law_that_was_enumerated_for_it(name):
+    """2,000 draws with the seed's coins, as the mutant mistakes them: no text of probability 0, chi-square above 1e-4."""
+    written, _ = laws(MUTANTS[name])
+    counts, cells = counted(
+        MUTANTS[name], MUTANTS[name].build, {text: mass for text, mass in written.items() if mass > 1e-13}, 2000
+    )
+    assert chi_square(counts, cells.law).p_value > 1e-4
+
+
+@pytest.mark.parametrize(("name", "n"), (("R5", 150), ("R6", 1000), ("R7", 250)))
+def test_a_mutant_is_caught_as_often_as_its_enumerated_law_says(name, n):
+    """200 repeats of n draws, tested at .01: rejections lie in the 99.99% band of the power that the law gives."""
+    mutant, (written, exact) = MUTANTS[name], laws(MUTANTS[name])
+    cells, _, masses = pooled(exact, written, n)
+    assert (cells.law > 0).sum() == len(cells.law) - 1 and masses[-1] == 0
+    law, other = cells.law[:-1], masses[:-1]
+    apart, df = n * float(((other - law) ** 2 / law).sum()), len(law) - 1
+    power = stats.ncx2.sf(stats.chi2.isf(0.01, df), df, apart)
+    assert 0.3 < power < 0.95
+    found = 0
+    for repeat in range(200):
+        counts, _ = counted(mutant, mutant.build, exact, n, first=repeat * n)
+        found += chi_square(counts, cells.law).p_value < 0.01
+    assert in_band(found, 200, power), (found, power)
