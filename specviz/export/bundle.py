@@ -1,0 +1,195 @@
+"""One report as a folder and a zip: certificate, tables, figures for print and screen, captions, manifest.
+
+The same report gives the same bytes on the same versions: no dates, fixed order, ids that follow from the content.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import shlex
+import zipfile
+from collections.abc import Iterable, Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from specviz.errors import SettingsError
+from specviz.export import printed, series
+from specviz.export.folder import MANIFEST, SCHEMA, ZIP
+from specviz.figures import evidence_export as screen
+from specviz.settings import Settings
+from specviz.statistics.findings import POWER
+
+CELLS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low", "high")
+TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detectable_tv", "alpha", "power", "note")
+
+
+def files(record: Mapping[str, Any]) -> dict[str, bytes]:
+    """Every file of the export by name, the zip of all others last; a pure function of the report."""
+    found = {
+        "report.json": (json.dumps(record, indent=1, allow_nan=False) + "\n").encode(),
+        "cells.csv": table(CELLS, cells(record)),
+        "tests.csv": table(TESTS, ([one["mode"], *(test[key] for key in TESTS[1:])] for one, test in _tests(record))),
+        "caption.txt": ("\n\n".join(captions(record)) + "\n").encode(),
+    }
+    paper, page = figures(record)
+    for name, figure in paper.items():
+        found |= {f"{name}.{kind}": printed.saved(figure, kind) for kind in printed.FORMATS}
+    found["figures.html"] = screen.html_page(page, "Is it exact?", captions(record)).encode()
+    found[MANIFEST] = (json.dumps(manifest(record, found), indent=1, allow_nan=False) + "\n").encode()
+    return found | {ZIP: zipped(found)}
+
+
+def figures(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Figures for print and for the screen by name, both from the same series."""
+    paper, page = {}, {}
+    for number, one in enumerate(record["answers"], 1):
+        name = f"{number}-{series.slug(one['mode'])}"
+        if one["cells"]:
+            drawn = series.histogram(one, record.get("pieces", {}))
+            paper[f"histogram-{name}"], page[f"histogram-{name}"] = printed.histogram(drawn), screen.histogram(drawn)
+        drawn = series.tests(one)
+        paper[f"tests-{name}"], page[f"tests-{name}"] = printed.tests(drawn), screen.tests(drawn)
+    return paper, page
+
+
+def cells(record: Mapping[str, Any]) -> Iterable[list[Any]]:
+    """Rows of cells.csv: every cell with its exact mass, count, and the 99% band of its share."""
+    for one in record["answers"]:
+        if not one["cells"]:
+            continue
+        total = sum(cell["mass"] for cell in one["cells"])
+        bands = series.cell_band([cell["mass"] / total for cell in one["cells"]], one["n"], series.LEVEL).T.tolist()
+        for cell, (low, high) in zip(one["cells"], bands, strict=True):
+            # quoted, so that no spreadsheet takes a text for a formula
+            text = json.dumps(series.label(cell, record.get("pieces", {})), ensure_ascii=False)
+            begins = " ".join(map(str, cell["begins"]))
+            mass = cell["mass"] / total
+            yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], low, high]
+
+
+def captions(record: Mapping[str, Any]) -> list[str]:
+    """A caption for each answer, ready to print: verdict, n, test, what could have been seen, models and settings."""
+    settings = record["settings"]
+    pair = record["models"].get("pair", "no models")
+    laws = ", ".join(
+        f"{key.replace('_', '-')} {settings[key]}"
+        for key in ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
+        if settings.get(key) is not None
+    )
+    return [_caption(record, one, f"{pair}, {record['models'].get('dtype', '')}".rstrip(", "), laws) for one in record["answers"]]
+
+
+def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, laws: str) -> str:
+    first = one["tests"][0]
+    seen = (
+        ""
+        if first["detectable_tv"] is None
+        else f", sees a total variation of {first['detectable_tv']:.2g} with power {POWER:.0%}"
+    )
+    prompt = json.dumps(record["settings"].get("prompt", ""), ensure_ascii=False)
+    level = f"{len(one['tests'])} tests, false-alarm rate of all together {series.tests(one).alpha:g}"
+    return (
+        f"{record['decoder']}, {one['mode']}: {one['n']:,} draws after {prompt}, {first['name']} p = {first['p_value']:.3g}{seen} "
+        f"({level}). {one['sentence']} Pair {pair}; {laws}. specviz {record['versions']['specviz']}."
+    )
+
+
+def manifest(record: Mapping[str, Any], found: Mapping[str, bytes]) -> dict[str, Any]:
+    """What the export is made of, what made it, and how to make it again."""
+    return {
+        "schema": SCHEMA,
+        "verdict": record["verdict"],
+        "sentence": record["sentence"],
+        "settings": record["settings"],
+        "seed": record["seed"],
+        "answers": [
+            {key: one[key] for key in ("mode", "n", "verdict", "detectable_tv")}
+            | {"tests": [test["name"] for test in one["tests"]]}
+            for one in record["answers"]
+        ],
+        "models": record["models"],
+        "versions": record["versions"],
+        "permalink": permalink(record),
+        "commands": commands(record),
+        "digest": record["digest"],
+        "files": {name: hashlib.sha256(content).hexdigest() for name, content in found.items()},
+    }
+
+
+def permalink(record: Mapping[str, Any]) -> str:
+    """The query string that opens the app with these settings; empty where the draws are not ours."""
+    try:
+        return "" if record.get("files") else "?" + urlencode(Settings.from_record(record["settings"]).to_query())
+    except SettingsError:
+        return ""
+
+
+def commands(record: Mapping[str, Any]) -> list[str]:
+    """What draws and tests the same again, one line for each answer; then what checks this very report."""
+    modes = {"shared laws": "shared-laws", "engine": "engine", "transformers": "both"}
+    if record.get("files"):
+        lines = [_command(record, record["answers"][0], _sources(record["files"]))]
+    else:
+        lines = [
+            _command(record, one, ["--decoder", record["decoder"], f"--prompt={record['settings']['prompt']}",
+                                   "--draws", one["plan"]["n"], "--mode", modes[one["mode"]], "--seconds", 86400])
+            for one in record["answers"] if one["mode"] in modes
+        ]  # fmt: skip
+    return [*lines, "python -m specviz check report.json"]
+
+
+def _command(record: Mapping[str, Any], one: Mapping[str, Any], words: list[Any]) -> str:
+    settings, models = record["settings"], record["models"]
+    words = ["python", "-m", "specviz", "verify", *words, "--tv", one["plan"]["tv"], "--seed", settings["seed"]]
+    if models:
+        words += [
+            *_pair(settings["pair"]),
+            "--device",
+            models["device"],
+            "--dtype",
+            models["dtype"],
+            "--length",
+            settings["length"],
+        ]
+        for key in ("gamma", "temperature", "top_k", "top_p", "min_p"):
+            if settings[key] is not None:
+                words += [f"--{key.replace('_', '-')}", settings[key]]
+    return shlex.join(map(str, words))
+
+
+def _sources(files: list[Mapping[str, Any]]) -> list[str]:
+    return ["--samples", files[0]["name"], *(["--against", files[1]["name"]] if files[1:] else [])]
+
+
+def _pair(name: str) -> list[str]:
+    if "|" not in name:
+        return ["--pair", name]
+    target, draft = name.split("|")
+    return ["--target", target, "--draft", draft]
+
+
+def _tests(record: Mapping[str, Any]):
+    return ((one, test) for one in record["answers"] for test in one["tests"])
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
+    """CSV (RFC 4180) in UTF-8 with a byte order mark, by which spreadsheets know it."""
+    target = io.StringIO(newline="")
+    writer = csv.writer(target)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return b"\xef\xbb\xbf" + target.getvalue().encode()
+
+
+def zipped(found: Mapping[str, bytes]) -> bytes:
+    """One zip of all files; its bytes follow from theirs."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(found):
+            entry = zipfile.ZipInfo(f"evidence/{name}", (1980, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr, entry.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
+            archive.writestr(entry, found[name])
+    return target.getvalue()

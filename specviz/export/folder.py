@@ -1,0 +1,76 @@
+"""Files of an export in a folder: all of them or none, and never over anything that is not an earlier export."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from specviz.errors import SettingsError
+
+MANIFEST, ZIP = "manifest.json", "evidence.zip"
+SCHEMA = "specviz-evidence-1"  # of the manifest
+ALLOWED = "a folder that is new, empty, or holds an earlier export"
+
+
+def writable(folder: Path) -> None:
+    """Raises SettingsError where ``write`` would fail for sure: said before hours of draws, not after."""
+    _replaceable(folder)
+    try:
+        Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.absolute().parent)).rmdir()
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+
+
+def write(folder: Path, found: Mapping[str, bytes]) -> None:
+    """All files, or none: made beside the folder and put in its place by one renaming.
+
+    An earlier export is replaced; a folder with anything else in it is refused. Raises SettingsError.
+    """
+    _replaceable(folder)
+    folder = folder.absolute()
+    beside = old = None
+    try:
+        beside = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))
+        beside.chmod(0o755)
+        for name, content in found.items():
+            (beside / name).write_bytes(content)
+        if folder.is_dir() and any(folder.iterdir()):
+            old = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))
+            os.replace(folder, old)
+        os.replace(beside, folder)
+    except OSError as error:
+        if old is not None and not folder.exists():
+            with suppress(OSError):
+                os.replace(old, folder)
+        raise _unwritable(folder, error) from error
+    finally:
+        for left in (beside, old):
+            if left is not None and left != folder:
+                shutil.rmtree(left, ignore_errors=True)
+
+
+def _replaceable(folder: Path) -> None:
+    """New, empty, or nothing but the files of an earlier export."""
+    try:
+        if not folder.exists():
+            return
+        if not folder.is_dir():
+            raise SettingsError("out", str(folder), ALLOWED)
+        inside = {path.name for path in folder.iterdir()}
+        earlier = json.loads((folder / MANIFEST).read_text(encoding="utf-8")) if MANIFEST in inside else {}
+    except OSError as error:
+        raise _unwritable(folder, error) from error
+    except ValueError:
+        earlier = {}
+    ours = set(earlier.get("files", ())) | {MANIFEST, ZIP} if earlier.get("schema") == SCHEMA else set()
+    if others := sorted(inside - ours):
+        raise SettingsError("out", str(folder), f"{ALLOWED}, and '{others[0]}' is no part of one")
+
+
+def _unwritable(folder: Path, error: OSError) -> SettingsError:
+    return SettingsError("out", str(folder), f"a folder that can be written ({error.strerror})")
