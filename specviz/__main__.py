@@ -1,6 +1,7 @@
 """``python -m specviz COMMAND``: the same engine without a browser.
 
-Exit codes: 0 done, 2 bad arguments or input (one sentence on stderr), 130 interrupted.
+Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or input, one sentence on stderr; 3 too few draws
+(verify); 70 a mistake of this program itself; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -8,26 +9,42 @@ from __future__ import annotations
 import argparse
 import importlib
 import sys
+import traceback
+from typing import NoReturn
 
 from specviz.errors import SpecvizError
 
 COMMANDS = {
     "decode": "decode one text and show where each token came from",
+    "verify": "draw many short texts and test them against the target's exact law",
+    "check": "check a certificate: recompute what follows from its counts, and draw again where the models are at hand",
     "bench": "measure speed side by side: target only, speculative, transformers' assisted generation",
     "train": "train the storybook pair on a text file",
     "record": "record the finished round that the page opens with",
 }
 
 
+class _Parser(argparse.ArgumentParser):
+    """Bad arguments are one sentence."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog.removeprefix('python -m ')}: {message}; --help lists the options.\n")
+
+
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m specviz", description="Exact speculative decoding on real models.")
+    parser = _Parser(prog="python -m specviz", description="Exact speculative decoding on real models.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         module = importlib.import_module(f"specviz.commands.{name}")
         command = commands.add_parser(name, help=summary, description=summary[0].upper() + summary[1:] + ".")
         module.arguments(command)
         command.set_defaults(run=module.run)
-    chosen = parser.parse_args(arguments)
+    try:
+        chosen, unknown = parser.parse_known_args(arguments)
+        if unknown:
+            commands.choices[chosen.command].error(f"unrecognized arguments: {' '.join(unknown)}")
+    except SystemExit as left:  # after --help, or bad arguments
+        return int(left.code or 0)
     try:
         return chosen.run(chosen) or 0
     except SpecvizError as error:
@@ -39,6 +56,9 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
+    except Exception:  # a mistake of this program must not look like verify's answer "rejected", which is 1
+        traceback.print_exc()
+        return 70
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from specviz import bench as bench_module
+from specviz import rates
 from specviz.__main__ import main
 from specviz.bench import CONTESTANTS, bench
 from specviz.costs import block_gap
@@ -83,3 +84,14 @@ def test_expected_tokens_is_the_papers_equation_and_its_limits():
     assert expected_tokens(1.0, 4) == 5.0
     assert expected_tokens(0.0, 4) == 1.0
     assert wall_clock_factor(0.8, 5, 0.0) == expected_tokens(0.8, 5)
+
+
+def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair_folders, capsys, monkeypatch):
+    monkeypatch.setattr(rates, "SHORT", dict.fromkeys(rates.SHORT, 4))
+    target, draft = map(str, pair_folders)
+    assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--draws", "500", "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    for one in record["results"]:
+        assert one["rates"][rates.SHARED]["median"] == pytest.approx(500 / one["seconds"])
+        assert one["ratios"][rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
+    assert main(["bench", "--draws", "0"]) == 2

@@ -121,7 +121,10 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--seed", "-1"], "seed must be a whole number from 0"),
         (["--prompt", "a\x07b"], "U+0007 at character 2"),
         (["--prompt", "word " * 200], "at most 128 tokens, the context of this pair"),
-        (["--max-new-tokens", "0"], "length must be a whole number from 1 to 4096, got 0."),
+        (["--seed", "abc"], "invalid int value: 'abc'; --help lists the options."),
+        (["--bogus"], "unrecognized arguments: --bogus; --help lists the options."),
+        (["--coin", "99=0.5"], "coin position must be below 20, the number of tokens to generate, got 99."),
+        (["--max-new-tokens", "0"], "max-new-tokens must be a whole number from 1 to 4096, got 0."),
         (["--laws", "laws.txt"], "a file ending in .npz"),
         (["--laws", "/nowhere/laws.npz"], "in a folder that exists"),
     ],
@@ -155,8 +158,15 @@ def test_training_without_data_says_where_the_books_come_from(capsys):
 
 
 def test_help_and_unknown_options_need_no_torch():
-    code = "import sys; from specviz.__main__ import main\ntry: main(sys.argv[1:])\nfinally: assert 'torch' not in sys.modules"
+    code = "import sys; from specviz.__main__ import main\ncode = main(sys.argv[1:])\nassert 'torch' not in sys.modules\nsys.exit(code)"
     for arguments, expected in ((["--help"], 0), (["decode", "--help"], 0), (["decode", "--nonsense"], 2), (["nonsense"], 2)):
         done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
         assert done.returncode == expected, done.stderr
         assert "Traceback" not in done.stderr
+
+
+def test_a_mistake_of_the_program_does_not_look_like_a_rejection(monkeypatch, capsys):
+    """verify answers 1 for rejected, which is also what Python exits with after a traceback."""
+    monkeypatch.setattr("specviz.commands.decode.settings_of", lambda options: 1 / 0)
+    assert main(["decode"]) == 70
+    assert "ZeroDivisionError" in capsys.readouterr().err

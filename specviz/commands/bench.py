@@ -27,6 +27,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="LxW,...",
         help="instead: milliseconds per pass of shapes at random weights, such as 12x256,8x384,1x256 (cost only, no text)",
     )
+    parser.add_argument(
+        "--draws",
+        type=int,
+        metavar="N",
+        help="instead: N draws of 3 tokens on shared laws, beside draws in batches and one after the other",
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
@@ -40,6 +46,8 @@ def run(options: argparse.Namespace) -> int:
     if options.shapes:
         return shapes(options.shapes, options.gamma)
     name = pair_name(options)
+    if options.draws is not None:
+        return draws(name, options)
     from specviz.bench import bench, machine
     from specviz.models.loading import load_pair
 
@@ -85,6 +93,24 @@ def as_text(record: dict) -> str:
             f"{found['largest']:.1e} at most, {found['positions']} positions"
         )
     return "\n".join(lines)
+
+
+def draws(name: str, options: argparse.Namespace) -> int:
+    """Print how many draws a second each way of drawing gives."""
+    if not 1 <= options.draws <= 20_000_000:
+        raise SettingsError("draws", options.draws, "a whole number from 1 to 20,000,000")
+    from specviz import rates
+    from specviz.bench import machine
+    from specviz.models.loading import load_pair
+
+    pair = load_pair(name, options.device, options.dtype)
+    found = rates.draw_rates(pair, options.draws, say=lambda line: print(line, file=sys.stderr, flush=True))
+    if options.format == "json":
+        record = {"machine": machine(pair), "peak_mb": rates.peak_megabytes(), "results": [asdict(one) for one in found]}
+        print(json.dumps(record, indent=1))
+    else:
+        print("  ".join(f"{key} {value}" for key, value in machine(pair).items()) + "\n" + rates.as_text(found))
+    return 0
 
 
 def gap(pair: Pair) -> dict[str, float]:

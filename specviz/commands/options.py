@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from specviz.errors import SettingsError
-from specviz.settings import Settings, read_coin
+from specviz.settings import LENGTH_MAX, Settings, read_coin
 
 _DEFAULTS = Settings()
 
@@ -42,9 +42,13 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings of the options above. Raises SettingsError with the value and what is allowed."""
+    if not 1 <= options.max_new_tokens <= LENGTH_MAX:
+        raise SettingsError("max-new-tokens", options.max_new_tokens, f"a whole number from 1 to {LENGTH_MAX}")
     coins: dict[tuple[int, str], float] = {}
     for text in options.coin:
         key, u = read_coin(text)
+        if key[0] >= options.max_new_tokens:
+            raise SettingsError("coin position", key[0], f"below {options.max_new_tokens}, the number of tokens to generate")
         if key in coins:
             raise SettingsError("coin", text, "given once for each position and purpose")
         coins[key] = u

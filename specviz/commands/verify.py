@@ -1,0 +1,142 @@
+"""``verify``: are a decoder's draws distributed as the target's law says? Draws, tests, and what they could have seen."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from specviz.commands.options import law_options, pair_name, pair_options
+from specviz.commands.progress import Progress
+from specviz.errors import SettingsError
+from specviz.settings import Settings
+
+LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
+MODES = ("both", "shared-laws", "engine")
+CODES = {"consistent": 0, "rejected": 1, "too few draws": 3}
+BUDGET = 60.0  # seconds of the engine, and of decoders that draw one text at a time
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    pair_options(parser)
+    law_options(parser)
+    parser.add_argument(
+        "--decoder",
+        default="speculative",
+        help="speculative (default), target, assisted, or the id of a published mistake, which brings its own settings",
+    )
+    parser.add_argument("--prompt", default="", help="text to continue (default: the start token alone)")
+    parser.add_argument("--length", type=int, default=3, help="tokens per draw, 1 to 4: their joint law is tested (default: 3)")
+    parser.add_argument("--draws", type=int, default=200_000, help="number of draws on shared laws (default: 200000)")
+    parser.add_argument("--seed", type=int, default=7, help="fixes every draw (default: 7)")
+    parser.add_argument("--mode", choices=MODES, default="both", help="on shared laws, through the engine, or both (default)")
+    parser.add_argument("--tv", type=float, default=0.01, help="total variation that must be seen (default: 0.01)")
+    parser.add_argument("--seconds", type=float, default=BUDGET, help="time for draws through the engine (default: 60)")
+    parser.add_argument("--samples", type=Path, metavar="FILE", help="test draws from a file (docs/collecting-draws.md)")
+    parser.add_argument("--against", type=Path, metavar="FILE2", help="compare --samples with a second file, without any weights")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="also write a certificate, tables, figures and a zip of all there"
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    settings = settings_of(options)
+    if options.samples or options.against:
+        from specviz.commands.filed import filed
+
+        record = filed(settings, options)
+    else:
+        from specviz.models.loading import load_pair
+
+        record = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
+    if options.out:
+        from specviz.export.bundle import files
+        from specviz.export.folder import write
+
+        write(options.out, files(record))
+    print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
+    return CODES[record["verdict"]]
+
+
+def settings_of(options: argparse.Namespace) -> Settings:
+    """Settings of the options; every number that is out of range is refused before anything is loaded."""
+    for name, value, (low, high) in (("length", options.length, LENGTHS), ("draws", options.draws, DRAWS)):
+        if not low <= value <= high:
+            raise SettingsError(name, value, f"a whole number from {low} to {high:,}")
+    if not 0.0 < options.tv <= 1.0:
+        raise SettingsError("tv", options.tv, "above 0 and at most 1")
+    if not options.seconds > 0:
+        raise SettingsError("seconds", options.seconds, "above 0")
+    if options.out:
+        from specviz.export.folder import writable
+
+        writable(options.out)
+    return Settings(
+        pair=pair_name(options),
+        prompt=options.prompt,
+        gamma=options.gamma,
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        seed=options.seed,
+        length=options.length,
+        device=options.device,
+        dtype=options.dtype,
+    )
+
+
+def verified(pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    """Draw and test in every mode that was asked for; the report is JSON-ready."""
+    from specviz.evidence import sources
+    from specviz.evidence.experiment import Plan, answer
+    from specviz.evidence.report import report
+
+    name, ids = sources.known(options.decoder), pair.encode(settings.prompt)
+    settings = sources.under(name, settings)
+    target, draft = pair.open(settings)
+    alone = sources.reference(pair, settings, ids)
+    answers = []
+    for mode in sources.modes(name, options.mode):
+        progress = Progress(f"{name}, {mode}: drawing")
+        if mode == sources.SHARED:
+            samples = sources.draw(name, mode, pair, settings, ids, 0, options.draws, progress)
+        else:
+            samples = sources.draw_within(options.seconds, name, mode, pair, settings, ids, options.draws, progress)
+        planned = Plan.fitting if answers else Plan.of  # beside shared laws the engine sees what its draws can
+        plan = planned(len(samples), samples.tokens.shape[1], options.tv)
+        reading = Progress(f"{name}, {mode}: reading")
+        answers.append(answer(plan, target, draft, ids, samples, mode, pair.stops, alone, reading))
+    exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-laws" else None
+    return report(name, answers, pair, settings, exact)
+
+
+def as_text(record: dict[str, Any]) -> str:
+    """The report for a terminal: verdicts first, then every test with what it could have seen."""
+    lines = [f"{one['mode']}: {one['sentence']}" for one in record["answers"]]
+    if record["note"]:
+        lines.append(record["note"])
+    if record["analytic_tv"] is not None:
+        where = "without any draws, the law of the decoder with its caches, prefix by prefix"
+        lines.append(
+            f"{where}: within TV {record['analytic_tv']:.1e} of a fresh pass of the target (float32 rounds by about 1e-6)"
+        )
+    for one in record["answers"]:
+        lines += ["", *_distance(one)]
+        for test in one["tests"]:
+            seen = "" if test["detectable_tv"] is None else f"sees {test['detectable_tv']:.2g}"
+            lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
+    return "\n".join(lines)
+
+
+def _distance(one: dict[str, Any]) -> list[str]:
+    if not one["cells"]:
+        return [f"{one['mode']}, {one['n']:,} draws"]
+    band = one["tv_null_band"]
+    return [
+        f"{one['mode']}, {one['n']:,} draws in {len(one['cells'])} cells; {one['pooled_mass']:.0%} of the mass lies in cells of several texts",
+        f"  distance on the cells {one['tv']:.4f}; while the law is true {band['median']:.4f}, "
+        f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
+    ]
