@@ -14,6 +14,9 @@ trim()
 
 pages = [
     st.Page("pages/step.py", title="One round", url_path="step", default=True),
+    st.Page("pages/token.py", title="One token", url_path="token"),
+    st.Page("pages/exact.py", title="Is it exact?", url_path="exact"),
+    st.Page("pages/broken.py", title="Break it", url_path="broken"),
 ]
 st.navigation(pages, position="top").run()
 warmup.start()

@@ -3,9 +3,11 @@
 import streamlit as st
 
 from specviz.web import cache, controls
+from specviz.web.entry import through_app
 from specviz.web.session import current, keep_link
 from specviz.web.stage import stage
 
+through_app()
 visit = current(cache.recording())
 controls.fold(visit)
 if visit.trace is None:
@@ -16,6 +18,6 @@ visit.hear(event)
 asked = bool(event or visit.job)
 if visit.job:
     cache.work_on(visit)
+keep_link(visit)
 if asked:
-    keep_link(visit)
     st.rerun()  # the stage above still shows what was there before

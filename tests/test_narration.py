@@ -65,14 +65,31 @@ def test_a_coin_close_to_its_threshold_is_written_with_digits_that_tell_them_apa
         (1.0, "1"),
         (0.62, ".62"),
         (0.3, ".30"),
-        (0.0042, ".004"),
-        (0.0001, "<.001"),
+        (0.0349, ".035"),
+        (0.0042, ".0042"),
+        (0.00054, ".00054"),
+        (0.000054, "5.4×10⁻⁵"),
+        (3e-12, "3.0×10⁻¹²"),
         (0.99999, ">.999"),
         (0.9961, ".996"),
     ],
 )
 def test_numbers_drop_the_leading_zero_and_never_round_to_a_lie(x, written):
     assert number(x) == written
+
+
+def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence():
+    for q, p in ((0.0012, 0.00054), (0.013, 0.0061), (0.0008, 0.00004)):
+        words = traces.Words()
+        round_ = traces.one_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
+        look = next(motion for motion in told(traces.trace(words, [round_], gamma=1)) if motion.kind == "look").sentence
+        written = [part.rstrip(",.") for part in look.split() if part.startswith(".") or "×" in part]
+        assert read(written[1]) / read(written[0]) == pytest.approx(read(written[2]), rel=0.06)
+
+
+def read(written: str) -> float:
+    head, _, exponent = written.partition("×10")
+    return float(head) * 10.0 ** int((exponent or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
 def test_equal_laws_keep_every_guess_whatever_the_coin_shows():
@@ -93,10 +110,32 @@ def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement()
     assert "What is left, .33," in sentence and "“stood” has .48 of it" in sentence
 
 
+def test_the_residual_says_why_the_result_is_exact():
+    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
+    assert "refused just as often, .33 of the time" in sentence
+    assert "the overlap (striped) and the residual together make exactly the blue bars" in sentence
+
+
+def test_guesses_behind_a_refusal_had_odds_computed_but_were_not_looked_at():
+    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "draw")
+    assert sentence.endswith("The target computed odds for the guess after it too, but the rule never looked at it.")
+
+
 def test_a_round_without_recorded_laws_is_still_told_to_its_end():
     assert kinds(traces.without_laws())[-3:] == ["coin", "draw", "tally"]
 
 
 def test_the_tally_counts_tokens_for_one_big_pass():
     assert told(traces.story())[-1].sentence.startswith("3 tokens for 1 big pass: 2 kept and 1 replacement.")
+    assert told(traces.story())[-1].sentence.endswith("the target alone would have needed 3 passes.")
     assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens for 1 big pass: 4 kept and 1 bonus.")
+
+
+def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
+    under, name = {}, ""
+    for motion in told(traces.story()):
+        name = motion.label or name
+        under[motion.kind, motion.node] = name
+    assert (under["guess", 3], under["pass", None]) == ("guesses", "one pass")
+    assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [f"coin {n}" for n in (1, 1, 2, 2, 3, 3)]
+    assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3

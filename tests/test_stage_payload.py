@@ -82,7 +82,7 @@ def test_coins_are_named_by_the_output_position_that_the_command_line_takes():
 def test_a_chosen_coin_is_marked_where_it_was_met_and_nowhere_else():
     payload = stage_payload(traces.edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
-    assert payload["edits"] == ["the coin at generated token 3 is .71"]
+    assert payload["edits"] == ["the coin at generated token 3 (position 2 in the link) is .71"]
 
 
 def test_a_round_can_follow_unless_the_text_ended_or_is_full():

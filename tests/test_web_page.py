@@ -5,10 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import threading
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
 from specviz.models.catalogue import PAIRS
@@ -148,6 +151,17 @@ def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
     assert "got nan" in said(other)
 
 
+def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, monkeypatch):
+    assert warmup.wait(120)
+    monkeypatch.setattr(warmup, "_thread", None)
+    monkeypatch.setattr(warmup, "_done", threading.Event())
+    monkeypatch.setattr(cache, "PATIENCE", 0.1)
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    other.query_params["prompt"] = "a bear"
+    other.run()
+    assert shown(other)["mode"] == "live"
+
+
 def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypatch, opening):
     assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
     monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
@@ -215,3 +229,53 @@ def test_a_third_run_waits_for_its_place_and_says_so(app, monkeypatch):
             cache._places.release()
     cache.work_on(visit)
     assert (visit.mode, visit.busy) == ("live", None)
+
+
+class Click:
+    """Another request of the same visitor, which ends the script run at its next look at the requests: once, when ``when`` says.
+
+    sent  the addresses that left for the browser
+    """
+
+    def __init__(self, monkeypatch, when):
+        self.when, self.states, self.looks, self.sent = when, None, 0, []
+        look, send = ScriptRunner._maybe_handle_execution_control_request, ScriptRunner._enqueue_forward_msg
+
+        def looking(runner):
+            if runner._execing:
+                self.looks += 1
+                self._press(runner, None)
+            look(runner)
+
+        def sending(runner, message):
+            self._press(runner, message)
+            send(runner, message)  # looks at the requests first
+            if message.WhichOneof("type") == "page_info_changed":
+                self.sent.append(message.page_info_changed.query_string)
+
+        monkeypatch.setattr(ScriptRunner, "_maybe_handle_execution_control_request", looking)
+        monkeypatch.setattr(ScriptRunner, "_enqueue_forward_msg", sending)
+
+    def _press(self, runner, message):
+        if self.when and self.when(self, message):
+            self.when = None
+            runner._requests.request_rerun(RerunData(widget_states=self.states, query_string=""))
+
+
+def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypatch):
+    click = Click(monkeypatch, lambda _, message: message is not None and message.WhichOneof("type") == "page_info_changed")
+    app.text_input(key="fold-temperature").set_value("0.8")
+    click.states = app._tree.get_widget_states()
+    app.run()
+    assert click.when is None, "nothing was interrupted"
+    assert "temperature 0.8" in shown(app)["payload"]["status"]
+    assert click.sent and "temperature=0.8" in click.sent[-1]
+
+
+@pytest.mark.parametrize("looks", range(1, 26, 2))
+def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monkeypatch, looks):
+    click = Click(monkeypatch, lambda click, _: click.looks == looks)
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    assert click.when is None, "nothing was interrupted"
+    assert not other.exception
+    assert (shown(other)["mode"], other.text_input(key="fold-temperature").value) == ("recorded", "1")

@@ -34,14 +34,26 @@ function move(node, x, y) {
   node.style.transform = `translate(${x.toFixed(2)}px, ${y.toFixed(2)}px)`;
 }
 
-/** The same writing as narration.number in Python: .62, and .004 or <.001 where two digits would say nothing. */
+const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+
+/** The same writing as narration.number in Python: .62, .016, .00054, 5.4×10⁻⁵, >.999. */
 function number(x, digits = 2) {
   if (x <= 0 || x >= 1) return x.toFixed(0);
-  if (x < 0.0005) return "<.001";
-  if (x > 0.9995) return ">.999";
-  const short = Number(x.toFixed(digits));
-  if (short === 0 || short === 1 || x < 0.01) digits = 3;
+  if (x < 0.0001) {
+    const [head, exponent] = x.toExponential(1).split("e");
+    return `${head}×10${[...exponent].map((sign) => RAISED[sign]).join("")}`;
+  }
+  if (Number(x.toFixed(digits)) === 1) digits = Math.max(3, digits);
+  if (Number(x.toFixed(digits)) === 1) return `>.${"9".repeat(digits)}`;
+  while (x * 10 ** digits < 10) digits += 1;
   return x.toFixed(digits).replace(/^0/, "");
+}
+
+/** A share in per cent; never 0% or 100% where it is not. */
+function percent(x) {
+  const short = (100 * x).toFixed(0);
+  if (x > 0 && x < 1 && (short === "0" || short === "100")) return short === "0" ? "less than 1%" : "more than 99%";
+  return `${short}%`;
 }
 
 /** A coin written with as many digits as it takes to tell it from its threshold. */

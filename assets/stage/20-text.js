@@ -10,17 +10,28 @@ const CAPTIONS = {
   bonus: "+ bonus",
 };
 
+const MANY = 8; // guesses; more of them stand in one row that scrolls, as on every narrow page
+
 /** All nodes of one round's text line; made once per round, then only updated. */
 function makeText(stage) {
   const text = h("span", { class: "sofar" });
   const more = h("button", { class: "quiet more", type: "button", "aria-expanded": "false" }, "…");
   const chips = h("span", { class: "chips" });
-  const line = h("div", { class: "line", lang: "" }, more, text, chips);
+  chips.addEventListener("scroll", () => fadeChips(chips), { passive: true });
+  const aside = [-1, 1].map((way) => makeAside(chips, way));
+  const line = h("div", { class: "line", lang: "" }, more, text, chips, ...aside);
   more.addEventListener("click", () => {
     stage.wholeText = !stage.wholeText;
     stage.draw();
   });
-  return { line, text, more, chips, list: [], braces: [] };
+  return { line, text, more, chips, aside, list: [], braces: [] };
+}
+
+/** A sign over the edge of a strip that goes on there; a tap brings it into sight. Keys have the motions for that. */
+function makeAside(chips, way) {
+  const node = h("button", { class: `aside ${way < 0 ? "less" : "further"}`, type: "button", tabindex: "-1", "aria-hidden": "true" }, way < 0 ? "‹" : "›");
+  node.addEventListener("click", () => chips.scrollBy({ left: way * chips.clientWidth * 0.7 }));
+  return node;
 }
 
 function makeChip(chip, index, stage) {
@@ -49,7 +60,10 @@ function fillText(rooms, round, stage) {
   });
   const nodes = [...rooms.list, rooms.last].map(({ node }) => node);
   rooms.pass = h("span", { class: "onePass" }, "1 target pass");
-  rooms.chips.replaceChildren(...nodes, rooms.pass, ...rooms.braces.map(({ node }) => node));
+  rooms.last.node.append(rooms.pass); // stands behind the last guess without a place of its own, so that nothing wraps for it
+  rooms.chips.classList.toggle("many", round.chips.length > MANY);
+  rooms.chips.scrollLeft = 0;
+  rooms.chips.replaceChildren(...nodes, ...rooms.braces.map(({ node }) => node));
   rooms.chips.classList.toggle("braced", rooms.braces.length > 0);
   rooms.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
   say(text, "");
@@ -82,7 +96,8 @@ function standing(chip, index, stage) {
 
 function drawChips(rooms, stage) {
   const motion = stage.motion();
-  const passed = stage.at.motion >= stage.motionOf("pass", null);
+  const passAt = stage.motionOf("pass", null);
+  const passed = stage.at.motion >= passAt;
   rooms.line.classList.toggle("passed", passed);
   for (const [index, item] of rooms.list.entries()) {
     const now = standing(item.chip, index, stage);
@@ -91,6 +106,7 @@ function drawChips(rooms, stage) {
     show(item.luck, item.chip.edited && stage.at.motion >= item.chip.decided);
   }
   drawLast(rooms.last, stage);
+  rooms.shown = motion.node ?? (stage.at.motion < passAt ? 0 : rooms.last.node.dataset.is === "hidden" ? rooms.shown : rooms.list.length);
   for (const brace of rooms.braces) {
     const behind = [...rooms.list, rooms.last].slice(brace.first, brace.last + 1);
     show(brace.node, behind.every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
@@ -118,6 +134,25 @@ function drawLast(item, stage) {
 function setStanding(item, now, caption) {
   if (item.node.dataset.is !== now) item.node.dataset.is = now;
   say(item.caption, caption);
+  item.node.title = now === "never" ? "the target computed odds here too, but the rule never looked at this guess" : "";
+}
+
+/** A strip of chips brings the one that the motion is about to its middle, and fades where more is. */
+function scrollChips(rooms, stage) {
+  const { chips } = rooms;
+  const strip = stage.narrow || rooms.list.length > MANY;
+  chips.classList.toggle("strip", strip);
+  if (!strip) return chips.classList.remove("before", "after");
+  const about = [...rooms.list, rooms.last][rooms.shown ?? 0]?.node;
+  if (about) chips.scrollTo({ left: about.offsetLeft + about.offsetWidth / 2 - chips.clientWidth / 2 });
+  const edge = chips.offsetTop + Number.parseFloat(getComputedStyle(chips).paddingTop);
+  for (const node of rooms.aside) node.style.top = `${edge}px`;
+  fadeChips(chips);
+}
+
+function fadeChips(chips) {
+  chips.classList.toggle("before", chips.scrollLeft > 4);
+  chips.classList.toggle("after", chips.scrollLeft < chips.scrollWidth - chips.clientWidth - 4);
 }
 
 /** Braces stand over the chips that they join; a run that wraps is braced on its first line. */

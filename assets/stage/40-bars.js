@@ -1,6 +1,6 @@
 // What each model gives to the next token, and the residual that slides out of it.
 
-const SLOTS = 10;
+const SLOTS = 16; // a block's guesses, or a law's bars and the rest
 
 function makeHatches() {
   const line = (id, size, width) =>
@@ -41,13 +41,15 @@ function makeSlot() {
   const one = {
     q: s("rect", { class: "bar q" }),
     p: s("rect", { class: "bar p" }),
+    add: s("rect", { class: "bar add" }),
     slab: s("rect", { class: "slab" }),
+    fell: s("circle", { class: "fell", r: 5 }),
     name: s("text", { class: "name" }),
     pText: s("text", { class: "value p" }),
     qText: s("text", { class: "value q" }),
     tip: s("title"),
   };
-  one.node = s("g", { class: "slot" }, one.tip, one.q, one.p, one.slab, one.name, one.pText, one.qText);
+  one.node = s("g", { class: "slot" }, one.tip, one.q, one.p, one.add, one.slab, one.fell, one.name, one.pText, one.qText);
   return one;
 }
 
@@ -55,15 +57,16 @@ function makeLast(stage) {
   const room = panelOf("residual");
   const axis = s("line", { class: "axis", x2: 1 });
   const note = s("text", { class: "note" });
+  const sum = s("text", { class: "foot" });
   const marker = s("g", { class: "marker" }, s("path", { d: "M -8 -12 L 8 -12 L 0 0 Z" }), s("text", { y: -18 }));
   const pieces = Array.from({ length: SLOTS }, () => {
     const one = { bar: s("rect", { class: "piece" }), name: s("text", { class: "name" }), value: s("text", { class: "value" }) };
     one.node = s("g", { class: "slot" }, one.bar, one.name, one.value);
     return one;
   });
-  room.node.append(axis, note);
+  room.node.append(axis, note, sum);
   const flying = s("g", { class: "flying" }, ...pieces.map((one) => one.node), marker); // above both panels: pieces cross over
-  return { ...room, axis, note, marker, pieces, flying, drawing: makeDrawForm(stage) };
+  return { ...room, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(stage) };
 }
 
 /** Which parts of the laws a motion shows. */
@@ -76,6 +79,7 @@ function frameOf(kind, ending) {
     lifted: ["lift", "residual", "draw"].includes(settled),
     landed: ["residual", "draw", "bonus"].includes(settled),
     drawn: ["draw", "bonus"].includes(settled),
+    coins: settled === "bonus",
   };
 }
 
@@ -87,20 +91,38 @@ function drawBars(room, plan, law, bars, frame) {
   move(room.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
   move(room.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
   place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
-  say(room.title, plan.narrow ? "Odds for the next token" : "What each model gives to the next token");
-  say(room.sub, law ? law.place : "");
-  say(room.foot, footOf(law, frame, plan.narrow));
-  const most = Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
+  show(room.legend, !frame.coins);
+  show(room.axis, bars.length > 0);
+  say(room.title, frame.coins ? (bars.length ? "Why there is a bonus" : "No guesses this time") : plan.narrow ? "Odds for the next token" : "What each model gives to the next token");
+  say(room.sub, frame.coins ? coinsSub(bars) : law ? law.place : "");
+  say(room.foot, frame.coins ? coinsFoot(bars) : footOf(law, frame, plan.narrow));
+  const most = frame.coins ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
   const scale = (plot.high - 4) / most;
   for (const [i, one] of room.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
   return { plot, scale };
 }
 
+/** The coins of a block that was kept whole: the bonus has no draft to be compared with, so the left panel looks back. */
+function coinBars(chips) {
+  const named = chips.length <= 10; // more names than that would be cut to nothing; then the places are numbered
+  return chips.map((chip, i) => ({ glyphs: named ? chip.glyphs : [{ t: String(i + 1), k: "text" }], p: chip.threshold, q: null, overlap: null, drafted: chips.length <= 8, fell: chip.u }));
+}
+
+function coinsSub(bars) {
+  return bars.length ? "bar: how likely each guess was to be kept; ring: its coin" : "the target decides alone";
+}
+
+function coinsFoot(bars) {
+  if (!bars.length) return "";
+  return bars.length === 1 ? "The coin fell inside the bar." : `Each of the ${bars.length} coins fell inside its bar: nothing was refused.`;
+}
+
 function footOf(law, frame, narrow) {
   if (!law || law.beta === null || frame.kind === "guess" || frame.kind === "pass") return "";
+  if (frame.landed) return `Striped (kept) ${number(law.beta)} + green (added) ${number(law.left ?? 0)} = exactly the blue bars.`;
   if (frame.lifted) return `Taken away: ${number(law.beta)} that both share. Left over: ${number(law.left ?? 0)}.`;
   if (narrow) return `Striped: what both give, ${number(law.beta)} in all.`;
-  return `Striped: what both models give. Its total, ${number(law.beta)}, is how often any guess here is kept.`;
+  return `Striped: what both give. So a guess at this place is kept ${percent(law.beta)} of the time.`;
 }
 
 function drawSlot(one, bar, where, plot, scale, frame) {
@@ -111,18 +133,27 @@ function drawSlot(one, bar, where, plot, scale, frame) {
   const shared = frame.lifted && bar.overlap !== null ? bar.overlap : 0;
   const p = frame.p ? bar.p : 0;
   const gone = frame.lifted && bar.overlap !== null;
-  stand(one.p, left, half - 1, shared, Math.max(shared, p), plot, scale);
+  const joined = gone && frame.landed; // overlap and residual, put together again: the blue bar
+  stand(one.p, left, half - 1, joined ? 0 : shared, Math.max(shared, p), plot, scale);
+  stand(one.add, left, half - 1, shared, Math.max(shared, p), plot, scale);
+  one.add.style.opacity = joined ? 1 : 0;
   stand(one.q, where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
   one.q.style.opacity = bar.q === null ? 0 : gone ? 0.18 : 1;
-  one.p.style.opacity = gone && frame.landed ? 0.18 : 1;
-  stand(one.slab, left - 2, where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
-  one.slab.style.transform = frame.lifted ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
-  one.slab.classList.toggle("up", frame.lifted);
-  one.slab.style.opacity = frame.slab && bar.overlap ? 1 : 0;
+  stand(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
+  one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
+  one.slab.classList.toggle("up", frame.lifted && !joined);
+  one.slab.style.opacity = (frame.slab || joined) && bar.overlap ? 1 : 0;
+  one.fell.style.opacity = bar.fell == null ? 0 : 1;
+  if (bar.fell != null) move(one.fell, where.middle, plot.base - bar.fell * scale);
   nameSlot(one.name, bar, where, plot.base, bar.drafted);
-  say(one.tip, `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
-  valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", left + half / 2 - 3, plot.base - p * scale);
-  valueOver(one.qText, bar.drafted && !gone ? number(bar.q) : "", where.middle + half / 2 + 3, plot.base - bar.q * scale);
+  say(one.tip, bar.fell != null ? `kept below ${number(bar.p)}, coin ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
+  const both = bar.drafted && frame.p && !gone && bar.q !== null;
+  const [high, low] = [bar.p * scale, bar.q * scale]; // px
+  const aside = both && Math.abs(high - low) < 14; // bars of one height: their numbers stand back to back
+  for (const text of [one.pText, one.qText]) text.classList.toggle("aside", aside);
+  const [pAt, qAt] = aside ? [-3, 3] : [-half / 2 - 3, half / 2 + 3];
+  valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
+  valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + qAt, plot.base - bar.q * scale);
 }
 
 /** A rectangle from one probability to another. */

@@ -1,13 +1,15 @@
 // The pieces that are left when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
 
 function drawLastPanel(room, plan, law, bars, frame, from, stage) {
-  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 30 : 54);
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : 54);
   placePanel(room, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
   show(room.node, !plan.narrow || frame.landed);
   room.node.classList.toggle("bonus", bonus);
   room.flying.classList.toggle("bonus", bonus);
   titleLast(room, frame, bonus, law !== null && (law.beta !== null || bonus), stage);
+  move(room.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
+  say(room.sum, plan.narrow && frame.landed && law?.beta != null ? `Overlap ${number(law.beta)} + residual ${number(law.left ?? 0)} = exactly the blue bars.` : "");
   place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   room.axis.style.opacity = frame.landed ? 1 : 0;
   drawDrawForm(room, plan, frame, stage);
@@ -21,7 +23,8 @@ function drawLastPanel(room, plan, law, bars, frame, from, stage) {
 function titleLast(room, frame, bonus, known, stage) {
   const { narrow } = stage;
   say(room.title, bonus ? "The bonus" : narrow ? "The residual" : "The residual: what the draft left out");
-  say(room.sub, bonus ? "drawn from the target’s own odds, p" : narrow ? "max(0, p − q), grown to fill 1" : "max(0, p − q), grown to fill 1; one draw lands");
+  const made = narrow ? "max(0, p − q), grown to fill 1" : "max(0, p − q), grown to fill 1; one draw lands";
+  say(room.sub, bonus ? "p itself; bars go by size, the draw by token number" : frame.drawn ? "bars go by size, the draw by token number" : made);
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A refused guess is replaced from here.";

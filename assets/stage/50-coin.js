@@ -3,6 +3,7 @@
 function makeCoin(stage) {
   const room = panelOf("coin");
   const parts = {
+    ratio: s("text", { class: "sub" }),
     rim: s("rect", { class: "rim" }),
     kept: s("rect", { class: "zone kept" }),
     bad: s("rect", { class: "zone bad" }),
@@ -44,6 +45,12 @@ function readCoin(text) {
   const clean = text.trim().replace(",", ".");
   const u = /^\d*\.?\d+$|^\d+\.$/.test(clean) ? Number(clean) : NaN;
   return u >= 0 && u < 1 ? u : null;
+}
+
+/** A coin as a person would type it. */
+function typedCoin(u, threshold) {
+  const text = coinText(u, threshold);
+  return readCoin(text) === null ? u.toFixed(9) : text.replace(/^\./, "0.");
 }
 
 function typeCoin(input, stage) {
@@ -111,8 +118,9 @@ function drawCoin(coin, plan, stage) {
   show(coin.node, !hidden);
   placePanel(coin, plan.coin, plan.narrow);
   say(coin.title, "The coin");
-  const ratio = there && !plan.narrow ? ` = ${number(chip.p)} / ${number(chip.q)}` : "";
-  say(coin.sub, there ? `kept if u is below p/q${ratio.length > 12 ? "" : ratio}` : frame.kind === "bonus" ? "a bonus needs no coin" : "every guess will meet one");
+  move(coin.ratio, plan.coin.x + (plan.narrow ? 12 : 20), plan.coin.y + (plan.narrow ? 59 : 68));
+  say(coin.ratio, there ? `p/q = ${number(chip.p)} / ${number(chip.q)}` : "");
+  say(coin.sub, there ? "kept if u is below p/q" : frame.kind === "bonus" ? "a bonus needs no coin" : "every guess will meet one");
   coin.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.coin, plan.narrow);
   drawRuler(coin, ruler, there ? chip : null, plan);
@@ -176,8 +184,8 @@ function drawCoinForm(coin, plan, chip, stage) {
   const u = stage.drag ? stage.drag.u : chip.u;
   const root = coin.input.getRootNode();
   if (root.activeElement !== coin.input) {
-    coin.input.dataset.own = coinText(chip.u, chip.threshold).replace(/^\./, "0.");
-    coin.input.value = coinText(u, chip.threshold).replace(/^\./, "0.");
+    coin.input.dataset.own = typedCoin(chip.u, chip.threshold);
+    coin.input.value = typedCoin(u, chip.threshold);
   }
   coin.input.disabled = !stage.canDrag();
   const hint = chip.edited || stage.drag ? "you chose the luck here" : "drag the coin: what if?";

@@ -83,8 +83,8 @@ function fillTransport(bar, stage) {
   bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
   if (bar.listed !== stage.payload.id) {
     bar.listed = stage.payload.id;
-    const total = stage.payload.rounds.length;
-    bar.rounds.replaceChildren(...stage.payload.rounds.map((_, i) => h("option", { value: String(i) }, `Round ${i + 1} of ${total}`)));
+    const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // a number that can still grow is none to name
+    bar.rounds.replaceChildren(...stage.payload.rounds.map((_, i) => h("option", { value: String(i) }, `Round ${i + 1}${total}`)));
   }
 }
 
@@ -102,7 +102,7 @@ function drawTransport(bar, stage) {
     mark.classList.toggle("now", i === at.motion);
   }
   spaceLabels(bar, at.motion, stage.track);
-  bar.step.disabled = end && lastRound;
+  bar.step.disabled = end && lastRound && !stage.opening;
   bar.back.disabled = bar.first.disabled = at.motion === 0 && at.round === 0;
   bar.last.disabled = end;
   bar.next.disabled = Boolean(data.busy) || (lastRound && !payload.more);

@@ -33,7 +33,7 @@ function listenToKeys(stage) {
 
 /** How long a motion stays while playing: time to read its sentence. */
 function patience(sentence) {
-  return Math.min(6500, 1100 + 38 * sentence.length);
+  return Math.min(10000, 1100 + 38 * sentence.length);
 }
 
 /** Puts ``at=ROUND.MOTION`` (both from 1) into the address, all else kept, without a new history entry. */

@@ -7,6 +7,7 @@ class Stage {
     this.at = { round: 0, motion: 0 };
     this.drag = null; // {u, node, byKey}: a coin in a person's hand, or just let go
     this.coinProblem = "";
+    this.opening = false; // a finished round that nobody has stepped through yet: the first step shows it from its beginning
     this.track = 400;
     this.head = makeHead(this);
     this.text = makeText(this);
@@ -41,6 +42,7 @@ class Stage {
       this.filled = null;
       const wanted = data.cursor ?? { round: 0, motion: 0 };
       this.at = this.within(wanted.round, wanted.motion);
+      this.opening = first && data.mode === "recorded" && !new URL(window.location.href).searchParams.has("at") && this.atEnd();
       if (!first) mirrorCursor(this);
     } else if (before?.busy && !data.busy) {
       this.drag = null; // the pair answered with the same run, or not at all
@@ -66,6 +68,8 @@ class Stage {
   round() { return this.payload.rounds[this.at.round]; }
   motion() { return this.round().motions[this.at.motion]; }
   laws() { return this.round().laws; }
+
+  atEnd() { return this.at.motion === this.round().motions.length - 1; }
 
   motionOf(kind, node) {
     const found = this.round().motions.findIndex((motion) => motion.kind === kind && motion.node === node);
@@ -123,6 +127,7 @@ class Stage {
 
   goTo(round, motion) {
     const at = this.within(round, motion);
+    this.opening = false;
     if (at.round === this.at.round && at.motion === this.at.motion) return;
     this.drag = null;
     this.coinProblem = "";
@@ -134,6 +139,7 @@ class Stage {
   step(by) {
     const { round, motion } = this.at;
     const count = this.round().motions.length;
+    if (this.opening && by > 0) return this.goTo(round, 0);
     if (motion + by >= count) return round + 1 < this.payload.rounds.length ? this.goTo(round + 1, 0) : this.play(false);
     if (motion + by < 0) return round > 0 ? this.goTo(round - 1, Infinity) : undefined;
     this.goTo(round, motion + by);
@@ -145,6 +151,7 @@ class Stage {
   }
 
   play(on) {
+    if (on && this.opening) this.goTo(this.at.round, 0);
     clearTimeout(this.timer);
     const changed = this.playing !== on;
     this.playing = on;
@@ -191,6 +198,7 @@ class Stage {
     this.node.classList.toggle("dragging", Boolean(this.drag));
     this.frame = frameOf(motion.kind, this.round().ending);
     drawChips(this.text, this);
+    scrollChips(this.text, this);
     placeBraces(this.text);
     this.drawScene(motion);
     say(this.sentence, this.spoken(motion));
@@ -206,7 +214,8 @@ class Stage {
   drawScene(motion) {
     const law = motion.law === null ? null : this.laws()[motion.law] ?? null;
     const bars = law ? law.views[this.narrow ? "narrow" : "wide"] : [];
-    const from = drawBars(this.bars, this.plan, law, bars, this.frame);
+    const left = this.frame.coins ? coinBars(this.round().chips) : bars;
+    const from = drawBars(this.bars, this.plan, law, left, this.frame);
     drawCoin(this.coin, this.plan, this);
     drawLastPanel(this.last, this.plan, law, bars, this.frame, from, this);
   }
@@ -214,7 +223,7 @@ class Stage {
   /** The motion's sentence, or, with a coin in a person's hand, the sentence of the fate it would bring. */
   spoken(motion) {
     const what = this.whatIf();
-    if (!what) return motion.sentence;
+    if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
     const chip = this.chip();
     const sentence = what.kept ? chip.ifKept : chip.ifRefused;
     return (sentence ?? motion.sentence).replace("{u}", coinText(this.drag.u, chip.threshold));

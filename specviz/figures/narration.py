@@ -14,6 +14,7 @@ from specviz.trace import Decision, Law, Round, Trace
 
 HEADLINE = "A small model guesses. A big model decides. Every text keeps exactly the odds that the big model gives it."
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Motion:
     kind      guess, pass, look, coin, lift, residual, draw, bonus, stop, tally
     node      index of the chip it is about, None where it is about the whole round
     sentence  what happens, for a reader who does not see the picture
-    label     name on the scrubber; empty where the motion is not a stop of its own
+    label     name on the scrubber of this motion and those behind it; empty where it goes on under the name before
     """
 
     kind: str
@@ -33,15 +34,18 @@ class Motion:
 
 
 def number(x: float, digits: int = 2) -> str:
-    """A probability for a reader: .62, and .004 or <.001 where two digits would say nothing."""
+    """A probability for a reader: .62, .016, .00054, 5.4×10⁻⁵, >.999. Two digits at least count, so that p/q can be checked."""
     if x <= 0.0 or x >= 1.0:
         return f"{x:.0f}"
-    if x < 0.0005:
-        return "<.001"
-    if x > 0.9995:
-        return ">.999"
-    if round(x, digits) in (0.0, 1.0) or x < 0.01:
-        digits = 3
+    if x < 0.0001:
+        head, exponent = f"{x:.1e}".split("e")
+        return f"{head}×10{str(int(exponent)).translate(_RAISED)}"
+    if round(x, digits) == 1.0:
+        digits = max(3, digits)
+    if round(x, digits) == 1.0:
+        return f">.{'9' * digits}"
+    while x * 10**digits < 10.0:
+        digits += 1
     return f"{x:.{digits}f}".lstrip("0")
 
 
@@ -93,8 +97,8 @@ class _Teller:
             yield Motion("guess", i, self.guess(i, decision), "guesses" if i == 0 else "")
         yield Motion("pass", None, self.one_pass(), "one pass")
         for i in looked_at(self.round):
-            yield Motion("look", i, self.look(self.round.proposals[i]))
-            yield Motion("coin", i, self.coin(self.round.proposals[i]), f"coin {i + 1}")
+            yield Motion("look", i, self.look(self.round.proposals[i]), f"coin {i + 1}")
+            yield Motion("coin", i, self.coin(self.round.proposals[i]))
         yield from self.ending()
         yield Motion("tally", None, self.tally(), "tally")
 
@@ -106,7 +110,7 @@ class _Teller:
         if self.many == 0:
             return "Nothing was guessed: the target reads the text in one pass and decides alone."
         what = "its guess" if self.many == 1 else f"all {self.many} guesses at once"
-        return f"In one pass the target checks {what}: it learns what it would have said at every place itself."
+        return f"In one pass the target checks {what}: it computes its own odds at every place."
 
     def look(self, decision: Decision) -> str:
         word, q, p = self.name(decision.token), number(decision.q), number(decision.p)
@@ -133,8 +137,8 @@ class _Teller:
         if kind == "residual":
             law = self.round.laws[refused] if self.round.laws else None
             if law is not None and law.residual is not None:
-                yield Motion("lift", refused, self.lift(law))
-                yield Motion("residual", refused, self.residual(law), "residual")
+                yield Motion("lift", refused, self.lift(law), "residual")
+                yield Motion("residual", refused, self.residual(law))
             yield Motion("draw", refused, self.draw(refused), "" if law else "draw")
         elif kind == "bonus":
             yield Motion("bonus", None, self.bonus(), "bonus" if self.many else "draw")
@@ -142,21 +146,24 @@ class _Teller:
             yield Motion("stop", None, self.stop(), "end")
 
     def lift(self, law: Law) -> str:
-        return f"Take away what both models agree on, {number(law.beta)} in all. Left is what the draft gave too little."
+        return (
+            f"Take away the overlap, what both models give: {number(law.beta)} in all. Left is what the draft gives too little."
+        )
 
     def residual(self, law: Law) -> str:
         left, token = sum(law.residual) + law.rest["residual"], self.round.ending.token
         share = law.residual[law.tokens.index(token)] / left
         return (
             f"What is left, {number(left)}, slides together and grows until it fills 1: the residual. "
-            f"{self.name(token)} has {number(share)} of it."
+            f"{self.name(token)} has {number(share)} of it. A guess here is refused just as often, {number(left)} of the time: so the "
+            "overlap (striped) and the residual together make exactly the blue bars. What the draft gives too little, the residual adds."
         )
 
     def draw(self, refused: int) -> str:
         ending, bad = self.round.ending, self.round.proposals[refused]
         unseen = sum(decision.accepted is None for decision in self.round.proposals)
-        behind = "" if not unseen else " The guess after it was" if unseen == 1 else f" The {unseen} guesses after it were"
-        behind += " never looked at." if unseen else ""
+        what, them = ("guess", "it") if unseen == 1 else (f"{unseen} guesses", "them")
+        behind = f" The target computed odds for the {what} after it too, but the rule never looked at {them}." if unseen else ""
         place = f"it takes the place of {self.name(bad.token)}."
         return f"One draw, {number(ending.u)}, lands on {self.name(ending.token)}: {place}{behind}"
 
@@ -179,5 +186,9 @@ class _Teller:
         if self.round.ending.token is not None and self.many:
             parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus")
         made_of = f": {' and '.join(parts)}" if parts else ""
-        alone = "the target alone would have needed 1 too" if count == 1 else f"the target alone would have needed {count}"
+        alone = (
+            "the target alone would have needed 1 pass too"
+            if count == 1
+            else f"the target alone would have needed {count} passes"
+        )
         return f"{count} token{'' if count == 1 else 's'} for 1 big pass{made_of}. One by one, {alone}."

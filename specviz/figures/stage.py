@@ -74,7 +74,8 @@ def _pair_name(pair: str) -> str:
 def _edit_sentence(key: tuple[int, str], u: float) -> str:
     position, purpose = key
     what = {"accept": "the coin", "residual": "the residual draw", "bonus": "the bonus draw", "draft": "the draft’s draw"}
-    return f"{what[purpose]} at generated token {position + 1} is {number(u, 3).rstrip('0') if u else 0}"
+    counted = f"generated token {position + 1} (position {position} in the link)"
+    return f"{what[purpose]} at {counted} is {number(u, 3).rstrip('0') if u else 0}"
 
 
 def _round(trace: Trace, index: int, generated: bytes, edits: dict) -> dict[str, Any]:

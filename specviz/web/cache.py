@@ -55,6 +55,7 @@ def work_on(visit: Visit) -> None:
     Whatever goes wrong becomes a sentence, and the state before it stays.
     """
     job = visit.job
+    warmup.start()  # a page that opens with a job ends before the app itself begins the import
     try:
         if not warmup.wait(PATIENCE):
             job.line = warmup.progress()

@@ -12,7 +12,7 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.models.catalogue import PAIRS
 from specviz.settings import Settings
-from specviz.web.state import Visit
+from specviz.web.state import Fields, Visit
 
 FLAG = "--allow-own-pairs"
 WIDE = 64  # characters that a field for a number takes
@@ -25,16 +25,11 @@ def own_pairs_allowed() -> bool:
 
 def fold(visit: Visit) -> None:
     """Draw the fold; a field that changed runs the pair, one that cannot be used says so and leaves what is shown."""
-    seed_fields(visit)
+    if visit.fields is None:
+        visit.fields = seeded(visit)
     with st.container(key="fold"), st.popover("Your own text", width="content"):
         top = st.container(key="problems")
-        raw = _fields()
-        if raw != st.session_state["fold-seen"]:
-            st.session_state["fold-seen"] = raw
-            settings, visit.problems = from_fields(raw, visit.settings)
-            visit.said = []
-            if not visit.problems:
-                visit.choose(settings)
+        take(visit, _fields(visit))
         for sentence in visit.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
         if own_pairs_allowed():
@@ -42,22 +37,30 @@ def fold(visit: Visit) -> None:
         st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
 
 
-def seed_fields(visit: Visit, anew: bool = False) -> None:
-    """Put a run's settings into the fields: at first, and when the address has changed under the page.
+def take(visit: Visit, raw: dict[str, Any]) -> None:
+    """Act on fields that changed. Nothing of Streamlit is called here: a click may end the script run at any such call."""
+    if raw == visit.fields.seen:
+        return
+    visit.fields.seen = raw
+    settings, visit.problems = from_fields(raw, visit.settings)
+    visit.said = []
+    if not visit.problems:
+        visit.choose(settings)
+
+
+def seeded(visit: Visit) -> Fields:
+    """A run's settings as the fold's fields: at first, and when the address has changed under the page.
 
     The values go in as the fields' own defaults, not through the session: a field that the browser draws again, untouched,
     would otherwise come back empty. New values therefore need new fields, told apart by a number in their keys.
     """
-    if not anew and "fold-seen" in st.session_state:
-        return
     settings = visit.job.settings if visit.job else visit.settings
     shown = as_fields(visit.offer.settings if visit.offer else settings)
-    st.session_state["fold-seen"] = st.session_state["fold-start"] = shown
-    st.session_state["fold-turn"] = st.session_state.get("fold-turn", -1) + 1
+    return Fields(shown, shown)
 
 
-def _fields() -> dict[str, Any]:
-    start, turn = st.session_state["fold-start"], st.session_state["fold-turn"]
+def _fields(visit: Visit) -> dict[str, Any]:
+    start, turn = visit.fields.start, visit.turn
 
     def field(name: str) -> dict[str, Any]:
         return {"value": start[name], "key": f"fold-{name}" + (f"-{turn}" if turn else "")}

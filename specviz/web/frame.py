@@ -11,6 +11,9 @@ CSS = """
 @media (max-width: 640px) { .stMain .block-container { padding-top: 3.6rem; padding-bottom: 0.5rem; } }
 .stMainBlockContainer > div > .stVerticalBlock { gap: 0.5rem; }
 .st-key-fold { position: fixed; top: 0.65rem; right: 4rem; z-index: 999991; width: auto; }
+[data-testid="stPopoverBody"]:has([class*="st-key-fold-"]) { width: min(26rem, calc(100vw - 1rem)); max-height: calc(100vh - 4.5rem) !important; padding: 1rem; }
+[data-testid="stPopoverBody"]:has([class*="st-key-fold-"]) .stVerticalBlock { gap: 0.5rem; }
+body:has(.st-key-fold) [data-testid="stStatusWidget"] { translate: -8.5rem 0; } /* beside the fold's button, not over it */
 .st-key-problems [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }

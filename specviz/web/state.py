@@ -6,7 +6,7 @@ A request becomes a Job; the job is worked off piece by piece (cache.py) while t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
 
@@ -26,6 +26,14 @@ OFFER = (  # links are clicked unread: one must not make this machine look for a
 NOTHING = {"id": "none", "headline": "", "status": [], "prompt": "", "edits": [], "rounds": [], "more": False}
 
 
+@dataclass
+class Fields:
+    """The fold of one visit: the values that its fields began with, and those that were last acted on."""
+
+    start: dict[str, Any]
+    seen: dict[str, Any]
+
+
 class Visit:
     """What one visitor sees.
 
@@ -34,6 +42,9 @@ class Visit:
     problems   sentences about fields that hold what cannot be used
     offer      what a link asks for that names a pair of its own: done only when the visitor says so
     moved      whether the address is behind what is shown
+    address    the address's parameters as this visit last read or wrote them, without the place
+    turn       how many visits this session had before; each has fields of its own
+    fields     what the fold shows and has seen; None until it is drawn
     """
 
     def __init__(self, recording: Trace | None):
@@ -45,6 +56,9 @@ class Visit:
         self.problems: list[str] = []
         self.offer: Job | None = None
         self.moved = False
+        self.turn = 0
+        self.address: dict[str, str] = {}
+        self.fields: Fields | None = None
         self._before_luck: tuple[Settings, Trace, str] | None = None
         self._drawn: tuple[Trace | None, dict[str, Any]] = (None, NOTHING)
         self.cursor = self._finished()
@@ -157,7 +171,8 @@ class Visit:
             return at
         query = self.settings.to_query() | {"prompt": self.settings.prompt}
         if len(urlencode(query)) > LINK_LENGTH:
-            self.said.append(f"This prompt is too long for a link (at most {LINK_LENGTH} characters): the address leaves it out.")
+            sentence = f"This prompt is too long for a link (at most {LINK_LENGTH} characters): the address leaves it out."
+            self.said += [] if sentence in self.said else [sentence]
             return at
         return query | at
 

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlparse
 
 import pytest
 from playwright.sync_api import Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 PATIENT = 150_000  # ms; importing torch beside twenty clients on two busy cores takes that long at worst
 NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</script> ![i](http://127.0.0.1:9/i.png)"
@@ -36,10 +37,17 @@ def query(page: Page) -> dict[str, str]:
 
 
 def fill(page: Page, label: str, text: str) -> None:
-    """Type into a field of the fold, which is opened where it is closed."""
-    field = page.get_by_label(label, exact=True)
-    if not field.is_visible():
-        page.get_by_role("button", name="Your own text").click()
+    """Type into a field of the fold, which is opened where it is closed.
+
+    While a run's result is put on the page the browser draws an open fold anew: it is out of the page for a moment.
+    """
+    field, fold = page.get_by_label(label, exact=True), page.get_by_role("button", name="Your own text")
+    for _ in range(3):
+        try:
+            field.wait_for(timeout=1500)
+            break
+        except PlaywrightTimeout:
+            fold.click()
     field.fill(text)
     field.press("Control+Enter" if label == "Text to continue" else "Enter")
 

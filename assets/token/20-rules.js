@@ -1,0 +1,76 @@
+// Four exact rules on the same pair of laws over a block of two. The same enumeration as specviz/evidence/four_rules.py.
+
+function oneHot(token, size) {
+  return Array.from({ length: size }, (_, i) => (i === token ? 1 : 0));
+}
+
+function threshold(p, q) {
+  return Math.min(1, p / q);
+}
+
+/** max(0, p - q), rescaled; where p equals q nothing is ever refused, and any law will do. */
+function residualOf(p, q) {
+  const left = p.map((x, i) => Math.max(0, x - q[i]));
+  const total = left.reduce(plus, 0);
+  return total > 0 ? left.map((x) => x / total) : p;
+}
+
+function oneByOne(a, b) {
+  return [1 - a, a * (1 - b), a * b];
+}
+
+/** Each guess by itself (Leviathan et al. 2023, Algorithm 1). */
+function tokenRule(p, q) {
+  const left = residualOf(p, q);
+  return (a, b) => ({ keeps: oneByOne(threshold(p[a], q[a]), threshold(p[b], q[b])), none: left, one: left });
+}
+
+/** Both guesses together (Sun et al. 2024, Block Verification, Algorithm 2). */
+function blockRule(p, q) {
+  const none = residualOf(p, q);
+  return (a, b) => {
+    const w1 = threshold(p[a], q[a]);
+    const w2 = threshold(w1 * p[b], q[b]);
+    const left = p.map((x, i) => Math.max(0, w1 * x - q[i]));
+    const m = left.reduce(plus, 0);
+    const h1 = m + 1 - w1 > 0 ? m / (m + 1 - w1) : 1;
+    return { keeps: [(1 - w2) * (1 - h1), (1 - w2) * h1, w2], none, one: m > 0 ? left.map((x) => x / m) : p };
+  };
+}
+
+/** The target draws its own token; the guess is kept where both agree. */
+function compareRule(p) {
+  const without = p.map((_, token) => residualOf(p, oneHot(token, p.length)));
+  return (a, b) => ({ keeps: oneByOne(p[a], p[b]), none: without[a], one: without[b] });
+}
+
+function fourRules(p, q) {
+  const sure = oneHot(q.indexOf(Math.max(...q)), q.length);
+  return [
+    { rule: "block", ...walk(blockRule(p, q), p, q) },
+    { rule: "token", ...walk(tokenRule(p, q), p, q) },
+    { rule: "greedy", ...walk(tokenRule(p, sure), p, sure) },
+    { rule: "compare", ...walk(compareRule(p), p, q) },
+  ];
+}
+
+/** Every pair of guesses, one by one: how often one and both are kept, and how far the law of two tokens is from p times p. */
+function walk(way, p, q) {
+  const law = p.map(() => p.map(() => 0));
+  let first = 0;
+  let both = 0;
+  q.forEach((qa, a) => q.forEach((qb, b) => {
+    if (qa * qb === 0) return;
+    const { keeps, none, one } = way(a, b);
+    const [zero, once, twice] = keeps.map((x) => qa * qb * x);
+    first += once + twice;
+    both += twice;
+    law[a][b] += twice;
+    p.forEach((_, y) => {
+      law[a][y] += once * one[y];
+      p.forEach((pz, z) => { law[y][z] += zero * none[y] * pz; });
+    });
+  }));
+  const error = Math.max(...law.flatMap((row, a) => row.map((x, b) => Math.abs(x - p[a] * p[b]))));
+  return { first, both, kept: first + both, error };
+}

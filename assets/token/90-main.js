@@ -1,0 +1,174 @@
+// The page One token: which laws stand there, and what a drag does to them. Nothing here asks the server.
+
+const NARROW = 900;
+const AT_ONCE = 400; // ms of quiet before the picture is said aloud
+
+class Room {
+  constructor(parent, data) {
+    this.payload = data.payload;
+    this.texts = data.payload.texts;
+    this.state = { ...data.state };
+    this.held = this.touched = null;
+    this.notices = h("div", { class: "notices", role: "status" });
+    this.head = makeHead(this);
+    this.bars = makeBars(this);
+    this.guess = makeGuess(this);
+    this.out = makeOut(this);
+    this.sumsCard = makeSums(this);
+    this.rules = makeRules(this);
+    this.maths = makeMaths(this);
+    this.more = makeMore(this);
+    this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
+    this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
+    this.node = h("section", { class: "stage token", "aria-label": "one token: two laws and what comes out" },
+      this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.guess.node, this.out.node),
+      this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
+    parent.append(this.node);
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.node);
+  }
+
+  /** The page gives data anew at each of its runs; bars that were dragged stay. */
+  update(data) {
+    this.notices.replaceChildren(...data.notices.map((sentence) => h("p", {}, sentence)));
+    this.resize();
+  }
+
+  preset() { return this.payload.presets.find(({ id }) => id === this.state.preset); }
+  position() { return this.payload.positions.find(({ id }) => id === this.state.from) ?? null; }
+  isRecorded() { return this.position() !== null && !this.state.p; }
+  law(key) { return this.slots.map((slot) => slot[key]); }
+
+  /** What stands on the page: {p, q, glyphs}; a recorded rest also has its own overlap and residual. */
+  standing() {
+    const place = this.position();
+    if (this.isRecorded()) return place.slots.map((slot) => (slot.glyphs === null ? slot : { ...slot, overlap: undefined, residual: undefined }));
+    const { p, q } = this.state.p ? this.state : this.preset();
+    const own = place && place.slots.length === p.length;
+    const word = (i) => [{ t: this.payload.words[i], k: "text" }];
+    return p.map((x, i) => ({ p: x, q: q[i], glyphs: own ? place.slots[i].glyphs : word(i), free: true }));
+  }
+
+  /** Other laws; with nothing named, those that stood there before any drag. */
+  begin(change) {
+    this.state = { ...this.state, ...change, p: null, q: null };
+    this.held = this.touched = null;
+    this.draw();
+    mirrorBars(this);
+  }
+
+  /** A bar is taken: what it was, and the axis, stay in hand, so that a way back leads back. */
+  grab(law, index) {
+    const slot = this.slots[index];
+    if (slot.glyphs === null && !slot.free) return false;
+    const { p, q } = this.state;
+    this.held = { law, index, before: { p, q }, base: onGrid(this.law(law)), other: onGrid(this.law(law === "p" ? "q" : "p")), plot: this.bars.plot, top: this.bars.plot.top };
+    this.touched = { law, index };
+    this.node.classList.add("dragging");
+    return true;
+  }
+
+  put(value) {
+    const { law, index, base, other } = this.held;
+    const moved = withEntry(base, index, value);
+    this.state = { ...this.state, p: law === "p" ? moved : other, q: law === "p" ? other : moved };
+  }
+
+  dragTo(value) {
+    this.put(value);
+    this.draw();
+    mirrorBars(this);
+  }
+
+  letGo() {
+    if (!this.held) return;
+    this.held = null;
+    this.node.classList.remove("dragging");
+    this.draw();
+  }
+
+  giveBack() {
+    this.state = { ...this.state, ...this.held.before };
+    this.letGo();
+    mirrorBars(this);
+  }
+
+  /** A step by key. The bar remembers the law that it began with for as long as it is the one that moves. */
+  nudge(law, index, by) {
+    const value = Math.min(1, Math.max(0, Math.round((this.slots[index][law] + by) * GRID) / GRID));
+    const known = this.stepped;
+    const goesOn = known && known.law === law && known.index === index && known.left === this.state[law];
+    if (!this.grab(law, index)) return;
+    if (goesOn) this.held.base = known.base;
+    const { base } = this.held;
+    this.put(value);
+    this.stepped = { law, index, base, left: this.state[law] };
+    this.letGo();
+    mirrorBars(this);
+  }
+
+  resizeTo(size) {
+    const fit = (law) => (law.length < size ? [...law, ...Array(size - law.length).fill(0)] : onGrid(law.slice(0, size).some((x) => x > 0) ? law.slice(0, size) : Array(size).fill(1)));
+    this.state = { ...this.state, p: fit(onGrid(this.law("p"))), q: fit(onGrid(this.law("q"))) };
+    this.touched = null;
+    this.draw();
+    mirrorBars(this);
+  }
+
+  /** Everything that is read from the layout is read here alone: a drag must not make the browser lay out twice. */
+  resize() {
+    const width = this.node.clientWidth;
+    if (!width) return;
+    this.narrow = width < NARROW;
+    this.node.classList.toggle("narrow", this.narrow);
+    this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
+    const high = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
+    const room = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
+    this.plan = { high, exact: width >= 1100, bars: room(this.bars), guess: room(this.guess), out: room(this.out) };
+    this.lane = this.narrow ? width - 24 : (width - 40 - 284) * 0.59;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.plan) return;
+    const { high, bars, guess, out } = this.plan;
+    this.slots = this.standing();
+    this.sums = account(this.slots);
+    drawHead(this.head, this);
+    const { top } = drawBars(this.bars, this, bars, high);
+    drawGuess(this.guess, this, guess, this.narrow ? 62 : high - 40, this.narrow);
+    drawOut(this.out, this, out, high, top);
+    drawSums(this.sumsCard, this);
+    drawRules(this.rules, this);
+    drawMaths(this.maths, this);
+    drawMore(this.more, this);
+    this.tell();
+  }
+
+  tell() {
+    const sentence = twin(this);
+    say(this.sentence, sentence);
+    clearTimeout(this.later);
+    this.later = setTimeout(() => say(this.aloud, sentence), AT_ONCE);
+  }
+
+  close() {
+    clearTimeout(this.mirror);
+    clearTimeout(this.later);
+    this.sizes.disconnect();
+    this.node.remove();
+  }
+}
+
+const ROOMS = new WeakMap();
+
+export default function (component) {
+  const { parentElement, data } = component;
+  let room = ROOMS.get(parentElement);
+  if (!room) ROOMS.set(parentElement, (room = new Room(parentElement, data)));
+  room.update(data);
+  return () => {
+    room.close();
+    ROOMS.delete(parentElement);
+  };
+}

@@ -1,0 +1,14 @@
+"""One token: why is the result exactly p?"""
+
+import streamlit as st
+
+from specviz.web import cache
+from specviz.web.entry import through_app
+from specviz.web.token import opened, token
+
+through_app()
+st.set_page_config(page_title="specviz: one token")
+visit = st.session_state.get("visit")
+recorded = cache.recording()
+trace = recorded if visit is None or visit.trace is None else visit.trace
+token(*opened(trace, shared=trace is recorded))

@@ -1,0 +1,221 @@
+"""What runs in the queue for the page Is it exact?: the law and its cells, draws in shards, looks, p-values under many seeds.
+
+Every step ticks its ticket several times a second. A shard is a pure function of (settings, first, count), so draws add up
+over clicks, and a stopped click has lost nothing but its last shard. Of a million draws only counts are kept.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from specviz.errors import SpecvizError
+from specviz.figures.evidence import Filling, Flat, label
+from specviz.web import cache, warmup
+from specviz.web.exact import SOURCES, Drawn, Exam, started
+from specviz.web.queue import Ticket
+
+if TYPE_CHECKING:
+    from specviz.evidence.partition import Partition
+    from specviz.samples import Samples
+
+SHOWN = 18  # most cells of the picture
+LEAST = 0.002  # their least mass
+THROUGH_ENGINE = 100  # a click of so many draws or fewer goes through the engine, caches and all
+SHARD = 250_000  # most draws of a shard: memory, and how often the picture fills
+SLOW_SHARD = 8  # of a decoder that draws one text at a time: well under a second
+TEXTS = 200  # latest draws that are searched for two different texts
+BAND = 0.99  # of all bars together
+_global_luck = threading.Lock()  # transformers draws from torch's one global generator
+
+
+class Bench:
+    """What an examination keeps between clicks: the open pair, the cells of picture and looks, the counts of both arms."""
+
+    def __init__(self, exam: Exam, ticket: Ticket):
+        ticket.tick(doing="Loading the models, once for this server")
+        while not warmup.wait(0.2):
+            ticket.tick()
+        if sentence := warmup.trouble():
+            raise SpecvizError(sentence)
+        settings = exam.question.settings
+        self.pair = cache.weights(settings.pair, settings.device, settings.dtype)
+        importlib.import_module(
+            "pandas"
+        )  # Plotly looks at it while it draws, and must not meet it half imported by another visitor
+        ticket.tick(doing="Working out the exact law")
+        from specviz.evidence import looks
+        from specviz.evidence.partition import exact_partition
+
+        self.ids = self.pair.encode(settings.prompt)
+        target, _ = self.pair.open(settings)
+        shape = settings.length, self.pair.stops
+        self.cells = _possible(exact_partition(target, self.ids, settings.length, SHOWN, LEAST, self.pair.stops))
+        self.looks: list[Partition] = []
+        for look in range(looks.LOOKS.looks):
+            ticket.tick()
+            self.looks.append(looks.partition(target, self.ids, look, *shape))
+        self.look_counts = [np.zeros(len(one.names), dtype=np.int64) for one in self.looks]
+        self.counts = [np.zeros(len(self.cells.names), dtype=np.int64) for _ in range(2)]
+        self.n = 0
+        pieces = self.pair.pieces({token for name in self.cells.names for token in name})
+        self.labels = tuple(label(*cell, pieces) for cell in zip(self.cells.names, self.cells.whole.tolist(), strict=True))
+
+    def picture(self, names: tuple[str, str]) -> tuple[Filling, Filling]:
+        """Both arms as they stand."""
+        from specviz.statistics.variation import cell_band
+
+        law = self.cells.masses / self.cells.masses.sum()
+        one_by_one = 1.0 - (1.0 - BAND) / len(law)  # so that all bars together stay inside with BAND
+        low, high = cell_band(law, self.n, one_by_one).tolist() if self.n else ([0.0] * len(law), [1.0] * len(law))
+        fixed = (self.labels, tuple(self.cells.whole.tolist()), tuple(law.tolist()))
+        return tuple(
+            Filling(name, *fixed, tuple(counts.tolist()), tuple(low), tuple(high), self.n)
+            for name, counts in zip(names, self.counts, strict=True)
+        )
+
+
+def prepared(exam: Exam, ticket: Ticket) -> Bench:
+    """The bench, made once; the picture shows the law before anything is drawn."""
+    if exam.bench is None:
+        exam.bench = Bench(exam, ticket)
+        notes = tuple(filter(None, (started(exam.question.settings), _only(exam.bench))))
+        exam.drawn = Drawn(exam.bench.picture(names(exam)), notes=notes)
+    ticket.tick(1.0)
+    return exam.bench
+
+
+def names(exam: Exam) -> tuple[str, str]:
+    """What stands over the two pictures."""
+    source = exam.question.source
+    return SOURCES[source], SOURCES["target"] + (", other luck" if source == "target" else "")
+
+
+def draw(exam: Exam, ticket: Ticket, count: int) -> None:
+    """So many more draws of both arms, shard by shard; a look as soon as its number is reached."""
+    bench, done = prepared(exam, ticket), 0
+    while done < count:
+        size = shard_size(exam, bench.n, count - done, count)
+
+        def watch(share: float, arm: int, done: int = done, size: int = size) -> None:
+            ticket.tick((done + size * (share + arm) / 2.0) / count, f"Drawing {bench.n:,} to {bench.n + size:,}")
+
+        arms = [_drawn(exam, bench, arm, size, count, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)]
+        _add(exam, bench, arms, through_engine(exam, count))
+        done += size
+        ticket.tick(done / count)
+
+
+def shard_size(exam: Exam, n: int, left: int, asked: int) -> int:
+    """Draws of the next shard: never past a look, so that each look judges exactly its number of draws."""
+    from specviz.evidence.looks import LOOKS
+
+    most = SLOW_SHARD if exam.question.source == "assisted" else SHARD
+    to_look = [LOOKS.n(look) - n for look in range(LOOKS.looks) if LOOKS.n(look) > n]
+    return min([left, most, *to_look])
+
+
+def through_engine(exam: Exam, asked: int) -> bool:
+    return asked <= THROUGH_ENGINE and exam.question.source != "assisted"
+
+
+def _drawn(exam: Exam, bench: Bench, arm: int, size: int, asked: int, watch) -> Samples:
+    """A shard of one arm. The second arm is the target alone, under the next seed."""
+    from specviz.evidence import sources
+
+    settings = exam.question.settings
+    if arm == 0 and exam.question.source == "assisted":
+        while not _global_luck.acquire(timeout=0.1):
+            watch(0.0)
+        try:  # nothing ticks in here: who gives way to others must not hold what they wait for
+            return sources.draw("assisted", "", bench.pair, settings, bench.ids, bench.n, size)
+        finally:
+            _global_luck.release()
+    name = exam.question.source if arm == 0 else "target"
+    settings = settings if arm == 0 else replace(settings, seed=(settings.seed + 1) % 2**63)
+    mode = sources.ENGINE if through_engine(exam, asked) else sources.SHARED
+    return sources.draw(name, mode, bench.pair, settings, bench.ids, bench.n, size, watch)
+
+
+def _add(exam: Exam, bench: Bench, arms: list[Samples], engine: bool) -> None:
+    """Count a shard in, look where a look is due, and show it. All or nothing: nothing here asks whether to stop."""
+    from specviz.evidence import looks
+
+    seen, size, found = exam.drawn, len(arms[0]), list(exam.drawn.looks)
+    for counts, samples in zip(bench.counts, arms, strict=True):
+        counts += bench.cells.counts(samples)
+    for look, cells in enumerate(bench.looks):
+        if bench.n < looks.LOOKS.n(look):
+            bench.look_counts[look] += cells.counts(arms[0])
+    bench.n += size
+    for look, cells in enumerate(bench.looks):
+        if bench.n == looks.LOOKS.n(look):
+            found.append((look, looks.judge(look, cells, bench.look_counts[look], "draws as they came")))
+    exam.drawn = replace(
+        seen,
+        arms=bench.picture(names(exam)),
+        texts=_texts(bench, arms) or seen.texts,
+        looks=tuple(found),
+        engine=seen.engine + (size if engine else 0),
+    )
+
+
+def _texts(bench: Bench, arms: list[Samples]) -> tuple[int, str, str] | None:
+    """The latest draw of which the two arms wrote different texts."""
+    from specviz.samples import NONE
+
+    for back in range(1, min(TEXTS, len(arms[0])) + 1):
+        rows = [samples.tokens[-back] for samples in arms]
+        if not np.array_equal(*rows):
+            written = [bench.pair.decode([token for token in row.tolist() if token != NONE]) for row in rows]
+            return arms[0].first + len(arms[0]) - back + 1, *written
+    return None
+
+
+def many_seeds(exam: Exam, ticket: Ticket, seeds: int, draws: int) -> None:
+    """One p-value for each of many seeds: chi-square of few draws on cells of their own, fixed before."""
+    bench = prepared(exam, ticket)
+    from specviz.evidence import sources
+    from specviz.evidence.partition import exact_partition
+    from specviz.statistics.goodness import chi_square
+    from specviz.statistics.variation import cell_band
+
+    settings, stops = exam.question.settings, bench.pair.stops
+    target, _ = bench.pair.open(settings)
+    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, stops)
+    if (cells.masses > 0).sum() < 2:
+        raise SpecvizError("P-values need a law with several cells; here all draws fall into one.")
+    law, values = cells.masses / cells.masses.sum(), []
+    for number in range(seeds):
+        ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
+        own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
+        samples = sources.draw(
+            exam.question.source, sources.SHARED, bench.pair, own, bench.ids, 0, draws, lambda share: ticket.tick()
+        )
+        values.append(chi_square(cells.counts(samples), law).p_value)
+        if len(values) % 40 == 0 or len(values) == seeds:
+            ((low, *_), (high, *_)) = cell_band([0.1] * 10, len(values), 1.0 - (1.0 - BAND) / 10) * len(values)
+            exam.drawn = replace(exam.drawn, flat=Flat(tuple(values), draws, round(low), round(high)))
+    ticket.tick(1.0)
+
+
+def _possible(cells: Partition) -> Partition:
+    """Without cells that the target never writes, unless nothing else is left: a draw there is found by the looks."""
+    keep = [place for place, mass in enumerate(cells.masses) if mass > 0.0 or not cells.names[place]]
+    return replace(cells, names=tuple(cells.names[place] for place in keep), masses=cells.masses[keep], whole=cells.whole[keep])
+
+
+def _only(bench: Bench) -> str:
+    """What to say where the law leaves nothing to chance, or to tell."""
+    possible = bench.cells.masses > 0.0
+    if possible.sum() > 1:
+        return ""
+    if bench.cells.whole[possible].all():
+        return (
+            "The law has one outcome only (temperature 0, or a filter that leaves one token): the test is equality, draw by draw."
+        )
+    return "Every continuation is pooled into one cell: this law is too flat for a picture, and draws cannot be told apart here."

@@ -1,0 +1,255 @@
+"""One token in a real browser: dragging and keys, the same arithmetic as Python's, links, no word to the server."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import parse_qs, urlparse
+
+import pytest
+from playwright.sync_api import expect
+
+from specviz.figures.token import GRID, PRESETS, shared_out
+from specviz.figures.tokencraft import arithmetic_js
+from specviz.trace import Trace
+from tests import token_cases
+from tests.stage_harness import ROOT, SIZES
+from tests.token_harness import page_html
+
+RECORDED = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
+
+
+@pytest.fixture
+def open_token(browser):
+    """Opens the page as an address would; the test fails if the page logs an error."""
+    pages, problems = [], []
+
+    def opener(query=None, size="1366", scheme="light", **options):
+        width, height = SIZES[size]
+        page = browser.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce", **options)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        html = page_html(query, RECORDED, scheme)
+        page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
+        page.goto("http://token.test/token?seed=7")
+        page.wait_for_function("window.ready")
+        pages.append(page)
+        return page
+
+    yield opener
+    for page in pages:
+        page.close()
+    assert problems == []
+
+
+def bar(page, name: str):
+    return page.get_by_role("slider", name=name, exact=True)
+
+
+def value(page, name: str) -> float:
+    return float(bar(page, name).get_attribute("aria-valuenow"))
+
+
+def law(page, letter: str) -> list[float]:
+    words = "target p of" if letter == "p" else "draft q of"
+    bars = page.locator(f".slot:not(.off) .reach[aria-label^='{words}']")
+    return bars.evaluate_all("bars => bars.map((one) => Number(one.getAttribute('aria-valuenow')))")
+
+
+def query(page) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlparse(page.url).query).items()}
+
+
+def drag(page, name: str, by: float) -> None:
+    box = bar(page, name).bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 27
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y - by / 2)
+    page.mouse.move(x, y - by)
+    page.mouse.up()
+
+
+def test_the_browsers_arithmetic_is_pythons_on_one_table_of_cases(browser):
+    """The table is what the production threshold and residual say (test_token_rules.py); both sides are float64."""
+    page = browser.new_page()
+    cases = json.loads(token_cases.FILE.read_text(encoding="utf-8"))
+    script = f"(cases) => {{ {arithmetic_js()}; return cases.map(({{p, q}}) => ({{...account(p.map((x, i) => ({{p: x, q: q[i]}}))), rules: fourRules(p, q)}})); }}"
+    for case, got in zip(cases, page.evaluate(script, cases), strict=True):
+        assert got["beta"] == pytest.approx(case["beta"], abs=1e-15)
+        for key in ("kept", "share", "replaced"):
+            assert [row[key] for row in got["rows"]] == pytest.approx(case[key], abs=1e-15)
+        assert [row["sum"] for row in got["rows"]] == pytest.approx(case["p"], abs=1e-15)
+        assert got["error"] <= 4.5e-16
+        for one in got["rules"]:
+            assert [one["first"], one["both"]] == pytest.approx(case["rules"][one["rule"]], abs=1e-15)
+            assert one["error"] < 1e-15
+    page.close()
+
+
+def test_a_moved_bar_leaves_a_law_that_an_address_can_hold(browser):
+    page = browser.new_page()
+    asked = [
+        (p, i, v) for p, q in token_cases.laws()[::3] for i in range(len(p)) for v in (0.0, 0.013, 0.5, 0.9999, 1.0, 1.7, -1)
+    ]
+    script = f"(asked) => {{ {arithmetic_js()}; return asked.map(([law, i, v]) => [withEntry(law, i, v), onGrid(law)]); }}"
+    for (before, i, wanted), (after, grid) in zip(asked, page.evaluate(script, asked), strict=True):
+        whole = [round(x * GRID) for x in after]
+        assert [n / GRID for n in whole] == after
+        assert sum(whole) == GRID
+        assert after[i] == pytest.approx(min(1.0, max(0.0, wanted)), abs=5e-5)
+        assert [n / GRID for n in shared_out(tuple(before))] == grid
+        others = sum(before) - before[i]
+        for j, x in enumerate(before):
+            if j != i and others > 0:
+                assert after[j] == pytest.approx((1.0 - after[i]) * x / others, abs=1.01 / GRID)
+    page.close()
+
+
+def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token):
+    page = open_token()
+    expect(page.locator(".big")).to_have_text(".73")
+    drag(page, "draft q of “mat”", 60)
+    moved = value(page, "draft q of “mat”")
+    assert moved > 0.2
+    p, q = law(page, "p"), law(page, "q")
+    assert sum(q) == pytest.approx(1.0, abs=1e-12)
+    assert p == [0.4, 0.3, 0.2, 0.07, 0.03]
+    assert float(page.locator(".big").text_content()) == pytest.approx(sum(map(min, p, q)), abs=0.0051)
+    expect(page.locator(".sentence")).to_contain_text("“mat”: draft")
+    expect(page.locator(".aloud")).to_contain_text("“mat”: draft")  # said once the hand rests
+    page.wait_for_timeout(300)
+    assert query(page)["q"] == "-".join(f"{100 * x:.2f}".rstrip("0").rstrip(".") for x in q)
+    assert query(page)["seed"] == "7"
+    page.get_by_role("button", name="Undo").click()
+    assert law(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
+    page.wait_for_timeout(300)
+    assert query(page) == {"seed": "7"}
+
+
+def test_a_finger_drags_a_bar(open_token):
+    page = open_token(size="390", has_touch=True)
+    box = bar(page, "target p of “moon”").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + 27
+    client = page.context.new_cdp_session(page)
+    for kind, at in (("touchStart", y), ("touchMove", y - 30), ("touchMove", y - 60), ("touchEnd", None)):
+        points = [] if at is None else [{"x": x, "y": at}]
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+    assert value(page, "target p of “moon”") > 0.1
+
+
+def test_keys_move_a_focused_bar_and_a_way_back_leads_back(open_token):
+    page = open_token()
+    before = law(page, "p")
+    bar(page, "target p of “mat”").focus()
+    for key, now in (
+        ("ArrowUp", 0.41),
+        ("ArrowRight", 0.42),
+        ("PageUp", 0.52),
+        ("Shift+ArrowUp", 0.521),
+        ("End", 1.0),
+        ("Home", 0.0),
+    ):
+        page.keyboard.press(key)
+        assert value(page, "target p of “mat”") == pytest.approx(now, abs=1e-9), key
+    for _ in range(4):
+        page.keyboard.press("PageUp")
+    assert law(page, "p") == before
+
+
+def test_a_drag_moves_nothing_else_on_the_page(open_token):
+    """Digits come and go in the table while a bar moves: its columns stay where they are."""
+    page = open_token()
+    edges = "() => [...window.stage.querySelectorAll('.sums th[scope=col], .card, .sentence')].map((one) => one.getBoundingClientRect().right + window.scrollY)"
+    bar(page, "target p of “mat”").focus()
+    page.keyboard.press("ArrowUp")
+    before = page.evaluate(edges)
+    for _ in range(12):
+        page.keyboard.press("ArrowDown")
+        assert page.evaluate(edges) == before
+
+
+def test_escape_gives_a_drag_back(open_token):
+    page = open_token()
+    box = bar(page, "draft q of “sofa”").bounding_box()
+    x, y = box["x"] + 10, box["y"] + 27
+    page.mouse.move(x, y)
+    page.mouse.down()
+    page.mouse.move(x, y + 40)
+    assert value(page, "draft q of “sofa”") < 0.4
+    page.keyboard.press("Escape")
+    page.mouse.up()
+    assert law(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
+
+
+def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
+    page = open_token()
+    for preset, one in PRESETS.items():
+        page.get_by_label("laws to begin with").select_option(preset)
+        assert law(page, "q") == [n / GRID for n in one.q]
+        written = page.locator(".sums tr:not(.off) td.difference").all_text_contents()
+        assert len(written) == 5
+        assert all(abs(float(text.replace("−", "-"))) < 4e-16 for text in written), written
+        assert page.locator(".out .foot").text_content().startswith("Every stack ends at its mark")
+
+
+def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged(open_token):
+    page = open_token({"from": "1.3"})
+    expect(page.locator(".status")).to_contain_text("the draft guessed “smell”")
+    expect(page.locator(".big")).to_have_text(".69")  # the whole vocabulary's; lumping the rest would say more
+    assert page.locator(".rules .foot").text_content().startswith("The recorded law holds its rest only as sums")
+    bar(page, "draft q of “see”").focus()
+    page.keyboard.press("ArrowUp")
+    expect(page.locator(".status")).to_contain_text("the rest of the vocabulary now counts as one token")
+    page.wait_for_timeout(300)
+    assert query(page)["from"] == "1.3"
+    assert len(query(page)["p"].split("-")) == len(query(page)["q"].split("-")) == 8
+    page.get_by_role("button", name="Reset").click()
+    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
+
+
+def test_tokens_can_be_added_and_taken_away(open_token):
+    page = open_token()
+    page.locator("summary", has_text="A real text").click()
+    count = page.get_by_label("number of tokens")
+    count.select_option("8")
+    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03, 0, 0, 0]
+    count.select_option("5")
+    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
+
+
+def test_the_maths_holds_the_numbers_of_the_bars(open_token):
+    page = open_token()
+    page.locator("summary", has_text="Show the maths").click()
+    page.locator(".line1").first.wait_for()
+    lines = " ".join(page.locator(".line1").all_text_contents())
+    assert "= .1500 + .3000 + .2000 + .0500 + .0300 = .7300" in lines
+    assert ".1500 · min(1, .4000/.1500) + .2700 · .2500/.2700 = .1500 + .2500 = 0.4, and p = 0.4" in lines
+
+
+@pytest.mark.parametrize("scheme", ("light", "dark"))
+@pytest.mark.parametrize("size", SIZES)
+def test_no_width_scrolls_sideways(open_token, size, scheme):
+    page = open_token({"p": "30-20-15-10-10-5-5-5", "q": "5-25-20-10-20-10-5-5"}, size=size, scheme=scheme)
+    page.locator("details").evaluate_all("nodes => nodes.forEach((node) => { node.open = true; })")
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+
+
+def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page, server):
+    sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
+    page.goto(f"{server}/token?p=10-20-30-20-20&q=30-30-20-10-10")
+    page.locator(".token .headline").wait_for()
+    assert page.title() == "specviz: one token"
+    expect(page.get_by_role("link", name="One round")).to_be_visible()  # framed by app.py, even on a fresh server
+    assert law(page, "p") == [0.1, 0.2, 0.3, 0.2, 0.2]
+    page.wait_for_timeout(1500)
+    before = len(sent)
+    drag(page, "target p of “mat”", 40)
+    page.keyboard.press("ArrowUp")
+    page.wait_for_timeout(600)
+    assert len(sent) == before
+    shown = law(page, "p"), law(page, "q")
+    page.goto(page.url)
+    page.locator(".token .headline").wait_for()
+    assert (law(page, "p"), law(page, "q")) == shown
+    assert page.mistakes == []

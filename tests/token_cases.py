@@ -1,0 +1,52 @@
+"""One table of laws and of what Python makes of them; the browser's arithmetic is held to it (tests/e2e/test_token.py).
+
+``python -m tests.token_cases`` writes tests/token_cases.json anew. Laws are the page's presets, edges, and drawn ones.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from specviz.evidence.four_rules import four_rules
+from specviz.figures.token import GRID, PRESETS, shared_out
+from specviz.verification.rules import EmptyResidual, residual, threshold
+
+FILE = Path(__file__).with_name("token_cases.json")
+
+
+def laws() -> list[tuple[list[float], list[float]]]:
+    """Pairs of laws in whole ten-thousandths: every preset, certain ones, and twenty drawn ones of 5 to 8 tokens."""
+    pairs = [(one.p, one.q) for one in PRESETS.values()]
+    sure, other, even = (GRID, 0, 0, 0, 0), (0, 0, GRID, 0, 0), (2000,) * 5
+    pairs += [(sure, sure), (sure, other), (sure, even), (even, sure), (even, even)]
+    luck = random.Random(20261121)
+    for i in range(20):
+        size = 5 + i % 4
+        pairs.append(tuple(shared_out(tuple(luck.expovariate(1.0) ** 2 for _ in range(size))) for _ in range(2)))
+    return [([x / GRID for x in p], [x / GRID for x in q]) for p, q in pairs]
+
+
+def expected(p: list[float], q: list[float]) -> dict[str, Any]:
+    """What the production threshold and residual, and the four rules, make of a pair."""
+    kept = [b * threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    beta = sum(kept)
+    try:
+        share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+    except EmptyResidual:
+        share = [0.0] * len(p)
+    replaced = [(1.0 - beta) * x for x in share]
+    rules = {one.rule: [one.first, one.both] for one in four_rules(p, q)}
+    return {"p": p, "q": q, "beta": beta, "kept": kept, "share": share, "replaced": replaced, "rules": rules}
+
+
+def table() -> list[dict[str, Any]]:
+    return [expected(p, q) for p, q in laws()]
+
+
+if __name__ == "__main__":
+    FILE.write_text("[\n" + ",\n".join(json.dumps(case) for case in table()) + "\n]\n", encoding="utf-8")
