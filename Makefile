@@ -1,13 +1,14 @@
 # run and test set themselves up on a machine with nothing but Python 3.11 or newer.
 PYTHON ?= python3
 PORT ?= 8501
+HOST ?= localhost
 BIN := .venv/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test test-all check bench train record clean
 
 run: .venv/ready
-	$(BIN)/streamlit run app.py --server.port $(PORT) -- --allow-own-pairs
+	$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST) -- --allow-own-pairs
 
 test: .venv/ready-test
 	$(BIN)/python -m pytest -m "not slow and not gpu"

@@ -12,14 +12,14 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 FLOORS = (  # from the ground up; a name ending in / stands for every file of that folder
-    ("errors", "trace", "coins"),
+    ("errors", "trace", "samples", "coins"),
     ("settings",),
     ("theory", "verification/", "statistics/"),
     ("models/",),
     ("proposers/",),
     ("engine", "sampler"),
     ("runs", "costs"),
-    ("evidence/", "bench"),
+    ("evidence/", "bench", "rates"),
     ("training/",),
     ("figures/", "export/"),
     ("web/",),
@@ -30,12 +30,12 @@ APART = {"training/": {"training/", "commands/", "__main__"}, "web/": {"web/"}} 
 BORDERS = {
     "streamlit": ("web/", "pages/", "app"),
     "plotly": ("figures/",),
-    "matplotlib": ("export/print",),
+    "matplotlib": ("export/printed",),
     "transformers": ("models/", "training/", "evidence/", "bench", "costs"),
     "tokenizers": ("models/", "training/"),
     "scipy": ("statistics/",),
     "torch": (
-        *("verification/", "models/", "proposers/", "engine", "sampler", "runs", "bench", "costs"),
+        *("verification/", "models/", "proposers/", "engine", "sampler", "runs", "bench", "costs", "rates"),
         *("evidence/", "training/", "web/", "commands/"),
     ),
 }
