@@ -10,6 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from streamlit.runtime.pages_manager import PagesManager
 from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
@@ -50,11 +51,22 @@ def app(opening, monkeypatch):
     places = {"target": str(opening / "target"), "draft": str(opening / "draft")}
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
+    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
     cache.recording.cache_clear()
     yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     cache.recording.cache_clear()
     cache.weights.clear()
     cache._seconds.clear()
+
+
+def served_before(begin):
+    """AppTest begins every run as a fresh server's first, in which a page starts over and a click is lost; a server does so once."""
+
+    def begun(manager, *args, **kwargs):
+        begin(manager, *args, **kwargs)
+        PagesManager.uses_pages_directory = False
+
+    return begun
 
 
 def shown(app: AppTest) -> dict:

@@ -27,7 +27,7 @@ CSS = """
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }
 .st-key-broken-notes-law [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
-[class*="st-key-broken-notes"]:empty { display: none; }
+[class*="st-key-broken-notes"]:empty, .st-key-broken-progress:empty { display: none; }
 .broken-texts p { margin: 0; padding: 0.12rem 0; display: flex; gap: 0.8rem; line-height: 1.5; }
 .broken-texts p.wrong { margin-bottom: 0.55rem; }
 .broken-texts span { flex: 0 0 8.2rem; opacity: 0.75; font-size: 0.9rem; }
@@ -134,8 +134,9 @@ def _buttons(trial: Trial) -> None:
         if not idle:
             st.button("Stop", key="broken-stop", on_click=trial.stop)
         st.caption(f"{words.conditions(case)}" + (f" · {trial.drawn.n:,} draws of each so far" if trial.drawn.n else ""))
+    place = st.container(key="broken-progress")  # always there: what stands below keeps its position, and is not drawn twice
     if trial.busy:
-        st.progress(min(1.0, max(0.0, trial.ticket.share)), text=trial.progress())
+        place.progress(min(1.0, max(0.0, trial.ticket.share)), text=trial.progress())
 
 
 def _another() -> None:
@@ -149,9 +150,9 @@ def _another() -> None:
 
 def _verdict(trial: Trial) -> None:
     said = words.verdict(trial)
-    if said.mark == "rejected":
-        st.html(REJECTED)
     with st.container(key="broken-verdict"):
+        if said.mark == "rejected":
+            st.html(REJECTED)
         st.markdown(f"## {MARKS[said.mark]} {said.words}\n{said.seen}")
         if not trial.revealed:
             with st.container(horizontal=True):

@@ -8,7 +8,7 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.token import GRID, PRESETS, shared_out
+from specviz.figures.token import GRID, PRESETS, positions, shared_out
 from specviz.figures.tokencraft import arithmetic_js
 from specviz.trace import Trace
 from tests import token_cases
@@ -194,10 +194,13 @@ def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
 
 def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged(open_token):
     page = open_token({"from": "1.3"})
-    expect(page.locator(".status")).to_contain_text("the draft guessed “smell”")
-    expect(page.locator(".big")).to_have_text(".69")  # the whole vocabulary's; lumping the rest would say more
+    (recorded,) = (one for one in positions(RECORDED) if one["id"] == "1.3")
+    beta = RECORDED.rounds[0].laws[2].beta  # the whole vocabulary's; lumping the rest would say more
+    assert beta < sum(min(slot["p"], slot["q"]) for slot in recorded["slots"])
+    expect(page.locator(".status")).to_contain_text(f"the draft guessed “{recorded['guess'].strip()}”")
+    expect(page.locator(".big")).to_have_text(f"{beta:.2f}".lstrip("0"))
     assert page.locator(".rules .foot").text_content().startswith("The recorded law holds its rest only as sums")
-    bar(page, "draft q of “see”").focus()
+    page.locator("[role=slider][aria-label^='draft q of']").first.focus()
     page.keyboard.press("ArrowUp")
     expect(page.locator(".status")).to_contain_text("the rest of the vocabulary now counts as one token")
     page.wait_for_timeout(300)
