@@ -57,14 +57,18 @@ class WrittenLayer:
 
 
 def product(x: Tensor, weight: Tensor) -> Tensor:
-    """``F.linear`` without bias. For a few tokens on a CPU the weights stand on the left: there that is nearly twice as fast.
+    """``F.linear`` without bias. For a few tokens on a CPU the weights stand on the left: there that is two to three times as fast.
 
+    One token goes in twice, and its second answer is dropped: a matrix times one vector is slower than times two.
     x (B, T, in), weight (out, in) -> (B, T, out)
     """
     rows, fresh, width = x.shape
-    if not 2 <= rows * fresh <= FEW or x.device.type != "cpu":
+    if rows * fresh > FEW or x.device.type != "cpu":
         return F.linear(x, weight)
-    return torch.mm(weight, x.reshape(-1, width).t()).t().contiguous().view(rows, fresh, -1)
+    tokens = x.reshape(-1, width)
+    if len(tokens) == 1:
+        return torch.mm(weight, tokens.expand(2, -1).contiguous().t()).t()[:1].contiguous().view(1, 1, -1)
+    return torch.mm(weight, tokens.t()).t().contiguous().view(rows, fresh, -1)
 
 
 def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
