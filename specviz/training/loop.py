@@ -75,8 +75,17 @@ def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
     return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
 
 
-def train(model: nn.Module, batches: Batches, schedule: Schedule, folder: Path, say: Callable[[str], None] = print) -> nn.Module:
+def train(
+    model: nn.Module,
+    batches: Batches,
+    schedule: Schedule,
+    folder: Path,
+    say: Callable[[str], None] = print,
+    loss_of_batch: Callable[[nn.Module, Tensor], Tensor] | None = None,
+) -> nn.Module:
     """Train until the schedule's tokens are seen; returns the model in bf16.
+
+    loss_of_batch  of the model and ids (B, T + 1); None: cross-entropy with the text
 
     Every ``checkpoint_seconds`` the whole state goes to ``folder/checkpoint.pt`` (written beside, then renamed, so that a
     kill leaves the last good one); a run that finds one there reads on at its step. ``folder/loss.jsonl`` gets one line per
@@ -97,7 +106,7 @@ def train(model: nn.Module, batches: Batches, schedule: Schedule, folder: Path, 
             maker.load_state_dict(saved)
         weights.give_weights()
         say(f"resumed at step {step} of {schedule.steps}")
-    loss_and_graph = torch.compile(loss_of) if shutil.which("g++") else loss_of
+    loss_and_graph = loss_of_batch or (torch.compile(loss_of) if shutil.which("g++") else loss_of)
     last_saved = time.monotonic()
     started, first, recent = last_saved, step, []
     while step < schedule.steps:

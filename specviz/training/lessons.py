@@ -1,0 +1,68 @@
+"""A frozen target as the teacher: a draft learns the target's own laws instead of the text (DistillSpec, Zhou et al. 2024)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+CHUNK = 2048  # positions whose laws over the vocabulary are in memory at once
+
+
+def forward_kl(p: Tensor, q: Tensor) -> Tensor:
+    """KL(p || q) in nats from log laws (N, V): the draft has to cover everything that the target may say."""
+    return (p.exp() * (p - q)).sum(-1)
+
+
+def reverse_kl(p: Tensor, q: Tensor) -> Tensor:
+    """KL(q || p) in nats from log laws (N, V): the draft is punished for what the target would not say."""
+    return (q.exp() * (q - p)).sum(-1)
+
+
+def variation(p: Tensor, q: Tensor) -> Tensor:
+    """TV(p, q) in [0, 1] from log laws (N, V): 1 minus the chance that a guess is kept at temperature 1."""
+    return 0.5 * (p.exp() - q.exp()).abs().sum(-1)
+
+
+DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"forward-kl": forward_kl, "reverse-kl": reverse_kl, "tv": variation}
+
+
+class Lesson:
+    """The loss of a student on rows of ids: the mean divergence from the teacher's laws at every position.
+
+    teacher     a causal model in bf16 with frozen weights
+    divergence  a key of DIVERGENCES
+    """
+
+    def __init__(self, teacher: nn.Module, divergence: str):
+        self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
+        compiled = torch.compile if shutil.which("g++") else lambda function: function
+        self._hear = compiled(_hidden)
+        self._loss = compiled(_mean(DIVERGENCES[divergence]))
+
+    def __call__(self, student: nn.Module, ids: Tensor) -> Tensor:
+        """Nats (or TV) per position, mean over rows of ids (B, T + 1)."""
+        with torch.no_grad():
+            taught = _hidden(self.teacher, ids).flatten(0, 1)
+        learned = self._hear(student, ids).flatten(0, 1)
+        parts = [
+            self._loss(self.teacher.lm_head.weight, student.lm_head.weight, p, q) * len(q)
+            for p, q in zip(taught.split(CHUNK), learned.split(CHUNK), strict=True)
+        ]
+        return sum(parts) / len(learned)
+
+
+def _hidden(model: nn.Module, ids: Tensor) -> Tensor:
+    return model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
+
+
+def _mean(divergence: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    def loss(teacher_head: Tensor, student_head: Tensor, taught: Tensor, learned: Tensor) -> Tensor:
+        with torch.no_grad():
+            p = torch.log_softmax((taught @ teacher_head.T).float(), -1)
+        q = torch.log_softmax((learned @ student_head.T).float(), -1)
+        return divergence(p, q).mean()
+
+    return loss
