@@ -61,7 +61,7 @@ function drawDrawForm({ drawing }, plan, frame, stage) {
   const there = frame.drawn && ending !== null;
   show(drawing.form, there);
   if (!there) return;
-  place(drawing.form, { left: plan.last.x + plan.last.w - 216, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 31), width: 204 });
+  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 38), width: 204 });
   drawing.input.disabled = Boolean(stage.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
     drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));
