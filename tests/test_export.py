@@ -24,7 +24,7 @@ from specviz.evidence.report import as_record
 from specviz.evidence.seal import sealed
 from specviz.export import bundle, printed, series
 from specviz.export.folder import write
-from specviz.figures import evidence_export as screen
+from specviz.figures import report as screen
 from specviz.settings import Settings
 
 PIECES = {"1": b" the".hex(), "2": b"=1+1".hex(), "3": b"$x$ <b>".hex(), "4": "猫".encode().hex(), "5": b"\xe2".hex()}

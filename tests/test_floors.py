@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 FLOORS = (  # from the ground up; a name ending in / stands for every file of that folder
-    ("errors", "trace", "samples", "coins"),
+    ("errors", "trace", "samples", "coins", "versions"),
     ("settings",),
     ("theory", "verification/", "statistics/"),
     ("models/",),
@@ -30,7 +30,7 @@ APART = {"training/": {"training/", "commands/", "__main__"}, "web/": {"web/"}} 
 BORDERS = {
     "streamlit": ("web/", "pages/", "app"),
     "plotly": ("figures/",),
-    "matplotlib": ("export/printed",),
+    "matplotlib": ("export/printed", "export/printed_pages"),
     "transformers": ("models/", "training/", "evidence/", "bench", "costs"),
     "tokenizers": ("models/", "training/"),
     "scipy": ("statistics/",),

@@ -11,12 +11,13 @@ import numpy as np
 
 from specviz.errors import EvidenceError
 from specviz.evidence.files import LAW, Draw, Heap, names, refuse_repeats
-from specviz.evidence.report import SCHEMA, versions
+from specviz.evidence.report import SCHEMA
 from specviz.evidence.seal import sealed
 from specviz.settings import Settings
 from specviz.statistics.findings import ALPHA, POWER, Finding, plural
 from specviz.statistics.power import corrected, draws_needed, holm
 from specviz.statistics.twosample import MOST, homogeneity, permutation_test
+from specviz.versions import versions
 
 MODE = "two files"
 CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)  # tokens or characters of the beginnings that are counted

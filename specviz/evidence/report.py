@@ -6,19 +6,17 @@ that chi-square, G and the distance can be computed again by anyone.
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from math import ceil
 from typing import Any
 
-from specviz import __version__
 from specviz.evidence.experiment import Answer
 from specviz.evidence.seal import sealed
 from specviz.models.fingerprint import tokenizer_hash, weights_hash
 from specviz.models.loading import Pair
 from specviz.settings import Settings
+from specviz.versions import versions
 
 SCHEMA = "specviz-verify-1"
 NEAR = 1e-6  # a coin so close to what it is compared with may fall to the other side on another machine
@@ -106,9 +104,3 @@ def fingerprints(pair: Pair) -> dict[str, str]:
         "draft_sha256": weights_hash(pair.draft),
         "tokenizer_sha256": tokenizer_hash(pair.tokenizer),
     }
-
-
-def versions() -> dict[str, str]:
-    """What ran."""
-    packages = {name: version(name) for name in ("torch", "transformers", "numpy", "scipy")}
-    return packages | {"python": platform.python_version(), "specviz": __version__}

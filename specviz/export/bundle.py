@@ -1,24 +1,18 @@
-"""One report as a folder and a zip: certificate, tables, figures for print and screen, captions, manifest.
-
-The same report gives the same bytes on the same versions: no dates, fixed order, ids that follow from the content.
-"""
+"""One report as a package: certificate, tables, figures for print and screen, captions, and what its manifest says."""
 
 from __future__ import annotations
 
-import csv
-import hashlib
-import io
 import json
 import shlex
-import zipfile
 from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.export import printed, series
-from specviz.export.folder import MANIFEST, SCHEMA, ZIP
-from specviz.figures import evidence_export as screen
+from specviz.export.package import Package, Picture, quoted
+from specviz.figures import report as screen
 from specviz.settings import Settings
 from specviz.statistics.findings import POWER
 
@@ -28,31 +22,36 @@ TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detec
 
 def files(record: Mapping[str, Any]) -> dict[str, bytes]:
     """Every file of the export by name, the zip of all others last; a pure function of the report."""
-    found = {
-        "report.json": (json.dumps(record, indent=1, allow_nan=False) + "\n").encode(),
-        "cells.csv": table(CELLS, cells(record)),
-        "tests.csv": table(TESTS, ([one["mode"], *(test[key] for key in TESTS[1:])] for one, test in _tests(record))),
-        "caption.txt": ("\n\n".join(captions(record)) + "\n").encode(),
-    }
-    paper, page = figures(record)
-    for name, figure in paper.items():
-        found |= {f"{name}.{kind}": printed.saved(figure, kind) for kind in printed.FORMATS}
-    found["figures.html"] = screen.html_page(page, "Is it exact?", captions(record)).encode()
-    found[MANIFEST] = (json.dumps(manifest(record, found), indent=1, allow_nan=False) + "\n").encode()
-    return found | {ZIP: zipped(found)}
+    return package(record).files()
 
 
-def figures(record: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Figures for print and for the screen by name, both from the same series."""
-    paper, page = {}, {}
+def package(record: Mapping[str, Any]) -> Package:
+    """A report as what leaves the app."""
+    return Package(
+        stem="evidence",
+        title="Is it exact?",
+        data={"report.json": record},
+        tables={
+            "cells.csv": lambda: (CELLS, cells(record)),
+            "tests.csv": lambda: (TESTS, ([one["mode"], *(test[key] for key in TESTS[1:])] for one, test in _tests(record))),
+        },
+        pictures=pictures(record),
+        captions=tuple(captions(record)),
+        facts=facts(record),
+    )
+
+
+def pictures(record: Mapping[str, Any]) -> dict[str, Picture]:
+    """Figures by name, print and screen from the same series."""
+    found = {}
     for number, one in enumerate(record["answers"], 1):
         name = f"{number}-{series.slug(one['mode'])}"
         if one["cells"]:
             drawn = series.histogram(one, record.get("pieces", {}))
-            paper[f"histogram-{name}"], page[f"histogram-{name}"] = printed.histogram(drawn), screen.histogram(drawn)
+            found[f"histogram-{name}"] = Picture(partial(printed.histogram, drawn), partial(screen.histogram, drawn))
         drawn = series.tests(one)
-        paper[f"tests-{name}"], page[f"tests-{name}"] = printed.tests(drawn), screen.tests(drawn)
-    return paper, page
+        found[f"tests-{name}"] = Picture(partial(printed.tests, drawn), partial(screen.tests, drawn))
+    return found
 
 
 def cells(record: Mapping[str, Any]) -> Iterable[list[Any]]:
@@ -63,8 +62,7 @@ def cells(record: Mapping[str, Any]) -> Iterable[list[Any]]:
         total = sum(cell["mass"] for cell in one["cells"])
         bands = series.cell_band([cell["mass"] / total for cell in one["cells"]], one["n"], series.LEVEL).T.tolist()
         for cell, (low, high) in zip(one["cells"], bands, strict=True):
-            # quoted, so that no spreadsheet takes a text for a formula
-            text = json.dumps(series.label(cell, record.get("pieces", {})), ensure_ascii=False)
+            text = quoted(series.label(cell, record.get("pieces", {})))
             begins = " ".join(map(str, cell["begins"]))
             mass = cell["mass"] / total
             yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], low, high]
@@ -97,10 +95,9 @@ def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, laws:
     )
 
 
-def manifest(record: Mapping[str, Any], found: Mapping[str, bytes]) -> dict[str, Any]:
-    """What the export is made of, what made it, and how to make it again."""
+def facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What the manifest says of a report: what was asked and found, what made it, and how to make it again."""
     return {
-        "schema": SCHEMA,
         "verdict": record["verdict"],
         "sentence": record["sentence"],
         "settings": record["settings"],
@@ -115,7 +112,6 @@ def manifest(record: Mapping[str, Any], found: Mapping[str, bytes]) -> dict[str,
         "permalink": permalink(record),
         "commands": commands(record),
         "digest": record["digest"],
-        "files": {name: hashlib.sha256(content).hexdigest() for name, content in found.items()},
     }
 
 
@@ -173,23 +169,3 @@ def _pair(name: str) -> list[str]:
 
 def _tests(record: Mapping[str, Any]):
     return ((one, test) for one in record["answers"] for test in one["tests"])
-
-
-def table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
-    """CSV (RFC 4180) in UTF-8 with a byte order mark, by which spreadsheets know it."""
-    target = io.StringIO(newline="")
-    writer = csv.writer(target)
-    writer.writerow(columns)
-    writer.writerows(rows)
-    return b"\xef\xbb\xbf" + target.getvalue().encode()
-
-
-def zipped(found: Mapping[str, bytes]) -> bytes:
-    """One zip of all files; its bytes follow from theirs."""
-    target = io.BytesIO()
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name in sorted(found):
-            entry = zipfile.ZipInfo(f"evidence/{name}", (1980, 1, 1, 0, 0, 0))
-            entry.compress_type, entry.external_attr, entry.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
-            archive.writestr(entry, found[name])
-    return target.getvalue()

@@ -1,4 +1,4 @@
-"""The exported figures for a screen: the series that print is drawn from, with values under the pointer."""
+"""A report's figures for a screen: the series that print is drawn from (export/series.py), with values under the pointer."""
 
 from __future__ import annotations
 
@@ -48,22 +48,6 @@ def tests(series: Tests) -> go.Figure:
     ends = [math.log10(min(series.alpha, *series.values) / 2.0), math.log10(1.5)]
     figure.update_xaxes(title="p-value, corrected for the number of tests", type="log", range=ends)
     return _framed(figure, series.labels, series.title)
-
-
-def html_page(figures: dict[str, go.Figure], title: str, captions: list[str]) -> str:
-    """All figures on one page that opens without a network: plotly's script stands in it once."""
-    parts = [
-        figure.to_html(
-            full_html=False, include_plotlyjs=not place, div_id=name, config={"displaylogo": False, "responsive": True}
-        )
-        for place, (name, figure) in enumerate(figures.items())
-    ]
-    words = "\n".join(f"<p>{escape(caption)}</p>" for caption in captions)
-    head = f'<meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>{escape(title)}</title>'
-    style = "<style>body{font:16px/1.5 system-ui,sans-serif;max-width:60rem;margin:2rem auto;padding:0 1rem}"
-    style += ".figure{overflow-x:auto}.figure>div{min-width:40rem}</style>"
-    body = "\n".join(f'<div class="figure">{part}</div>' for part in parts)
-    return f'<!doctype html>\n<html lang="en"><head>{head}{style}</head>\n<body><h1>{escape(title)}</h1>\n{words}\n{body}\n</body></html>\n'
 
 
 def _rows(labels: tuple[str, ...]) -> list[float]:

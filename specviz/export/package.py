@@ -1,0 +1,118 @@
+"""What leaves the app at once: data, tables, figures, captions and a manifest, as single files or one zip.
+
+Nothing is built before it is asked for, and the same content gives the same bytes on the same versions: no dates, fixed order,
+ids that follow from the content.
+"""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import zipfile
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.export import printed
+from specviz.export.folder import MANIFEST, SCHEMA
+from specviz.export.html import html_page
+
+CAPTIONS, PAGE = "caption.txt", "figures.html"
+Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows
+
+
+@dataclass(frozen=True, slots=True)
+class Picture:
+    """One figure twice, from the same record: ``paper`` makes matplotlib's, ``page`` Plotly's."""
+
+    paper: Callable[[], Any]
+    page: Callable[[], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Package:
+    """Everything of one export.
+
+    stem      name of the zip and of the folder in it
+    title     of the page with the interactive figures
+    data      name.json -> JSON-ready; texts  name.json -> text that is JSON already
+    tables    name.csv -> what makes its columns and rows
+    pictures  name -> Picture: name.svg, name.png, name.pdf, and a part of figures.html
+    captions  ready to print
+    facts     of the manifest: settings, seed, versions, models, n, tests, permalink, commands
+    """
+
+    stem: str
+    title: str
+    data: Mapping[str, Any]
+    tables: Mapping[str, Callable[[], Rows]]
+    pictures: Mapping[str, Picture]
+    captions: tuple[str, ...]
+    facts: Mapping[str, Any]
+    texts: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def zip_name(self) -> str:
+        return f"{self.stem}.zip"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every file but the manifest and the zip, in the order of the zip's making."""
+        figures = [f"{name}.{kind}" for name in self.pictures for kind in printed.FORMATS]
+        page = [PAGE] if self.pictures else []
+        return (*self.data, *self.texts, *self.tables, CAPTIONS, *figures, *page)
+
+    def file(self, name: str) -> bytes:
+        """One file by its name; the zip by its own."""
+        if name == self.zip_name:
+            return self.files()[name]
+        if name in self.data:
+            return as_json(self.data[name])
+        if name in self.texts:
+            return self.texts[name].encode()
+        if name in self.tables:
+            return table(*self.tables[name]())
+        if name == CAPTIONS:
+            return ("\n\n".join(self.captions) + "\n").encode()
+        if name == PAGE:
+            return html_page({key: one.page() for key, one in self.pictures.items()}, self.title, self.captions).encode()
+        key, _, kind = name.rpartition(".")
+        return printed.saved(self.pictures[key].paper(), kind)
+
+    def files(self) -> dict[str, bytes]:
+        """Every file by name, the manifest and the zip of all others last."""
+        found = {name: self.file(name) for name in self.names}
+        hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
+        found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})
+        return found | {self.zip_name: zipped(found, self.stem)}
+
+
+def as_json(value: Any) -> bytes:
+    return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
+
+
+def table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
+    """CSV (RFC 4180) in UTF-8 with a byte order mark, by which spreadsheets know it."""
+    target = io.StringIO(newline="")
+    writer = csv.writer(target)
+    writer.writerow(columns)
+    writer.writerows(rows)
+    return b"\xef\xbb\xbf" + target.getvalue().encode()
+
+
+def quoted(text: str) -> str:
+    """Text for a table's field, in quotes of its own: no spreadsheet takes it for a formula."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def zipped(found: Mapping[str, bytes], stem: str) -> bytes:
+    """One zip of all files in a folder ``stem``; its bytes follow from theirs."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name in sorted(found):
+            entry = zipfile.ZipInfo(f"{stem}/{name}", (1980, 1, 1, 0, 0, 0))
+            entry.compress_type, entry.external_attr, entry.create_system = zipfile.ZIP_DEFLATED, 0o644 << 16, 3
+            archive.writestr(entry, found[name])
+    return target.getvalue()
