@@ -15,9 +15,10 @@ from specviz.evidence.certificate import ALTERED, CONFIRMED, Line, answer_of, di
 from specviz.evidence.experiment import Answer, answer
 from specviz.evidence.partition import Partition
 from specviz.evidence.partition import Path as Beginning
-from specviz.evidence.report import as_record, fingerprints, redraw_tolerance
+from specviz.evidence.report import as_record, redraw_tolerance
 from specviz.models.base import LawSource
 from specviz.models.catalogue import PAIRS
+from specviz.models.fingerprint import fingerprints
 from specviz.models.loading import Pair, load_pair
 from specviz.models.paths import laws_after
 from specviz.settings import Settings

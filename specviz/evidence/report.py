@@ -13,7 +13,7 @@ from typing import Any
 
 from specviz.evidence.experiment import Answer
 from specviz.evidence.seal import sealed
-from specviz.models.fingerprint import tokenizer_hash, weights_hash
+from specviz.models.fingerprint import fingerprints
 from specviz.models.loading import Pair
 from specviz.settings import Settings
 from specviz.versions import versions
@@ -95,12 +95,3 @@ def pieces(pair: Pair, answers: list[Answer]) -> dict[str, str]:
     """The bytes, as hex, of every token that a cell's name holds."""
     tokens = {token for one in answers for name in one.partition.names for token in name}
     return {str(token): raw for token, raw in pair.pieces(tokens).items()}
-
-
-def fingerprints(pair: Pair) -> dict[str, str]:
-    """Hashes that say whether another machine has the same models."""
-    return {
-        "target_sha256": weights_hash(pair.target),
-        "draft_sha256": weights_hash(pair.draft),
-        "tokenizer_sha256": tokenizer_hash(pair.tokenizer),
-    }

@@ -7,6 +7,8 @@ import hashlib
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from specviz.models.loading import Pair
+
 
 def weights_hash(model: PreTrainedModel) -> str:
     """SHA-256 over the names, types, shapes and bytes of all parameters, in the order of their names."""
@@ -23,3 +25,12 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     for token, number in sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1]):
         digest.update(f"{number} {token}\n".encode("utf-8", "surrogatepass"))
     return digest.hexdigest()
+
+
+def fingerprints(pair: Pair) -> dict[str, str]:
+    """Hashes that say whether another machine has the same models."""
+    return {
+        "target_sha256": weights_hash(pair.target),
+        "draft_sha256": weights_hash(pair.draft),
+        "tokenizer_sha256": tokenizer_hash(pair.tokenizer),
+    }
