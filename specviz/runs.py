@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import TypeVar
 
 from specviz.engine import coins_of, decode
-from specviz.errors import SettingsError
-from specviz.models.base import LawSource
 from specviz.models.loading import Pair
-from specviz.proposers.base import Nothing, Proposer
-from specviz.proposers.draft import DraftModel
+from specviz.proposers.gallery import named, opened
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.verification.rules import RULES
-
-T = TypeVar("T")
-
-PROPOSERS: dict[str, Callable[[LawSource, Settings], Proposer]] = {
-    "draft": lambda draft, settings: DraftModel(draft, settings.gamma) if settings.gamma else Nothing(),
-}
 
 
 def run(
@@ -40,12 +30,10 @@ def run(
 
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
-    proposer, rule = named("proposer", settings.proposer, PROPOSERS), named("rule", settings.rule, RULES)
-    target, draft = pair.open(settings)
+    rule = named("rule", settings.rule, RULES)
+    target, proposer = opened(pair, settings)
     prompt = pair.encode(settings.prompt)
-    stream = decode(
-        target, proposer(draft, settings), rule, coins_of(settings), settings, prompt, pair.stops, bars, earlier=earlier
-    )
+    stream = decode(target, proposer, rule, coins_of(settings), settings, prompt, pair.stops, bars, earlier=earlier)
     kept = list(earlier)
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):
         if watch:
@@ -65,10 +53,3 @@ def written(pair: Pair, settings: Settings, prompt: Sequence[int], rounds: tuple
         mentioned.update(d.stand_in for d in round_.proposals if d.stand_in is not None)
         mentioned.update(token for law in round_.laws for token in law.tokens)
     return Trace(settings.to_record(), tuple(prompt), rounds, pair.decode(output), pair.pieces(mentioned), pair.describe())
-
-
-def named(kind: str, name: str, table: dict[str, T]) -> T:
-    """Look a name up. Raises SettingsError listing the names there are."""
-    if name not in table:
-        raise SettingsError(kind, name, f"one of {', '.join(table)}")
-    return table[name]

@@ -19,8 +19,11 @@ LENGTH_MAX = 4096
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
 COINS_NAMED = 5  # damaged coins of a link that get a sentence of their own
 OFF = "leave it out to switch it off"
+TREE_LEVELS, NODES_MAX = 8, 64
+SIBLINGS = ("top", "independent", "distinct")
 COIN_PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 _COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
+_TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -36,6 +39,16 @@ class Settings:
     seed         0 to 2**63 - 1; with the addresses of coins.py it fixes every draw
     length       most tokens to generate, 1 to 4096
     coins        chosen luck: (position, purpose name) -> u in [0, 1)
+
+    Each of these is read by the proposers and rules that need it; the others leave it alone:
+
+    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: the proposer's own
+    siblings     how the children of a node come about: top (no luck), independent draws, or distinct draws
+    nodes        most nodes of a tree that grows where the draft is sure, 1 to 64
+    drafts       chains drawn side by side, 1 to 8
+    lengths      how far to draft: the name of a policy
+    text         what retrieval reads: the name of a text
+    typical      epsilon of typical acceptance, above 0 and at most 1
     """
 
     pair: str = "storybook"
@@ -52,6 +65,13 @@ class Settings:
     coins: Mapping[tuple[int, str], float] = field(default_factory=dict)
     device: str = "auto"
     dtype: str = "auto"
+    tree: str = ""
+    siblings: str = "distinct"
+    nodes: int | None = None
+    drafts: int = 2
+    lengths: str = "fixed"
+    text: str = ""
+    typical: float = 0.09
 
     def __post_init__(self) -> None:
         _whole("gamma", self.gamma, 0, GAMMA_MAX)
@@ -63,9 +83,16 @@ class Settings:
         for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
             if value is not None:
                 _number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
-        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype"):
+        _whole("drafts", self.drafts, 1, 8)
+        if self.nodes is not None:
+            _whole("nodes", self.nodes, 1, NODES_MAX)
+        _number("typical", self.typical, 0.0, 1.0, "above 0 and at most 1", above=True)
+        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text"):
             if not isinstance(getattr(self, name), str):
                 raise SettingsError(name, getattr(self, name), "text")
+        if self.siblings not in SIBLINGS:
+            raise SettingsError("siblings", self.siblings, f"one of {', '.join(SIBLINGS)}")
+        widths(self.tree)
         if len(self.prompt) > PROMPT_MAX:
             raise SettingsError("prompt", f"{len(self.prompt)} characters", f"at most {PROMPT_MAX} characters long")
         if found := _CONTROL.search(self.prompt):
@@ -132,6 +159,22 @@ class Settings:
                 notices.append(f"The link's {name.replace('_', '-')} was left out: {allowed}")
         coins, said = read_coins(query.get("coins", ""))
         return replace(settings, coins=coins), notices + said
+
+
+def widths(tree: str) -> tuple[int, ...]:
+    """``3-2-1`` -> (3, 2, 1): children of every node, level by level; an empty text gives no levels.
+
+    Raises SettingsError beyond TREE_LEVELS levels or NODES_MAX nodes.
+    """
+    if not tree:
+        return ()
+    if not _TREE.fullmatch(tree):
+        raise SettingsError("tree", tree[:60], "children per level, such as 3-2-1")
+    levels = tuple(map(int, tree.split("-")))
+    nodes = sum(math.prod(levels[: depth + 1]) for depth in range(len(levels)))
+    if len(levels) > TREE_LEVELS or 0 in levels or nodes > NODES_MAX:
+        raise SettingsError("tree", tree, f"1 to {TREE_LEVELS} levels with at least one child each and {NODES_MAX} nodes at most")
+    return levels
 
 
 def read_coin(text: str) -> tuple[tuple[int, str], float]:
@@ -203,4 +246,11 @@ _READERS: dict[str, Any] = {
     "length": int,
     "device": str,
     "dtype": str,
+    "tree": str,
+    "siblings": str,
+    "nodes": int,
+    "drafts": int,
+    "lengths": str,
+    "text": str,
+    "typical": float,
 }

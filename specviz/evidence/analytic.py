@@ -28,7 +28,7 @@ from specviz.evidence.probes import LAST, Handed, drawn_law, next_law
 from specviz.models.base import LawSource
 from specviz.models.loading import Pair
 from specviz.proposers.base import Proposer
-from specviz.runs import PROPOSERS, named
+from specviz.proposers.gallery import named, opened
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.trace import Outcome
 from specviz.verification.block import Block
@@ -102,8 +102,7 @@ class Analytic:
 
 def analytic_of_pair(pair: Pair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
     """The decoder that the settings name, on a pair. Raises SettingsError for names that are not known."""
-    target, draft = pair.open(settings)
-    proposer = named("proposer", settings.proposer, PROPOSERS)(draft, settings)
+    target, proposer = opened(pair, settings)
     fresh = [Fresh(network, settings, pair.vocabulary) for network in (pair.target, pair.draft)]
     return analytic(target, proposer, named("rule", settings.rule, RULES), settings, ids, *fresh, positions, **options)
 

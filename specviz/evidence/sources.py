@@ -18,7 +18,7 @@ from specviz.evidence.analytic import analytic_of_pair
 from specviz.evidence.mutants import MUTANTS
 from specviz.models.loading import Pair
 from specviz.proposers.base import Nothing
-from specviz.runs import PROPOSERS
+from specviz.proposers.gallery import named, opened
 from specviz.sampler import Watch, decoded, shared_laws
 from specviz.samples import NONE, Samples, joined
 from specviz.settings import Settings
@@ -67,10 +67,10 @@ def arguments(name: str, pair: Pair, settings: Settings) -> tuple:
     if name in MUTANTS:
         made = MUTANTS[name].arguments(pair.open, settings)
         return made.target, made.proposer, made.rule, made.coins(coins)
-    target, draft = pair.open(settings)
     if name == "target":
-        return target, Nothing(), TokenRule(), TargetOnlyCoins(coins)
-    return target, PROPOSERS[settings.proposer](draft, settings), RULES[settings.rule], coins
+        return pair.open(settings)[0], Nothing(), TokenRule(), TargetOnlyCoins(coins)
+    target, proposer = opened(pair, settings)
+    return target, proposer, named("rule", settings.rule, RULES), coins
 
 
 def draw(
