@@ -5,10 +5,12 @@ import streamlit as st
 from specviz.web import cache
 from specviz.web.entry import through_app
 from specviz.web.token import opened, token
+from specviz.web.trace_export import a_token
 
 through_app()
 st.set_page_config(page_title="specviz: one token")
 visit = st.session_state.get("visit")
 recorded = cache.recording()
 trace = recorded if visit is None or visit.trace is None else visit.trace
-token(*opened(trace, shared=trace is recorded))
+payload, state, notices = opened(trace, shared=trace is recorded)
+a_token(trace, payload, token(payload, state, notices))

@@ -1,4 +1,4 @@
-// The page One token: which laws stand there, and what a drag does to them. Nothing here asks the server.
+// The page One token: which laws stand there, and what a drag does to them. Nothing here asks the server; it answers when an export is made.
 
 const NARROW = 900;
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
@@ -32,6 +32,14 @@ class Room {
   update(data) {
     this.notices.replaceChildren(...data.notices.map((sentence) => h("p", {}, sentence)));
     this.resize();
+  }
+
+  /** What stands here, said once for each time that the server asks: its export holds the bars as they are. */
+  answer({ data, setStateValue }) {
+    if (!data.asked || data.asked === this.answered) return;
+    this.answered = data.asked;
+    const { preset, from, p, q } = this.state;
+    setStateValue("shown", { preset, from, p, q, asked: data.asked });
   }
 
   preset() { return this.payload.presets.find(({ id }) => id === this.state.preset); }
@@ -167,6 +175,7 @@ export default function (component) {
   let room = ROOMS.get(parentElement);
   if (!room) ROOMS.set(parentElement, (room = new Room(parentElement, data)));
   room.update(data);
+  room.answer(component);
   return () => {
     room.close();
     ROOMS.delete(parentElement);

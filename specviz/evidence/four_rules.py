@@ -104,6 +104,23 @@ def four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[Kept, ...]:
     return tuple(found)
 
 
+def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
+    """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), kept, replaced; each (K,).
+
+    kept + replaced is p: q min(1, p/q), and the share 1 - beta of refusals times the residual law.
+    """
+    p, q = list(p), list(q)
+    kept = [b * threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    beta = sum(kept)
+    try:
+        share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+    except EmptyResidual:  # nothing is ever refused
+        share = [0.0] * len(p)
+    replaced = [(1.0 - beta) * x for x in share]
+    left = [max(0.0, a - b) for a, b in zip(p, kept, strict=True)]
+    return {"p": p, "q": q, "overlap": kept, "residual": left, "kept": kept, "replaced": replaced}
+
+
 def _walk(name: str, way: Callable[[int, int], Way], p: Law, q: Law) -> Kept:
     size = len(p)
     law = [[0.0] * size for _ in range(size)]

@@ -15,10 +15,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.export import printed
 from specviz.export.folder import MANIFEST, SCHEMA
 from specviz.export.html import html_page
 
+FORMATS = ("svg", "png", "pdf")  # of every figure for print
 CAPTIONS, PAGE = "caption.txt", "figures.html"
 Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows
 
@@ -60,7 +60,7 @@ class Package:
     @property
     def names(self) -> tuple[str, ...]:
         """Every file but the manifest and the zip, in the order of the zip's making."""
-        figures = [f"{name}.{kind}" for name in self.pictures for kind in printed.FORMATS]
+        figures = [f"{name}.{kind}" for name in self.pictures for kind in FORMATS]
         page = [PAGE] if self.pictures else []
         return (*self.data, *self.texts, *self.tables, CAPTIONS, *figures, *page)
 
@@ -78,6 +78,8 @@ class Package:
             return ("\n\n".join(self.captions) + "\n").encode()
         if name == PAGE:
             return html_page({key: one.page() for key, one in self.pictures.items()}, self.title, self.captions).encode()
+        from specviz.export import printed  # matplotlib is loaded when somebody asks for a figure, and not before
+
         key, _, kind = name.rpartition(".")
         return printed.saved(self.pictures[key].paper(), kind)
 
@@ -87,6 +89,17 @@ class Package:
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})
         return found | {self.zip_name: zipped(found, self.stem)}
+
+
+def for_page(name: str, *arguments: Any) -> Callable[[], Any]:
+    """What draws a page's picture for print: a function of printed_pages.py, called when the figure is asked for."""
+
+    def paper() -> Any:
+        from specviz.export import printed_pages
+
+        return getattr(printed_pages, name)(*arguments)
+
+    return paper
 
 
 def as_json(value: Any) -> bytes:

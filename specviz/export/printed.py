@@ -13,7 +13,6 @@ from matplotlib.figure import Figure
 from specviz.export.series import LEVEL, Histogram, Tests
 from specviz.figures.theme import MEANINGS
 
-FORMATS = ("svg", "png", "pdf")
 WIDTH, ROW, FRAME = 7.2, 0.19, 1.1  # inches
 INK = "#444444"
 STYLE = {
@@ -29,13 +28,13 @@ UNDATED = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None,
 
 
 @contextmanager
-def _style() -> Iterator[None]:
+def print_style() -> Iterator[None]:
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # printable() has replaced what the font lacks
         yield
 
 
-@_style()
+@print_style()
 def histogram(series: Histogram) -> Figure:
     """Share of the draws in each cell beside the exact law and its band."""
     law = MEANINGS["target"].light
@@ -55,7 +54,7 @@ def histogram(series: Histogram) -> Figure:
     return figure
 
 
-@_style()
+@print_style()
 def tests(series: Tests) -> Figure:
     """p-values after correction on a logarithmic axis, and the level that rejects."""
     figure, axes, rows = _figure(series.labels)
@@ -78,7 +77,7 @@ def tests(series: Tests) -> Figure:
     return figure
 
 
-@_style()
+@print_style()
 def saved(figure: Figure, kind: str) -> bytes:
     """The figure as the bytes of a file; the same figure gives the same bytes on the same versions."""
     target = io.BytesIO()

@@ -12,6 +12,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.mistakes import MISTAKES
 from specviz.figures import broken as figures
 from specviz.web import broken_words as words
+from specviz.web import exact_export
 from specviz.web.broken import GUESSES, HIDDEN, Case, Trial
 from specviz.web.controls import WIDE, from_fields
 from specviz.web.exact_view import LOOK_AGAIN, MARKS
@@ -104,6 +105,7 @@ def _live() -> None:
         trial.ticket.look()
     if trial.busy != trial.polling or "broken-moved" in st.session_state:  # a click in here may have begun another trial
         st.rerun()
+    exact_export.broken(trial)
     kind = "dark" if st.context.theme.type == "dark" else "light"
     if not trial.question.hidden:
         st.container(key="broken-about").markdown(words.about(trial.question, trial.drawn.toy))

@@ -6,7 +6,7 @@ import logging
 import threading
 import time
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import streamlit as st
 
@@ -47,6 +47,15 @@ def weights(pair: str, device: str, dtype: str) -> Pair:
     from specviz.models.loading import load_pair
 
     return load_pair(pair, device, dtype)
+
+
+@st.cache_data(max_entries=8, show_spinner=False)
+def identity(pair: str, device: str, dtype: str) -> dict[str, Any]:
+    """What an export says of a pair: names, sizes, and the hashes of weights and tokenizer."""
+    from specviz.models.fingerprint import fingerprints
+
+    found = weights(pair, device, dtype)
+    return found.describe() | fingerprints(found)
 
 
 def work_on(visit: Visit) -> None:

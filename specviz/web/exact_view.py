@@ -7,6 +7,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.figures import evidence
+from specviz.web import exact_export
 from specviz.web import exact_words as words
 from specviz.web.controls import WIDE, as_fields
 from specviz.web.exact import LENGTHS, SEED_DRAWS, SEEDS, SOURCES, Exam, Question, another, whole_number
@@ -104,6 +105,7 @@ def _live() -> None:
         exam.ticket.look()
     if exam.busy != exam.polling:
         st.rerun()
+    exact_export.exact(exam)
     drawn, kind = exam.drawn, "dark" if st.context.theme.type == "dark" else "light"
     _buttons(exam)
     notes(exam.notices, "live")

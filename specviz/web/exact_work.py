@@ -43,7 +43,8 @@ class Bench:
         if sentence := warmup.trouble():
             raise SpecvizError(sentence)
         settings = exam.question.settings
-        self.pair = cache.weights(settings.pair, settings.device, settings.dtype)
+        key = settings.pair, settings.device, settings.dtype
+        self.pair, self.models = cache.weights(*key), cache.identity(*key)
         importlib.import_module(
             "pandas"
         )  # Plotly looks at it while it draws, and must not meet it half imported by another visitor

@@ -11,9 +11,12 @@ CSS = """
 @media (max-width: 640px) { .stMain .block-container { padding-top: 3.6rem; padding-bottom: 0.5rem; } }
 .stMainBlockContainer > div > .stVerticalBlock { gap: 0.5rem; }
 .st-key-fold { position: fixed; top: 0.65rem; right: 4rem; z-index: 999991; width: auto; }
+.st-key-export { position: fixed; top: 0.65rem; right: 12.6rem; z-index: 999990; width: auto; }
+[data-testid="stPopoverBody"]:has([class*="st-key-export-"]) { width: min(24rem, calc(100vw - 1rem)); max-height: calc(100vh - 4.5rem) !important; padding: 1rem; }
+.st-key-export-said [data-testid="stText"] { white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; }
 [data-testid="stPopoverBody"]:has([class*="st-key-fold-"]) { width: min(26rem, calc(100vw - 1rem)); max-height: calc(100vh - 4.5rem) !important; padding: 1rem; }
 [data-testid="stPopoverBody"]:has([class*="st-key-fold-"]) .stVerticalBlock { gap: 0.5rem; }
-body:has(.st-key-fold) [data-testid="stStatusWidget"] { translate: -8.5rem 0; } /* beside the fold's button, not over it */
+body:has(.st-key-fold) [data-testid="stStatusWidget"] { translate: -14.5rem 0; } /* beside the two buttons, not over them */
 .st-key-problems [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }

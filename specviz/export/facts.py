@@ -1,0 +1,58 @@
+"""What every page's export says of itself: settings, seed, models, versions, the link, the command; the same in few words for captions."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import urlencode
+
+from specviz.settings import Settings
+from specviz.versions import versions
+
+LAWS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
+EDITED = "A person chose some of the luck of this run: it is an illustration, and no sample of anything."
+
+
+def facts(
+    settings: Settings, models: Mapping[str, Any], page: str, link: Mapping[str, str], commands: Sequence[str], **more: Any
+) -> dict[str, Any]:
+    """Of a manifest. ``page``: the page's path, '' for the first; ``more``: n, tests and whatever a page has found."""
+    return {
+        "page": page or "step",
+        "sample": not settings.edited,
+        **({"note": EDITED} if settings.edited else {}),
+        "settings": settings.to_record(),
+        "seed": settings.seed,
+        **more,
+        "models": dict(models),
+        "versions": versions(),
+        "permalink": f"{page}?{urlencode(link)}",
+        "commands": list(commands),
+    }
+
+
+def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
+    """The end of a caption: pair, type of its numbers, settings, version; and that luck was chosen, where it was."""
+    record = settings.to_record()
+    laws = ", ".join(f"{key.replace('_', '-')} {record[key]}" for key in LAWS if record[key] is not None)
+    dtype = f", {models['dtype']}" if models.get("dtype") else ""
+    edited = f" {EDITED}" if settings.edited else ""
+    return f"Pair {settings.pair}{dtype}; {laws}. specviz {versions()['specviz']}.{edited}"
+
+
+def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
+    """What writes the same run without the page."""
+    pair, plain = settings.pair.split("|"), Settings()
+    words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json"]
+    words += ["--target", pair[0], "--draft", pair[1]] if len(pair) == 2 else ["--pair", settings.pair]
+    words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.length, "--seed", settings.seed]
+    for name in LAWS[:-1]:
+        if getattr(settings, name) != getattr(plain, name):
+            words += [f"--{name.replace('_', '-')}", getattr(settings, name)]
+    for key in ("device", "dtype"):
+        if models.get(key):
+            words += [f"--{key}", models[key]]
+    for coin in settings.to_record()["coins"]:
+        words += ["--coin", coin]
+    return shlex.join(map(str, words))
