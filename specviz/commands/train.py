@@ -7,6 +7,8 @@ from pathlib import Path
 
 from specviz.errors import TrainingError
 
+ROLES = ("draft", "target", "distilled", "heads")
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--data", type=Path, help="text to learn from: a paragraph per line, works closed by <|endoftext|>")
@@ -16,7 +18,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, default=Path("training-run"), help="folder of checkpoints and models (default: training-run)"
     )
-    parser.add_argument("--only", choices=("draft", "target"), action="append", help="train one of the two; may be repeated")
+    parser.add_argument("--only", choices=ROLES, action="append", help="train one of these; may be repeated (default: all)")
     parser.add_argument("--tokens", type=int, help="tokens to see, for a short trial (default: the shipped pair's)")
 
 
@@ -31,7 +33,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.training.card import measure_and_write
     from specviz.training.pair import train_pair
 
-    train_pair(options.data, options.out, tuple(options.only or ("draft", "target")), options.tokens)
+    train_pair(options.data, options.out, tuple(options.only or ROLES), options.tokens)
     if options.heldout is not None:
         measure_and_write(options.out, options.heldout)
     return 0

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import torch
 from tokenizers import Tokenizer
-from transformers import LlamaConfig, LlamaForCausalLM
+from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
+from specviz.errors import TrainingError
+from specviz.models.heads import save_heads
 from specviz.training.corpus import Batches, encode, read_works
+from specviz.training.heads import HeadsLesson, TrainableHeads
+from specviz.training.lessons import Lesson
 from specviz.training.loop import Schedule, train
 from specviz.training.tokenizer import save_tokenizer, train_tokenizer
 
@@ -55,6 +60,11 @@ SHAPES = {
     "target": Shape(layers=12, width=256, schedule=Schedule(tokens=20_500_000)),
     "draft": Shape(layers=1, width=256, schedule=Schedule(tokens=30_000_000)),
 }
+TAUGHT = {  # what learns from the finished target; a distilled draft goes on from the plain one
+    "distilled": Schedule(tokens=10_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=11),
+    "heads": Schedule(tokens=5_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=13),
+}
+DIVERGENCE = "tv"  # of three, the one whose draft kept most guesses after a million tokens: the card has the numbers
 
 
 def train_pair(
@@ -81,11 +91,41 @@ def train_pair(
     ids = encode(works, tokenizer)
     say(f"{len(works)} works, {sum(map(len, ids)) / 1e6:.2f} M tokens")
     for role in roles:
+        schedule = TAUGHT[role] if role in TAUGHT else SHAPES[role].schedule
+        schedule = schedule if tokens is None else replace(schedule, tokens=tokens)
+        batches = Batches(ids, schedule.rows, schedule.context, schedule.seed)
+        if role in TAUGHT:
+            teach(role, out, batches, schedule, say)
+            continue
         shape = SHAPES[role]
-        schedule = shape.schedule if tokens is None else replace(shape.schedule, tokens=tokens)
         model = shape.model(tokenizer.get_vocab_size())
         model.set_attn_implementation("eager")  # its backward pass is faster than the fused one on a CPU
         say(f"{role}: {shape.layers} x {shape.width}, {model.num_parameters() / 1e6:.2f} M parameters")
-        model = train(model, Batches(ids, schedule.rows, schedule.context, schedule.seed), schedule, run / role, say)
+        model = train(model, batches, schedule, run / role, say)
         model.save_pretrained(out / role)
         save_tokenizer(tokenizer, out / role)
+
+
+def teach(
+    role: str, out: Path, batches: Batches, schedule: Schedule, say: Callable[[str], None], divergence: str = DIVERGENCE
+) -> None:
+    """One of TAUGHT, from the finished target in ``out/target``; a distilled draft also needs ``out/draft``.
+
+    Raises TrainingError where they are missing.
+    """
+    needed = ["target", "draft"] if role == "distilled" else ["target"]
+    if missing := [name for name in needed if not (out / name / "config.json").is_file()]:
+        raise TrainingError(f"'{out}' has no trained {' and no '.join(missing)} yet; {role} learns from it: train that first.")
+    target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.bfloat16)
+    if role == "heads":
+        heads = TrainableHeads(target.config.hidden_size)
+        say(f"heads: {len(heads.heads)}, {sum(p.numel() for p in heads.parameters()) / 1e6:.2f} M parameters")
+        heads = train(heads, batches, schedule, out / "run" / role, say, HeadsLesson(target))
+        save_heads(heads.blocks(), out / role)
+        return
+    draft = AutoModelForCausalLM.from_pretrained(out / "draft", dtype=torch.bfloat16)
+    draft.set_attn_implementation("eager")
+    say(f"{role}: {draft.num_parameters() / 1e6:.2f} M parameters, loss {divergence}")
+    train(draft, batches, schedule, out / "run" / role, say, Lesson(target, divergence)).save_pretrained(out / role)
+    for file in ("tokenizer.json", "tokenizer_config.json"):
+        shutil.copyfile(out / "draft" / file, out / role / file)
