@@ -96,10 +96,10 @@ def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_pat
 
 def test_heads_that_do_not_fit_are_a_sentence(tmp_path):
     target = tiny_model(60)
-    with pytest.raises(ModelError, match="holds no Medusa heads: config.json and"):
+    with pytest.raises(ModelError, match="holds no Medusa heads"):
         load_heads(tmp_path, target)
     save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)
-    with pytest.raises(ModelError, match="made for another target: 0.0.linear.* 48.* needs 32"):
+    with pytest.raises(ModelError, match=r"made for another target: 0.0.linear.* 48.* needs 32"):
         load_heads(tmp_path, target)
     (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 3, "medusa_num_layers": 1}))
     with pytest.raises(DamagedModel, match="lacks 4 of the 6 weights of 3 heads"):

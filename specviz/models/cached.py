@@ -11,7 +11,7 @@ batches, trees); masks and position ids are built from positions. Keys are rotat
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -20,7 +20,7 @@ from transformers import DynamicCache, PreTrainedModel
 from specviz.coins import Prefix
 from specviz.models.passes import lowest, opened
 from specviz.settings import Settings
-from specviz.verification.block import ROOT, Block, children, depth
+from specviz.verification.block import ROOT, Block, children, depth, empty_block
 from specviz.verification.warp import warp
 
 
@@ -49,6 +49,18 @@ class _Row:
         shared = min(_shared(self.tokens, wanted), len(wanted) - 1)
         del self.tokens[shared:], self.columns[shared:]
         self.node_tokens, self.node_parents, self.node_columns = (), (), []
+
+    def place(self, wanted: tuple[int, ...]) -> int | None:
+        """Where the last pass has the state after ``wanted``: 0 after the prefix, 1 + i after node i; None: nowhere."""
+        held = len(self.tokens)
+        if tuple(self.tokens) != wanted[:held]:
+            return None
+        node = ROOT
+        for token in wanted[held:]:
+            node = self._child(node, token)
+            if node == ROOT:
+                return None
+        return node + 1
 
     def twin(self) -> _Row:
         """The same, to go its own way."""
@@ -82,6 +94,22 @@ class CachedModel:
         """(B, N + 1, V) float64, as models.base.LawSource says."""
         law = warp(self.logits(rows, block), self.settings)
         return torch.nn.functional.pad(law, (0, self.vocabulary - self._known)) if self._known < self.vocabulary else law
+
+    def features(self, rows: Sequence[Prefix]) -> Tensor:
+        """(B, width): the target's last hidden state, after its last norm, where each row's last token was predicted.
+
+        Every row holds at least two tokens. After a round they are left over from its pass; else one pass is made.
+        """
+        before = [replace(row, ids=row.ids[:-1]) for row in rows]
+        held = {row.draw: index for index, row in enumerate(self._rows)}
+        known, self._pass.keeps_features = self._pass.keeps_features, True
+        if known and len(held) == len(self._rows) and all(row.draw in held for row in rows):
+            places = [(held[row.draw], self._rows[held[row.draw]].place(row.ids)) for row in before]
+            if all(place is not None for _, place in places):
+                index, place = (torch.tensor(values, device=self.model.device) for values in zip(*places, strict=True))
+                return self._pass.features[index, place]
+        self.logits(before, empty_block(len(rows)))
+        return self._pass.features[:, 0]
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:

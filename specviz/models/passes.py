@@ -28,6 +28,9 @@ def opened(model: PreTrainedModel) -> LibraryPass | LlamaPass:
     cache           grows by the T columns of ``ids``
     width           columns in the cache before the pass
     keep            for how many of the last columns logits are wanted; returned as (B, keep, V)
+
+    Afterwards its ``features`` are the hidden states that these logits were made of, (B, keep, width), after the last norm;
+    only while ``keeps_features`` is set, where the library would otherwise hold every layer's.
     """
     return LlamaPass(model) if type(model) is LlamaForCausalLM else LibraryPass(model)
 
@@ -37,6 +40,7 @@ class LibraryPass:
 
     def __init__(self, model: PreTrainedModel):
         self.model = model
+        self.keeps_features, self.features = False, torch.empty(0)
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, cache: Cache, width: int, keep: int) -> Tensor:
         out = self.model(
@@ -46,7 +50,10 @@ class LibraryPass:
             past_key_values=cache,
             use_cache=True,
             logits_to_keep=keep,
+            output_hidden_states=self.keeps_features,
         )
+        if self.keeps_features:
+            self.features = out.hidden_states[-1][:, -keep:]
         return out.logits[:, -keep:]
 
 
@@ -54,9 +61,10 @@ class LlamaPass:
     """The layers of a Llama decoder one after the other, by the library's own code, with the rotary angles from a table."""
 
     def __init__(self, model: LlamaForCausalLM):
+        self.keeps_features = True
         self.body, self.embedding, self.head = model.model, model.model.embed_tokens.weight, model.lm_head.weight
         self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles by position alone
-        self.cos = self.sin = torch.empty(0)
+        self.cos = self.sin = self.features = torch.empty(0)
         self.written = [WrittenLayer(layer, model.config.head_dim) for layer in self.body.layers] if plain(model) else []
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
@@ -78,7 +86,8 @@ class LlamaPass:
                     use_cache=True,
                     position_embeddings=(cos, sin),
                 )
-        return product(self._normed(hidden[:, -keep:]), self.head)
+        self.features = self._normed(hidden[:, -keep:])
+        return product(self.features, self.head)
 
     def _normed(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm
