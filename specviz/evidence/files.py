@@ -10,7 +10,7 @@ import hashlib
 import json
 import math
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ LARGEST = 200 * 2**20  # bytes of a file
 KEPT_TOKENS, KEPT_TEXT = 256, 4096  # of a draw; what comes later is not looked at
 HIGHEST_ID = 2**31 - 1
 ENDED = ("stop", "eos", "eos_token", "end", "end_turn")  # reasons that say: the text ended by itself
+STRIDE = 2_000  # lines between two words about how far the reading is
 LAW = ("temperature", "top_k", "top_p", "min_p")  # settings that change the law
 FEWEST = 20  # draws that are worth a comparison with a law
 CHANCE = 1e-6  # a repetition less likely than this is none of chance's doing
@@ -73,13 +74,16 @@ def read(path: Path) -> Heap:
         raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
 
 
-def parse(content: bytes, name: str) -> Heap:
-    """The same from bytes, such as an upload."""
+def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda share: None) -> Heap:
+    """The same from bytes, such as an upload. watch: told the share that is read."""
     if len(content) > LARGEST:
         raise EvidenceError(f"'{name}' has more than {LARGEST >> 20} MB, which is the most that is read.")
     found: list[tuple[int, dict[str, Any]]] = []
     first: dict[str, Any] | None = None
-    for number, line in enumerate(content.split(b"\n"), 1):
+    lines = content.split(b"\n")
+    for number, line in enumerate(lines, 1):
+        if not number % STRIDE:
+            watch(number / len(lines))
         if not line.strip():
             continue
         draw = _draw(line, f"'{name}', line {number}")
@@ -105,6 +109,8 @@ def _draw(line: bytes, where: str) -> dict[str, Any]:
     stop, settings = record.get("stop"), record.get("settings")
     if not isinstance(stop, str | None) or not isinstance(settings, dict | None):
         raise EvidenceError(f'{where}: "stop" must be text and "settings" an object.')
+    if (settings or {}).get("coins"):
+        raise EvidenceError(f"{where} was drawn with coins that somebody chose: such a run is an illustration, and no sample.")
     if (tokens := record.get("tokens")) is not None:
         if not isinstance(tokens, list) or not all(type(token) is int and 0 <= token <= HIGHEST_ID for token in tokens):
             raise EvidenceError(f'{where}: "tokens" must be a list of ids, whole numbers from 0.')
@@ -135,7 +141,7 @@ def samples(heap: Heap, settings: Settings, vocabulary: int, stops: frozenset[in
     if not heap.tokens:
         raise EvidenceError(
             f"'{heap.name}' holds text without token ids. Against the law of local weights ids are needed; two files of texts can be "
-            "compared with --against."
+            "compared with each other."
         )
     if len(heap.draws) < FEWEST:
         raise EvidenceError(f"'{heap.name}' holds {plural(len(heap.draws), 'draw')}; at least {FEWEST} are needed.")
@@ -167,7 +173,7 @@ def _cut(draw: Sequence[int], stop: str, length: int, stops: frozenset[int], whe
         )
     raise EvidenceError(
         f"{where} has {plural(len(draw), 'token')} and the stop reason {stop!r}; {length} are needed, "
-        f'or the reason "stop". Collect longer draws, or ask for a smaller --length.'
+        f'or the reason "stop". Collect longer draws, or ask for a smaller length.'
     )
 
 

@@ -6,8 +6,8 @@ it, so that a page that draws in the middle of the work sees one state or the ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +22,14 @@ if TYPE_CHECKING:
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses
-SOURCES = {"speculative": "Speculative decoding", "target": "The target alone", "assisted": "Assisted generation (transformers)"}
+FILE = "file"
+SOURCES = {
+    "speculative": "Speculative decoding",
+    "target": "The target alone",
+    "assisted": "Assisted generation (transformers)",
+    FILE: "A file of draws",
+}
+LARGEST = 25  # MB of an uploaded file; the command line takes more
 MOST = 1_000_000  # draws of one examination: the last look of its plan (evidence/looks.py)
 MOST_SLOW = 10_000  # of a decoder that draws one text at a time
 SEEDS, SEED_DRAWS = 200, 300  # runs of the flat histogram, and draws of each
@@ -107,12 +114,30 @@ class Drawn:
         return self.arms[0].n if self.arms else 0
 
 
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A file as one visitor's browser sent it. id: of this upload."""
+
+    id: str
+    name: str
+    content: bytes = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """What was found about files of draws: the report, and the heaviest cells as a picture where there is a law."""
+
+    report: Mapping[str, Any]
+    picture: Filling | None = None
+
+
 class Exam:
     """A question with everything drawn for it.
 
     ticket   the work that is under way or was last done; said  sentences about what was last asked
     bench    what the work keeps between two clicks: the pair, the cells, the counts of the looks
     polling  whether the page looks again by itself
+    filed    what was found about files of draws, where those are what is examined; taken: which files were taken last
     """
 
     def __init__(self, question: Question, queue: Queue = QUEUE):
@@ -122,6 +147,8 @@ class Exam:
         self.bench: Any = None
         self.said: list[str] = []
         self.polling = False
+        self.filed: Filed | None = None
+        self.taken: tuple[str, ...] = ()
 
     @property
     def busy(self) -> bool:
@@ -135,8 +162,26 @@ class Exam:
 
     def prepare(self) -> None:
         """Ask for the exact law and its cells, once."""
-        if self.ticket is None:
+        if self.ticket is None and getattr(self.question, "source", None) != FILE:
             self._submit("prepared")
+
+    def take(self, uploads: Sequence[Upload]) -> None:
+        """Test one file against the law, or two against each other; what was found before stays where they cannot be used."""
+        chosen = tuple(one.id for one in uploads)
+        if chosen == self.taken:
+            return
+        self.stop()
+        if self.busy:  # the work before has not ended yet: the page's next run asks again
+            return
+        self.taken, self.said = chosen, []
+        if not uploads:
+            self.filed, self.ticket = None, None
+        elif len(uploads) > 2:
+            self.said = [f"One file is tested against the target's law, two against each other; these are {len(uploads)}."]
+        elif large := [one.name for one in uploads if len(one.content) > LARGEST << 20]:
+            self.said = [f"'{large[0]}' has more than {LARGEST} MB, which is the most that this page reads."]
+        else:
+            self._submit("examine_files", tuple(uploads))
 
     def ask(self, count: object) -> None:
         """Ask for so many more draws. What cannot be done becomes a sentence, and everything stays as it is."""
@@ -179,7 +224,7 @@ class Exam:
 
         return exact_work
 
-    def _submit(self, what: str, *arguments: int) -> None:
+    def _submit(self, what: str, *arguments: Any) -> None:
         if self.busy:
             return
         work = self.work()

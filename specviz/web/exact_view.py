@@ -7,10 +7,10 @@ from typing import Any
 import streamlit as st
 
 from specviz.figures import evidence
-from specviz.web import exact_export
+from specviz.web import exact_export, exact_file
 from specviz.web import exact_words as words
 from specviz.web.controls import WIDE, as_fields
-from specviz.web.exact import LENGTHS, SEED_DRAWS, SEEDS, SOURCES, Exam, Question, another, whole_number
+from specviz.web.exact import FILE, LENGTHS, SEED_DRAWS, SEEDS, SOURCES, Exam, Question, another, whole_number
 
 STEPS = {1: "1 draw", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
 LOOK_AGAIN = 0.7  # seconds between two looks at work in the queue
@@ -62,11 +62,15 @@ def fields(exam: Exam, turn: int) -> tuple[Question, list[str]]:
 
     raw: dict[str, Any] = {}
     text, length, source = st.columns([6, 1.5, 2.5])
-    raw["prompt"] = text.text_area("Text to continue", height=68, placeholder="empty: a start token is used", **value("prompt"))
     raw["length"] = length.selectbox("Tokens drawn", LENGTHS, index=LENGTHS.index(start["length"]), **key("length"))
     raw["source"] = source.selectbox(
         "Who draws", list(SOURCES), index=list(SOURCES).index(start["source"]), format_func=SOURCES.get, **key("source")
     )
+    if raw["source"] == FILE:  # its prompt is the file's
+        exact_file.uploader(text, turn)
+    else:
+        hint = "empty: a start token is used"
+        raw["prompt"] = text.text_area("Text to continue", height=68, placeholder=hint, **value("prompt"))
     with st.container(key="fold"), st.popover("Settings", width="content"):
         left, right = st.columns(2)
         raw["gamma"] = left.number_input(
@@ -107,6 +111,11 @@ def _live() -> None:
         st.rerun()
     exact_export.exact(exam)
     drawn, kind = exam.drawn, "dark" if st.context.theme.type == "dark" else "light"
+    if exam.question.source == FILE:
+        _work(exam)
+        notes(exam.notices, "live")
+        exact_file.results(exam, kind)
+        return
     _buttons(exam)
     notes(exam.notices, "live")
     notes(list(drawn.notes), "law")
@@ -134,6 +143,13 @@ def _buttons(exam: Exam) -> None:
             st.caption(words.drawn_so_far(exam.drawn))
     if exam.busy:
         st.progress(min(1.0, max(0.0, exam.ticket.share)), text=exam.progress())
+
+
+def _work(exam: Exam) -> None:
+    """How far a file's test is, and the way to end it."""
+    if exam.busy:
+        st.progress(min(1.0, max(0.0, exam.ticket.share)), text=exam.progress())
+        st.button("Stop", key="exact-stop", on_click=exam.stop)
 
 
 def _verdict(exam: Exam) -> None:

@@ -8,15 +8,17 @@ from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from specviz.errors import SpecvizError
 from specviz.figures.evidence import Filling, Flat, label
 from specviz.web import cache, warmup
-from specviz.web.exact import SOURCES, Drawn, Exam, started
+from specviz.web.exact import SOURCES, Drawn, Exam, Filed, Upload, started
 from specviz.web.queue import Ticket
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ THROUGH_ENGINE = 100  # a click of so many draws or fewer goes through the engin
 SHARD = 250_000  # most draws of a shard: memory, and how often the picture fills
 SLOW_SHARD = 8  # of a decoder that draws one text at a time: well under a second
 TEXTS = 200  # latest draws that are searched for two different texts
+TV, TV_OF_TWO = 0.01, 0.1  # that a file must show, where its draws can; that two files must show
 BAND = 0.99  # of all bars together
 _global_luck = threading.Lock()  # transformers draws from torch's one global generator
 
@@ -109,6 +112,49 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
         _add(exam, bench, arms, through_engine(exam, count))
         done += size
         ticket.tick(done / count)
+
+
+def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
+    """One file against the law of the target, or two against each other. The report takes its place only when it is whole."""
+    ticket.tick(doing="Loading the models, once for this server")
+    while not warmup.wait(0.2):
+        ticket.tick()
+    if sentence := warmup.trouble():
+        raise SpecvizError(sentence)
+    from specviz.evidence.compared import compare
+    from specviz.evidence.files import parse
+
+    settings = exam.question.settings
+    heaps = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
+    if len(heaps) == 2:
+        ticket.tick(0.5, "Comparing the two files")
+        exam.filed = Filed(compare(*heaps, TV_OF_TWO, settings.seed))
+        return
+    from specviz.evidence.experiment import Plan
+    from specviz.evidence.filed import against_law
+
+    pair = cache.weights(settings.pair, settings.device, settings.dtype)
+    ticket.tick(0.3, "Working out the exact law")
+
+    def plan(n: int, length: int) -> Plan:
+        return Plan.fitting(n, length, TV)
+
+    asked = replace(settings, prompt=heaps[0].prompt)
+    report = against_law(heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the draws"))
+    exam.filed = Filed(report, _heaviest(report))
+
+
+def _heaviest(report: Mapping[str, Any]) -> Filling:
+    """The heaviest cells of a report, with the band that chance leaves all of them in."""
+    from specviz.statistics.variation import cell_band
+
+    one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
+    cells = sorted(one["cells"], key=lambda cell: -cell["mass"])[:SHOWN]
+    law = np.array([cell["mass"] for cell in cells]) / sum(cell["mass"] for cell in one["cells"])
+    low, high = cell_band(law, one["n"], 1.0 - (1.0 - BAND) / len(law)).tolist()
+    names = tuple(label(cell["begins"], cell["whole"], pieces) for cell in cells)
+    columns = (tuple(cell["whole"] for cell in cells), tuple(law.tolist()), tuple(cell["count"] for cell in cells))
+    return Filling(report["decoder"], names, *columns, tuple(low), tuple(high), one["n"])
 
 
 def shard_size(exam: Exam, n: int, left: int, asked: int) -> int:
