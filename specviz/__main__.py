@@ -50,8 +50,8 @@ def main(arguments: list[str] | None = None) -> int:
     except SpecvizError as error:
         print(f"specviz {chosen.command}: {error}", file=sys.stderr)
         return 2
-    except KeyboardInterrupt:
-        print("\ninterrupted", file=sys.stderr)
+    except KeyboardInterrupt as stop:
+        print(f"\ninterrupted{f': {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()

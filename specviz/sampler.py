@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import islice
 
 import numpy as np
@@ -27,6 +27,27 @@ from specviz.verification.draw import draw_each
 from specviz.verification.rules import EmptyResidual, Rule, TokenRule
 
 Watch = Callable[[float], None]  # told the share of the work that is done; may raise to stop it
+
+
+@dataclass(slots=True)
+class Half:
+    """A shard on shared laws between two passes: all that is needed to go on with it, in another process too.
+
+    place   tokens of every draw that are written; done  texts of that length whose draws have their next token as well
+    tokens  (N, L) int32; start  (N,) int16 where each draw's round began; open  (N,) bool whether it goes on
+    """
+
+    place: int
+    done: int
+    tokens: np.ndarray
+    start: np.ndarray
+    open: np.ndarray
+
+    @classmethod
+    def blank(cls, count: int, room: int) -> Half:
+        return cls(
+            0, 0, np.full((count, room), NONE, dtype=np.int32), np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool)
+        )
 
 
 def decoded(
@@ -80,14 +101,20 @@ def shared_laws(
     count: int = 1,
     source: str = "speculative",
     watch: Watch = lambda share: None,
+    half: Half | None = None,
+    keep: Callable[[Half], None] = lambda half: None,
 ) -> Samples:
     """Continuations ``first`` to ``first + count - 1`` of a run: the tokens that ``engine.decode(draw=i)`` writes, for each i.
 
     The laws come from passes over trees of continuations, the engine's from chains: in float32 they differ in the seventh
     digit, so a draw whose coin lies that close to its threshold may differ. Memory: 4 (L + 1) bytes per draw and stream, and
     the laws of one pass.
+
+    half, keep   ``keep`` is shown the work after each pass (it changes on: copy what is to last); a ``half`` from there, of
+                 the same call, is gone on with, and the draws are the same to the last bit
     """
-    return _Shard(target, proposer, rule, coins, settings, prompt, stops, first, count).drawn(source, watch)
+    shard = _Shard(target, proposer, rule, coins, settings, prompt, stops, first, count)
+    return shard.drawn(source, watch, half, keep)
 
 
 class _Shard:
@@ -99,19 +126,32 @@ class _Shard:
         self.stops = torch.tensor(sorted(stops), dtype=torch.int64)
         room = opening_row(prompt, settings, target.context).room
         self.levels = _levels(proposer, self.prompt, room)
-        self.tokens = np.full((count, room), NONE, dtype=np.int32)
-        self.start = np.zeros(count, dtype=np.int16)  # where each draw's present round began
-        self.open = np.ones(count, dtype=bool)
+        self._take(Half.blank(count, room))
 
-    def drawn(self, source: str, watch: Watch) -> Samples:
+    def _take(self, half: Half) -> None:
+        self.half, self.tokens, self.start, self.open = half, half.tokens, half.start, half.open
+
+    def drawn(self, source: str, watch: Watch, half: Half | None, keep: Callable[[Half], None]) -> Samples:
+        if half is not None:
+            self._take(half)
+            self._warm()
         room = self.tokens.shape[1]
-        for place in range(room):
-            for share in self._place(place):
-                watch((place + share) / room)
+        while self.half.place < room:
+            for share in self._place(self.half.place):
+                watch((self.half.place + share) / room)
+                keep(self.half)
+            self.half.place, self.half.done = self.half.place + 1, 0
         return Samples(self.tokens, self.settings.to_record(), source, self.first)
 
+    def _warm(self) -> None:
+        """Read the prompt alone, as the first pass of a whole shard does: later passes then round as they would have."""
+        nothing = np.zeros((1, 0), dtype=np.int64)
+        sources = [self.target, *([self.proposer.draft, getattr(self.proposer, "claimed", None)] if self.levels[0] else [])]
+        for source in filter(None, sources):
+            next(laws_after(source, self.prompt, nothing))
+
     def _place(self, place: int) -> Iterator[float]:
-        """Write token number ``place`` of every open draw; yields the share that is done."""
+        """Write token number ``place`` of every open draw that lacks it; yields the share that is done."""
         who = np.flatnonzero(self.open)
         if not len(who):
             return
@@ -119,17 +159,19 @@ class _Shard:
         order = np.argsort(group, kind="stable")
         who, ends = who[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
         coins, guessing = self._coins(place)
-        drafts, claims = self._drafts(paths) if guessing[who].any() else (None, None)
-        for where, p in laws_after(self.target, self.prompt, paths):
+        left = paths[self.half.done :]
+        drafts, claims = self._drafts(left) if guessing[who].any() else (None, None)
+        for _, p in laws_after(self.target, self.prompt, left) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
-            for offset, number in enumerate(range(where.start, where.stop)):
+            for offset, number in enumerate(range(self.half.done, self.half.done + len(p))):
                 mine = who[ends[number] : ends[number + 1]]
                 if q is not None:
                     self._guess(place, mine[guessing[mine]], p[offset], q[offset], claimed[offset], coins)
                     mine = mine[~guessing[mine]]
                 self._add(place, mine, p[offset], coins[Purpose.BONUS])
-            yield where.stop / len(paths)
+            self.half.done += len(p)
+            yield self.half.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
         self.open &= ~torch.isin(written, self.stops).numpy()
 
@@ -179,7 +221,7 @@ def _levels(proposer: ChainProposer, prompt: tuple[int, ...], room: int) -> list
 
 def _distinct(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Different rows in lexicographic order, and which of them each row is."""
-    if paths.shape[1] == 0:
-        return paths[:1], np.zeros(len(paths), dtype=np.int64)
-    found, group = np.unique(paths, axis=0, return_inverse=True)
-    return found, group.reshape(-1)
+    first, group = np.zeros(1, dtype=np.int64), np.zeros(len(paths), dtype=np.int64)
+    for column in paths.T:  # one sort of numbers a token: sorting rows takes ten times as long
+        _, first, group = np.unique(group * (int(column.max()) + 1) + column, return_index=True, return_inverse=True)
+    return paths[first], group.reshape(-1)

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from specviz.commands.options import law_options, pair_name, pair_options
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
 from specviz.settings import Settings
+
+if TYPE_CHECKING:
+    from specviz.evidence.kept import Kept
 
 LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-laws", "engine")
@@ -39,10 +42,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="also write a certificate, tables, figures and a zip of all there"
     )
+    parser.add_argument(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep what is drawn in FILE every few seconds; the same command goes on from there (default with --out: DIR.draws)",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
-    settings = settings_of(options)
+    settings, kept = settings_of(options), None
     if options.samples or options.against:
         from specviz.commands.filed import filed
 
@@ -50,12 +59,14 @@ def run(options: argparse.Namespace) -> int:
     else:
         from specviz.models.loading import load_pair
 
-        record = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
+        record, kept = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
     if options.out:
         from specviz.export.bundle import files
         from specviz.export.folder import write
 
         write(options.out, files(record))
+    if kept is not None:
+        kept.forget()
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
     return CODES[record["verdict"]]
 
@@ -69,6 +80,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
         raise SettingsError("tv", options.tv, "above 0 and at most 1")
     if not options.seconds > 0:
         raise SettingsError("seconds", options.seconds, "above 0")
+    if options.resume and (options.samples or options.against):
+        raise SettingsError("resume", str(options.resume), "left out with --samples: nothing is drawn")
     if options.out:
         from specviz.export.folder import writable
 
@@ -88,23 +101,47 @@ def settings_of(options: argparse.Namespace) -> Settings:
     )
 
 
-def verified(pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
-    """Draw and test in every mode that was asked for; the report is JSON-ready."""
+def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], Kept]:
+    """Draw and test in every mode that was asked for: the report, JSON-ready, and the file to be forgotten when it is safe.
+
+    An interruption says how to go on.
+    """
+    from specviz.evidence import sources
+    from specviz.evidence.kept import Kept
+    from specviz.evidence.shards import asked
+
+    name = sources.known(options.decoder)
+    settings = sources.under(name, settings)
+    out = options.out and options.out.absolute()
+    path = options.resume or (out and out.with_name(f"{out.name}.draws"))
+    kept = Kept.open(path, asked(name, pair, settings, options.draws, options.seconds))
+    try:
+        return examined(kept, name, pair, settings, options), kept
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt(how_to_go_on(kept)) from stop
+
+
+def how_to_go_on(kept: Kept) -> str:
+    """What an interrupted examination leaves, in words."""
+    if kept.path is None:
+        return "nothing was kept; with --out DIR or --resume FILE the same command can go on where it stopped"
+    return f"all draws but those of the last {kept.age:.0f} s are kept in '{kept.path}'; the same command goes on from there"
+
+
+def examined(kept: Kept, name: str, pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    """Draw what is not kept yet, test, and report."""
     from specviz.evidence import sources
     from specviz.evidence.experiment import Plan, answer
     from specviz.evidence.report import report
+    from specviz.evidence.shards import draw_all
 
-    name, ids = sources.known(options.decoder), pair.encode(settings.prompt)
-    settings = sources.under(name, settings)
+    ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
     alone = sources.reference(pair, settings, ids)
     answers = []
     for mode in sources.modes(name, options.mode):
         progress = Progress(f"{name}, {mode}: drawing")
-        if mode == sources.SHARED:
-            samples = sources.draw(name, mode, pair, settings, ids, 0, options.draws, progress)
-        else:
-            samples = sources.draw_within(options.seconds, name, mode, pair, settings, ids, options.draws, progress)
+        samples = draw_all(kept, name, mode, pair, settings, ids, options.draws, options.seconds, progress)
         planned = Plan.fitting if answers else Plan.of  # beside shared laws the engine sees what its draws can
         plan = planned(len(samples), samples.tokens.shape[1], options.tv)
         reading = Progress(f"{name}, {mode}: reading")

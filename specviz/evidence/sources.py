@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from copy import copy, deepcopy
 from dataclasses import replace
@@ -20,7 +19,7 @@ from specviz.models.loading import Pair
 from specviz.proposers.base import Nothing
 from specviz.proposers.gallery import named, opened
 from specviz.sampler import Watch, decoded, shared_laws
-from specviz.samples import NONE, Samples, joined
+from specviz.samples import NONE, Samples
 from specviz.settings import Settings
 from specviz.verification.rules import RULES, TokenRule
 
@@ -29,7 +28,6 @@ OURS = ("speculative", "target")
 ASSISTED = "assisted"
 REFERENCE = 4000  # draws of the target alone for the test without a law
 ANALYTIC = 40  # prefixes at which the decoder's own law is computed
-PILOT = 64  # draws whose time says how many fit a budget
 
 
 def known(name: str) -> str:
@@ -89,19 +87,6 @@ def draw(
     ours = arguments(name, pair, settings)
     sampler = shared_laws if mode == SHARED else decoded
     return sampler(*ours, settings, ids, pair.stops, first=first, count=count, source=name, watch=watch)
-
-
-def draw_within(
-    seconds: float, name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], most: int, watch: Watch
-) -> Samples:
-    """As many draws as fit, at least a pilot: their number follows from the pilot's speed, never from what was drawn."""
-    began = time.perf_counter()
-    pilot = draw(name, mode, pair, settings, ids, 0, min(most, PILOT))
-    each = (time.perf_counter() - began) / len(pilot)
-    more = min(most, int(seconds / each)) - len(pilot)
-    if more <= 0:
-        return pilot
-    return joined([pilot, draw(name, mode, pair, settings, ids, len(pilot), more, watch)])
 
 
 def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch) -> Samples:
