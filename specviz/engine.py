@@ -53,7 +53,7 @@ def step(
     scored = time.perf_counter()
     outcomes = [cut(o, row, stops) for o, row in zip(rule.verify(rows, block, p, coins), rows, strict=True)]
     timing = {"draft": proposed - began, "target": scored - proposed, "rule": time.perf_counter() - scored}
-    return [_record(row, block, i, p[i], outcomes[i], coins, timing, bars) for i, row in enumerate(rows)]
+    return [_record(rule, row, block, i, p[i], outcomes[i], coins, timing, bars) for i, row in enumerate(rows)]
 
 
 def cut(outcome: Outcome, row: Prefix, stops: frozenset[int]) -> Outcome:
@@ -148,11 +148,19 @@ def advance(row: Prefix, round_: Round) -> Prefix:
 
 
 def _record(
-    row: Prefix, block: Block, index: int, p: Tensor, outcome: Outcome, coins: Coins, timing: dict[str, float], bars: int
+    rule: Rule,
+    row: Prefix,
+    block: Block,
+    index: int,
+    p: Tensor,
+    outcome: Outcome,
+    coins: Coins,
+    timing: dict[str, float],
+    bars: int,
 ) -> Round:
     decisions, laws = outcome.decisions, ()
     if bars:
-        decisions, laws = round_views(row, block, index, p, outcome, coins, bars)
+        decisions, laws = round_views(rule, row, block, index, p, outcome, coins, bars)
     nodes = len(block.tokens[index])
     full = FullLaws(p[: nodes + 1], block.q[index])
     return Round(len(row.ids), decisions, outcome.accepted_path, outcome.ending, laws, timing, full)

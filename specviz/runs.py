@@ -7,10 +7,10 @@ from itertools import islice
 
 from specviz.engine import coins_of, decode
 from specviz.models.loading import Pair
-from specviz.proposers.gallery import named, opened
+from specviz.proposers.gallery import opened
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
-from specviz.verification.rules import RULES
+from specviz.verification.gallery import rule_of
 
 
 def run(
@@ -30,7 +30,7 @@ def run(
 
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
-    rule = named("rule", settings.rule, RULES)
+    rule = rule_of(settings)
     target, proposer = opened(pair, settings)
     prompt = pair.encode(settings.prompt)
     stream = decode(target, proposer, rule, coins_of(settings), settings, prompt, pair.stops, bars, earlier=earlier)

@@ -18,6 +18,7 @@ from torch import Tensor
 
 from specviz.coins import Coins, Purpose, StreamCoins
 from specviz.engine import advance, opening_row, step
+from specviz.errors import SettingsError
 from specviz.models.base import LawSource
 from specviz.models.paths import laws_after
 from specviz.proposers.base import ChainProposer, Proposer
@@ -113,6 +114,8 @@ def shared_laws(
     half, keep   ``keep`` is shown the work after each pass (it changes on: copy what is to last); a ``half`` from there, of
                  the same call, is gone on with, and the draws are the same to the last bit
     """
+    if not isinstance(rule, TokenRule):
+        raise SettingsError("rule", rule.name, "one that judges guess by guess, such as token: shared laws draw no others")
     shard = _Shard(target, proposer, rule, coins, settings, prompt, stops, first, count)
     return shard.drawn(source, watch, half, keep)
 
@@ -169,7 +172,7 @@ class _Shard:
                 if q is not None:
                     self._guess(place, mine[guessing[mine]], p[offset], q[offset], claimed[offset], coins)
                     mine = mine[~guessing[mine]]
-                self._add(place, mine, p[offset], coins[Purpose.BONUS])
+                self._add(place, mine, self.rule.bonus(p[offset]), coins[Purpose.BONUS])
             self.half.done += len(p)
             yield self.half.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
@@ -199,12 +202,13 @@ class _Shard:
         if not len(who):
             return
         guesses = draw_each(drawn, torch.from_numpy(coins[Purpose.DRAFT][who]))
-        kept = self.rule.accepts(torch.from_numpy(coins[Purpose.ACCEPT][who]), p[guesses], q[guesses]).numpy()
+        rule = self.rule.at(p)
+        kept = rule.accepts(torch.from_numpy(coins[Purpose.ACCEPT][who]), p[guesses], q[guesses]).numpy()
         self.tokens[who, place] = guesses.numpy()
         refused = who[~kept]
         if len(refused):
             with suppress(EmptyResidual):  # p equals q up to rounding: the guess stays, as in the rule itself
-                self._add(place, refused, self.rule.replacement(p, q), coins[Purpose.RESIDUAL])
+                self._add(place, refused, rule.replacement(p, q), coins[Purpose.RESIDUAL])
 
     def _add(self, place: int, who: np.ndarray, law: Tensor, numbers: np.ndarray) -> None:
         """The token that closes a round, for draws that share its law (V,); the next place opens another round."""

@@ -17,7 +17,6 @@ from specviz.coins import Prefix, Purpose
 from specviz.engine import step
 from specviz.evidence.enumerate import output_law, target_law, tokens_per_pass, total_variation
 from specviz.evidence.mutants import MUTANTS, REPLACED, TIERS, TOY_P, TOY_Q, on_tables
-from specviz.evidence.mutants.block import BlockRule
 from specviz.evidence.mutants.builders import with_coins
 from specviz.evidence.mutants.coins import ByPositionAlone
 from specviz.proposers.draft import DraftModel
@@ -25,6 +24,7 @@ from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square
 from specviz.statistics.power import noncentrality
 from specviz.verification.block import empty_block
+from specviz.verification.joint import BlockRule
 from specviz.verification.rules import TokenRule
 from tests import tables
 from tests.mutated import PROMPT, counted, first, laws, pooled

@@ -28,11 +28,12 @@ from specviz.evidence.probes import LAST, Handed, drawn_law, next_law
 from specviz.models.base import LawSource
 from specviz.models.loading import Pair
 from specviz.proposers.base import Proposer
-from specviz.proposers.gallery import named, opened
+from specviz.proposers.gallery import opened
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.trace import Outcome
 from specviz.verification.block import Block
-from specviz.verification.rules import RULES, Rule
+from specviz.verification.gallery import rule_of
+from specviz.verification.rules import Rule
 
 TOLERANCE = 5e-6  # total variation that rounding explains in float32
 TIE = 5e-5  # two passes move two logits of the shipped pair by up to 3.2e-5 against each other; that over T = .7
@@ -104,7 +105,7 @@ def analytic_of_pair(pair: Pair, settings: Settings, ids: Sequence[int], positio
     """The decoder that the settings name, on a pair. Raises SettingsError for names that are not known."""
     target, proposer = opened(pair, settings)
     fresh = [Fresh(network, settings, pair.vocabulary) for network in (pair.target, pair.draft)]
-    return analytic(target, proposer, named("rule", settings.rule, RULES), settings, ids, *fresh, positions, **options)
+    return analytic(target, proposer, rule_of(settings), settings, ids, *fresh, positions, **options)
 
 
 def analytic(

@@ -143,7 +143,8 @@ def acceptance(rule: Rule, handed: Handed, node: int, drawn: Tensor, dice: np.ra
 
 def _believed(rule: Rule, handed: Handed, node: int) -> Tensor:
     """Where ``accepts`` changes its mind, for each token."""
-    known, p, q = rule if isinstance(rule, TokenRule) else TokenRule(), handed.p[node], handed.q(node)
+    p, q = handed.p[node], handed.q(node)
+    known = (rule if isinstance(rule, TokenRule) else TokenRule()).at(p)
     if _replacement(rule, handed, node) is None:
         return torch.ones_like(p)
     return torch.from_numpy(bisected(lambda u: known.accepts(torch.from_numpy(u), p, q).numpy(), len(p), 40))

@@ -17,11 +17,12 @@ from specviz.evidence.analytic import analytic_of_pair
 from specviz.evidence.mutants import MUTANTS
 from specviz.models.loading import Pair
 from specviz.proposers.base import Nothing
-from specviz.proposers.gallery import named, opened
+from specviz.proposers.gallery import opened
 from specviz.sampler import Watch, decoded, shared_laws
 from specviz.samples import NONE, Samples
 from specviz.settings import Settings
-from specviz.verification.rules import RULES, TokenRule
+from specviz.verification.gallery import rule_of
+from specviz.verification.rules import TokenRule
 
 SHARED, ENGINE = "shared laws", "engine"
 OURS = ("speculative", "target")
@@ -68,7 +69,7 @@ def arguments(name: str, pair: Pair, settings: Settings) -> tuple:
     if name == "target":
         return pair.open(settings)[0], Nothing(), TokenRule(), TargetOnlyCoins(coins)
     target, proposer = opened(pair, settings)
-    return target, proposer, named("rule", settings.rule, RULES), coins
+    return target, proposer, rule_of(settings), coins
 
 
 def draw(

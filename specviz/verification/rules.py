@@ -7,6 +7,7 @@ trees the residual of a refused sibling meets the next one (Miao et al. 2024, Sp
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import torch
@@ -20,14 +21,40 @@ from specviz.verification.draw import draw
 Number = TypeVar("Number", float, Tensor)
 
 
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What can be drawn of a rule at one node, each (V,) float64.
+
+    law      what the node's coin meets: p after its parent, or the residual that its refused siblings left
+    overlap  how much of each token a guess there keeps; min(law, q) under the token rule
+    left     what a replacement is drawn from, not rescaled; max(0, law - q) under the token rule, all zero where none can follow
+    """
+
+    law: Tensor
+    overlap: Tensor
+    left: Tensor
+
+
 class Rule(Protocol):
-    """Decides what is committed. ``verify`` looks at proposals, laws and coins, and at nothing else."""
+    """Decides what is committed. ``verify`` looks at proposals, laws and coins, and at nothing else.
+
+    name   by which settings ask for it; title  for a person, with the word lossy where it is
+    exact  whether what it writes has the target's law
+    """
 
     name: str
+    title: str
     exact: bool
 
     def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
-        """p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i. One Outcome per row."""
+        """p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i. One Outcome per row.
+
+        Raises SettingsError for a block that the rule cannot judge.
+        """
+        ...
+
+    def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
+        """What can be drawn of row ``index`` at one node, from p (N + 1, V) of that row."""
         ...
 
 
@@ -72,17 +99,21 @@ class TokenRule:
     residual, and after the last one the replacement is drawn from it. After a kept leaf the bonus is drawn from p itself.
     """
 
-    name = "token"
+    name, title = "token", "token by token"
     exact = True
 
     def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
-        walks = [_Walk(self, block, index, row, p[index], coins) for index, row in enumerate(rows)]
-        uniforms = [walk.ending_coin() for walk in walks]
-        laws = torch.stack([walk.law for walk in walks])
-        tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()
-        return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
+        walks = [self.walk(block, index, row, p[index], coins) for index, row in enumerate(rows)]
+        return ended(walks)
 
-    # The three decisions about one token. ``verify`` and the sampler of many continuations make them here and nowhere else.
+    def walk(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins) -> Walk:
+        return Walk(self, block, index, row, p, coins)
+
+    # The decisions about one token. ``verify`` and the sampler of many continuations make them here and nowhere else.
+
+    def at(self, p: Tensor) -> TokenRule:
+        """The rule where the target's law is p, (V,): itself, unless it looks at more of p than the token's own share."""
+        return self
 
     def threshold(self, p: float, q: float) -> float:
         return threshold(p, q)
@@ -93,9 +124,25 @@ class TokenRule:
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return residual(p, q)
 
+    def bonus(self, p: Tensor) -> Tensor:
+        """The law of the token after a block that was kept whole, (V,)."""
+        return p
 
-class _Walk:
-    """One row's way through its tree: which nodes were looked at, what each met, and the law the ending is drawn from."""
+    def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
+        parents, q = block.parents[index], block.q[index]
+        law = p[parents[node] + 1]
+        for sibling in children(parents, parents[node]):
+            if sibling == node:
+                break
+            law = residual(law, q[sibling])
+        return Shown(law, torch.minimum(law, q[node]), (law - q[node]).clamp(min=0.0))
+
+
+class Walk:
+    """One row's way through its tree: which nodes were looked at, what each met, and the law the ending is drawn from.
+
+    ``first_kept`` decides about the children of one node; a rule that treats siblings otherwise replaces it.
+    """
 
     def __init__(self, rule: TokenRule, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins):
         self.rule = rule
@@ -103,36 +150,46 @@ class _Walk:
         self.u_draft, self.source = block.u_draft[index], block.source
         self.row, self.p, self.coins = row, p, coins
         self.p_token, self.q_token = _at_tokens(p, self.q, self.tokens, self.parents)
-        self.looked: dict[int, tuple[float, float, bool]] = {}  # node -> p that the coin met, coin, accepted
+        self.looked: dict[int, tuple[float, float, float, bool]] = {}  # node -> p that the coin met, coin, threshold, accepted
         self.path: list[int] = []
         self.refused: int | None = None  # last sibling refused under the last kept node
         self.law = p[0]
         node = ROOT
         while siblings := children(self.parents, node):
-            node = self._first_kept(node, siblings)
+            node = self.first_kept(node, siblings)
             if node == ROOT:
                 break
+        if self.refused is None:
+            self.law = rule.bonus(self.law)
 
-    def _first_kept(self, parent: int, siblings: list[int]) -> int:
+    def first_kept(self, parent: int, siblings: list[int]) -> int:
         """The sibling that is kept, or ROOT when all are refused; ``law`` is then what the next draw comes from."""
         law = self.p[parent + 1]
+        rule = self.rule.at(law)
         for count, node in enumerate(siblings):
             met = self.p_token[node] if count == 0 else float(law[self.tokens[node]])
-            u = float(self.coins.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
-            kept = self.rule.accepts(u, met, self.q_token[node])
+            u = self.coin(node)
+            kept = rule.accepts(u, met, self.q_token[node])
             if not kept:
                 try:
-                    law = self.rule.replacement(law, self.q[node])
+                    law = rule.replacement(law, self.q[node])
                 except EmptyResidual:  # p equals q up to rounding: a refusal has probability 0
                     kept = True
-            self.looked[node] = (met, u, kept)
+            self.looked[node] = (met, u, rule.threshold(met, self.q_token[node]), kept)
             if kept:
-                self.path.append(node)
-                self.law, self.refused = self.p[node + 1], None
-                return node
+                return self.keep(node)
             self.refused = node
         self.law = law
         return ROOT
+
+    def coin(self, node: int) -> float:
+        """The accept coin of a node under the last kept one."""
+        return float(self.coins.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
+
+    def keep(self, node: int) -> int:
+        self.path.append(node)
+        self.law, self.refused = self.p[node + 1], None
+        return node
 
     def ending_coin(self) -> float:
         if self.refused is None:
@@ -146,19 +203,26 @@ class _Walk:
         return Outcome(decisions, tuple(self.path), Ending("bonus" if self.refused is None else "residual", token, u))
 
     def _decision(self, node: int) -> Decision:
-        p, u, kept = self.looked.get(node, (self.p_token[node], None, None))
-        q = self.q_token[node]
+        p, u, edge, kept = self.looked.get(node, (self.p_token[node], None, None, None))
         return Decision(
             token=self.tokens[node],
             parent=self.parents[node],
             source=self.source,
-            q=q,
+            q=self.q_token[node],
             p=p,
             u_draft=self.u_draft[node],
             u=u,
-            threshold=None if kept is None else self.rule.threshold(p, q),
+            threshold=edge,
             accepted=kept,
         )
+
+
+def ended(walks: Sequence[Walk]) -> tuple[Outcome, ...]:
+    """The outcomes of walks, all their last tokens drawn at once."""
+    uniforms = [walk.ending_coin() for walk in walks]
+    laws = torch.stack([walk.law for walk in walks])
+    tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()
+    return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 
 def _at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]) -> tuple[list[float], list[float]]:
@@ -168,6 +232,3 @@ def _at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int
     ids = torch.tensor(tokens)
     above = torch.tensor(parents) + 1
     return p[above, ids].tolist(), q[torch.arange(len(tokens)), ids].tolist()
-
-
-RULES: dict[str, Rule] = {rule.name: rule for rule in (TokenRule(),)}

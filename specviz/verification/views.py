@@ -9,17 +9,18 @@ from torch import Tensor
 
 from specviz.coins import Coins, Prefix, Purpose
 from specviz.trace import Decision, Law, Outcome
-from specviz.verification.block import Block, children, depth
+from specviz.verification.block import ROOT, Block, depth
 from specviz.verification.draw import draw
-from specviz.verification.rules import EmptyResidual, residual
+from specviz.verification.rules import Rule, Shown
 
 
-def law_view(p: Tensor, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Law:
+def law_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Law:
     """The ``bars`` largest tokens by max(p, q), always with the named ids, and four sums over all others.
 
-    p, q (V,) float64; q None where nothing was drafted. The sums are taken token by token: lumping masses first would give
+    q (V,) float64, None where nothing was drafted. The sums are taken token by token: lumping masses first would give
     another overlap, since min and max do not commute with lumping.
     """
+    p = shown.law
     size = p if q is None else torch.maximum(p, q)
     top = size.topk(min(bars, len(size))).indices.tolist()
     missing = [token for token in dict.fromkeys(always) if token not in top]
@@ -35,27 +36,15 @@ def law_view(p: Tensor, q: Tensor | None, bars: int, always: tuple[int, ...]) ->
     p_bars, p_rest = split(p)
     if q is None:
         return Law(tuple(ids), p_bars, None, None, None, {"p": p_rest}, None)
-    overlap = torch.minimum(p, q)
     q_bars, q_rest = split(q)
-    o_bars, o_rest = split(overlap)
-    r_bars, r_rest = split((p - q).clamp(min=0.0))
+    o_bars, o_rest = split(shown.overlap)
+    r_bars, r_rest = split(shown.left)
     sums = {"p": p_rest, "q": q_rest, "overlap": o_rest, "residual": r_rest}
-    return Law(tuple(ids), p_bars, q_bars, o_bars, r_bars, sums, float(overlap.sum()))
-
-
-def law_met(block: Block, index: int, p: Tensor, node: int) -> Tensor:
-    """The law that a node's coin meets, (V,): p after its parent, or the residual that its refused siblings left."""
-    tokens_parents = block.parents[index]
-    law = p[tokens_parents[node] + 1]
-    for sibling in children(tokens_parents, tokens_parents[node]):
-        if sibling == node:
-            break
-        law = residual(law, block.q[index][sibling])
-    return law
+    return Law(tuple(ids), p_bars, q_bars, o_bars, r_bars, sums, float(shown.overlap.sum()))
 
 
 def round_views(
-    row: Prefix, block: Block, index: int, p: Tensor, outcome: Outcome, coins: Coins, bars: int
+    rule: Rule, row: Prefix, block: Block, index: int, p: Tensor, outcome: Outcome, coins: Coins, bars: int
 ) -> tuple[tuple[Decision, ...], tuple[Law, ...]]:
     """Decisions with their stand-ins, and a Law for each proposal plus one for the token after the whole path.
 
@@ -66,32 +55,36 @@ def round_views(
     last_refused = _refused(outcome)
     for node, decision in enumerate(outcome.decisions):
         if decision.accepted is None:
-            law, stand_in, u = p[decision.parent + 1], None, None
+            shown, stand_in, u = _plain(p[decision.parent + 1], block.q[index][node]), None, None
         else:
-            law = law_met(block, index, p, node)
+            shown = rule.shown(block, index, p, node)
             if node == last_refused:
                 stand_in, u = outcome.ending.token, outcome.ending.u
             else:
                 u = float(coins.take(Purpose.RESIDUAL, [row], node, depth(block.parents[index], node))[0])
-                stand_in = _stand_in(law, block.q[index][node], u)
+                stand_in = _stand_in(shown.left, u)
         decisions.append(replace(decision, stand_in=stand_in, u_stand_in=None if stand_in is None else u))
         always = (decision.token,) if stand_in is None else (decision.token, stand_in)
-        laws.append(law_view(law, block.q[index][node], bars, always))
+        laws.append(law_view(shown, block.q[index][node], bars, always))
     end = outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0
     always = (outcome.ending.token,) if outcome.ending.kind == "bonus" and outcome.ending.token is not None else ()
-    laws.append(law_view(p[end], None, bars, always))
+    laws.append(law_view(_plain(p[end], None), None, bars, always))
     return tuple(decisions), tuple(laws)
 
 
 def _refused(outcome: Outcome) -> int | None:
-    """The node whose refusal drew the ending, if any."""
+    """The node whose refusal drew the ending, if any: the last sibling that was refused after the kept ones."""
     if outcome.ending.kind != "residual":
         return None
-    return max(node for node, decision in enumerate(outcome.decisions) if decision.accepted is False)
+    end = outcome.accepted_path[-1] if outcome.accepted_path else ROOT
+    return max(node for node, one in enumerate(outcome.decisions) if one.accepted is False and one.parent == end)
 
 
-def _stand_in(p: Tensor, q: Tensor, u: float) -> int | None:
-    try:
-        return int(draw(residual(p, q), torch.tensor(u, dtype=torch.float64)))
-    except EmptyResidual:
-        return None
+def _plain(p: Tensor, q: Tensor | None) -> Shown:
+    """A law that no coin met."""
+    return Shown(p, p, p) if q is None else Shown(p, torch.minimum(p, q), (p - q).clamp(min=0.0))
+
+
+def _stand_in(left: Tensor, u: float) -> int | None:
+    total = left.sum(-1, keepdim=True)
+    return int(draw(left / total, torch.tensor(u, dtype=torch.float64))) if bool(total > 0.0) else None

@@ -6,16 +6,17 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from specviz.coins import Coins
-from specviz.evidence.mutants.block import BlockRule
 from specviz.evidence.mutants.coins import ByPositionAlone
 from specviz.evidence.mutants.laws import Changed, RowBefore, certain, halved
 from specviz.evidence.mutants.proposers import Dropping, Misreporting, TopSiblings
 from specviz.evidence.mutants.record import Arguments, Build, Open
-from specviz.evidence.mutants.rules import DrawPerPath, Greedy, Typical
+from specviz.evidence.mutants.rules import DrawPerPath, Greedy
 from specviz.models.base import LawSource
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
+from specviz.verification.joint import BlockRule
 from specviz.verification.rules import Rule, TokenRule
+from specviz.verification.typical import TypicalRule
 
 SIBLINGS = 3
 LEAST = 0.2  # R8: a drawn token whose own q is below this is thrown away
@@ -109,7 +110,8 @@ def greedy_draft(rule: Rule) -> Build:
     return build
 
 
-typical_acceptance = greedy_draft(Typical())
+def typical_acceptance(open_: Open, settings: Settings) -> Arguments:
+    return greedy_draft(TypicalRule(settings.typical))(open_, settings)
 
 
 def block_rule_with(coins: Callable[[Coins], Coins]) -> Build:

@@ -15,8 +15,6 @@ from specviz.verification.block import Block
 from specviz.verification.draw import draw
 from specviz.verification.rules import EmptyResidual, TokenRule
 
-TYPICAL = 0.09  # Medusa's posterior threshold
-
 
 class FromTarget(TokenRule):
     """The replacement is drawn from p itself."""
@@ -50,21 +48,6 @@ class NotStrict(TokenRule):
 
     def accepts(self, u, p, q):
         return u * q <= p
-
-
-class Typical(TokenRule):
-    """A guess is kept whenever the target gives it more than TYPICAL, for certain; else p is drawn from."""
-
-    name, exact = "typical", False
-
-    def threshold(self, p: float, q: float) -> float:
-        return float(p > TYPICAL)
-
-    def accepts(self, u, p, q):
-        return p > TYPICAL
-
-    def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        return p
 
 
 class DrawPerPath(TokenRule):

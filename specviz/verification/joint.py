@@ -1,0 +1,104 @@
+"""Block verification: how much of a chain is kept is decided about its tokens together.
+
+Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2. For a chain x_1 .. x_n, with p and q the laws
+after the guesses before each,
+
+    w_0 = 1,  w_i = min(1, w_(i-1) p(x_i) / q(x_i))       how likely the first i guesses are to be kept, given what they are
+    m_i = sum over x of max(0, w_i p(x) - q(x))            what the draft gives too little after them
+    h_i = m_i / (m_i + 1 - w_i),  h_n = w_n                the thresholds
+
+Every guess has a coin; the longest beginning whose last coin lies below its threshold is kept. After i < n kept ones the next
+token comes from max(0, w_i p - q), rescaled; after all of them from p. The law is p's, and no rule that keeps it keeps more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from specviz.coins import Coins, Prefix, Purpose
+from specviz.errors import SettingsError
+from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.block import Block
+from specviz.verification.draw import draw
+from specviz.verification.rules import Shown, threshold
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A chain of N guesses as block verification sees it.
+
+    weights  N + 1 numbers w_0 .. w_N in [0, 1]; edges  N thresholds h_1 .. h_N in [0, 1]
+    left     N tensors (V,): max(0, w_i p - q) after the first i guesses, i from 0, not rescaled
+    """
+
+    weights: tuple[float, ...]
+    edges: tuple[float, ...]
+    left: tuple[Tensor, ...]
+
+
+def weighed(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> Weighed:
+    """p (N + 1, V) after the prefix and after each guess, q (N, V) what each was drawn from, None where N is 0."""
+    weights, edges, left = [1.0], [], []
+    for node, token in enumerate(tokens):
+        left.append((weights[-1] * p[node] - q[node]).clamp_(min=0.0))
+        weights.append(threshold(weights[-1] * float(p[node, token]), float(q[node, token])))
+        if node:
+            edges.append(_edge(weights[node], float(left[node].sum())))
+    return Weighed(tuple(weights), (*edges, weights[-1])[: len(tokens)], tuple(left))
+
+
+def _edge(weight: float, mass: float) -> float:
+    """m / (m + 1 - w); 1 where both laws agree and every guess so far is certain to be kept."""
+    whole = mass + 1.0 - weight
+    return mass / whole if whole > 0.0 else 1.0
+
+
+class BlockRule:
+    """Block verification: all guesses of a chain are judged together. Exact, and never fewer tokens than token by token.
+
+    All coins of a block are looked at, also behind the last kept guess: so no later round may meet them again. A record has
+    ``accepted`` for every guess that is kept, also for one whose own coin lies above its threshold and a later one's does not.
+    """
+
+    name, title = "block", "block verification"
+    exact = True
+
+    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+        """Raises SettingsError where a row's proposals are no chain."""
+        if not block.is_chain:
+            raise SettingsError("rule", self.name, "token, k-seq or typical where the proposals are a tree: block judges chains")
+        return tuple(self._row(row, block, index, p[index], coins) for index, row in enumerate(rows))
+
+    def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
+        found = weighed(block.tokens[index], p, block.q[index])
+        return Shown(p[node], torch.minimum(found.weights[node] * p[node], block.q[index][node]), found.left[node])
+
+    def _row(self, row: Prefix, block: Block, index: int, p: Tensor, coins: Coins) -> Outcome:
+        tokens, q = block.tokens[index], block.q[index]
+        found = weighed(tokens, p, q)
+        uniforms = [float(coins.take(Purpose.ACCEPT, [row], node, node)[0]) for node in range(len(tokens))]
+        below = [u < edge for u, edge in zip(uniforms, found.edges, strict=True)]
+        kept = max((count for count, yes in enumerate(below, start=1) if yes), default=0)
+        whole = kept == len(tokens)
+        law = p[kept] if whole or not bool(found.left[kept].sum() > 0.0) else found.left[kept]
+        u = float(coins.take(Purpose.BONUS if whole else Purpose.RESIDUAL, [row], kept, kept)[0])
+        token = int(draw(law, torch.tensor(u, dtype=torch.float64)))
+        decisions = tuple(
+            Decision(
+                token=x,
+                parent=node - 1,
+                source=block.source,
+                q=float(q[node, x]),
+                p=float(p[node, x]),
+                u_draft=block.u_draft[index][node],
+                u=uniforms[node],
+                threshold=found.edges[node],
+                accepted=node < kept,
+            )
+            for node, x in enumerate(tokens)
+        )
+        return Outcome(decisions, tuple(range(kept)), Ending("bonus" if whole else "residual", token, u))
