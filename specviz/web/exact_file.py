@@ -10,6 +10,7 @@ from specviz.figures import evidence
 from specviz.web.exact import LARGEST, Exam, Upload
 
 MARKS = {"consistent": "✓", "rejected": "✗", "too few draws": "?"}
+ALARMS = "Chance alone gives right draws a rejection once in 1,000 files; this holds for all tests together."
 
 
 def uploader(place: Any, turn: int) -> None:
@@ -37,7 +38,7 @@ def results(exam: Exam, kind: str) -> None:
         return
     report, picture = exam.filed.report, exam.filed.picture
     with st.container(key="exact-verdict"):
-        st.markdown(f"## {MARKS[report['verdict']]} {report['sentence']}")
+        st.markdown(f"## {MARKS[report['verdict']]} {report['sentence']}\n{ALARMS}")
         st.container(key="exact-text-file").text(described(report))
     if report["note"]:
         st.container(key="exact-notes-file").text(report["note"])
@@ -47,7 +48,7 @@ def results(exam: Exam, kind: str) -> None:
             alt=picture.conclusion,
         )  # fmt: skip
         st.markdown(
-            "The heaviest cells of the law, made before the file was read for counting; … stands for every text that begins so. "
+            "The heaviest cells, made from the exact law alone; … stands for every text that begins so. "
             "Chance alone keeps all bars inside the grey bands 99 times in 100."
         )
     with st.expander("Every test", expanded=True):

@@ -114,6 +114,8 @@ def _live() -> None:
     if exam.question.source == FILE:
         _work(exam)
         notes(exam.notices, "live")
+        if exam.filed is not None and exam.filed.report["verdict"] == "rejected":
+            st.html(REJECTED)
         exact_file.results(exam, kind)
         return
     _buttons(exam)
