@@ -19,6 +19,7 @@ COMMANDS = {
     "verify": "draw many short texts and test them against the target's exact law",
     "check": "check a certificate: recompute what follows from its counts, and draw again where the models are at hand",
     "bench": "measure speed side by side: target only, speculative, transformers' assisted generation",
+    "pairs": "list pairs of public models, what they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
     "record": "record the finished round that the page opens with",
 }

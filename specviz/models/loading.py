@@ -18,6 +18,7 @@ from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.cached import CachedModel
 from specviz.models.catalogue import HASHES, PAIRS
 from specviz.models.families import refuse_unsupported
+from specviz.models.fit import refuse_too_large
 from specviz.models.tokens import difference, pieces
 from specviz.settings import Settings
 
@@ -129,6 +130,7 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
     options = {"trust_remote_code": False, "local_files_only": folder}
     config = _reading(place, lambda: AutoConfig.from_pretrained(place, **options))
     refuse_unsupported(place, config)
+    refuse_too_large(place, config, device, dtype)
     model, report = _reading(
         place,
         lambda: AutoModelForCausalLM.from_pretrained(

@@ -61,8 +61,8 @@ SHAPES = {
     "draft": Shape(layers=1, width=256, schedule=Schedule(tokens=30_000_000)),
 }
 TAUGHT = {  # what learns from the finished target; a distilled draft goes on from the plain one
-    "distilled": Schedule(tokens=10_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=11),
-    "heads": Schedule(tokens=5_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=13),
+    "distilled": Schedule(tokens=4_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=11),
+    "heads": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=13),
 }
 DIVERGENCE = "tv"  # of three, the one whose draft kept most guesses after a million tokens: the card has the numbers
 

@@ -1,0 +1,70 @@
+"""``pairs``: the pair that ships and public ones, what they need, and which fit this machine."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import Any
+
+from specviz.errors import SettingsError
+from specviz.models.public import BYTES, PUBLIC
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: what this machine would take)")
+    parser.add_argument("--format", choices=("text", "json"), default="text")
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.dtype is not None and options.dtype not in BYTES:
+        raise SettingsError("dtype", options.dtype, f"one of {', '.join(BYTES)}")
+    from specviz.models.fit import free_bytes
+    from specviz.models.loading import pick_device
+
+    device, kind = pick_device("auto", options.dtype or "auto")
+    dtype = str(kind).removeprefix("torch.")
+    free = free_bytes(device) / 1e9
+    rows = [_row(pair, dtype, free) for pair in PUBLIC]
+    if options.format == "json":
+        print(json.dumps({"device": device.type, "dtype": dtype, "free_gb": round(free, 2), "pairs": rows}, indent=1))
+    else:
+        print(_text(rows, device.type, dtype, free))
+    return 0
+
+
+def _row(pair: Any, dtype: str, free: float) -> dict[str, Any]:
+    runs = pair.kind == "causal"
+    return {
+        "target": pair.target,
+        "draft": pair.draft,
+        "tokenizer": pair.family,
+        "millions": list(pair.millions),
+        "vocabulary": list(pair.vocabulary),
+        "gb": {name: round(pair.gigabytes(name), 2) for name in ("float32", "bfloat16")},
+        "licence": pair.licence,
+        "kind": pair.kind,
+        "fits": runs and pair.gigabytes(dtype) <= free,
+        "note": pair.note if runs else "; ".join(part for part in (pair.note, "not run by this version") if part),
+    }
+
+
+def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> str:
+    head = ("fits", "target", "draft", "tokenizer", "M parameters", "GB fp32", "GB bf16", "licence", "")
+    table = [head]
+    for row in rows:
+        sizes = " + ".join(f"{m:g}" for m in row["millions"])
+        gb = [f"{row['gb'][name]:.1f}" for name in ("float32", "bfloat16")]
+        fits = "yes" if row["fits"] else "no"
+        table.append((fits, row["target"], row["draft"], row["tokenizer"], sizes, *gb, row["licence"], row["note"]))
+    widths = [max(len(line[column]) for line in table) for column in range(len(head))]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
+    intro = [
+        "storybook ships with the project and is the default of every command; 0.1 GB are enough for it.",
+        f"Public pairs, against {free:.1f} GB free on this {device} in {dtype} (weights and a fifth more):",
+        "",
+    ]
+    outro = [
+        "",
+        "python -m specviz decode --target TARGET --draft DRAFT --prompt ... runs one; its files are fetched from the model hub.",
+    ]
+    return "\n".join([*intro, *lines, *outro])

@@ -1,0 +1,66 @@
+"""Pairs of public models that people can run at home or in class, with what it takes to hold them. No torch here.
+
+Parameters are those of the published checkpoints, in millions; tied tables count once. Vocabularies are rows of the laws, and may
+differ within a family: ids that one model lacks have probability 0 in its law.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+ROOM = 1.2  # caches, laws and the library itself, over the bare weights: a rule of thumb
+
+
+@dataclass(frozen=True, slots=True)
+class PublicPair:
+    """Target and draft on the model hub.
+
+    family      name of their common tokenizer
+    millions    parameters of target and draft
+    vocabulary  rows of the laws of target and draft
+    licence     as the model cards name it
+    kind        causal, or encoder-decoder: those are listed for comparison, this version does not run them
+    """
+
+    target: str
+    draft: str
+    family: str
+    millions: tuple[float, float]
+    vocabulary: tuple[int, int]
+    licence: str
+    kind: str = "causal"
+    note: str = ""
+
+    def gigabytes(self, dtype: str) -> float:
+        """Memory for weights and ordinary use, in units of 10**9 bytes."""
+        return sum(self.millions) * 1e6 * BYTES[dtype] * ROOM / 1e9
+
+
+PUBLIC: tuple[PublicPair, ...] = (
+    PublicPair("openai-community/gpt2-medium", "distilbert/distilgpt2", "GPT-2", (355, 82), (50257, 50257), "MIT; Apache-2.0"),
+    PublicPair("openai-community/gpt2-xl", "openai-community/gpt2", "GPT-2", (1558, 124), (50257, 50257), "MIT"),
+    PublicPair("EleutherAI/pythia-410m", "EleutherAI/pythia-70m", "GPT-NeoX", (405, 70), (50304, 50304), "Apache-2.0"),
+    PublicPair("EleutherAI/pythia-2.8b", "EleutherAI/pythia-160m", "GPT-NeoX", (2775, 162), (50304, 50304), "Apache-2.0"),
+    PublicPair("HuggingFaceTB/SmolLM2-360M", "HuggingFaceTB/SmolLM2-135M", "SmolLM2", (362, 135), (49152, 49152), "Apache-2.0"),
+    PublicPair("HuggingFaceTB/SmolLM2-1.7B", "HuggingFaceTB/SmolLM2-135M", "SmolLM2", (1711, 135), (49152, 49152), "Apache-2.0"),
+    PublicPair("facebook/opt-1.3b", "facebook/opt-125m", "OPT", (1316, 125), (50272, 50272), "OPT licence, research only"),
+    PublicPair("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B", "Qwen", (1721, 596), (151936, 151936), "Apache-2.0"),
+    PublicPair("Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B", "Qwen", (8191, 596), (151936, 151936), "Apache-2.0"),
+    PublicPair(
+        *("Qwen/Qwen2.5-7B", "Qwen/Qwen2.5-0.5B", "Qwen", (7616, 494), (152064, 151936), "Apache-2.0"),
+        note="vocabularies padded to different sizes",
+    ),
+    PublicPair(
+        *("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B", "Llama 3", (8030, 1236), (128256, 128256), "Llama community"),
+        note="asks for an account",
+    ),
+    PublicPair(
+        *("google-t5/t5-large", "google-t5/t5-small", "T5", (738, 61), (32128, 32128), "Apache-2.0"), kind="encoder-decoder"
+    ),
+    PublicPair(
+        *("google/t5-v1_1-xxl", "google/t5-v1_1-small", "T5", (11135, 77), (32128, 32128), "Apache-2.0"),
+        kind="encoder-decoder",
+        note="the sizes of Leviathan et al. 2023, table 2",
+    ),
+)
