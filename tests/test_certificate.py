@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import copy
 import json
+from dataclasses import replace
 
 import pytest
 
 from specviz.__main__ import main
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate import ALTERED, CONFIRMED, ITSELF, check, read
-from specviz.evidence.redraw import models, redraw
+from specviz.evidence.redraw import analytic_again, models, redraw
+from specviz.evidence.report import RULE_ONLY
 from specviz.evidence.seal import sealed
+from specviz.settings import Settings
 
 QUIET = lambda label: lambda share: None  # noqa: E731
 
@@ -89,6 +92,7 @@ CHANGES = {
     "the seed": lambda r: r.update(seed=8),
     "a setting out of range": lambda r: r["settings"].update(temperature=9.0),
     "chosen luck": lambda r: r["settings"].update(coins=["0=0.5"]),
+    "the remark": lambda r: r.update(note="All is well."),
     "how many may move": lambda r: _first(r)["redraw_tolerance"].update(draws=400),
 }
 
@@ -128,13 +132,15 @@ def test_what_nothing_else_contradicts_is_found_and_named_by_its_digest(record, 
         lambda r: (r["settings"].update(seed=8), r.update(seed=8)),
         lambda r: r.update(decoder="target"),
         lambda r: _test(r, "probability transform").update(statistic=0.5),
+        lambda r: r.update(analytic_tv=1e-12),
+        lambda r: r["pieces"].update({next(iter(r["pieces"])): "00ff00"}),
     ],
-    ids=["temperature", "seed", "decoder", "transform"],
+    ids=["temperature", "seed", "decoder", "transform", "analytic distance of a mode that is not there", "pieces"],
 )
 def test_drawing_again_finds_a_forgery_that_agrees_with_itself(record, change):
     """All digests made anew, every recomputable number right: only other draws can tell."""
     forged = copy.deepcopy(record)
-    forged["answers"] = forged["answers"][:1]
+    forged |= {"answers": forged["answers"][:1], "note": RULE_ONLY, "analytic_tv": None}
     change(forged)
     forged["tests"] = forged["answers"][0]["tests"]
     forged = sealed(forged)
@@ -149,11 +155,29 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
     one = forged["answers"][0]
     cells = one["cells"]
     cells[1]["mass"], cells[2]["mass"] = cells[1]["mass"] * 0.99, cells[2]["mass"] + cells[1]["mass"] * 0.01
-    forged["answers"] = [recomputed(one)]
+    forged |= {"answers": [recomputed(one)], "note": RULE_ONLY}
     forged = sealed(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
     assert not altered(forged)
     found = [line for line in redraw(forged, models(forged), QUIET) if line.state == ALTERED]
     assert "another mass" in found[0].why
+
+
+@pytest.mark.parametrize(
+    ("change", "found"), [(1e-3, ALTERED), (1 / 20, ALTERED), (20, ALTERED), (None, ALTERED), (1.5, CONFIRMED)]
+)
+def test_the_distance_without_draws_is_computed_again_where_the_models_are(record, change, found):
+    """It is rounding: another machine finds another number of its size, and nothing else is confirmed."""
+    record["analytic_tv"] = change and record["analytic_tv"] * change
+    pair = models(record)
+    line = analytic_again(record, pair, replace(Settings.from_record(record["settings"]), pair=pair.name))
+    assert line.field == "analytic_tv" and line.state == found, line.why
+
+
+def test_nothing_but_the_versions_is_left_unchecked_where_the_models_are(report, capsys):
+    """Which versions ran nobody can compute again; everything else is confirmed."""
+    assert main(["check", str(report), "--format", "json"]) == 0
+    fields = json.loads(capsys.readouterr().out)["fields"]
+    assert {one["field"] for one in fields if one["state"] != CONFIRMED} == {"versions", "files"}
 
 
 def test_models_that_are_not_here_leave_it_consistent_in_itself(record, tmp_path, capsys):

@@ -17,7 +17,7 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.compared import judged as two_files
 from specviz.evidence.experiment import Answer, Plan, joint_tests, judged
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import SCHEMA, as_record
+from specviz.evidence.report import SCHEMA, as_record, remark
 from specviz.evidence.seal import broken, parts
 from specviz.settings import Settings
 from specviz.statistics.findings import Finding
@@ -58,6 +58,7 @@ def read(path: Path) -> dict[str, Any]:
             answer_of(one)
         broken(record)
         _ = record["settings"], record["models"], record["versions"], record["decoder"], record["answers"][0], record["tests"]
+        _ = record["note"], record["files"], record["analytic_tv"], {int(token) for token in record["pieces"]}
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
         raise EvidenceError(f"'{path}' is damaged, or of an older version: {_what(error)}.") from error
     return record
@@ -85,6 +86,10 @@ def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     for name, value in record.items():
         if name in spoken and name != "cells":
             yield name, "" if value == spoken[name] else f"'{name}' is not that of the answer that speaks for all"
+    yield "schema", ""
+    if not record["files"]:  # a file's draws may come with a remark of their own
+        wanted = remark(spoken["verdict"], [one["mode"] for one in record["answers"]])
+        yield "note", "" if record["note"] == wanted else f"it should say {_short(wanted)!r}"
     try:
         settings = Settings.from_record(record["settings"])
     except SettingsError as error:

@@ -40,8 +40,7 @@ def report(
     """
     rejected = [one for one in answers if one.verdict == "rejected"]
     spoken = as_record((rejected or answers)[0])
-    consistent = spoken["verdict"] == "consistent"
-    note = said or (RULE_ONLY if consistent and all(one.mode == "shared laws" for one in answers) else "")
+    note = said or remark(spoken["verdict"], [one.mode for one in answers])
     return sealed(
         {
             "schema": SCHEMA,
@@ -58,6 +57,11 @@ def report(
             "versions": versions(),
         }
     )
+
+
+def remark(verdict: str, modes: Sequence[str]) -> str:
+    """What must be said beside a verdict: that the cached decoder was left out, where it was."""
+    return RULE_ONLY if verdict == "consistent" and all(mode == "shared laws" for mode in modes) else ""
 
 
 def as_record(answer: Answer) -> dict[str, Any]:
