@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import time
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.e2e.test_page import NASTY, PATIENT, query
