@@ -20,7 +20,7 @@ from transformers import DynamicCache, PreTrainedModel
 from specviz.coins import Prefix
 from specviz.models.passes import lowest, opened
 from specviz.settings import Settings
-from specviz.verification.block import ROOT, Block, children, depth, empty_block
+from specviz.verification.block import ROOT, Block, ancestors, children, depth, empty_block
 from specviz.verification.warp import warp
 
 
@@ -173,7 +173,7 @@ class CachedModel:
         longest = max(len(row.columns) for row in self._rows)
         if needed == 0:
             self._reset()
-        elif needed > longest * 2 + 64 or (len(self._rows) == 1 and needed != longest):
+        elif needed > longest * 1.5 + 16 or (len(self._rows) == 1 and needed != longest):
             self._compact(longest)
         elif needed < self._width:
             self._cache.crop(needed - self._width)
@@ -198,20 +198,15 @@ class CachedModel:
         even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
         if plain and even and block.is_chain:
             return None
-        total = self._width + lead + block.widest
-        seen = torch.zeros(len(fed), lead + block.widest, total, dtype=torch.bool)
-        where = torch.zeros(len(fed), total, dtype=torch.int64)
-        for index, (row, fresh) in enumerate(zip(self._rows, fed, strict=True)):
-            own = row.columns + list(range(self._width + lead - len(fresh), self._width + lead))
-            where[index, own] = torch.arange(len(own))
-            where[index, self._width + lead :] = positions[index, lead:]
-            for place in range(len(fresh)):
-                seen[index, lead - len(fresh) + place, own[: len(row.columns) + place + 1]] = True
-            for node, parent in enumerate(block.parents[index]):
-                line = seen[index, lead + node]
-                line[own] = True
-                line |= seen[index, lead + parent] if parent != ROOT else False
-                line[self._width + lead + node] = True
+        begins, total = self._width + lead, self._width + lead + block.widest
+        where = [[-1] * total for _ in fed]  # position of the token in each column; -1: a column that is not the row's own
+        for line, row, fresh in zip(where, self._rows, fed, strict=True):
+            for position, column in enumerate((*row.columns, *range(begins - len(fresh), begins))):
+                line[column] = position
+        where = torch.tensor(where)
+        seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
+        seen[:, lead:, begins:] = torch.stack([ancestors(parents, block.widest) for parents in block.parents])
+        where[:, begins:] = positions[:, lead:]
         return self._additive(seen, where, positions)
 
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
