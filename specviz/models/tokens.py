@@ -16,7 +16,7 @@ _FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")
 def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
     """The bytes of one token id; special tokens give their name, ids beyond the tokenizer give nothing.
 
-    Reads byte-level BPE (GPT-2, Llama 3, Qwen) and SentencePiece with byte fallback (Llama 2, Mistral, Gemma).
+    Reads byte-level BPE (GPT-2, Llama 3, Qwen) and SentencePiece (T5; with byte fallback Llama 2, Mistral, Gemma).
     """
     text = tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else None
     if text is None:
@@ -25,9 +25,15 @@ def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
         return text.encode()
     if match := _FALLBACK.fullmatch(text):
         return bytes([int(match[1], 16)])
-    if all(character in _BYTE_OF for character in text):
+    if not _sentencepiece(tokenizer) and all(character in _BYTE_OF for character in text):
         return bytes(_BYTE_OF[character] for character in text)
     return text.replace("\u2581", " ").encode()
+
+
+def _sentencepiece(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether tokens are written as text: then the letter e with an accent is itself, and no name of a byte."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return backend is not None and "ByteLevel" not in str(backend.decoder)
 
 
 def pieces(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
