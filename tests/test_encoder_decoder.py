@@ -39,13 +39,13 @@ def generated(pair, prompt: str, length: int, **more) -> list[int]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_greedy_is_token_identical_to_generate_on_sixty_prompts(encoder_decoders, kind):
-    """Twenty for each kind, in float64, where random weights have no ties: identity without exception."""
+def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_decoders, kind):
+    """Fifteen for each kind, in float64, where random weights have no ties: identity without exception."""
     pair, written, fates = encoder_decoders[kind], set(), set()
-    for number, prompt in enumerate(prompts(20)):
-        settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, length=20)
+    for number, prompt in enumerate(prompts(15)):
+        settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, length=16)
         trace = run(pair, settings, bars=0)
-        assert list(trace.output_ids) == generated(pair, prompt, 20), prompt
+        assert list(trace.output_ids) == generated(pair, prompt, 16), prompt
         written.add(trace.output_ids)
         fates.update(guess.accepted for round_ in trace.rounds for guess in round_.proposals)
     assert len(written) > 5 and {True, False} <= fates, "prompts count, and guesses were kept and refused"
@@ -57,9 +57,9 @@ def test_the_law_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder_folders,
     """Prefix by prefix, without draws, in float32, caches rolled back at every depth."""
     pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
     settings = Settings(prompt="the old bear", gamma=3, **warper)
-    alone = run(replace(pair, stops=frozenset()), replace(settings, gamma=0, length=60), bars=0)
-    found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 40)
-    assert found.prefixes >= 40 and max(found.kept) >= 2 and found.passed(TOLERANCE), (found.sentence, found.kept)
+    alone = run(replace(pair, stops=frozenset()), replace(settings, gamma=0, length=40), bars=0)
+    found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
+    assert found.prefixes >= 25 and max(found.kept) >= 2 and found.passed(TOLERANCE), (found.sentence, found.kept)
 
 
 def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):

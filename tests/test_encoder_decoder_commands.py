@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import pytest
 import torch
@@ -36,6 +37,18 @@ def test_weights_come_back_from_a_folder_as_they_were(encoder_decoder_folders, k
     inputs = {"input_ids": torch.tensor([[5, 6, 1]]), "decoder_input_ids": torch.tensor([[0, 7, 8]])}
     assert torch.equal(model(**inputs).logits, again(**inputs).logits)
     assert (again.lm_head.weight is again.shared.weight) == (kind == "t5")
+
+
+def test_a_configuration_as_t5_v1_1_is_published_gives_the_same_laws(encoder_decoder_folders, tmp_path):
+    """It says only that output matrix and embedding are not shared; that its states are not scaled follows from this."""
+    saved = encoder_decoder_folders["t5 v1.1"][0]
+    folder = shutil.copytree(saved, tmp_path / "published")
+    record = json.loads((folder / "config.json").read_text())
+    record.pop("scale_decoder_outputs", None)
+    (folder / "config.json").write_text(json.dumps(record | {"tie_word_embeddings": False}))
+    inputs = {"input_ids": torch.tensor([[5, 6, 1]]), "decoder_input_ids": torch.tensor([[0, 7, 8]])}
+    one, other = (load_model(str(place), *CPU)(**inputs).logits for place in (saved, folder))
+    assert torch.equal(one, other)
 
 
 def test_an_encoder_decoder_and_a_causal_decoder_are_no_pair(encoder_decoder_folders, pair_folders, monkeypatch):
