@@ -14,6 +14,7 @@ import pytest
 from specviz.errors import SettingsError
 from specviz.evidence.analytic import TOLERANCE, analytic, analytic_of_pair
 from specviz.evidence.fresh import Fresh, given
+from specviz.figures.stage import stage_payload
 from specviz.models import pair as pair_module
 from specviz.models.loading import load_pair
 from specviz.proposers.gallery import opened
@@ -97,6 +98,8 @@ def test_the_trace_names_what_the_encoder_read_and_comes_back_from_json(encoder_
     assert set(trace.encoder_ids) <= set(trace.pieces)
     assert Trace.from_json(trace.to_json()) == trace
     assert replace(trace, encoder_ids=(4, 1)) != trace
+    shown = stage_payload(trace)
+    assert shown["prompt"] == "the old bear\n" and shown["rounds"][0]["text"] == "", "the stage sets them apart too"
 
 
 def test_a_trace_without_an_encoder_has_no_such_field(pair):
