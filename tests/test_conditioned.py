@@ -6,6 +6,7 @@ In float32 other kernels agree to some 1e-5, in float64 to 1e-10.
 
 from __future__ import annotations
 
+import copy
 import random
 
 import pytest
@@ -137,6 +138,17 @@ def test_in_half_precision_rows_that_see_nothing_stay_finite():
         for texts_ in (((0, 2, 3, 4), (0,)), ((0, 2, 3, 4, 5, 7, 8), (0, 9))):
             logits = model.logits([Prefix(ids, 0, 9) for ids in texts_], block)
             assert logits[0].isfinite().all() and logits[1, 0].isfinite().all()
+
+
+@pytest.mark.gpu
+def test_on_a_gpu_a_tree_and_a_ragged_batch_have_the_logits_of_fresh_passes():
+    network = tiny_encoder_decoder("t5", V)
+    model = opened(copy.deepcopy(network).to("cuda"))
+    block = Block(((5, 6, 7), (8,)), ((-1, -1, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "x")
+    for held in (((0, 2, 3, 4), (0,)), ((0, 2, 3, 4, 5, 7, 9), (0, 9))):
+        logits = model.logits([Prefix(ids, 0, 9) for ids in held], block).cpu()
+        assert (logits[0, 3] - fresh(network, (*held[0], 5, 7))).abs().max() < 1e-3
+        assert (logits[1, 1] - fresh(network, (*held[1], 8))).abs().max() < 1e-3
 
 
 # Whole texts ---------------------------------------------------------------------------------------------------------------
