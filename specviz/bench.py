@@ -104,7 +104,8 @@ def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) 
 
 def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Round], costs: Costs) -> Result:
     tokens = settings.length * len(PROMPTS)
-    baseline = min(("target only", "generate"), key=lambda name: statistics.median(seconds[name]))
+    rates = {name: Spread.of([tokens / s for s in values]) for name, values in seconds.items()}
+    baseline = max(("target only", "generate"), key=lambda name: rates[name].median)
     ratio = {
         "speculative / baseline": _ratios(seconds[baseline], seconds["speculative"]),
         "speculative / assisted": _ratios(seconds["assisted"], seconds["speculative"]),
@@ -117,7 +118,7 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
     return Result(
         temperature=settings.temperature,
         gamma=settings.gamma,
-        rates={name: Spread.of([tokens / s for s in values]) for name, values in seconds.items()},
+        rates=rates,
         ratio=ratio,
         baseline=baseline,
         tokens_per_pass=per_pass,

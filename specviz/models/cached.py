@@ -114,6 +114,8 @@ class CachedModel:
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
         """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its block."""
+        if not self._rows:
+            self._read_once(rows)
         self._match_rows(rows)
         self._rollback()
         fed = [row.ids[len(held.tokens) :] for row, held in zip(rows, self._rows, strict=True)]
@@ -132,6 +134,13 @@ class CachedModel:
         logits = self._pass(ids.to(device), positions.to(device), mask, self._cache, self._width, nodes + 1)
         self._remember(rows, fed, lead, block)
         return logits
+
+    def _read_once(self, rows: Sequence[Prefix]) -> None:
+        """What all rows begin with, a prompt as a rule, is read by one row, and the others take it over."""
+        shared = min(_shared(list(rows[0].ids), row.ids) for row in rows)
+        shared = min(shared, *(len(row.ids) - 1 for row in rows))
+        if len(rows) > 1 and shared > 1:
+            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_block(1))
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
         """One held row per wanted row: the one of the same draw number, else any, for it shares the prompt."""
