@@ -22,7 +22,7 @@ import transformers
 from specviz.coins import PhiloxCoins
 from specviz.costs import Costs, measure_costs, median_costs
 from specviz.engine import decode, target_only
-from specviz.models.cached import CachedModel
+from specviz.evidence.fresh import given
 from specviz.models.loading import Pair
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
@@ -88,14 +88,14 @@ def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) 
         say(f"temperature {settings.temperature:g}: turn {turn} of {turns}")
         spent = dict.fromkeys(CONTESTANTS, 0.0)
         for prompt in PROMPTS.values():
-            ids = pair.encode(prompt)
+            ids, asked = pair.encode(prompt), replace(settings, prompt=prompt, seed=turn)
             for name in CONTESTANTS:
                 began = time.perf_counter()
-                result = _RUNS[name](pair, replace(settings, seed=turn), ids)
+                result = _RUNS[name](pair, asked, ids)
                 spent[name] += time.perf_counter() - began
                 if name == "speculative" and turn:
                     rounds.extend(result)
-            costs.append(measure_costs(pair, settings, ids))
+            costs.append(measure_costs(pair, asked, ids))
         if turn:
             for name in CONTESTANTS:
                 seconds[name].append(spent[name])
@@ -145,7 +145,7 @@ def _speculative(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[R
 
 
 def _target_only(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
-    return _drain(target_only(CachedModel(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
+    return _drain(target_only(pair.source(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
 
 
 def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
@@ -156,8 +156,8 @@ def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any)
     model = pair.target
     kept, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
     try:
-        device = torch.tensor([ids], device=model.device)
-        return model.generate(device, max_new_tokens=settings.length, **sampling, **more)
+        text = given(model, ids, pair.encoder_ids(settings.prompt))
+        return model.generate(**text, max_new_tokens=settings.length, **sampling, **more)
     finally:
         model.generation_config.eos_token_id = kept
 
