@@ -12,6 +12,7 @@ With one draft rho* = 1, and this is the token rule.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import torch
@@ -39,11 +40,16 @@ def tested(beta: float, k: int) -> float:
 def least_rho(p: Tensor, q: Tensor, k: int) -> float:
     """rho*: the least rho in [1, k] with rho >= tested(beta(rho), k), from above.
 
-    p, q (V,) float64, rows sum to 1; k at least 1. rho - tested grows with rho times beta, so bisection finds it.
+    p, q (V,) float64, rows sum to 1; k at least 1. rho - tested grows with rho times beta, so bisection finds it. With tokens in
+    the order of p / q, beta(rho) is the sum of q over those from rho on and of p / rho over the others: two sums known for all.
     """
+    ratio, order = torch.where(q > 0.0, p / q, torch.inf).sort()
+    below, upto = (torch.cat((law.new_zeros(1), law[order].cumsum(-1))).tolist() for law in (p, q))
+    edges = ratio.tolist()
 
     def enough(rho: float) -> bool:
-        return rho >= tested(float(kept_share(p, q, rho).sum()), k)
+        place = bisect_left(edges, rho)
+        return rho >= tested(upto[-1] - upto[place] + below[place] / rho, k)
 
     low, high = 1.0, float(k)
     if k == 1 or enough(low):
