@@ -39,9 +39,9 @@ EXACT = [rule for make in RULES.values() if (rule := make(Settings())).exact and
 
 
 def worlds(seed: int, warper: dict | None = None):
-    """Target and draft with a law for every prefix, in thousandths."""
+    """Target and draft with a law for every prefix, in sevenths."""
     settings = Settings(**warper) if warper else None
-    tables = (remembered(lambda ids, name=name: random_law((name, seed, ids), V, 1000)) for name in "pq")
+    tables = (remembered(lambda ids, name=name: random_law((name, seed, ids), V, 7)) for name in "pq")
     return [model(table, V, settings) for table in tables]
 
 
