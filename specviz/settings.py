@@ -49,6 +49,7 @@ class Settings:
     lengths      how far to draft: the name of a policy
     text         what retrieval reads: the name of a text
     typical      epsilon of typical acceptance, above 0 and at most 1
+    heads        folder of Medusa heads, named on the command line alone; empty: the pair's own
     """
 
     pair: str = "storybook"
@@ -72,6 +73,7 @@ class Settings:
     lengths: str = "fixed"
     text: str = ""
     typical: float = 0.09
+    heads: str = ""
 
     def __post_init__(self) -> None:
         _whole("gamma", self.gamma, 0, GAMMA_MAX)
@@ -87,7 +89,7 @@ class Settings:
         if self.nodes is not None:
             _whole("nodes", self.nodes, 1, NODES_MAX)
         _number("typical", self.typical, 0.0, 1.0, "above 0 and at most 1", above=True)
-        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text"):
+        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads"):
             if not isinstance(getattr(self, name), str):
                 raise SettingsError(name, getattr(self, name), "text")
         if self.siblings not in SIBLINGS:
@@ -232,6 +234,11 @@ def _number(name: str, value: object, low: float, high: float, allowed: str, abo
         raise SettingsError(name, value, allowed)
 
 
+def _of_the_command_line(folder: str) -> str:
+    """A link opens no folder."""
+    raise SettingsError("heads", folder[:60], "named on the command line alone: --heads DIR")
+
+
 _READERS: dict[str, Any] = {
     "pair": str,
     "prompt": str,
@@ -253,4 +260,5 @@ _READERS: dict[str, Any] = {
     "lengths": str,
     "text": str,
     "typical": float,
+    "heads": _of_the_command_line,
 }

@@ -10,6 +10,7 @@ import torch
 
 from specviz.errors import SettingsError
 from specviz.models.base import LawSource
+from specviz.models.heads import heads_of
 from specviz.models.loading import Pair
 from specviz.proposers.adaptive import AdaptiveDraft
 from specviz.proposers.base import Nothing, Proposer
@@ -17,6 +18,7 @@ from specviz.proposers.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.copied import Copied, from_own_text
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.lengths import LENGTHS
+from specviz.proposers.medusa import medusa
 from specviz.proposers.several import SeveralDrafts
 from specviz.proposers.teaching import Reversed, uniform, unigram
 from specviz.proposers.texts import index_of
@@ -58,6 +60,7 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     "draft": lambda request: chain(request, request.draft),
     "tree": lambda request: tree(request),
     "several": lambda request: SeveralDrafts(request.draft, request.settings.drafts, request.settings.gamma),
+    "medusa": lambda request: medusa(request.target, heads_of(request.pair, request.settings.heads), request.settings),
     "ngram": lambda request: copied(request, "ngram", from_own_text),
     "retrieval": lambda request: copied(request, "retrieval", index_of(request.pair, request.settings.text).follow),
     "unigram": lambda request: chain(request, frequencies(request)),
