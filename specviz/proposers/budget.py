@@ -2,7 +2,8 @@
 
 A tree may be cut back to its best nodes only where nothing was drawn: guesses made without chance are no sample, and which of
 them are handed over is free (Li et al. 2024, EAGLE-2, re-ranking by joint confidence). Among drawn siblings a cut would leave
-tokens that no longer have the law they were drawn from. There the budget acts before each draw, and what is drawn stays.
+tokens that no longer have the law they were drawn from (best-drawn in docs/mistakes.md). There the budget acts before each
+draw, and what is drawn stays.
 """
 
 from __future__ import annotations
