@@ -20,6 +20,7 @@ PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in t
 COINS_NAMED = 5  # damaged coins of a link that get a sentence of their own
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
+PROPOSER_FIELDS = ("proposer", "rule", "tree", "siblings", "nodes", "drafts", "lengths", "text", "typical", "heads")
 SIBLINGS = ("top", "independent", "distinct")
 COIN_PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 _COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)

@@ -98,7 +98,7 @@ def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Li
 def again(decoder: str, one: dict[str, Any], pair: Pair, settings: Settings, watch) -> Answer:
     """One answer from new draws, in the cells that are stored, whose masses are computed anew."""
     try:
-        known = one["mode"] in sources.modes(sources.known(decoder), "both")
+        known = one["mode"] in sources.modes(sources.known(decoder), "both", settings)
     except SpecvizError as error:
         raise NotAtHand(str(error)) from error
     if not known or not one["n"] <= LARGEST:
