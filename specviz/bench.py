@@ -2,7 +2,8 @@
 
 Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, transformers' assisted
 generation (same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
-Costs are measured on passes of their own, with the same cache length, between the contestants' turns.
+Costs are measured on passes of their own, with the same cache length, between the contestants' turns; for another proposer or
+rule than the draft's chain and the token rule, whose rounds are not all alike, they are means over the rounds of the runs.
 """
 
 from __future__ import annotations
@@ -24,17 +25,19 @@ from specviz.costs import Costs, measure_costs, median_costs
 from specviz.engine import decode, target_only
 from specviz.evidence.fresh import given
 from specviz.models.loading import Pair
-from specviz.proposers.draft import DraftModel
+from specviz.proposers.gallery import opened
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
-from specviz.verification.rules import TokenRule
+from specviz.verification.gallery import rule_of
 
 PROMPTS = {
     "opening": "Once upon a time there was a little rabbit who lived with his mother in a",
     "mid-sentence": '"Oh, dear me!" said Uncle Wiggily, as he hopped along through the woods and saw that the',
     "after a full stop": "The children ran down to the brook to sail their boats. It was a warm summer day, and the sun was shining.",
 }
+PLAIN = Settings()
+PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
 CONTESTANTS = ("target only", "generate", "speculative", "assisted")
 
 
@@ -53,7 +56,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """One temperature's figures. Rates in tokens per second; ratios are medians of ratios taken turn by turn."""
+    """One temperature's figures. Rates in tokens per second; ratios are medians of ratios taken turn by turn.
+
+    guesses    proposed tokens per round, in the mean
+    leviathan  what their formula gives; None where guesses are no chain of fixed length from a draft model
+    """
 
     temperature: float
     gamma: int
@@ -61,10 +68,11 @@ class Result:
     ratio: dict[str, Spread]
     baseline: str
     tokens_per_pass: float
+    guesses: float
     accepted_per_tested: float
     costs: Costs
     allowed: float
-    leviathan: float
+    leviathan: float | None
     share: float
 
 
@@ -75,9 +83,20 @@ def bench(
     turns: int = 5,
     temperatures: tuple[float, ...] = (0.0, 1.0),
     say: Callable = print,
+    base: Settings = PLAIN,
 ) -> list[Result]:
-    """Run everything. length: tokens per prompt, end-of-text switched off for all; turns: rounds of interleaved runs."""
-    return [_one_temperature(pair, Settings(gamma=gamma, length=length, temperature=t), turns, say) for t in temperatures]
+    """Run everything.
+
+    length  tokens per prompt, end-of-text switched off for all; turns  rounds of interleaved runs
+    base    names the proposer and the rule that run as "speculative"
+    """
+    settings = replace(base, gamma=gamma, length=length)
+    return [_one_temperature(pair, replace(settings, temperature=t), turns, say) for t in temperatures]
+
+
+def is_plain(settings: Settings) -> bool:
+    """Whether each round is one chain of gamma tokens from the draft under the token rule."""
+    return (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
 
 
 def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) -> Result:
@@ -112,9 +131,12 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
         "assisted / baseline": _ratios(seconds[baseline], seconds["assisted"]),
     }
     tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
-    alpha = sum(d.accepted for d in tested) / len(tested)
+    alpha = sum(d.accepted for d in tested) / max(1, len(tested))
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
-    allowed = per_pass / ((settings.gamma * costs.draft + costs.block + costs.rule) / costs.one)
+    plain = is_plain(settings)
+    if not plain:
+        costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
+    allowed = per_pass / (((settings.gamma if plain else 1) * costs.draft + costs.block + costs.rule) / costs.one)
     return Result(
         temperature=settings.temperature,
         gamma=settings.gamma,
@@ -122,30 +144,37 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
         ratio=ratio,
         baseline=baseline,
         tokens_per_pass=per_pass,
+        guesses=sum(len(r.proposals) for r in rounds) / len(rounds),
         accepted_per_tested=alpha,
         costs=costs,
         allowed=allowed,
-        leviathan=wall_clock_factor(alpha, settings.gamma, costs.draft / costs.one),
+        leviathan=wall_clock_factor(alpha, settings.gamma, costs.draft / costs.one) if plain else None,
         share=ratio["speculative / baseline"].median / allowed,
     )
+
+
+def _mean(rounds: list[Round], part: str) -> float:
+    """Seconds of one part of a round, in the mean."""
+    return statistics.mean(round_.timing[part] for round_ in rounds)
 
 
 def _ratios(slow: list[float], fast: list[float]) -> Spread:
     return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
 
 
-def _drain(rounds: Iterator[Round]) -> list[Round]:
+def drain(rounds: Iterator[Round]) -> list[Round]:
     """All rounds, without the laws that they carry."""
     return [replace(round_, full=None) for round_ in rounds]
 
 
-def _speculative(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
-    target, draft = pair.open(settings)
-    return _drain(decode(target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxCoins(settings.seed), settings, ids))
+def speculative(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
+    """One text by the proposer and rule that the settings name; end-of-text switched off."""
+    target, proposer = opened(pair, settings)
+    return drain(decode(target, proposer, rule_of(settings), PhiloxCoins(settings.seed), settings, ids))
 
 
 def _target_only(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
-    return _drain(target_only(pair.source(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
+    return drain(target_only(pair.source(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
 
 
 def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
@@ -176,7 +205,7 @@ def _assisted(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> Any:
 _RUNS: dict[str, Callable] = {
     "target only": _target_only,
     "generate": _generate,
-    "speculative": _speculative,
+    "speculative": speculative,
     "assisted": _assisted,
 }
 

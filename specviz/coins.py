@@ -36,12 +36,14 @@ class Prefix:
     start  how many of them were generated: the output position at which the next round starts
     room   how many tokens may still be generated, at least 1
     draw   number of the continuation this row belongs to; its coins are the draw-th of each stream
+    past   (guesses along a path, how many of them were kept) of each round before: what a proposer may learn from
     """
 
     ids: tuple[int, ...]
     start: int
     room: int
     draw: int = 0
+    past: tuple[tuple[int, int], ...] = ()
 
 
 _WORD = (1 << 64) - 1

@@ -17,7 +17,7 @@ from specviz.models.base import LawSource
 from specviz.proposers.base import Nothing, Proposer
 from specviz.settings import Settings
 from specviz.trace import Ending, Outcome, Round
-from specviz.verification.block import Block
+from specviz.verification.block import ROOT, Block
 from specviz.verification.rules import Rule, TokenRule
 from specviz.verification.views import round_views
 
@@ -143,8 +143,16 @@ def opening_row(prompt: Sequence[int], settings: Settings, context: int | None, 
 
 def advance(row: Prefix, round_: Round) -> Prefix:
     """The prefix after a round."""
-    added = round_.committed
-    return replace(row, ids=row.ids + added, start=row.start + len(added), room=row.room - len(added))
+    added, past = round_.committed, (*row.past, (_levels(round_), len(round_.accepted_path)))
+    return replace(row, ids=row.ids + added, start=row.start + len(added), room=row.room - len(added), past=past)
+
+
+def _levels(round_: Round) -> int:
+    """How many guesses a round had one below the other."""
+    depths: list[int] = []
+    for decision in round_.proposals:
+        depths.append(1 if decision.parent == ROOT else depths[decision.parent] + 1)
+    return max(depths, default=0)
 
 
 def _record(

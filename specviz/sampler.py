@@ -116,6 +116,8 @@ def shared_laws(
     """
     if not isinstance(rule, TokenRule):
         raise SettingsError("rule", rule.name, "one that judges guess by guess, such as token: shared laws draw no others")
+    if not hasattr(proposer, "levels"):
+        raise SettingsError("proposer", proposer.name, "one of chains of a fixed length: shared laws draw no others")
     shard = _Shard(target, proposer, rule, coins, settings, prompt, stops, first, count)
     return shard.drawn(source, watch, half, keep)
 

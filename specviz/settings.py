@@ -20,6 +20,7 @@ PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in t
 COINS_NAMED = 5  # damaged coins of a link that get a sentence of their own
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
+PROPOSER_FIELDS = ("proposer", "rule", "tree", "siblings", "nodes", "drafts", "lengths", "text", "typical", "heads")
 SIBLINGS = ("top", "independent", "distinct")
 COIN_PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 _COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
@@ -49,6 +50,7 @@ class Settings:
     lengths      how far to draft: the name of a policy
     text         what retrieval reads: the name of a text
     typical      epsilon of typical acceptance, above 0 and at most 1
+    heads        folder of Medusa heads, named on the command line alone; empty: the pair's own
     """
 
     pair: str = "storybook"
@@ -72,6 +74,7 @@ class Settings:
     lengths: str = "fixed"
     text: str = ""
     typical: float = 0.09
+    heads: str = ""
 
     def __post_init__(self) -> None:
         _whole("gamma", self.gamma, 0, GAMMA_MAX)
@@ -87,7 +90,7 @@ class Settings:
         if self.nodes is not None:
             _whole("nodes", self.nodes, 1, NODES_MAX)
         _number("typical", self.typical, 0.0, 1.0, "above 0 and at most 1", above=True)
-        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text"):
+        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads"):
             if not isinstance(getattr(self, name), str):
                 raise SettingsError(name, getattr(self, name), "text")
         if self.siblings not in SIBLINGS:
@@ -232,6 +235,11 @@ def _number(name: str, value: object, low: float, high: float, allowed: str, abo
         raise SettingsError(name, value, allowed)
 
 
+def _of_the_command_line(folder: str) -> str:
+    """A link opens no folder."""
+    raise SettingsError("heads", folder[:60], "named on the command line alone: --heads DIR")
+
+
 _READERS: dict[str, Any] = {
     "pair": str,
     "prompt": str,
@@ -253,4 +261,5 @@ _READERS: dict[str, Any] = {
     "lengths": str,
     "text": str,
     "typical": float,
+    "heads": _of_the_command_line,
 }

@@ -35,13 +35,13 @@ WARPERS = (
     {"min_p": 0.3},
     {"temperature": 1.5, "top_k": 2, "top_p": 0.9, "min_p": 0.1},
 )
-EXACT = [rule for make in RULES.values() if (rule := make(Settings())).exact]
+EXACT = [rule for make in RULES.values() if (rule := make(Settings())).exact and rule.name != "k-seq"]  # the token rule on chains
 
 
 def worlds(seed: int, warper: dict | None = None):
-    """Target and draft with a law for every prefix, in thousandths."""
+    """Target and draft with a law for every prefix, in sevenths."""
     settings = Settings(**warper) if warper else None
-    tables = (remembered(lambda ids, name=name: random_law((name, seed, ids), V, 1000)) for name in "pq")
+    tables = (remembered(lambda ids, name=name: random_law((name, seed, ids), V, 7)) for name in "pq")
     return [model(table, V, settings) for table in tables]
 
 

@@ -19,7 +19,7 @@ FLOORS = (  # from the ground up; a name ending in / stands for every file of th
     ("proposers/",),
     ("engine", "sampler"),
     ("runs", "costs"),
-    ("evidence/", "bench", "rates"),
+    ("evidence/", "bench", "rates", "policies"),
     ("training/",),
     ("figures/", "export/"),
     ("web/",),
@@ -35,7 +35,7 @@ BORDERS = {
     "tokenizers": ("models/", "training/"),
     "scipy": ("statistics/",),
     "torch": (
-        *("verification/", "models/", "proposers/", "engine", "sampler", "runs", "bench", "costs", "rates"),
+        *("verification/", "models/", "proposers/", "engine", "sampler", "runs", "bench", "costs", "rates", "policies"),
         *("evidence/", "training/", "web/", "commands/"),
     ),
 }

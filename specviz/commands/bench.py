@@ -9,9 +9,17 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from specviz.commands.options import pair_name, pair_options
+from specviz.commands.options import (
+    in_words,
+    pair_name,
+    pair_options,
+    proposer_fields,
+    proposer_options,
+    refuse_proposer,
+    refuse_unknown,
+)
 from specviz.errors import SettingsError
-from specviz.settings import Settings
+from specviz.settings import PROPOSER_FIELDS, Settings
 
 if TYPE_CHECKING:
     from specviz.models.loading import Pair
@@ -19,6 +27,7 @@ if TYPE_CHECKING:
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
+    proposer_options(parser)
     parser.add_argument("--gamma", type=int, default=2, help="tokens drafted per round, 1 to 16 (default: 2)")
     parser.add_argument("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
     parser.add_argument("--turns", type=int, default=5, help="interleaved turns after one that warms up (default: 5)")
@@ -33,6 +42,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="instead: N draws of 3 tokens on shared laws, beside draws in batches and one after the other",
     )
+    parser.add_argument(
+        "--policies", action="store_true", help="instead: each policy of how far to draft against the best fixed length"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
@@ -43,23 +55,28 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("turns", options.turns, "a whole number from 1 to 100")
     if not 8 <= options.max_new_tokens <= 1024:
         raise SettingsError("max-new-tokens", options.max_new_tokens, "a whole number from 8 to 1024 for a bench")
+    if other := next((name for name in ("shapes", "draws", "policies") if getattr(options, name) not in (None, False)), None):
+        refuse_proposer(options, f"--{other}")
     if options.shapes:
         return shapes(options.shapes, options.gamma)
     name = pair_name(options)
     if options.draws is not None:
         return draws(name, options)
+    if options.policies:
+        return policies(name, options)
+    settings = Settings(**proposer_fields(options))
+    refuse_unknown(settings)
     from specviz.bench import bench, machine
     from specviz.models.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
-    results = bench(
-        pair, options.gamma, options.max_new_tokens, options.turns, say=lambda line: print(line, file=sys.stderr, flush=True)
-    )
+    results = bench(pair, options.gamma, options.max_new_tokens, options.turns, say=_told, base=settings)
     from specviz.costs import rule_seconds
 
     record = {
         "machine": machine(pair),
         "pair": pair.describe(),
+        "speculative": {name: getattr(settings, name) for name in PROPOSER_FIELDS},
         "results": [asdict(result) for result in results],
         "rule_ms_at_vocabulary_152064": 1e3 * rule_seconds(152_064),
         "block_gap": {kind: gap(load_pair(name, options.device, kind)) for kind in ("float32", "bfloat16")},
@@ -70,6 +87,8 @@ def run(options: argparse.Namespace) -> int:
 
 def as_text(record: dict) -> str:
     lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items()), ""]
+    if said := in_words(Settings(**record["speculative"])):
+        lines[1:1] = [f"speculative: {said.strip()}"]
     for result in record["results"]:
         lines += [
             f"temperature {result['temperature']:g}, gamma {result['gamma']}",
@@ -78,12 +97,10 @@ def as_text(record: dict) -> str:
         lines += [f"    {name:<24}{_spread(spread, 1)}" for name, spread in result["rates"].items()]
         lines += [f"  ratios, turn by turn (baseline: {result['baseline']})"]
         lines += [f"    {name:<24}{_spread(spread, 2)}" for name, spread in result["ratio"].items()]
-        costs = {name: 1e3 * value for name, value in result["costs"].items()}
         lines += [
-            f"  tokens per pass {result['tokens_per_pass']:.3f}, accepted of tested {result['accepted_per_tested']:.3f}",
-            f"  ms: T(1) {costs['one']:.2f}, T(gamma+1) {costs['block']:.2f}, draft step {costs['draft']:.2f}, rule {costs['rule']:.2f}",
-            f"  factor these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it; "
-            f"Leviathan's formula (a block costs one pass) {result['leviathan']:.2f}",
+            f"  tokens per pass {result['tokens_per_pass']:.3f}, guesses per pass {result['guesses']:.2f}, "
+            f"accepted of tested {result['accepted_per_tested']:.3f}",
+            *_costs(result),
             "",
         ]
     lines.append(f"the rule at a vocabulary of 152,064: {record['rule_ms_at_vocabulary_152064']:.1f} ms per round of 4 guesses")
@@ -95,6 +112,54 @@ def as_text(record: dict) -> str:
     return "\n".join(lines)
 
 
+def _costs(result: dict) -> list[str]:
+    ms = {name: 1e3 * value for name, value in result["costs"].items()}
+    allowed = f"  factor these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
+    if result["leviathan"] is None:
+        head = f"  ms: T(1) {ms['one']:.2f}; in each round guessing {ms['draft']:.2f}, target {ms['block']:.2f}, rule {ms['rule']:.2f}"
+        return [head, allowed]
+    return [
+        f"  ms: T(1) {ms['one']:.2f}, T(gamma+1) {ms['block']:.2f}, draft step {ms['draft']:.2f}, rule {ms['rule']:.2f}",
+        f"{allowed}; Leviathan's formula (a block costs one pass) {result['leviathan']:.2f}",
+    ]
+
+
+def policies(name: str, options: argparse.Namespace) -> int:
+    """Print what each policy of how far to draft gains over the best fixed length."""
+    from specviz.bench import machine
+    from specviz.models.loading import load_pair
+    from specviz.policies import compare
+
+    pair = load_pair(name, options.device, options.dtype)
+    found = [asdict(one) for one in compare(pair, options.max_new_tokens, options.turns, say=_told)]
+    record = {"machine": machine(pair), "pair": pair.describe(), "results": found}
+    print(json.dumps(record, indent=1) if options.format == "json" else policies_as_text(record))
+    return 0
+
+
+def policies_as_text(record: dict) -> str:
+    lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items())]
+    for one in record["results"]:
+        rates = ", ".join(f"{gamma}: {spread['median']:.0f}" for gamma, spread in one["fixed"].items())
+        lines += [
+            "",
+            f"temperature {one['temperature']:g}: best fixed length {one['best']} (tokens per second on turns of its own: {rates})",
+            f"  {'':<20}{'times as fast (lowest to highest)':<36}{'tokens/s':>9}{'per pass':>10}{'guesses':>9}{'kept':>7}",
+        ]
+        for name, row in one["paired"].items():
+            numbers = f"{row['rate']['median']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['guesses']:>9.2f}{row['kept']:>7.3f}"
+            lines.append(f"  {name:<20}{_spread(row['gain'], 3):<36}{numbers}")
+    lines += [
+        "",
+        "The second run of the best fixed length shows what noise alone does to a ratio. The ceiling asks the target when to stop,",
+    ]
+    return "\n".join([*lines, "and the time of asking is taken out: so much could be gained by knowing."])
+
+
+def _told(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
 def draws(name: str, options: argparse.Namespace) -> int:
     """Print how many draws a second each way of drawing gives."""
     if not 1 <= options.draws <= 20_000_000:
@@ -104,7 +169,7 @@ def draws(name: str, options: argparse.Namespace) -> int:
     from specviz.models.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
-    found = rates.draw_rates(pair, options.draws, say=lambda line: print(line, file=sys.stderr, flush=True))
+    found = rates.draw_rates(pair, options.draws, say=_told)
     if options.format == "json":
         record = {"machine": machine(pair), "peak_mb": rates.peak_megabytes(), "results": [asdict(one) for one in found]}
         print(json.dumps(record, indent=1))

@@ -9,8 +9,17 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.commands.options import law_options, pair_options, run_options, settings_of
+from specviz.commands.options import (
+    in_words,
+    law_options,
+    pair_options,
+    proposer_options,
+    refuse_unknown,
+    run_options,
+    settings_of,
+)
 from specviz.errors import SettingsError
+from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
 LAWS_LIMIT = 256 * 2**20
@@ -22,6 +31,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     run_options(parser)
     law_options(parser)
+    proposer_options(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours in text (default: auto)")
     parser.add_argument("--laws", type=Path, metavar="FILE.npz", help="also store the full laws of every round, at most 256 MB")
@@ -33,6 +43,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.models.loading import load_pair
     from specviz.runs import run as decode_run
 
+    refuse_unknown(settings)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     bars = 12 if options.format == "json" else 0
     trace = decode_run(pair, settings, bars=bars, watch=shelf.add if shelf else None)
@@ -116,6 +127,7 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
     start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (
         f"{start}{len(parts)} tokens in {passes} target passes, {rate} per pass: {', '.join(counts)}\n"
+        f"{in_words(Settings.from_record(trace.settings))}"
         f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"
     )
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import argparse
+from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.settings import LENGTH_MAX, Settings, read_coin
+from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SIBLINGS, TREE_LEVELS, Settings, read_coin
 
 _DEFAULTS = Settings()
+PROPOSERS = "draft, tree, several, medusa, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
+LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
 def pair_options(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +27,61 @@ def law_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--top-k", type=int, help="keep the k most probable tokens (default: off)")
     parser.add_argument("--top-p", type=float, help="keep the fewest tokens that reach this mass (default: off)")
     parser.add_argument("--min-p", type=float, help="drop tokens below this share of the largest (default: off)")
+
+
+def proposer_options(parser: argparse.ArgumentParser) -> None:
+    """Who guesses and which rule decides. Names are looked up later: the lists of names need torch."""
+    add, shape = parser.add_argument, f"1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes"
+    add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"who guesses: {PROPOSERS} (default: draft)")
+    add("--rule", default=_DEFAULTS.rule, metavar="NAME", help="who decides: token (default), block, k-seq; typical is lossy")
+    add("--tree", default=_DEFAULTS.tree, metavar="SHAPE", help=f"children per level, such as 3-2-1: {shape}")
+    add("--siblings", default=_DEFAULTS.siblings, metavar="HOW", help=f"{', '.join(SIBLINGS)} (default: distinct)")
+    add("--nodes", type=int, metavar="N", help=f"let the tree grow where the draft is sure, up to N nodes, 1 to {NODES_MAX}")
+    add("--drafts", type=int, default=_DEFAULTS.drafts, metavar="N", help="chains of several, 1 to 8 (default: 2)")
+    add("--lengths", default=_DEFAULTS.lengths, metavar="NAME", help=f"how far a chain goes: {LENGTHS} (default: fixed)")
+    add(
+        "--text", default=_DEFAULTS.text, metavar="TEXT", help="what retrieval and unigram read: dorothy (default) or a text file"
+    )
+    add("--typical", type=float, default=_DEFAULTS.typical, metavar="E", help="epsilon of typical acceptance (default: 0.09)")
+    add("--heads", default=_DEFAULTS.heads, metavar="DIR", help="folder of Medusa heads (default: the pair's own)")
+
+
+def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
+    """The fields of Settings that these options give. A path of a text is admitted here, for this process."""
+    if options.text:
+        from specviz.proposers.texts import admit
+
+        admit(options.text)
+    return {name: getattr(options, name) for name in PROPOSER_FIELDS}
+
+
+def refuse_proposer(options: argparse.Namespace, beside: str) -> None:
+    """Raises SettingsError where a proposer or rule is chosen for something that brings its own."""
+    for name in PROPOSER_FIELDS:
+        if (value := getattr(options, name)) != getattr(_DEFAULTS, name):
+            raise SettingsError(name, value, f"left out with {beside}, which brings its own")
+
+
+def refuse_unknown(settings: Settings) -> None:
+    """Names of proposer, policy and rule are looked up before any weights are read. Raises SettingsError listing those there are."""
+    from specviz.proposers import gallery
+    from specviz.proposers.lengths import LENGTHS
+    from specviz.verification.gallery import rule_of
+
+    gallery.named("proposer", settings.proposer, gallery.PROPOSERS)
+    gallery.named("lengths", settings.lengths, LENGTHS)
+    rule_of(settings)
+
+
+def in_words(settings: Settings) -> str:
+    """A line on proposer and rule where they are not the usual ones, else nothing; a rule that is lossy says so."""
+    from specviz.proposers.gallery import CHAINS
+    from specviz.verification.gallery import rule_of
+
+    if (settings.proposer, settings.rule, settings.lengths) == ("draft", "token", "fixed"):
+        return ""
+    length = f", lengths {settings.lengths}" if settings.lengths != "fixed" and settings.proposer in CHAINS else ""
+    return f"proposer {settings.proposer}{length}; rule {rule_of(settings).title}\n"
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
@@ -65,6 +123,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         coins=coins,
         device=options.device,
         dtype=options.dtype,
+        **proposer_fields(options),
     )
 
 

@@ -7,7 +7,16 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from specviz.commands.options import law_options, pair_name, pair_options
+from specviz.commands.options import (
+    in_words,
+    law_options,
+    pair_name,
+    pair_options,
+    proposer_fields,
+    proposer_options,
+    refuse_proposer,
+    refuse_unknown,
+)
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
 from specviz.settings import Settings
@@ -24,6 +33,7 @@ BUDGET = 60.0  # seconds of the engine, and of decoders that draw one text at a 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     law_options(parser)
+    proposer_options(parser)
     parser.add_argument(
         "--decoder",
         default="speculative",
@@ -59,6 +69,7 @@ def run(options: argparse.Namespace) -> int:
     else:
         from specviz.models.loading import load_pair
 
+        refuse_unknown(settings)
         record, kept = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
     if options.out:
         from specviz.export.bundle import files
@@ -80,6 +91,8 @@ def settings_of(options: argparse.Namespace) -> Settings:
         raise SettingsError("tv", options.tv, "above 0 and at most 1")
     if not options.seconds > 0:
         raise SettingsError("seconds", options.seconds, "above 0")
+    if options.decoder.lower() != "speculative":
+        refuse_proposer(options, f"--decoder {options.decoder}")
     if options.resume and (options.samples or options.against):
         raise SettingsError("resume", str(options.resume), "left out with --samples: nothing is drawn")
     if options.out:
@@ -98,6 +111,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         length=options.length,
         device=options.device,
         dtype=options.dtype,
+        **proposer_fields(options),
     )
 
 
@@ -139,7 +153,7 @@ def examined(kept: Kept, name: str, pair, settings: Settings, options: argparse.
     target, draft = pair.open(settings)
     alone = sources.reference(pair, settings, ids)
     answers = []
-    for mode in sources.modes(name, options.mode):
+    for mode in sources.modes(name, options.mode, settings):
         progress = Progress(f"{name}, {mode}: drawing")
         samples = draw_all(kept, name, mode, pair, settings, ids, options.draws, options.seconds, progress)
         planned = Plan.fitting if answers else Plan.of  # beside shared laws the engine sees what its draws can
@@ -152,7 +166,7 @@ def examined(kept: Kept, name: str, pair, settings: Settings, options: argparse.
 
 def as_text(record: dict[str, Any]) -> str:
     """The report for a terminal: verdicts first, then every test with what it could have seen."""
-    lines = [f"{one['mode']}: {one['sentence']}" for one in record["answers"]]
+    lines = [*_who(record), *(f"{one['mode']}: {one['sentence']}" for one in record["answers"])]
     if record["note"]:
         lines.append(record["note"])
     if record["analytic_tv"] is not None:
@@ -166,6 +180,17 @@ def as_text(record: dict[str, Any]) -> str:
             seen = "" if test["detectable_tv"] is None else f"sees {test['detectable_tv']:.2g}"
             lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
     return "\n".join(lines)
+
+
+def _who(record: dict[str, Any]) -> list[str]:
+    """Proposer and rule where they are not the usual ones, and why only the engine drew."""
+    from specviz.evidence.sources import engine_alone
+
+    if record["decoder"] != "speculative":
+        return []
+    settings = Settings.from_record(record["settings"])
+    why = engine_alone("speculative", settings)
+    return [*in_words(settings).splitlines(), *([f"drawn through the engine alone: {why}"] if why else [])]
 
 
 def _distance(one: dict[str, Any]) -> list[str]:

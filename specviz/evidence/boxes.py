@@ -11,7 +11,7 @@ from __future__ import annotations
 import random
 from bisect import insort
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -82,8 +82,8 @@ class Cutter:
         self.target, self.proposer, self.rule, self.stops, self.coins = target, proposer, rule, stops, coins
         self.dice = random.Random(0)  # where to look besides; the law does not depend on it
 
-    def cut(self, row: Prefix, known: Box) -> list[tuple[Text, Box]]:
-        """Committed tokens and box of every outcome; ``known`` holds the intervals of numbers met before."""
+    def cut(self, row: Prefix, known: Box) -> list[tuple[Round, Box]]:
+        """Round and box of every outcome; ``known`` holds the intervals of numbers met before."""
         middles = {address: (low + high) / 2 for address, (low, high) in known.items()}
         pending, finished = [Part({}, middles)], []
         while pending:
@@ -93,7 +93,7 @@ class Cutter:
             pending = self._grown(row, going, known)
             for (part, one), other in zip(whole, self._differing(row, whole), strict=True):
                 if other is None:
-                    finished.append((one.round.committed, part.box))
+                    finished.append((replace(one.round, full=None), part.box))
                     continue
                 assert part.tries < TRIES, f"no boxes of constant outcome found after {row.ids}"
                 pending.append(Part(part.box, other, 0, part.tries + 1))
@@ -104,7 +104,7 @@ class Cutter:
         result = []
         for begin in range(0, len(points), BATCH):
             numbers = Numbers(points[begin : begin + BATCH])
-            rows = [Prefix(row.ids, row.start, row.room, draw) for draw in range(len(numbers.points))]
+            rows = [replace(row, draw=draw) for draw in range(len(numbers.points))]
             rounds = step(rows, self.target, self.proposer, self.rule, self.coins(numbers), self.stops)
             result += [Seen(*pair) for pair in zip(rounds, map(tuple, numbers.asked), strict=True)]
         return result

@@ -18,11 +18,12 @@ import torch
 from torch import Tensor
 
 from specviz.coins import Prefix
-from specviz.engine import opening_row
+from specviz.engine import advance, opening_row
 from specviz.evidence.boxes import Address, Box, Cutter, Text, Wrapper
 from specviz.models.base import LawSource
 from specviz.proposers.base import Proposer
 from specviz.settings import Settings
+from specviz.trace import Round
 from specviz.verification.block import Block, empty_block
 from specviz.verification.rules import Rule
 
@@ -117,22 +118,26 @@ def _opening(target: LawSource, prompt: Sequence[int], length: int) -> Prefix:
 
 
 class Walk:
-    """Every outcome of every round, for one set of arguments of ``step``; rounds that are met again are walked once."""
+    """Every outcome of every round, for one set of arguments of ``step``; rounds that are met again are walked once.
+
+    Rows of one text are one row, unless the proposer says that it ``remembers``: then their past rounds tell them apart.
+    """
 
     def __init__(self, target: LawSource, proposer: Proposer, rule: Rule, stops: frozenset[int], coins: Wrapper):
         self.cutter, self.stops = Cutter(target, proposer, rule, stops, coins), stops
-        self._rounds: dict[tuple, list[tuple[Text, float, Box]]] = {}
-        self._ahead: dict[Text, frozenset[Address]] = {}
+        self.remembers = getattr(proposer, "remembers", False)
+        self._rounds: dict[tuple, list[tuple[Prefix, float, Box]]] = {}
+        self._ahead: dict[tuple, frozenset[Address]] = {}
         self._texts: dict[tuple, dict[Text, float]] = {}
 
     def texts(self, row: Prefix, known: Box | None = None) -> dict[Text, float]:
         """Law of the rest of the text, given what is known of the numbers that may be met again."""
-        key = row.ids, tuple(sorted((known or {}).items()))
+        key = row.ids, row.past, tuple(sorted((known or {}).items()))
         if key not in self._texts:
             result: dict[Text, float] = defaultdict(float)
-            for committed, mass, box in self._merged(row, known or {}):
-                after = self._after(row, committed)
-                for rest, more in (self.texts(after, box) if after else {(): 1.0}).items():
+            for after, mass, box in self._merged(row, known or {}):
+                committed = after.ids[len(row.ids) :]
+                for rest, more in ({(): 1.0} if self._ended(after) else self.texts(after, box)).items():
                     result[committed + rest] += mass * more
             self._texts[key] = dict(result)
         return self._texts[key]
@@ -140,44 +145,43 @@ class Walk:
     def round_law(self, row: Prefix) -> dict[Text, float]:
         """Law of the tokens that one round commits."""
         result: dict[Text, float] = defaultdict(float)
-        for committed, mass, _ in self.round(row, {}):
-            result[committed] += mass
+        for after, mass, _ in self.round(row, {}):
+            result[after.ids[len(row.ids) :]] += mass
         return dict(result)
 
-    def round(self, row: Prefix, known: Box) -> list[tuple[Text, float, Box]]:
-        """The outcomes of one round: tokens committed, probability, and the box in which the numbers asked for then lie."""
-        key = row.ids, tuple(sorted(known.items()))
+    def round(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
+        """The outcomes of one round: the row after it, probability, and the box in which the numbers asked for then lie."""
+        key = row.ids, row.past, tuple(sorted(known.items()))
         if key not in self._rounds:
-            self._rounds[key] = [(text, _share(box, known), box) for text, box in self.cutter.cut(row, known)]
+            self._rounds[key] = [(self._after(row, one), _share(box, known), box) for one, box in self.cutter.cut(row, known)]
         return self._rounds[key]
 
-    def _merged(self, row: Prefix, known: Box) -> list[tuple[Text, float, Box]]:
+    def _merged(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
         """The outcomes, put together where they differ in nothing that the rest of the text can depend on."""
         result: dict[tuple, float] = defaultdict(float)
-        for committed, mass, box in self.round(row, known):
-            after = self._after(row, committed)
-            ahead = self._ahead_of(after) if after else frozenset()
+        for after, mass, box in self.round(row, known):
+            ahead = frozenset() if self._ended(after) else self._ahead_of(after)
             kept = {address: where for address, where in (known | box).items() if address in ahead}
-            result[committed, tuple(sorted(kept.items()))] += mass
-        return [(committed, mass, dict(box)) for (committed, box), mass in result.items()]
+            result[after, tuple(sorted(kept.items()))] += mass
+        return [(after, mass, dict(box)) for (after, box), mass in result.items()]
 
     def _ahead_of(self, row: Prefix) -> frozenset[Address]:
         """Every number that any continuation of a row can ask for."""
-        if row.ids not in self._ahead:
+        key = row.ids, row.past
+        if key not in self._ahead:
             found: set[Address] = set()
-            for committed, _, box in self.round(row, {}):
-                after = self._after(row, committed)
-                found |= {*box, *(self._ahead_of(after) if after else ())}
-            self._ahead[row.ids] = frozenset(found)
-        return self._ahead[row.ids]
+            for after, _, box in self.round(row, {}):
+                found |= {*box, *(() if self._ended(after) else self._ahead_of(after))}
+            self._ahead[key] = frozenset(found)
+        return self._ahead[key]
 
-    def _after(self, row: Prefix, committed: Text) -> Prefix | None:
-        """The row after a round; None where the text has ended."""
-        assert 1 <= len(committed) <= row.room, "a round writes at least one token and never more than there is room for"
-        if committed[-1] in self.stops or len(committed) == row.room:
-            return None
-        done = len(committed)
-        return replace(row, ids=row.ids + committed, start=row.start + done, room=row.room - done)
+    def _after(self, row: Prefix, round_: Round) -> Prefix:
+        assert 1 <= len(round_.committed) <= row.room, "a round writes at least one token and never more than there is room for"
+        after = advance(row, round_)
+        return after if self.remembers else replace(after, past=())
+
+    def _ended(self, after: Prefix) -> bool:
+        return after.ids[-1] in self.stops or after.room == 0
 
 
 def _share(box: Box, before: Box) -> float:

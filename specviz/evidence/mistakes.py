@@ -196,6 +196,16 @@ _ROWS = (
         "sampled",
     ),
     Mistake(
+        "best-drawn",
+        "best of the drawn siblings",
+        "Two siblings are drawn and a budget hands over the likelier one alone, which was not drawn from the law that it comes with.",
+        "derived",
+        "proposer",
+        Settings(gamma=1, length=2),
+        "sampled",
+        shared=False,
+    ),
+    Mistake(
         "R35",
         "coins by position alone",
         "The next round meets coins that the last one has already looked at and found wanting (here under block verification).",

@@ -18,7 +18,7 @@ from specviz.evidence.fresh import given
 from specviz.evidence.mutants import MUTANTS
 from specviz.models.loading import Pair
 from specviz.proposers.base import Nothing
-from specviz.proposers.gallery import opened
+from specviz.proposers.gallery import on_shared_laws, opened
 from specviz.sampler import Watch, decoded, shared_laws
 from specviz.samples import NONE, Samples
 from specviz.settings import Settings
@@ -45,16 +45,25 @@ def under(name: str, settings: Settings) -> Settings:
     return MUTANTS[name].under(settings) if name in MUTANTS else settings
 
 
-def modes(name: str, wanted: str) -> list[str]:
+def engine_alone(name: str, settings: Settings) -> str:
+    """Why shared laws cannot draw a decoder, in words; empty where they can."""
+    if name in MUTANTS and not MUTANTS[name].shared:
+        return "it changes what the engine does with a whole round"
+    if name == "speculative" and not (on_shared_laws(settings) and isinstance(rule_of(settings), TokenRule)):
+        return "shared laws know chains of a fixed length, judged guess by guess"
+    return ""
+
+
+def modes(name: str, wanted: str, settings: Settings) -> list[str]:
     """How a decoder is drawn from: on shared laws, through the engine, or both; another's decoder only as it is.
 
-    Raises SettingsError where a mistake is one that shared laws cannot draw.
+    Raises SettingsError where shared laws are asked for and cannot draw it.
     """
     if name == ASSISTED:
         return ["transformers"]
-    if name in MUTANTS and not MUTANTS[name].shared:
+    if why := engine_alone(name, settings):
         if wanted == "shared-laws":
-            raise SettingsError("mode", wanted, f"engine or both for {name}: it changes what the engine does with a whole round")
+            raise SettingsError("mode", wanted, f"engine or both for {name}: {why}")
         return [ENGINE]
     return {"both": [SHARED, ENGINE], "shared-laws": [SHARED], "engine": [ENGINE]}[wanted]
 
@@ -131,9 +140,10 @@ def assistant(pair: Pair, gamma: int):
 def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], positions: int = ANALYTIC) -> float | None:
     """Largest distance of our decoder's own law to a fresh pass of the target, along a text that the target goes on with.
 
-    None for other decoders, and where nothing is drafted.
+    None for other decoders, other proposers and rules, and where nothing is drafted.
     """
-    if name != "speculative" or not settings.gamma:
+    usual = (settings.proposer, settings.lengths, settings.rule) == ("draft", "fixed", "token")
+    if name != "speculative" or not usual or not settings.gamma:
         return None
     longer = replace(settings, length=positions + 8)
     rounds = target_only(pair.open(longer)[0], PhiloxCoins(settings.seed), longer, ids)

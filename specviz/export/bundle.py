@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.export import printed, series
+from specviz.export.facts import proposer_options
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures import report as screen
 from specviz.settings import Settings
@@ -153,6 +154,7 @@ def _command(record: Mapping[str, Any], one: Mapping[str, Any], words: list[Any]
         for key in ("gamma", "temperature", "top_k", "top_p", "min_p"):
             if settings[key] is not None:
                 words += [f"--{key.replace('_', '-')}", settings[key]]
+        words += proposer_options(settings)
     return shlex.join(map(str, words))
 
 

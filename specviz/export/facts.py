@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.settings import Settings
+from specviz.settings import PROPOSER_FIELDS, Settings
 from specviz.versions import versions
 
 LAWS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
@@ -36,6 +36,7 @@ def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
     """The end of a caption: pair, type of its numbers, settings, version; and that luck was chosen, where it was."""
     record = settings.to_record()
     laws = ", ".join(f"{key.replace('_', '-')} {record[key]}" for key in LAWS if record[key] is not None)
+    laws += "".join(f", {key} {value}" for key, value in proposing(record).items())
     dtype = f", {models['dtype']}" if models.get("dtype") else ""
     edited = f" {EDITED}" if settings.edited else ""
     return f"Pair {settings.pair}{dtype}; {laws}. specviz {versions()['specviz']}.{edited}"
@@ -50,9 +51,21 @@ def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     for name in LAWS[:-1]:
         if getattr(settings, name) != getattr(plain, name):
             words += [f"--{name.replace('_', '-')}", getattr(settings, name)]
+    words += proposer_options(settings.to_record())
     for key in ("device", "dtype"):
         if models.get(key):
             words += [f"--{key}", models[key]]
     for coin in settings.to_record()["coins"]:
         words += ["--coin", coin]
     return shlex.join(map(str, words))
+
+
+def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a record's proposer and rule is not as usual."""
+    plain = Settings().to_record()
+    return {name: record[name] for name in PROPOSER_FIELDS if record.get(name, plain[name]) != plain[name]}
+
+
+def proposer_options(record: Mapping[str, Any]) -> list[str]:
+    """The same for a command line."""
+    return [word for name, value in proposing(record).items() for word in (f"--{name}", str(value))]

@@ -13,6 +13,7 @@ class PairEntry:
     """A target and a draft that share one tokenizer.
 
     target, draft  folders, or names on the model hub
+    heads          folder of Medusa heads for the target, None where there are none
     shipped        whether the files come with the project, and are checked by hash before they are read
     """
 
@@ -22,6 +23,7 @@ class PairEntry:
     draft: str
     shipped: bool
     note: str
+    heads: str | None = None
 
 
 _STORYBOOK = ASSETS / "models" / "storybook"
@@ -35,6 +37,7 @@ PAIRS: dict[str, PairEntry] = {
             target=str(_STORYBOOK / "target"),
             draft=str(_STORYBOOK / "draft"),
             shipped=True,
+            heads=str(_STORYBOOK / "heads") if (_STORYBOOK / "heads").is_dir() else None,
             note="12 layers beside 1 layer, width 256, vocabulary 4096; runs on two cores.",
         ),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from weakref import WeakKeyDictionary
 
 import torch
 import torch.nn.functional as F
@@ -18,11 +19,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from specviz.errors import DamagedModel, ModelError
+from specviz.errors import DamagedModel, ModelError, SettingsError
+from specviz.models.catalogue import PAIRS
+from specviz.models.loading import Pair
 from specviz.models.written import product
 
 CONFIG, WEIGHTS = "config.json", "medusa_lm_head.safetensors"
 HEADS_MAX, LAYERS_MAX = 16, 8
+
+_admitted: set[str] = set()  # folders named by whoever runs the program
+_read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: Heads}; only read once they are made
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +70,35 @@ class Heads:
         if count and all(matrix is self.outputs[0] for matrix in self.outputs):  # one product reads the shared matrix once
             return product(torch.cat(made, 1), self.outputs[0])
         return torch.cat([product(x, matrix) for x, matrix in zip(made, self.outputs, strict=False)], 1)
+
+
+def admit(folder: str) -> str:
+    """A folder that heads may be read from, from now on in this process; for the command line alone.
+
+    Raises ModelError where it holds no heads, DamagedModel where it does not say how many.
+    """
+    _config(Path(folder))
+    _admitted.add(folder)
+    return folder
+
+
+def heads_of(pair: Pair, folder: str = "") -> Heads:
+    """A pair's heads, read once for each target: from a folder that was admitted, or from the pair's own where it is left empty.
+
+    Raises SettingsError for a folder that nobody admitted, ModelError where the pair has no heads of its own, and as ``load_heads``.
+    """
+    if folder and folder not in _admitted:
+        raise SettingsError(
+            "heads", folder[:60], "left out for the pair's own, or a folder named on the command line: --heads DIR"
+        )
+    entry = PAIRS.get(pair.name)
+    place = folder or (entry.heads if entry else None)
+    if place is None:
+        raise ModelError(f"The pair {pair.name!r} has no Medusa heads of its own: name a folder of heads with --heads DIR.")
+    known = _read.setdefault(pair.target, {})
+    if place not in known:
+        known[place] = load_heads(Path(place), pair.target)
+    return known[place]
 
 
 def load_heads(folder: Path, target: nn.Module) -> Heads:

@@ -71,13 +71,20 @@ class BlockRule:
         """Raises SettingsError where a row's proposals are no chain."""
         if not block.is_chain:
             raise SettingsError("rule", self.name, "token, k-seq or typical where the proposals are a tree: block judges chains")
-        return tuple(self._row(row, block, index, p[index], coins) for index, row in enumerate(rows))
+        judged = [self._judged(row, block, index, p[index], coins) for index, row in enumerate(rows)]
+        laws, uniforms = torch.stack([law for _, law, _ in judged]), [u for _, _, u in judged]
+        tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()
+        return tuple(
+            Outcome(decisions, tuple(range(kept)), Ending("bonus" if kept == len(decisions) else "residual", token, u))
+            for ((decisions, kept), _, u), token in zip(judged, tokens, strict=True)
+        )
 
     def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
         found = weighed(block.tokens[index], p, block.q[index])
         return Shown(p[node], torch.minimum(found.weights[node] * p[node], block.q[index][node]), found.left[node])
 
-    def _row(self, row: Prefix, block: Block, index: int, p: Tensor, coins: Coins) -> Outcome:
+    def _judged(self, row: Prefix, block: Block, index: int, p: Tensor, coins: Coins):
+        """The decisions and how many guesses are kept; the law of the token after them, (V,), not rescaled; the number that draws it."""
         tokens, q = block.tokens[index], block.q[index]
         found = weighed(tokens, p, q)
         uniforms = [float(coins.take(Purpose.ACCEPT, [row], node, node)[0]) for node in range(len(tokens))]
@@ -86,7 +93,6 @@ class BlockRule:
         whole = kept == len(tokens)
         law = p[kept] if whole or not bool(found.left[kept].sum() > 0.0) else found.left[kept]
         u = float(coins.take(Purpose.BONUS if whole else Purpose.RESIDUAL, [row], kept, kept)[0])
-        token = int(draw(law, torch.tensor(u, dtype=torch.float64)))
         decisions = tuple(
             Decision(
                 token=x,
@@ -101,4 +107,4 @@ class BlockRule:
             )
             for node, x in enumerate(tokens)
         )
-        return Outcome(decisions, tuple(range(kept)), Ending("bonus" if whole else "residual", token, u))
+        return (decisions, kept), law, u

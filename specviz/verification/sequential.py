@@ -21,7 +21,7 @@ from specviz.coins import Coins, Prefix
 from specviz.errors import SettingsError
 from specviz.trace import Outcome
 from specviz.verification.block import ROOT, Block, children
-from specviz.verification.rules import Shown, TokenRule, Walk, threshold
+from specviz.verification.rules import Number, Shown, TokenRule, Walk, threshold
 
 STEPS = 52  # bisections of [1, k]: to the last bit
 
@@ -31,26 +31,36 @@ def kept_share(p: Tensor, q: Tensor, rho: float) -> Tensor:
     return torch.minimum(q, p / rho)
 
 
-def tested(beta: float, k: int) -> float:
+def tested(beta: Number, k: int) -> Number:
     """1 + (1 - beta) + ... + (1 - beta)^(k-1): the mean number of drafts that are tested, in [1, k]."""
-    return sum((1.0 - beta) ** count for count in range(k))
+    mean = 1.0
+    for _ in range(k - 1):
+        mean = 1.0 + (1.0 - beta) * mean
+    return mean
 
 
 def least_rho(p: Tensor, q: Tensor, k: int) -> float:
     """rho*: the least rho in [1, k] with rho >= tested(beta(rho), k), from above.
 
-    p, q (V,) float64, rows sum to 1; k at least 1. rho - tested grows with rho times beta, so bisection finds it.
+    p, q (V,) float64, rows sum to 1; k at least 1. rho - tested grows with rho times beta. Between two neighbours among the ratios
+    p / q the same tokens are kept with all of q, so beta(rho) is a + b / rho there, a the sum of their q and b that of the others' p:
+    the neighbours are looked for first, and bisection does the rest with two numbers.
     """
-
-    def enough(rho: float) -> bool:
-        return rho >= tested(float(kept_share(p, q, rho).sum()), k)
-
-    low, high = 1.0, float(k)
-    if k == 1 or enough(low):
+    between = (p > q) & (p < k * q)
+    edges, order = (p[between] / q[between]).sort()
+    whole, part = (torch.cat((law.new_zeros(1), law[between][order].cumsum(-1))) for law in (q, p))
+    whole = q[p >= k * q].sum() + whole[-1] - whole
+    part = p[p <= q].sum() + part
+    place = int((edges < tested(whole[:-1] + part[:-1] / edges, k)).sum())
+    low = float(edges[place - 1]) if place else 1.0
+    high = float(edges[place]) if place < len(edges) else float(k)
+    a, b = float(whole[place]), float(part[place])
+    if low >= tested(a + b / low, k):
         return low
     for _ in range(STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if enough(middle) else (middle, high)
+        if not low < (middle := (low + high) / 2) < high:
+            break
+        low, high = (low, middle) if middle >= tested(a + b / middle, k) else (middle, high)
     return high
 
 
@@ -74,11 +84,18 @@ class SequentialRule(TokenRule):
     def __init__(self, place: float = 0.0):
         assert 0.0 <= place <= 1.0, "rho lies between rho* and k"
         self.place = place
+        self._last: list[tuple[Tensor, Tensor, int, float]] = []  # many draws of one prompt meet one pair of laws again and again
 
     def rho(self, p: Tensor, q: Tensor, k: int) -> float:
         """The rho that k siblings drawn from q, (V,), are tested with where the target's law is p, (V,); in [rho*, k]."""
-        least = least_rho(p, q, k)
-        return least + self.place * (k - least)
+        for known in self._last:
+            if known[2] == k and torch.equal(known[0], p) and torch.equal(known[1], q):
+                break
+        else:
+            least = least_rho(p, q, k)
+            known = p, q, k, least + self.place * (k - least)
+        self._last = [known, *(one for one in self._last if one is not known)][:2]
+        return known[3]
 
     def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
         for parents, q in zip(block.parents, block.q, strict=True):

@@ -54,6 +54,11 @@ class TypicalRule(TokenRule):
     def bonus(self, p: Tensor) -> Tensor:
         return one_hot(first_argmax(p), p.shape[-1])
 
+    def never(self, p: Tensor) -> Tensor:
+        """Tokens that are never written where the target's law is p, though p has them: (V,) bool. Neither typical nor the likeliest."""
+        kept = (p > least_typical(p, self.epsilon)) | (self.bonus(p) > 0.0)
+        return (p > 0.0) & ~kept
+
     def walk(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins) -> Walk:
         return _Longest(self, block, index, row, p, coins)
 

@@ -8,10 +8,11 @@ from dataclasses import replace
 from specviz.coins import Coins
 from specviz.evidence.mutants.coins import ByPositionAlone
 from specviz.evidence.mutants.laws import Changed, RowBefore, certain, halved
-from specviz.evidence.mutants.proposers import Dropping, Misreporting, TopSiblings
+from specviz.evidence.mutants.proposers import BestOfDrawn, Dropping, Misreporting, TopSiblings
 from specviz.evidence.mutants.record import Arguments, Build, Open
 from specviz.evidence.mutants.rules import DrawPerPath, Greedy
 from specviz.models.base import LawSource
+from specviz.proposers.budget import BudgetTree
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.verification.joint import BlockRule
@@ -19,6 +20,7 @@ from specviz.verification.rules import Rule, TokenRule
 from specviz.verification.typical import TypicalRule
 
 SIBLINGS = 3
+DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is handed over
 LEAST = 0.2  # R8: a drawn token whose own q is below this is thrown away
 
 
@@ -88,6 +90,17 @@ def drawn_in_half_precision(open_: Open, settings: Settings) -> Arguments:
 def unsure_guess_dropped(open_: Open, settings: Settings) -> Arguments:
     target, draft = open_(settings)
     return Arguments(target, Dropping(draft, settings.gamma, LEAST), TokenRule())
+
+
+def best_of_drawn(open_: Open, settings: Settings) -> Arguments:
+    target, draft = open_(settings)
+    return Arguments(target, BestOfDrawn(draft, DRAWN, BEST), TokenRule())
+
+
+def within_budget(open_: Open, settings: Settings) -> Arguments:
+    """As many siblings handed over, and no more drawn."""
+    target, draft = open_(settings)
+    return Arguments(target, BudgetTree(draft, (DRAWN,), "distinct", BEST), TokenRule())
 
 
 def siblings(rule: Rule) -> Build:

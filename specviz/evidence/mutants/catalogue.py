@@ -49,6 +49,7 @@ _ROWS = (
     _mutant("R18", build.with_coins(coins.StuckAtZero), build.honest),
     _mutant("R20", build.one_draw_per_path, build.siblings(TokenRule())),
     _mutant("R21", build.typical_acceptance, build.greedy_draft(TokenRule())),
+    _mutant("best-drawn", build.best_of_drawn, build.within_budget),
     _mutant(
         "R35", build.coins_by_position, build.block_rule_with(lambda coins: coins), toy=((THIRD, 2 * THIRD), (2 * THIRD, THIRD))
     ),

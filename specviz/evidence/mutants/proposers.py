@@ -10,6 +10,7 @@ import torch
 from specviz.coins import Coins, Prefix
 from specviz.models.base import LawSource
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.tree import Tree
 from specviz.verification.block import ROOT, Block, empty_block
 from specviz.verification.warp import one_hot
 
@@ -44,20 +45,33 @@ class Dropping(DraftModel):
 
     def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
         block = super().propose(rows, coins)
-        kept = [self._kept(block, index) for index in range(len(rows))]
-        return Block(
-            tokens=tuple(tokens[:n] for tokens, n in zip(block.tokens, kept, strict=True)),
-            parents=tuple(parents[:n] for parents, n in zip(block.parents, kept, strict=True)),
-            q=tuple(q[:n] if n else None for q, n in zip(block.q, kept, strict=True)),
-            u_draft=tuple(u[:n] for u, n in zip(block.u_draft, kept, strict=True)),
-            source=self.name,
-        )
+        return only(block, [range(self._kept(block, index)) for index in range(len(rows))], self.name)
 
     def _kept(self, block: Block, index: int) -> int:
         for node, token in enumerate(block.tokens[index]):
             if float(block.q[index][node, token]) < self.least:
                 return node
         return len(block.tokens[index])
+
+
+class BestOfDrawn(Tree):
+    """Draws siblings without replacement and hands over the ``nodes`` of them that the draft finds likeliest; the others are
+    looked at and thrown away."""
+
+    name = "best of drawn"
+
+    def __init__(self, draft: LawSource, width: int, nodes: int):
+        super().__init__(draft, (width,), "distinct")
+        self.nodes = nodes
+
+    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+        block = super().propose(rows, coins)
+        return only(block, [self._best(block, index) for index in range(len(rows))], self.name)
+
+    def _best(self, block: Block, index: int) -> list[int]:
+        """In the order they were drawn. The first sibling's law is the draft's own."""
+        tokens, q = block.tokens[index], block.q[index]
+        return sorted(sorted(range(len(tokens)), key=lambda node: -float(q[0, tokens[node]]))[: self.nodes])
 
 
 class TopSiblings:
@@ -79,3 +93,15 @@ class TopSiblings:
             u_draft=tuple((None,) * len(ids) for ids in tokens),
             source=self.name,
         )
+
+
+def only(block: Block, kept: Sequence[Sequence[int]], source: str) -> Block:
+    """A block with these nodes of each row alone, parents among them, each with the law it was drawn from."""
+    places = [{ROOT: ROOT} | {node: place for place, node in enumerate(nodes)} for nodes in kept]
+    return Block(
+        tokens=tuple(tuple(block.tokens[i][node] for node in nodes) for i, nodes in enumerate(kept)),
+        parents=tuple(tuple(places[i][block.parents[i][node]] for node in nodes) for i, nodes in enumerate(kept)),
+        q=tuple(block.q[i][list(nodes)] if nodes else None for i, nodes in enumerate(kept)),
+        u_draft=tuple(tuple(block.u_draft[i][node] for node in nodes) for i, nodes in enumerate(kept)),
+        source=source,
+    )

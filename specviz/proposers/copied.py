@@ -1,0 +1,56 @@
+"""Guesses copied from a text: what followed the last time these tokens stood in a row. No model, no chance, one-hot laws.
+
+The rule keeps a copied token with the probability that the target gives it, so the law of the text is the target's all the
+same. Where nothing matches nothing is guessed, and the target writes alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import torch
+
+from specviz.coins import Coins, Prefix
+from specviz.proposers.growth import Growth, block_of, certain_below, levels_of
+from specviz.verification.block import ROOT, Block
+
+LONGEST = 3  # tokens that are compared, at most
+Text = Sequence[int]
+Continue = Callable[[Text, int], list[int]]  # (text so far, how many) -> at most so many tokens that may follow
+
+
+class Copied:
+    """A chain of at most ``gamma`` tokens that ``follow`` finds, each for certain.
+
+    follow      a pure function of the text so far; no tokens where it finds nothing
+    vocabulary  V of the target; device  where the target's laws lie
+    """
+
+    def __init__(self, name: str, follow: Continue, gamma: int, vocabulary: int, device: torch.device | str = "cpu"):
+        self.name, self.follow, self.gamma = name, follow, gamma
+        self.like = torch.zeros(vocabulary, dtype=torch.float64, device=device)
+
+    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+        trees = [Growth(row, levels_of(row, self.gamma, None)) for row in rows]
+        for tree in trees:
+            parent = ROOT
+            for token in self.follow(tree.row.ids, tree.levels) if tree.levels else ():
+                (parent,) = certain_below(tree, parent, [token], self.like)
+        return block_of(trees, self.name)
+
+
+def from_own_text(ids: Text, count: int) -> list[int]:
+    """Prompt lookup (Saxena 2023; n-gram speculation): the tokens after the latest earlier place that ends as the text ends.
+
+    The longest common ending counts, of LONGEST tokens at most. What is copied may run into what was just copied, so a
+    repeated phrase goes on repeating.
+    """
+    for length in range(min(LONGEST, len(ids) - 1), 0, -1):
+        ending, last = ids[-length:], ids[-1]
+        for end in range(len(ids) - 1, length - 1, -1):  # the tokens before ``end`` are compared with the ending
+            if ids[end - 1] == last and ids[end - length : end] == ending:
+                copied = list(ids)
+                for place in range(end, end + count):
+                    copied.append(copied[place])
+                return copied[len(ids) :]
+    return []

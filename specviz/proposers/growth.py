@@ -1,0 +1,112 @@
+"""A row's tree of guesses while it is being made: nodes in the order in which they are drawn, parents before children."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from specviz.coins import Coins, Prefix, Purpose
+from specviz.models.base import LawSource
+from specviz.verification.block import ROOT, Block
+from specviz.verification.draw import draw
+from specviz.verification.warp import one_hot
+
+
+@dataclass(slots=True)
+class Growth:
+    """The guesses of one row so far. A node that is here stays: there is no way to take one out.
+
+    levels   how many guesses may stand one below the other
+    q        (V,) float64 for each node: the very law it was drawn from
+    shares   the draft's joint probability of the path down to each node, where the proposer keeps account of it
+    """
+
+    row: Prefix
+    levels: int
+    tokens: list[int] = field(default_factory=list)
+    parents: list[int] = field(default_factory=list)
+    q: list[Tensor] = field(default_factory=list)
+    numbers: list[float | None] = field(default_factory=list)
+    shares: list[float] = field(default_factory=list)
+
+    def add(self, parent: int, token: int, law: Tensor, number: float | None) -> int:
+        """A new node below ``parent``; returns its index."""
+        self.parents.append(parent)
+        self.tokens.append(token)
+        self.q.append(law)
+        self.numbers.append(number)
+        return len(self.tokens) - 1
+
+    def below(self, parent: int) -> list[int]:
+        """Nodes below a parent, in the order they were drawn."""
+        return [node for node, above in enumerate(self.parents) if above == parent]
+
+    def first_of(self, node: int) -> int:
+        """The first sibling that carries the node's token; the node itself where no earlier one does.
+
+        Once that one has been refused the residual has no mass on the token, so nothing below a later twin is ever reached.
+        """
+        return next(other for other in self.below(self.parents[node]) if self.tokens[other] == self.tokens[node])
+
+    def path(self, node: int) -> tuple[int, ...]:
+        """Tokens from the prefix down to a node, itself included."""
+        found: list[int] = []
+        while node != ROOT:
+            found.insert(0, self.tokens[node])
+            node = self.parents[node]
+        return tuple(found)
+
+
+Place = tuple[Growth, int, Tensor]  # a tree, the node below which something may be drawn, the draft's law there (V,)
+
+
+def levels_of(row: Prefix, most: int, context: int | None) -> int:
+    """Guesses that may stand one below the other: room for the rule's own token is left, and the draft's context is kept."""
+    levels = min(most, row.room - 1)
+    if context is not None:
+        levels = min(levels, context - len(row.ids) + 1)
+    return max(0, levels)
+
+
+def places_below(draft: LawSource, ends: Sequence[tuple[Growth, int]]) -> list[Place]:
+    """Each (tree, node) with the draft's law after it, by one pass of the draft over all that stands in those trees."""
+    trees = list({id(tree): tree for tree, _ in ends}.values())
+    laws = draft.laws([tree.row for tree in trees], block_of(trees, "draft"))
+    index = {id(tree): number for number, tree in enumerate(trees)}
+    return [(tree, node, laws[index[id(tree)], node + 1]) for tree, node in ends]
+
+
+def block_of(trees: Sequence[Growth], source: str) -> Block:
+    """What is handed over: one block of all rows."""
+    return Block(
+        tokens=tuple(tuple(tree.tokens) for tree in trees),
+        parents=tuple(tuple(tree.parents) for tree in trees),
+        q=tuple(torch.stack(tree.q) if tree.q else None for tree in trees),
+        u_draft=tuple(tuple(tree.numbers) for tree in trees),
+        source=source,
+    )
+
+
+def draw_below(places: Sequence[Place], coins: Coins, level: int) -> list[int]:
+    """Draw one more node below each (tree, parent) from the law beside it, with the number of the node's own address.
+
+    A tree may be named several times; its nodes are then drawn in that order. Returns the new nodes.
+    """
+    grown = {id(tree): len(tree.tokens) for tree, _, _ in places}
+    numbers = []
+    for tree, _, _ in places:
+        numbers.append(float(coins.take(Purpose.DRAFT, [tree.row], grown[id(tree)], level)[0]))
+        grown[id(tree)] += 1
+    drawn = draw(torch.stack([law for _, _, law in places]), torch.tensor(numbers, dtype=torch.float64)).tolist()
+    return [tree.add(parent, token, law, u) for (tree, parent, law), token, u in zip(places, drawn, numbers, strict=True)]
+
+
+def certain_below(tree: Growth, parent: int, tokens: Sequence[int], like: Tensor) -> list[int]:
+    """Guess tokens without chance, each for certain: no numbers, one-hot laws of the size and place of ``like`` (V,)."""
+    if not tokens:
+        return []
+    laws = one_hot(torch.tensor(tokens, device=like.device), len(like))
+    return [tree.add(parent, token, law, None) for token, law in zip(tokens, laws, strict=True)]

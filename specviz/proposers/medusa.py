@@ -1,0 +1,96 @@
+"""Medusa: heads on the target's own last state guess several tokens at once, without a draft model (Cai et al. 2024).
+
+Every head's law is the same whatever the heads before it guessed, so the law below a node depends on its depth alone. Guesses are
+drawn from these laws, or taken as their likeliest tokens, exactly as from a draft; the rule that checks them is the same too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+
+from specviz.coins import Coins, Prefix
+from specviz.errors import SettingsError
+from specviz.models.cached import CachedModel
+from specviz.models.heads import Heads
+from specviz.proposers.base import Proposer
+from specviz.proposers.budget import WIDEST, BudgetTree, RankedTree
+from specviz.proposers.tree import Tree
+from specviz.settings import Settings, widths
+from specviz.verification.block import Block, depth, empty_block
+from specviz.verification.warp import warp
+
+SHAPE = "3-2-1"  # 15 nodes, three heads
+
+
+class HeadLaws:
+    """What heads say after a row, as a source of laws: after the prefix the first head's, below a node of depth d head d + 1's.
+
+    target  the model whose states the heads read; where a round has just scored its block, no further pass is made
+    """
+
+    context = None
+
+    def __init__(self, target: CachedModel, heads: Heads, settings: Settings):
+        self.target, self.heads, self.settings = target, heads, settings
+        self.vocabulary = target.vocabulary
+        self._rows: list[Prefix] | None = None
+        self._laws = torch.empty(0)
+
+    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        """(B, N + 1, V) float64, as models.base.LawSource says; every row holds at least two tokens."""
+        laws = self._of(list(rows))
+        depths = torch.zeros(len(rows), block.widest + 1, dtype=torch.int64)
+        for index, parents in enumerate(block.parents):
+            for node in range(len(parents)):
+                depths[index, node + 1] = depth(parents, node) + 1
+        depths.clamp_(max=len(self.heads) - 1)  # below the last head's guess nothing is asked
+        return laws[torch.arange(len(rows))[:, None], depths]
+
+    def _of(self, rows: list[Prefix]) -> Tensor:
+        """(B, K, V): one look at the target's states per round, kept for the levels of its tree."""
+        if rows != self._rows:
+            laws = warp(self.heads.logits(self.target.features(rows)), self.settings)
+            missing = self.vocabulary - laws.shape[-1]
+            self._rows, self._laws = rows, torch.nn.functional.pad(laws, (0, missing)) if missing else laws
+        return self._laws
+
+
+class Medusa:
+    """The guesses of another proposer whose laws are ``HeadLaws``. Rows of a single token have no state to read yet: none for them."""
+
+    name = "medusa"
+
+    def __init__(self, tree: Proposer):
+        self.tree = tree
+
+    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+        able = [index for index, row in enumerate(rows) if len(row.ids) > 1]
+        made = self.tree.propose([rows[index] for index in able], coins) if able else empty_block(0)
+        place = {index: number for number, index in enumerate(able)}
+
+        def spread(values: tuple, nothing: object) -> tuple:
+            return tuple(values[place[index]] if index in place else nothing for index in range(len(rows)))
+
+        parts = spread(made.tokens, ()), spread(made.parents, ()), spread(made.q, None), spread(made.u_draft, ())
+        return Block(*parts, self.name)
+
+
+def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
+    """Heads as settings ask for them: a tree of fixed shape (a shape of ones is a chain), or one within a number of nodes.
+
+    At temperature 0 siblings are the likeliest tokens. Raises SettingsError for more levels than there are heads.
+    """
+    top, shape = settings.siblings == "top" or settings.temperature == 0.0, widths(settings.tree)
+    if len(shape) > len(heads):
+        raise SettingsError("tree", settings.tree, f"at most {len(heads)} levels deep, one for each head")
+    plain = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
+    laws = HeadLaws(target, heads, plain if top else settings)
+    if settings.nodes is None:
+        return Medusa(Tree(laws, (shape or widths(SHAPE))[: len(heads)], "top" if top else settings.siblings))
+    shape = shape or (WIDEST,) * len(heads)
+    made = RankedTree(laws, shape, settings.nodes) if top else BudgetTree(laws, shape, settings.siblings, settings.nodes)
+    return Medusa(made)

@@ -1,0 +1,86 @@
+"""What follows in a given text after the words just written, found by a suffix index (He et al. 2024, REST)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from specviz.errors import SettingsError
+
+LONGEST, SHORTEST = 16, 2  # tokens of the ending that are looked up
+LEAST = 16  # tokens of a text that is worth reading
+
+
+class SuffixIndex:
+    """All suffixes of a token text in order, so that every place of any phrase is one interval.
+
+    tokens  at least LEAST ids. Built by doubling (Manber and Myers 1990): half a second for 100,000 tokens, once
+
+    Raises SettingsError for a text with fewer tokens.
+    """
+
+    def __init__(self, tokens: Sequence[int], name: str = "text"):
+        if len(tokens) < LEAST:
+            raise SettingsError("text", name, f"a text of at least {LEAST} tokens (it has {len(tokens)})")
+        self.tokens = np.asarray(tokens, dtype=np.int64)
+        self.order = _order(self.tokens)
+
+    def follow(self, ids: Sequence[int], count: int) -> list[int]:
+        """At most ``count`` tokens that follow the longest ending of ``ids`` that the text holds, each time the commonest next one.
+
+        Endings of SHORTEST to LONGEST tokens are looked for; an empty list where there is none. Among equally common tokens
+        the smallest id counts.
+        """
+        for length in range(min(LONGEST, len(ids)), SHORTEST - 1, -1):
+            places = self.places(ids[-length:])
+            if len(places):
+                return self._commonest(places + length, count)
+        return []
+
+    def places(self, phrase: Sequence[int]) -> np.ndarray:
+        """Where a phrase begins, in no order, (n,) int64."""
+        low, high = 0, len(self.order)
+        for offset, token in enumerate(phrase):
+            low, high = self._narrowed(low, high, offset, token)
+            if low == high:
+                break
+        return self.order[low:high]
+
+    def _narrowed(self, low: int, high: int, offset: int, token: int) -> tuple[int, int]:
+        """Of the suffixes low to high, which agree so far, those with ``token`` at ``offset``."""
+        ends = []
+        for side in (token, token + 1):
+            a, b = low, high
+            while a < b:
+                middle = (a + b) // 2
+                at = self.order[middle] + offset
+                if at < len(self.tokens) and self.tokens[at] >= side:
+                    b = middle
+                else:  # a suffix that has ended stands before those that go on
+                    a = middle + 1
+            ends.append(a)
+        return ends[0], ends[1]
+
+    def _commonest(self, at: np.ndarray, count: int) -> list[int]:
+        found: list[int] = []
+        while len(found) < count and len(at := at[at < len(self.tokens)]):
+            tokens, times = np.unique(self.tokens[at], return_counts=True)
+            found.append(int(tokens[times.argmax()]))
+            at = at[self.tokens[at] == found[-1]] + 1
+        return found
+
+
+def _order(tokens: np.ndarray) -> np.ndarray:
+    """Beginnings of all suffixes, in the order of what they say; a shorter one before those that it begins."""
+    _, rank = np.unique(tokens, return_inverse=True)
+    rank, span = rank.reshape(-1), 1
+    while True:
+        behind = np.full(len(rank), -1, dtype=np.int64)
+        behind[:-span] = rank[span:]
+        key = rank * (len(rank) + 1) + behind + 1
+        found, rank = np.unique(key, return_inverse=True)
+        rank = rank.reshape(-1)
+        if len(found) == len(rank):
+            return np.argsort(rank, kind="stable")
+        span *= 2

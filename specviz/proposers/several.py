@@ -1,0 +1,34 @@
+"""Several chains from one draft, drawn independently and side by side, for recursive rejection (Miao et al. 2024, SpecInfer).
+
+Where two chains draw the same token after the same text, both draws stand as siblings, since both were drawn; but the second one
+can never be kept once the first is refused, so both chains go on below the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from specviz.coins import Coins, Prefix
+from specviz.models.base import LawSource
+from specviz.proposers.growth import Growth, block_of, draw_below, levels_of, places_below
+from specviz.verification.block import ROOT, Block
+
+
+class SeveralDrafts:
+    """``drafts`` chains of ``gamma`` tokens. One chain is the draft proposer, number by number."""
+
+    name = "several"
+
+    def __init__(self, draft: LawSource, drafts: int, gamma: int):
+        self.draft, self.drafts, self.gamma = draft, drafts, gamma
+
+    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+        trees = [Growth(row, levels_of(row, self.gamma, self.draft.context)) for row in rows]
+        ends = [(tree, ROOT) for tree in trees for _ in range(self.drafts)]
+        for level in range(self.gamma):
+            ends = [(tree, node) for tree, node in ends if level < tree.levels]
+            if not ends:
+                break
+            drawn = draw_below(places_below(self.draft, ends), coins, level)
+            ends = [(tree, tree.first_of(node)) for (tree, _), node in zip(ends, drawn, strict=True)]
+        return block_of(trees, self.name)

@@ -1,0 +1,57 @@
+"""Texts that proposers may read. A name from a link can only be one of these; paths are admitted by whoever runs the program."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+from specviz.errors import SettingsError
+from specviz.models.loading import Pair
+from specviz.proposers.retrieval import SuffixIndex
+
+SHELF = Path(__file__).parent.parent.parent / "assets" / "texts"
+TEXTS = {"dorothy": SHELF / "dorothy-and-the-wizard-in-oz.txt"}
+SIZE_MAX = 8 * 2**20  # bytes
+
+_indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixIndex}; only read once they are made
+
+
+def admit(name: str) -> str:
+    """A bundled name, or a path that may be read from now on in this process; for the command line alone.
+
+    Raises SettingsError for what is neither, and for a file that is empty, too large or no UTF-8 text.
+    """
+    if name not in TEXTS:
+        read(name, Path(name))
+        TEXTS[name] = Path(name)
+    return name
+
+
+def read(name: str, path: Path) -> str:
+    """The text of a file. Raises SettingsError with a sentence."""
+    known = ", ".join(TEXTS)
+    if not name or not path.is_file():
+        raise SettingsError("text", name, f"one of {known}, or on the command line the path of a text file")
+    if path.stat().st_size > SIZE_MAX:
+        raise SettingsError("text", name, f"a file of at most {SIZE_MAX >> 20} MB")
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SettingsError("text", name, f"a file of UTF-8 text that can be read ({type(error).__name__})") from error
+    if not text.strip():
+        raise SettingsError("text", name, "a text with words in it: this file is empty")
+    return text
+
+
+def index_of(pair: Pair, name: str) -> SuffixIndex:
+    """The index of a named text in a pair's tokens, built once for each tokenizer; "" is the first bundled text.
+
+    Raises SettingsError for a name that is not known, and for a text too short to look anything up in.
+    """
+    name = name or next(iter(TEXTS))
+    if name not in TEXTS:
+        raise SettingsError("text", name[:60], f"one of {', '.join(TEXTS)}")
+    known = _indices.setdefault(pair.tokenizer, {})
+    if name not in known:
+        known[name] = SuffixIndex(pair.tokenizer.encode(read(name, TEXTS[name])), name)
+    return known[name]

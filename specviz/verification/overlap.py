@@ -1,0 +1,19 @@
+"""How likely a guess is to be kept, where both laws are known: for ceilings and bounds, no part of any decision."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+
+def overlap(p: Tensor, q: Tensor) -> Tensor:
+    """Probability that a token drawn from q is kept, beta = sum of min(p, q): (..., V) float64 -> (...) in [0, 1].
+
+    Leviathan et al. 2023, theorem 3.5: beta = 1 - TV(p, q).
+    """
+    return torch.minimum(p, q).sum(-1)
+
+
+def kept_chance(p: Tensor, q: Tensor, token: int) -> float:
+    """Probability that this token, drawn from q (V,), is kept: min(1, p / q) at the token, in [0, 1]."""
+    return min(1.0, float(p[token]) / float(q[token]))

@@ -1,0 +1,80 @@
+"""Every proposer of the gallery by the settings that name it, and a pair made of two tables to open them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import SimpleNamespace
+
+import torch
+
+from specviz.proposers.gallery import opened
+from specviz.settings import Settings
+from specviz.verification.gallery import RULES, rule_of
+from tests.tables import model, pair
+
+CHAINS: dict[str, dict] = {
+    "none": {"proposer": "none"},
+    "draft": {"proposer": "draft"},
+    "unigram": {"proposer": "unigram"},
+    "uniform": {"proposer": "uniform"},
+    "adversarial": {"proposer": "adversarial"},
+    "oracle": {"proposer": "oracle"},
+    "n-gram": {"proposer": "ngram"},
+    "retrieval": {"proposer": "retrieval"},
+    "heuristic": {"proposer": "draft", "lengths": "heuristic"},
+    "entropy": {"proposer": "draft", "lengths": "entropy"},
+    "gain": {"proposer": "draft", "lengths": "gain"},
+    "ceiling": {"proposer": "draft", "lengths": "ceiling"},
+    "uniform, heuristic": {"proposer": "uniform", "lengths": "heuristic"},
+}
+SAME_LAW: dict[str, dict] = {  # trees whose siblings are drawn from one law
+    "several": {"proposer": "several", "drafts": 2},
+    "tree, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-1"},
+    "budget, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-2", "nodes": 3},
+}
+TREES: dict[str, dict] = SAME_LAW | {
+    "tree, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-1"},
+    "tree, top": {"proposer": "tree", "siblings": "top", "tree": "2-1"},
+    "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 3},
+    "budget, top": {"proposer": "tree", "siblings": "top", "tree": "2-2", "nodes": 3},
+}
+CASES = CHAINS | TREES
+
+
+def rules(name: str) -> list[str]:
+    """The exact rules that can judge a case, by name; k-seq on one chain alone, since on chains it is the token rule."""
+    refused = {"block": TREES, "k-seq": CASES.keys() - {"draft", *SAME_LAW}}
+    return [rule for rule in RULES if rule_of(Settings(rule=rule)).exact and name not in refused.get(rule, ())]
+
+
+class Letters:
+    """A tokenizer for a vocabulary of V: each letter of a text is a token, by its place in the alphabet modulo V."""
+
+    def __init__(self, vocabulary: int, most: int = 300):
+        self.vocabulary, self.most = vocabulary, most
+
+    def __len__(self) -> int:
+        return self.vocabulary
+
+    def encode(self, text: str) -> list[int]:
+        return [ord(letter) % self.vocabulary for letter in text[: self.most]]
+
+
+class TablePair:
+    """What a proposer's request asks of a pair, made of two random tables with a law for every prefix, in sevenths: uneven, some masses 0."""
+
+    def __init__(self, seed: int, vocabulary: int = 3):
+        self.tables = pair("random", seed, vocabulary, 7)
+        self.tokenizer, self.vocabulary = Letters(vocabulary), vocabulary
+        self.target, self.draft = (
+            SimpleNamespace(device=torch.device("cpu"), num_parameters=lambda size=size: size) for size in (60, 9)
+        )
+
+    def open(self, settings: Settings) -> tuple:
+        return tuple(model(table, self.vocabulary, settings) for table in self.tables)
+
+
+def world(name: str, seed: int, vocabulary: int = 3, **more: object) -> tuple:
+    """Target and proposer of a case on tables, opened as any request is."""
+    case: Mapping = CASES[name]
+    return opened(TablePair(seed, vocabulary), Settings(**{"gamma": 2, **case, **more}))
