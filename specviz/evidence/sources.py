@@ -151,7 +151,9 @@ def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], p
     return analytic_of_pair(pair, longer, text, positions).worst if len(text) > 2 else None
 
 
-def reference(pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE) -> Samples:
+def reference(
+    pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE, watch: Watch = lambda share: None
+) -> Samples:
     """Draws of the target alone under another seed, for the test that needs no law."""
     other = replace(settings, seed=(settings.seed + 1) % 2**63)
-    return draw("target", SHARED, pair, other, ids, 0, count)
+    return draw("target", SHARED, pair, other, ids, 0, count, watch)
