@@ -3,7 +3,8 @@
 Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, transformers' assisted
 generation (same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
 Costs are measured on passes of their own, with the same cache length, between the contestants' turns; for another proposer or
-rule than the draft's chain and the token rule, whose rounds are not all alike, they are means over the rounds of the runs.
+rule than the draft's chain and the token rule, whose rounds are not all alike, they are means over the rounds of the runs, but
+for each run's first, which reads the prompt.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ def is_plain(settings: Settings) -> bool:
 
 def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) -> Result:
     seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
-    rounds: list[Round] = []
+    runs: list[list[Round]] = []
     costs: list[Costs] = []
     for turn in range(turns + 1):  # the first turn warms up and is not counted
         say(f"temperature {settings.temperature:g}: turn {turn} of {turns}")
@@ -113,15 +114,16 @@ def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) 
                 result = _RUNS[name](pair, replace(settings, seed=turn), ids)
                 spent[name] += time.perf_counter() - began
                 if name == "speculative" and turn:
-                    rounds.extend(result)
+                    runs.append(result)
             costs.append(measure_costs(pair, settings, ids))
         if turn:
             for name in CONTESTANTS:
                 seconds[name].append(spent[name])
-    return _result(settings, seconds, rounds, median_costs(costs[len(PROMPTS) :]))
+    return _result(settings, seconds, runs, median_costs(costs[len(PROMPTS) :]))
 
 
-def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Round], costs: Costs) -> Result:
+def _result(settings: Settings, seconds: dict[str, list[float]], runs: list[list[Round]], costs: Costs) -> Result:
+    rounds = [round_ for run in runs for round_ in run]
     tokens = settings.length * len(PROMPTS)
     baseline = min(("target only", "generate"), key=lambda name: statistics.median(seconds[name]))
     ratio = {
@@ -134,7 +136,8 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
     plain = is_plain(settings)
     if not plain:
-        costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
+        later = [round_ for run in runs for round_ in run[1:]] or rounds
+        costs = replace(costs, **{field: _mean(later, part) for field, part in PARTS.items()})
     allowed = per_pass / (((settings.gamma if plain else 1) * costs.draft + costs.block + costs.rule) / costs.one)
     return Result(
         temperature=settings.temperature,
