@@ -15,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -102,7 +103,7 @@ def is_plain(settings: Settings) -> bool:
 
 def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) -> Result:
     seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
-    runs: list[list[Round]] = []
+    rounds: list[Round] = []
     costs: list[Costs] = []
     for turn in range(turns + 1):  # the first turn warms up and is not counted
         say(f"temperature {settings.temperature:g}: turn {turn} of {turns}")
@@ -114,16 +115,15 @@ def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) 
                 result = _RUNS[name](pair, replace(settings, seed=turn), ids)
                 spent[name] += time.perf_counter() - began
                 if name == "speculative" and turn:
-                    runs.append(result)
+                    rounds.extend(result)
             costs.append(measure_costs(pair, settings, ids))
         if turn:
             for name in CONTESTANTS:
                 seconds[name].append(spent[name])
-    return _result(settings, seconds, runs, median_costs(costs[len(PROMPTS) :]))
+    return _result(settings, seconds, rounds, median_costs(costs[len(PROMPTS) :]))
 
 
-def _result(settings: Settings, seconds: dict[str, list[float]], runs: list[list[Round]], costs: Costs) -> Result:
-    rounds = [round_ for run in runs for round_ in run]
+def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Round], costs: Costs) -> Result:
     tokens = settings.length * len(PROMPTS)
     baseline = min(("target only", "generate"), key=lambda name: statistics.median(seconds[name]))
     ratio = {
@@ -136,8 +136,7 @@ def _result(settings: Settings, seconds: dict[str, list[float]], runs: list[list
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
     plain = is_plain(settings)
     if not plain:
-        later = [round_ for run in runs for round_ in run[1:]] or rounds
-        costs = replace(costs, **{field: _mean(later, part) for field, part in PARTS.items()})
+        costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
     allowed = per_pass / (((settings.gamma if plain else 1) * costs.draft + costs.block + costs.rule) / costs.one)
     return Result(
         temperature=settings.temperature,
@@ -156,8 +155,9 @@ def _result(settings: Settings, seconds: dict[str, list[float]], runs: list[list
 
 
 def _mean(rounds: list[Round], part: str) -> float:
-    """Seconds of one part of a round, in the mean."""
-    return statistics.mean(round_.timing[part] for round_ in rounds)
+    """Seconds of one part of a round, in the mean over all that go on with a text; a run's first has the prompt to read."""
+    later = [after for before, after in pairwise(rounds) if after.prefix_length > before.prefix_length]
+    return statistics.mean(round_.timing[part] for round_ in later or rounds)
 
 
 def _ratios(slow: list[float], fast: list[float]) -> Spread:
