@@ -45,7 +45,13 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--length", type=int, default=3, help="tokens per draw, 1 to 4: their joint law is tested (default: 3)")
     parser.add_argument("--draws", type=int, default=DRAWN, help=f"number of draws on shared laws (default: {DRAWN})")
     parser.add_argument("--seed", type=int, default=7, help="fixes every draw (default: 7)")
-    parser.add_argument("--mode", choices=MODES, default="both", help="on shared laws, through the engine, or both (default)")
+    parser.add_argument(
+        "--mode",
+        type=lambda text: text.replace(" ", "-"),
+        choices=MODES,
+        default="both",
+        help="on shared laws, through the engine, or both (default)",
+    )
     parser.add_argument("--tv", type=float, help="total variation that must be seen (default: 0.01; with --all 0.02)")
     matrix.arguments(parser)
     parser.add_argument("--seconds", type=float, default=BUDGET, help="time for draws through the engine (default: 60)")
