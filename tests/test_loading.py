@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from pathlib import Path
 
 import pytest
 import torch
@@ -156,3 +157,14 @@ def test_stop_ids_are_all_of_them():
     model.generation_config.eos_token_id = None
     model.config.eos_token_id = 4
     assert loading.stop_ids(model) == {4}
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.shipped])
+def test_every_pair_that_ships_opens_and_its_card_holds_what_was_measured(name):
+    """The files are those of the list of hashes; the distilled draft is another model beside the very same target."""
+    pair = load_pair(name, device="cpu")
+    assert pair.vocabulary == 4096 and pair.target.num_parameters() > 5 * pair.draft.num_parameters()
+    folder = Path(PAIRS[name].target).parent
+    measured = json.loads((folder / ("measured.json" if name == "storybook" else "measured-distilled.json")).read_text())
+    card = (folder / "README.md").read_text()
+    assert all(f"{share:.3f}".lstrip("0") in card for share in measured["acceptance"].values())

@@ -40,6 +40,15 @@ PAIRS: dict[str, PairEntry] = {
             heads=str(_STORYBOOK / "heads") if (_STORYBOOK / "heads").is_dir() else None,
             note="12 layers beside 1 layer, width 256, vocabulary 4096; runs on two cores.",
         ),
+        PairEntry(
+            name="storybook-distilled",
+            title="Storybook, its draft taught by the target",
+            target=str(_STORYBOOK / "target"),
+            draft=str(_STORYBOOK / "distilled"),
+            shipped=True,
+            heads=str(_STORYBOOK / "heads") if (_STORYBOOK / "heads").is_dir() else None,
+            note="The same target; the draft went on to learn the target's own laws, and guesses better.",
+        ),
     )
 }
 

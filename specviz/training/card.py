@@ -22,6 +22,7 @@ from specviz.verification.warp import warp
 
 WINDOW = 256
 WINDOWS = 64
+DRAFTS = {"draft": "measured.json", "distilled": "measured-distilled.json"}
 TEMPERATURES = (0.3, 0.7, 1.0)
 
 
@@ -42,11 +43,26 @@ class Measured:
     tokens: int
 
 
-def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> Measured:
-    """Measure the pair in ``out`` on a held-out corpus; writes ``out/measured.json`` and the list of hashes."""
+def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, Measured]:
+    """Measure every draft in ``out`` beside the target on a held-out corpus.
+
+    Writes ``out/measured.json`` for the plain draft, ``out/measured-distilled.json`` for the distilled one where there is one,
+    and the list of hashes. Returns what was measured by draft.
+    """
     tokenizer = Tokenizer.from_file(str(out / "target" / "tokenizer.json"))
-    models = {role: AutoModelForCausalLM.from_pretrained(out / role, dtype=torch.float32).eval() for role in ("target", "draft")}
-    measured = measure(models["target"], models["draft"], windows(read_works(heldout), tokenizer))
+    target, text = _model(out / "target"), windows(read_works(heldout), tokenizer)
+    found = {role: measure(target, _model(out / role), text) for role in DRAFTS if (out / role).is_dir()}
+    for role, measured in found.items():
+        _write(out / DRAFTS[role], measured, say)
+    write_hashes(out)
+    return found
+
+
+def _model(folder: Path) -> PreTrainedModel:
+    return AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
+
+
+def _write(path: Path, measured: Measured, say: Callable[[str], None]) -> None:
     record = {
         "loss_nats_per_token": measured.loss,
         "acceptance": {str(t): round(a, 4) for t, a in measured.acceptance.items()},
@@ -54,10 +70,8 @@ def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = pri
         "top1_agreement": round(measured.top1, 4),
         "positions": measured.tokens,
     }
-    (out / "measured.json").write_text(json.dumps(record, indent=1) + "\n")
-    write_hashes(out)
-    say(json.dumps(record, indent=1))
-    return measured
+    path.write_text(json.dumps(record, indent=1) + "\n")
+    say(f"{path.name}: {json.dumps(record, indent=1)}")
 
 
 def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
@@ -92,7 +106,9 @@ def measure(target: PreTrainedModel, draft: PreTrainedModel, ids: Tensor) -> Mea
 
 
 def write_hashes(folder: Path) -> None:
-    """SHA256SUMS over every file of target and draft, as sha256sum writes it; loading checks them."""
-    files = sorted(file for role in ("draft", "target") for file in (folder / role).rglob("*") if file.is_file())
+    """SHA256SUMS over every file of the models and heads there, as sha256sum writes it; loading checks them."""
+    files = sorted(
+        file for role in ("distilled", "draft", "heads", "target") for file in (folder / role).rglob("*") if file.is_file()
+    )
     lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / HASHES).write_text("".join(lines))
