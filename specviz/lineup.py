@@ -76,7 +76,7 @@ def senseless(entry: Entry, settings: Settings) -> str:
 class First:
     """The first token that a row writes, over draws of it, beside the target's exact law.
 
-    labels  (C,) tokens, the likeliest first, and all others together at the end; law  (C,) their exact mass; counts  (C,) draws
+    labels  (C,) tokens as the hex of their bytes, the likeliest first; all others together at the end, as ""; law  (C,) their exact mass; counts  (C,) draws
     low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times; n  draws
     tv      between draws and law on these cells; upper  what chance alone leaves it below, 99 of 100 times
     written what the rule really writes, (C,) exact, where that is another law; written_tv  its distance over the whole vocabulary
@@ -109,7 +109,7 @@ class Row:
     tokens   written in so many passes of the target, over all measured turns; nodes  guesses of a pass, on average
     tested, kept  guesses by depth, from the first token of a round: how many a coin met, how many of these were kept
     ms       milliseconds for each token: median, least and most of the turns
-    trace    its last round that had room for all its guesses, with the laws
+    trace    its last round with a refusal, else its last, among those that had room for all guesses; with the laws
     """
 
     key: str

@@ -130,13 +130,18 @@ def counted(rounds: Sequence[Round]) -> dict[str, object]:
 
 
 def last_round(pair: Pair, settings: Settings) -> Trace:
-    """The last round of a run that had room for all its guesses, with its laws; the text before it stands as the prompt."""
+    """The last round of a run that had room for all its guesses, with its laws; the text before it stands as the prompt.
+
+    The last one in which a guess was refused, where there is one: it shows more.
+    """
     whole = run(pair, settings, bars=BARS)
-    ids, before, kept = whole.prompt_ids, whole.prompt_ids, whole.rounds[0]
+    ids, found = whole.prompt_ids, []
     for one in whole.rounds:
-        if settings.length - (len(ids) - len(whole.prompt_ids)) > _levels(settings):
-            before, kept = ids, one
+        room = settings.length - (len(ids) - len(whole.prompt_ids))
+        refused = any(decision.accepted is False for decision in one.proposals)
+        found.append((room > _levels(settings), refused, ids, one))
         ids += one.committed
+    _, _, before, kept = max(reversed(found), key=lambda row: row[:2])
     return written(pair, settings, before, (kept,))
 
 
