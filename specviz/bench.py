@@ -3,7 +3,8 @@
 Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, transformers' assisted
 generation (same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
 Costs are measured on passes of their own, with the same cache length, between the contestants' turns; for another proposer or
-rule than the draft's chain and the token rule, whose rounds are not all alike, they are means over the rounds of the runs.
+rule than the draft's chain and the token rule, whose rounds are not all alike, they are means over the rounds of the runs, but
+for each run's first, which reads the prompt.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import statistics
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -153,8 +155,9 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
 
 
 def _mean(rounds: list[Round], part: str) -> float:
-    """Seconds of one part of a round, in the mean."""
-    return statistics.mean(round_.timing[part] for round_ in rounds)
+    """Seconds of one part of a round, in the mean over all that go on with a text; a run's first has the prompt to read."""
+    later = [after for before, after in pairwise(rounds) if after.prefix_length > before.prefix_length]
+    return statistics.mean(round_.timing[part] for round_ in later or rounds)
 
 
 def _ratios(slow: list[float], fast: list[float]) -> Spread:

@@ -110,7 +110,7 @@ def timed(pair: Pair, contestants: dict, turns: int, say: Callable) -> dict:
         for prompt in PROMPTS.values():
             ids = pair.encode(prompt)
             for name in names[turn % len(names) :] + names[: turn % len(names)]:
-                rounds, seconds = _run(pair, replace(contestants[name], seed=turn), ids)
+                rounds, seconds = _run(pair, replace(contestants[name], seed=turn, prompt=prompt), ids)
                 spent[name] += seconds
                 runs[name].rounds += rounds if turn else []
         for name in names if turn else ():

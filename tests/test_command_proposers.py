@@ -166,6 +166,17 @@ def test_a_certificate_of_another_proposer_is_drawn_again(folders, tmp_path, cap
     assert "Re-drawn with the stored seed" in capsys.readouterr().out
 
 
+def test_a_certificate_whose_text_is_not_at_hand_says_so(folders, tmp_path, capsys, monkeypatch):
+    """The path was admitted by whoever verified; who checks has named none."""
+    path = tmp_path / "mine.txt"
+    path.write_text("Once upon a time there was a rabbit. " * 10)
+    chosen = ["--draws", "300", "--length", "1", "--proposer", "retrieval", "--text", str(path)]
+    assert verify(folders, *chosen, "--out", str(tmp_path / "out")) == 0
+    monkeypatch.setattr(texts, "TEXTS", {"dorothy": texts.TEXTS["dorothy"]})
+    assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
+    assert "Not re-drawn: text must be one of dorothy, got" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("decoder", ("target", "assisted", "R5"))
 def test_other_decoders_bring_their_own_proposer(decoder, folders, capsys):
     assert verify(folders, "--decoder", decoder, "--proposer", "tree") == 2

@@ -10,6 +10,7 @@ from specviz.engine import advance, decode, step, target_only
 from specviz.errors import SettingsError
 from specviz.evidence.fresh import Fresh
 from specviz.models.loading import load_pair
+from specviz.proposers import lengths
 from specviz.proposers.gallery import PROPOSERS, on_shared_laws, opened
 from specviz.runs import run
 from specviz.sampler import shared_laws
@@ -148,6 +149,23 @@ def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, doubl
     target, proposer = opened(double, settings)
     alone = target_only(double.open(settings)[0], PhiloxCoins(0), settings, ids)
     assert text(decode(target, proposer, TokenRule(), PhiloxCoins(0), settings, ids)) == text(alone)
+
+
+@pytest.mark.parametrize("siblings", SIBLINGS)
+def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double):
+    """A law at temperature 0 holds one token; siblings are then the likeliest tokens of the law before it was made certain."""
+    for shape, nodes, count in (("3-2-1", None, 15), ("", 12, 12)):
+        settings = Settings(proposer="tree", temperature=0.0, siblings=siblings, tree=shape, nodes=nodes)
+        block = opened(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxCoins(0))
+        assert len(block.tokens[0]) == count and set(block.u_draft[0]) == {None}
+
+
+def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(double, monkeypatch):
+    """A bound that no law of a network reaches and every certain law does: each round makes its first guess and no other."""
+    monkeypatch.setattr(lengths, "LEAST", 0.9999)
+    settings, ids = Settings(temperature=0.0, lengths="entropy", length=12), double.encode(PROMPT)
+    rounds = list(decode(*opened(double, settings), TokenRule(), PhiloxCoins(0), settings, ids))
+    assert {len(round_.proposals) for round_ in rounds[:-1]} == {1}
 
 
 def test_an_oracle_is_never_refused(runs):

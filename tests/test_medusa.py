@@ -12,6 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
+from specviz.__main__ import main
 from specviz.coins import PhiloxCoins, Prefix
 from specviz.engine import decode, step, target_only
 from specviz.errors import ModelError, SettingsError
@@ -204,6 +205,20 @@ def test_a_folder_is_named_on_the_command_line_alone(pair, folder, monkeypatch):
         opened(pair, Settings(proposer="medusa", heads=str(folder)))
     settings, said = Settings.from_query({"heads": str(folder), "gamma": "3"})
     assert settings == Settings(gamma=3) and "The link's heads was left out: heads must be named on the command line" in said[0]
+
+
+def test_decode_takes_heads_by_their_folder(pair_folders, folder, tmp_path, capsys):
+    """Greedy, so that both texts are the target's."""
+    places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon", "--temperature", "0"]
+    texts = []
+    for more in ([], ["--proposer", "medusa", "--heads", str(folder), "--tree", "2-1"]):
+        assert main(["decode", *places, "--max-new-tokens", "12", *more]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0].split("\n\n")[0] == texts[1].split("\n\n")[0] and "proposer medusa" in texts[1]
+    assert main(["decode", *places, "--proposer", "medusa", "--heads", str(tmp_path)]) == 2
+    assert "holds no Medusa heads: config.json and medusa_lm_head.safetensors are needed" in capsys.readouterr().err
+    assert main(["decode", *places, "--proposer", "medusa"]) == 2
+    assert "has no Medusa heads of its own: name a folder of heads with --heads DIR" in capsys.readouterr().err
 
 
 def test_a_tree_deeper_than_there_are_heads_is_refused_and_the_usual_one_is_cut(pair, admitted):

@@ -104,7 +104,10 @@ def test_contexts_beyond_the_longest_are_never_asked_about(monkeypatch):
 def test_requests_of_equal_laws_share_a_memory_and_others_do_not(pair):
     shared = RememberingPair(pair)
     one, other = shared.open(Settings(proposer="tree", seed=3)), shared.open(Settings())
-    assert one == other and shared.open(Settings(temperature=0.5))[0] is not one[0]
+    assert one == other
+    assert all(
+        shared.open(Settings(**more))[0] is not one[0] for more in ({"temperature": 0.5}, {"top_p": 0.5}, {"prompt": "Once"})
+    )
     assert shared.tokenizer is pair.tokenizer and shared.encode("Once") == pair.encode("Once")
     shared.forget()
     assert shared.open(replace(Settings(), seed=3))[0] is not one[0]

@@ -172,12 +172,13 @@ def test_good_values_of_a_damaged_link_count(recording, pair):
     assert len(visit.notices) == 1
 
 
-def test_an_unknown_name_in_a_link_falls_back(recording):
+@pytest.mark.parametrize("name", ("rule", "proposer", "lengths", "text"))
+def test_an_unknown_name_in_a_link_falls_back(name, recording):
     visit = Visit(recording)
-    visit.open_link({"prompt": "a bear", "rule": "lenient"})
-    visit.fail("rule must be one of token, got 'lenient'.", "rule")
-    assert visit.job.settings.rule == "token"
-    assert visit.job.said == ["The link's rule was left out: rule must be one of token, got 'lenient'."]
+    visit.open_link({"prompt": "a bear", name: "lenient"})
+    visit.fail(f"{name} must be one of some, got 'lenient'.", name)
+    assert visit.job.settings == replace(Settings(), prompt="a bear")
+    assert visit.job.said == [f"The link's {name} was left out: {name} must be one of some, got 'lenient'."]
 
 
 def test_a_link_never_loads_a_pair_of_its_own(recording):

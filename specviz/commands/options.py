@@ -47,11 +47,15 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
 
 
 def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of Settings that these options give. A path of a text is admitted here, for this process."""
+    """The fields of Settings that these options give. Paths of a text and of heads are admitted here, for this process."""
     if options.text:
         from specviz.proposers.texts import admit
 
         admit(options.text)
+    if options.heads:
+        from specviz.models import heads
+
+        heads.admit(options.heads)
     return {name: getattr(options, name) for name in PROPOSER_FIELDS}
 
 

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from specviz.commands import matrix
 from specviz.commands.options import (
     in_words,
     law_options,
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-laws", "engine")
 CODES = {"consistent": 0, "rejected": 1, "too few draws": 3}
+TV = 0.01  # distance that must be seen where --tv is left out
 BUDGET = 60.0  # seconds of the engine, and of decoders that draw one text at a time
 
 
@@ -44,7 +46,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--draws", type=int, default=200_000, help="number of draws on shared laws (default: 200000)")
     parser.add_argument("--seed", type=int, default=7, help="fixes every draw (default: 7)")
     parser.add_argument("--mode", choices=MODES, default="both", help="on shared laws, through the engine, or both (default)")
-    parser.add_argument("--tv", type=float, default=0.01, help="total variation that must be seen (default: 0.01)")
+    parser.add_argument("--tv", type=float, help="total variation that must be seen (default: 0.01; with --all 0.02)")
+    matrix.arguments(parser)
     parser.add_argument("--seconds", type=float, default=BUDGET, help="time for draws through the engine (default: 60)")
     parser.add_argument("--samples", type=Path, metavar="FILE", help="test draws from a file (docs/collecting-draws.md)")
     parser.add_argument("--against", type=Path, metavar="FILE2", help="compare --samples with a second file, without any weights")
@@ -61,6 +64,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    if options.all or options.only:
+        return matrix.run(options)
+    options.tv = TV if options.tv is None else options.tv
     settings, kept = settings_of(options), None
     if options.samples or options.against:
         from specviz.commands.filed import filed

@@ -99,6 +99,8 @@ def again(decoder: str, one: dict[str, Any], pair: Pair, settings: Settings, wat
     """One answer from new draws, in the cells that are stored, whose masses are computed anew."""
     try:
         known = one["mode"] in sources.modes(sources.known(decoder), "both", settings)
+        if known and one["mode"] in (sources.SHARED, sources.ENGINE):
+            sources.arguments(sources.known(decoder), pair, settings)  # a text or heads may not be here
     except SpecvizError as error:
         raise NotAtHand(str(error)) from error
     if not known or not one["n"] <= LARGEST:

@@ -97,7 +97,7 @@ class RememberedModel:
 class RememberingPair:
     """A pair whose models remember, for many draws from one prompt. Everything else is the pair's own.
 
-    Requests with equal temperature and cuts share one memory: laws depend on nothing else. Not for two threads at once.
+    Requests of one prompt with equal temperature and cuts share one memory: laws depend on nothing else. Not for two threads at once.
     """
 
     def __init__(self, pair: Pair, longest: int | None = None):
@@ -106,7 +106,7 @@ class RememberingPair:
 
     def open(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
         """Target and draft, each with what it remembers already."""
-        key = settings.temperature, settings.top_k, settings.top_p, settings.min_p
+        key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p
         if key not in self._opened:
             self._opened[key] = tuple(RememberedModel(model, self._longest) for model in self._pair.open(settings))
         return self._opened[key]

@@ -1,0 +1,131 @@
+"""``verify --all``: every proposer under every rule, greedy, at temperature 1 and with a cut: one table, and one exit code."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+from itertools import groupby
+from typing import Any
+
+from specviz.commands.options import pair_name
+from specviz.commands.progress import Progress
+from specviz.errors import SettingsError
+from specviz.settings import Settings
+
+TV = 0.02  # distance that exact cells must see where --tv is left out
+LEAST_TV = 0.005  # below it a matrix takes hours
+PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that there is something to copy
+WORKERS = 2  # processes that share the work on a CPU
+OWN = {"pair", "target", "draft", "device", "dtype", "heads", "prompt", "seed", "tv", "all", "only", "format"}
+MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few draws": "unseen"}
+LEGEND = (
+    "exact: draws follow the target's law   lossy: rejected, as its law demands   same: lossy, and yet the target's text",
+    "WRONG: not as it should be   .: makes no sense, for a reason given below",
+)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--all", action="store_true", help="every proposer under every rule on one prompt, as a matrix (tv .02)")
+    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="with --all: these proposers, lines or rules alone")
+
+
+def run(options: argparse.Namespace) -> int:
+    if not options.all:
+        raise SettingsError("only", " ".join(options.only), "given with --all")
+    _refuse_others(options)
+    tv = TV if options.tv is None else options.tv
+    if not LEAST_TV <= tv <= 1.0:
+        raise SettingsError("tv", tv, f"from {LEAST_TV} to 1 with --all")
+    settings = Settings(
+        pair=pair_name(options),
+        prompt=options.prompt or PROMPT,
+        seed=options.seed,
+        device=options.device,
+        dtype=options.dtype,
+        heads=getattr(options, "heads", None) or "",
+    )
+    from specviz.evidence.matrix import chosen, examine
+    from specviz.models.fingerprint import fingerprints
+    from specviz.models.heads import admit
+    from specviz.models.loading import load_pair
+    from specviz.versions import versions
+
+    only = [name for part in options.only for name in part.split(",") if name]
+    chosen(only)
+    if settings.heads:
+        admit(settings.heads)
+    pair = load_pair(settings.pair, settings.device, settings.dtype)
+    workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
+    matrix = examine(pair, settings, tv, only, Watch(), workers)
+    record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
+    print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
+    return 0 if matrix.right else 1
+
+
+class Watch:
+    """The line on stderr. Its clock starts with the first cell: what was loaded before says nothing of the time that is left."""
+
+    progress: Progress | None = None
+
+    def __call__(self, share: float, name: str) -> None:
+        if self.progress is None:
+            self.progress = Progress("matrix")
+        self.progress.label = f"matrix, {name}"
+        self.progress(share)
+
+
+def _refuse_others(options: argparse.Namespace) -> None:
+    """A matrix brings everything with it but what OWN lists. Raises SettingsError for an option that would do nothing."""
+    from specviz.commands.verify import arguments as all_arguments
+
+    parser = argparse.ArgumentParser()
+    all_arguments(parser)
+    for name, default in vars(parser.parse_args([])).items():
+        if name not in OWN and (value := getattr(options, name)) != default:
+            raise SettingsError(name.replace("_", "-"), value, "left out with --all, which brings its own")
+
+
+def as_text(record: dict[str, Any]) -> str:
+    """The table, then what stands behind its words."""
+    cells = {(cell["line"], cell["column"], cell["rule"]): cell for cell in record["cells"]}
+    names = list(dict.fromkeys(cell["line"] for cell in record["cells"]))
+    rules = list(dict.fromkeys(cell["rule"] for cell in record["cells"]))
+    wide, narrow = max(map(len, names)) + 2, max(map(len, [*rules, *MARKS.values()])) + 1
+    columns = list(record["columns"])
+    head = " " * wide + "".join(column.ljust(narrow * len(rules) + 2) for column in columns)
+    below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
+    table = [
+        name.ljust(wide) + "".join("".join(_mark(cells[name, c, rule]).ljust(narrow) for rule in rules) + "  " for c in columns)
+        for name in names
+    ]
+    return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))
+
+
+def _mark(cell: dict[str, Any]) -> str:
+    return MARKS[cell["verdict"]] if cell["right"] else "WRONG"
+
+
+def _meaning(record: dict[str, Any]) -> list[str]:
+    """What was drawn and could have been seen; what the lossy rule never writes; every cell that is not as it should be."""
+    drawn = [cell for cell in record["cells"] if cell["seen"] is not None and record["rules"][cell["rule"]]["exact"]]
+    said = []
+    if drawn:
+        draws, seen = max(cell["n"] for cell in drawn), max(cell["seen"] for cell in drawn)
+        said.append(
+            f"{len(drawn)} exact cells with {draws:,} draws of {record['length']} tokens each would have shown a total variation of {seen:.2g} "
+            f"with power 99%; one false alarm in {1 / record['alpha']:,.0f} whole matrices."
+        )
+    lost = {(c["column"], c["rule"]): c["lost"] for c in record["cells"] if c["lost"]}
+    said += [
+        f"{column}: {rule} never writes texts that have {mass:.3f} of the target's law." for (column, rule), mass in lost.items()
+    ]
+    wrong = [cell for cell in record["cells"] if not cell["right"]]
+    return said + [f"WRONG {cell['line']}, {cell['rule']}, {cell['column']}: {cell['said']}" for cell in wrong]
+
+
+def _blanks(record: dict[str, Any]) -> list[str]:
+    """Each reason once, with the cells that it leaves blank."""
+    blank = sorted((cell["said"], f"{cell['line']} / {cell['rule']}") for cell in record["cells"] if cell["verdict"] == "blank")
+    grouped = ((why, list(dict.fromkeys(name for _, name in some))) for why, some in groupby(blank, key=lambda pair: pair[0]))
+    return [f". {why}: {', '.join(names)}" for why, names in grouped]
