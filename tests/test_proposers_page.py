@@ -190,3 +190,42 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
         assert recorded() == {} and gallery.shown is None and gallery.question.settings.length == web.LENGTH
     finally:
         recorded.cache_clear()
+
+
+def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
+    import csv
+    import io
+
+    from specviz.web.lineup_export import lineup_package
+
+    gallery = Gallery(Ask(opening(BASE), "1", "tree"))
+    package = lineup_package(gallery, shown)
+    assert package.names[:4] == ("gallery.json", "rows.csv", "first-tokens.csv", "caption.txt")
+    rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
+    assert [row["row"] for row in rows] == list(ENTRIES)
+    for line, row in zip(rows, shown.rows, strict=True):
+        assert line["blank_because"] == row.reason and line["tokens_per_pass"] == ("" if row.reason else str(row.per_pass))
+    first = shown.row("typical").first
+    lines = [
+        one
+        for one in csv.DictReader(io.StringIO(package.file("first-tokens.csv").decode("utf-8-sig")))
+        if one["row"] == "typical"
+    ]
+    assert [float(one["written"]) for one in lines] == list(first.written)
+    assert package.file("same-law.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file("shortcut.svg")
+    said = package.facts
+    assert said["commands"][0].startswith("python -m specviz record --gallery") and said["recorded"] is True
+    assert said["machine"] == shown.machine and "prompt=" in said["permalink"]
+
+
+def test_the_exports_command_is_one_that_the_command_line_takes(shown):
+    import argparse
+    import shlex
+
+    from specviz.commands import record
+    from specviz.web.lineup_export import command
+
+    parser = argparse.ArgumentParser()
+    record.arguments(parser)
+    found = parser.parse_args(shlex.split(command(shown))[4:])
+    assert (found.gallery, found.prompt, found.turns, found.draws) == (True, shown.settings.prompt, shown.turns, 2000)

@@ -10,6 +10,7 @@ import streamlit as st
 from specviz.figures import lineup as figures
 from specviz.figures.tree import tree_payload
 from specviz.lineup import CHOICES, ENTRIES, Lineup, Row
+from specviz.web import lineup_export, lineup_matrix
 from specviz.web.exact_session import keep_link
 from specviz.web.exact_view import LOOK_AGAIN
 from specviz.web.lineup import Ask, Gallery
@@ -90,6 +91,7 @@ def _live() -> None:
         gallery.ticket.look()
     if gallery.busy != gallery.polling:
         st.rerun()
+    lineup_export.fold(gallery)
     _buttons(gallery)
     notes(gallery.notices, "live")
     one = gallery.shown
@@ -183,6 +185,7 @@ def _pictures(one: Lineup, kind: str) -> None:
 
 
 def _folds(one: Lineup) -> None:
+    lineup_matrix.show()
     with st.expander("The numbers behind the pictures"):
         st.dataframe(figures.details(one), hide_index=True)
         for key in ("adversarial", "typical"):
