@@ -26,10 +26,12 @@ CSS = """
 .matrix td.same { background: rgba(0, 114, 178, 0.10); outline: 1.5px dashed rgba(0, 114, 178, 0.7); outline-offset: -2px; }
 .matrix td.lossy { background: repeating-linear-gradient(135deg, rgba(213, 94, 0, 0.5) 0 0.12rem, rgba(213, 94, 0, 0.12) 0.12rem 0.4rem); }
 .matrix td.wrong { background: #D55E00; color: #fff; }
+.st-key-lineup-blank { gap: 0.3rem; }
+.st-key-lineup-blank [data-testid="stText"] { white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.86rem; }
 .matrix td.blank { font-weight: 400; opacity: 0.6; }
 </style>
 """
-LEGEND = "✓ exact: draws follow the target’s law · ✗ lossy: caught, as its law demands · = lossy, and yet the target’s text · · makes no sense"
+LEGEND = "✓ exact: draws follow the target’s law. ✗ lossy: caught, as its law demands. = lossy, and yet the target’s text. Blank cells:"
 
 
 @lru_cache(maxsize=1)
@@ -53,6 +55,8 @@ def show() -> None:
     with st.expander("Every proposer under every rule"):
         st.text(f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all makes it again.")
         st.html(figures.html(record))
-        st.caption(LEGEND)
         st.container(key="lineup-said-matrix").markdown(figures.conclusion(record))
-        st.dataframe(figures.blanks(record), hide_index=True)
+        st.caption(LEGEND)
+        with st.container(key="lineup-blank"):
+            for row in figures.blanks(record):
+                st.text(f"{row['cells']}: {row['blank because']}")
