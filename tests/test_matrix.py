@@ -6,12 +6,12 @@ All draws are fixed by their seed. A right matrix has a wrong cell with probabil
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
 import torch
-from safetensors.torch import load_file, save_file
 
 from specviz.__main__ import main
 from specviz.coins import PhiloxCoins, Prefix, Purpose
@@ -22,7 +22,7 @@ from specviz.evidence.enumerate import output_law, target_law, total_variation
 from specviz.evidence.matrix import COLUMNS, Desk, Matrix, chosen, examine, lines, mass_never_written
 from specviz.evidence.matrix_cell import LENGTH, Slices, drawn, own_seed
 from specviz.models import heads as stored
-from specviz.models.heads import WEIGHTS, save_heads
+from specviz.models.heads import save_heads
 from specviz.models.loading import load_pair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.draft import DraftModel
@@ -45,7 +45,6 @@ def heads(tmp_path_factory):
     """Random heads for the tiny target."""
     place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
     save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(2)], place)
-    save_file(load_file(place / WEIGHTS), place / WEIGHTS)
     return stored.admit(str(place))
 
 
@@ -227,9 +226,16 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     assert [head.index(column) for column in COLUMNS] and rules.split() == [*RULES] * 3
     assert body[0].split() == ["draft", *["exact", "exact", ".", "same"], *["exact", "exact", ".", "lossy"] * 2]
     assert "T = 1: typical never writes texts that have 0." in shown.out and "k-seq is the token rule" in shown.out
+    assert "\x1b" not in shown.out, "no colours where the output is no terminal"
     monkeypatch.setitem(RULES, "token", lambda settings: FromTarget())
     assert verify(pair_folders, "--only", "draft,token", "--tv", "0.2") == 1
     assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
+
+
+def test_on_a_terminal_the_words_have_colours_and_the_same_places(whole):
+    plain, painted = (command.as_text(whole.to_record(), colour) for colour in (False, True))
+    assert "\x1b[32mexact" in painted and "\x1b[31mlossy" in painted
+    assert [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", painted).splitlines()] == plain.splitlines()
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import sys
 from itertools import groupby
 from typing import Any
 
@@ -19,6 +20,7 @@ PROMPT = "The old man and the little dog went into the wood. The old man"  # rep
 WORKERS = 2  # processes that share the work on a CPU
 OWN = {"pair", "target", "draft", "device", "dtype", "heads", "prompt", "seed", "tv", "all", "only", "format"}
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few draws": "unseen"}
+COLOURS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
     "exact: draws follow the target's law   lossy: rejected, as its law demands   same: lossy, and yet the target's text",
     "WRONG: not as it should be   .: makes no sense, for a reason given below",
@@ -59,7 +61,8 @@ def run(options: argparse.Namespace) -> int:
     workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
     matrix = examine(pair, settings, tv, only, Watch(), workers)
     record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
-    print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
+    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
+    print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record, colour))
     return 0 if matrix.right else 1
 
 
@@ -86,7 +89,7 @@ def _refuse_others(options: argparse.Namespace) -> None:
             raise SettingsError(name.replace("_", "-"), value, "left out with --all, which brings its own")
 
 
-def as_text(record: dict[str, Any]) -> str:
+def as_text(record: dict[str, Any], colour: bool = False) -> str:
     """The table, then what stands behind its words."""
     cells = {(cell["line"], cell["column"], cell["rule"]): cell for cell in record["cells"]}
     names = list(dict.fromkeys(cell["line"] for cell in record["cells"]))
@@ -95,9 +98,13 @@ def as_text(record: dict[str, Any]) -> str:
     columns = list(record["columns"])
     head = " " * wide + "".join(column.ljust(narrow * len(rules) + 2) for column in columns)
     below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
+
+    def shown(name: str, column: str, rule: str) -> str:
+        mark = _mark(cells[name, column, rule])
+        return f"{COLOURS[mark]}{mark:<{narrow}}\x1b[0m" if colour and mark in COLOURS else mark.ljust(narrow)
+
     table = [
-        name.ljust(wide) + "".join("".join(_mark(cells[name, c, rule]).ljust(narrow) for rule in rules) + "  " for c in columns)
-        for name in names
+        name.ljust(wide) + "  ".join("".join(shown(name, column, rule) for rule in rules) for column in columns) for name in names
     ]
     return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))
 
@@ -114,7 +121,7 @@ def _meaning(record: dict[str, Any]) -> list[str]:
         draws, seen = max(cell["n"] for cell in drawn), max(cell["seen"] for cell in drawn)
         said.append(
             f"{len(drawn)} exact cells with {draws:,} draws of {record['length']} tokens each would have shown a total variation of {seen:.2g} "
-            f"with power 99%; one false alarm in {1 / record['alpha']:,.0f} whole matrices."
+            f"with power {record['power']:.0%}; one false alarm in {1 / record['alpha']:,.0f} whole matrices."
         )
     lost = {(c["column"], c["rule"]): c["lost"] for c in record["cells"] if c["lost"]}
     said += [
@@ -128,4 +135,4 @@ def _blanks(record: dict[str, Any]) -> list[str]:
     """Each reason once, with the cells that it leaves blank."""
     blank = sorted((cell["said"], f"{cell['line']} / {cell['rule']}") for cell in record["cells"] if cell["verdict"] == "blank")
     grouped = ((why, list(dict.fromkeys(name for _, name in some))) for why, some in groupby(blank, key=lambda pair: pair[0]))
-    return [f". {why}: {', '.join(names)}" for why, names in grouped]
+    return [f". {why.rstrip('.')}: {', '.join(names)}" for why, names in grouped]

@@ -32,7 +32,7 @@ from specviz.models.paths import laws_after
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.gallery import PROPOSERS
 from specviz.settings import Settings
-from specviz.statistics.findings import ALPHA
+from specviz.statistics.findings import ALPHA, POWER
 from specviz.verification.gallery import RULES, rule_of
 from specviz.verification.rules import Rule
 
@@ -72,6 +72,7 @@ class Matrix:
             "length": LENGTH,
             "tv": self.tv,
             "alpha": ALPHA,
+            "power": POWER,
             "rules": {name: {"title": rule.title, "exact": rule.exact} for name, rule in rules.items()},
             "columns": COLUMNS,
             "right": self.right,

@@ -18,15 +18,7 @@ from specviz.trace import Round, Trace
 from specviz.web.jobs import AHEAD, Job, coin_cursor, link_job, rounds_before
 
 LINK_LENGTH = 16_000  # characters; servers and messengers cut longer addresses
-NAMES = (
-    "pair",
-    "proposer",
-    "rule",
-    "lengths",
-    "text",
-    "device",
-    "dtype",
-)  # settings that are looked up; a link's wrong one falls back
+NAMES = ("pair", "proposer", "rule", "lengths", "text", "device", "dtype")  # looked up; a link's wrong one falls back
 OFFER = (  # links are clicked unread: one must not make this machine look for a folder or fetch a model
     "This link asks for a pair of its own, {}. Nothing was loaded: look at it under “Your own text”, "
     "and press “Load this pair” there if you trust it."
