@@ -3,6 +3,8 @@ PYTHON ?= python3
 PORT ?= 8501
 HOST ?= localhost
 BIN := .venv/bin
+# Two workers for two cores, a file of tests at a time; those that drive a browser come first, being the longest.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test test-all check bench train record clean
@@ -11,10 +13,10 @@ run: .venv/ready
 	$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST) -- --allow-own-pairs
 
 test: .venv/ready-test
-	$(BIN)/python -m pytest -m "not slow and not gpu"
+	$(PYTEST) -m "not slow and not gpu"
 
 test-all: .venv/ready-test
-	$(BIN)/python -m pytest -m "not gpu"
+	$(PYTEST) -m "not gpu"
 
 check: .venv/ready-test
 	$(BIN)/ruff check .

@@ -25,7 +25,7 @@ import transformers
 from specviz.coins import PhiloxCoins
 from specviz.costs import Costs, measure_costs, median_costs
 from specviz.engine import decode, target_only
-from specviz.models.cached import CachedModel
+from specviz.evidence.fresh import given
 from specviz.models.loading import Pair
 from specviz.proposers.gallery import opened
 from specviz.settings import Settings
@@ -109,14 +109,14 @@ def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) 
         say(f"temperature {settings.temperature:g}: turn {turn} of {turns}")
         spent = dict.fromkeys(CONTESTANTS, 0.0)
         for prompt in PROMPTS.values():
-            ids = pair.encode(prompt)
+            ids, asked = pair.encode(prompt), replace(settings, prompt=prompt, seed=turn)
             for name in CONTESTANTS:
                 began = time.perf_counter()
-                result = _RUNS[name](pair, replace(settings, seed=turn), ids)
+                result = _RUNS[name](pair, asked, ids)
                 spent[name] += time.perf_counter() - began
                 if name == "speculative" and turn:
                     rounds.extend(result)
-            costs.append(measure_costs(pair, settings, ids))
+            costs.append(measure_costs(pair, asked, ids))
         if turn:
             for name in CONTESTANTS:
                 seconds[name].append(spent[name])
@@ -125,7 +125,8 @@ def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) 
 
 def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Round], costs: Costs) -> Result:
     tokens = settings.length * len(PROMPTS)
-    baseline = min(("target only", "generate"), key=lambda name: statistics.median(seconds[name]))
+    rates = {name: Spread.of([tokens / s for s in values]) for name, values in seconds.items()}
+    baseline = max(("target only", "generate"), key=lambda name: rates[name].median)
     ratio = {
         "speculative / baseline": _ratios(seconds[baseline], seconds["speculative"]),
         "speculative / assisted": _ratios(seconds["assisted"], seconds["speculative"]),
@@ -141,7 +142,7 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
     return Result(
         temperature=settings.temperature,
         gamma=settings.gamma,
-        rates={name: Spread.of([tokens / s for s in values]) for name, values in seconds.items()},
+        rates=rates,
         ratio=ratio,
         baseline=baseline,
         tokens_per_pass=per_pass,
@@ -176,7 +177,7 @@ def speculative(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Ro
 
 
 def _target_only(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
-    return drain(target_only(CachedModel(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
+    return drain(target_only(pair.source(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
 
 
 def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
@@ -187,8 +188,8 @@ def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any)
     model = pair.target
     kept, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
     try:
-        device = torch.tensor([ids], device=model.device)
-        return model.generate(device, max_new_tokens=settings.length, **sampling, **more)
+        text = given(model, ids, pair.encoder_ids(settings.prompt))
+        return model.generate(**text, max_new_tokens=settings.length, **sampling, **more)
     finally:
         model.generation_config.eos_token_id = kept
 

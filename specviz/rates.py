@@ -42,11 +42,12 @@ class Rates:
 
 def draw_rates(pair: Pair, draws: int, length: int = 3, gamma: int = 4, turns: int = 3, say: Callable = print) -> list[Rates]:
     """Interleaved turns of the first two ways around one long run of the third, at temperature 1, for each prompt of the bench."""
-    return [_one(pair, name, prompt, draws, Settings(length=length, gamma=gamma), turns, say) for name, prompt in PROMPTS.items()]
+    asked = {name: Settings(prompt=prompt, length=length, gamma=gamma) for name, prompt in PROMPTS.items()}
+    return [_one(pair, name, draws, settings, turns, say) for name, settings in asked.items()]
 
 
-def _one(pair: Pair, name: str, prompt: str, draws: int, settings: Settings, turns: int, say: Callable) -> Rates:
-    ids = pair.encode(prompt)
+def _one(pair: Pair, name: str, draws: int, settings: Settings, turns: int, say: Callable) -> Rates:
+    ids = pair.encode(settings.prompt)
     found: dict[str, list[float]] = {ONE_BY_ONE: [], BATCHED: []}
 
     def turn(count: bool) -> None:

@@ -47,9 +47,11 @@ def run(
 def written(pair: Pair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...]) -> Trace:
     """The trace of rounds, with text and the bytes of every token it mentions."""
     output = [token for round_ in rounds for token in round_.committed]
-    mentioned = {*prompt, *output}
+    read = pair.encoder_ids(settings.prompt)
+    mentioned = {*prompt, *output, *read}
     for round_ in rounds:
         mentioned.update(decision.token for decision in round_.proposals)
         mentioned.update(d.stand_in for d in round_.proposals if d.stand_in is not None)
         mentioned.update(token for law in round_.laws for token in law.tokens)
-    return Trace(settings.to_record(), tuple(prompt), rounds, pair.decode(output), pair.pieces(mentioned), pair.describe())
+    text, bytes_of = pair.decode(output), pair.pieces(mentioned)
+    return Trace(settings.to_record(), tuple(prompt), rounds, text, bytes_of, pair.describe(), encoder_ids=read)

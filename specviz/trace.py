@@ -118,8 +118,9 @@ class Round:
 class Trace:
     """A whole run: settings, prompt, rounds, what came out.
 
-    pieces  id -> the token's bytes as hex, for every id the trace mentions
-    models  what ran: names, device, dtype, parameter counts
+    pieces       id -> the token's bytes as hex, for every id the trace mentions
+    models       what ran: names, device, dtype, parameter counts
+    encoder_ids  what the encoders read, where there are some: the prompt; prompt_ids is then the decoder's start token
     """
 
     settings: dict[str, Any]
@@ -128,6 +129,7 @@ class Trace:
     text: str
     pieces: dict[int, str] = field(default_factory=dict)
     models: dict[str, Any] = field(default_factory=dict, compare=False)
+    encoder_ids: tuple[int, ...] = ()
 
     @property
     def output_ids(self) -> tuple[int, ...]:
@@ -150,7 +152,7 @@ class Trace:
             "pieces": self.pieces,
             "models": self.models,
             "timing": [round_.timing for round_ in self.rounds],
-        }
+        } | ({"encoder_ids": self.encoder_ids} if self.encoder_ids else {})
         return json.dumps(record, indent=indent, ensure_ascii=False, allow_nan=False)
 
     @classmethod
@@ -173,6 +175,7 @@ class Trace:
                 text=record["text"],
                 pieces={int(key): value for key, value in record.get("pieces", {}).items()},
                 models=record.get("models", {}),
+                encoder_ids=tuple(record.get("encoder_ids", ())),
             )
             committed = list(trace.output_ids)
             _typed(settings=(trace.settings, dict), text=(trace.text, str), models=(trace.models, dict))

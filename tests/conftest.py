@@ -24,3 +24,19 @@ def pair(pair_folders):
     from specviz.models.loading import load_pair
 
     return load_pair("|".join(map(str, pair_folders)), device="cpu")
+
+
+@pytest.fixture(scope="session")
+def encoder_decoder_folders(tmp_path_factory):
+    """By kind: target and draft folders of tiny random encoder-decoder pairs."""
+    from tests.encoder_decoders import KINDS, write_encoder_decoders
+
+    return {kind: write_encoder_decoders(tmp_path_factory.mktemp("encoder-decoder"), kind) for kind in KINDS}
+
+
+@pytest.fixture(scope="session")
+def encoder_decoders(encoder_decoder_folders):
+    """By kind: these pairs in float64."""
+    from specviz.models.loading import load_pair
+
+    return {kind: load_pair("|".join(map(str, where)), "cpu", "float64") for kind, where in encoder_decoder_folders.items()}

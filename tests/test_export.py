@@ -158,9 +158,24 @@ def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
         if name not in ("manifest.json", "evidence.zip")
     }
     assert manifest["digest"] == record["digest"] and manifest["models"]["target_sha256"] == "a" * 64
-    settings, notices = Settings.from_query(dict(parse_qsl(manifest["permalink"].removeprefix("?"))))
+    settings, notices = Settings.from_query(dict(parse_qsl(manifest["permalink"].removeprefix("exact?"))))
     assert settings == Settings.from_record(record["settings"]) and notices == []
     assert manifest["answers"][0]["n"] == 5000 and manifest["answers"][0]["tests"] == ["chi-square", "G"]
+
+
+@pytest.mark.parametrize(
+    ("decoder", "changed", "link"),
+    [
+        ("speculative", {}, "exact?prompt=a%26b&length=2"),
+        ("target", {}, "exact?prompt=a%26b&length=2&source=target"),
+        ("R5", {}, "broken?mistake=R5&prompt=a%26b&seed=7"),
+        ("speculative", {"proposer": "ngram"}, ""),
+        ("speculative", {"temperature": 9.0}, ""),
+    ],
+)
+def test_the_link_opens_the_page_that_asks_the_same_of_the_same_decoder(decoder, changed, link):
+    settings = Settings(prompt="a&b", length=2).to_record() | changed
+    assert bundle.permalink({"decoder": decoder, "settings": settings, "files": []}) == link
 
 
 def test_the_command_in_the_manifest_asks_for_the_same_draws(record):

@@ -7,7 +7,7 @@ import shutil
 
 import pytest
 import torch
-from transformers import MambaConfig, MambaForCausalLM, T5Config, T5ForConditionalGeneration
+from transformers import MambaConfig, MambaForCausalLM
 
 from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
 from specviz.models import loading
@@ -88,13 +88,6 @@ def test_mamba_is_refused_because_its_state_cannot_be_rolled_back(tmp_path):
     config = MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, state_size=4)
     MambaForCausalLM(config).save_pretrained(tmp_path)
     with pytest.raises(UnsupportedModel, match="cannot be rolled back after a refused token"):
-        load_model(str(tmp_path), *CPU)
-
-
-def test_an_encoder_decoder_model_is_refused(tmp_path):
-    config = T5Config(vocab_size=50, d_model=16, d_kv=8, d_ff=16, num_layers=1, num_heads=2)
-    T5ForConditionalGeneration(config).save_pretrained(tmp_path)
-    with pytest.raises(UnsupportedModel, match="encoder-decoder"):
         load_model(str(tmp_path), *CPU)
 
 

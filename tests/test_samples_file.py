@@ -219,7 +219,7 @@ def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys,
         (["--samples", str(big)], "'big.jsonl' has more than 0 MB"),
         (["--samples", str(tmp_path / "none")], "could not be read (No such file or directory)"),
         (["--samples", str(tmp_path)], "could not be read (Is a directory)"),
-        (["--against", str(empty)], "samples must be given with --against"),
+        (["--against", str(empty)], "--against needs --samples"),
     ):
         assert main(["verify", *arguments]) == 2
         error = capsys.readouterr().err

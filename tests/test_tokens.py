@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from tokenizers import Tokenizer, decoders, models
-from transformers import PreTrainedTokenizerFast
+from transformers import ByT5Tokenizer, PreTrainedTokenizerFast
 
 from specviz.models.tokens import piece, pieces
 
@@ -31,6 +31,13 @@ def test_sentencepiece_spaces_and_byte_fallback_are_bytes_too():
     )
     tokenizer.backend_tokenizer.decoder = decoders.ByteFallback()
     assert pieces(tokenizer, [0, 1, 2, 3]) == {0: b"<unk>".hex(), 1: "e6", 2: b" the".hex(), 3: b"s".hex()}
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_tokens_that_are_bytes_give_their_byte(text):
+    words = ByT5Tokenizer()
+    ids = words.encode(text)
+    assert b"".join(piece(words, token) for token in ids) == text.encode() + b"</s>"
 
 
 def test_ids_beyond_the_tokenizer_have_no_bytes(pair):

@@ -68,6 +68,55 @@ def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
     assert "equality" in report["tests"][0]["note"] and report["tv"] == 0.0
 
 
+def test_in_words_too_and_with_the_draws_that_equality_needs(folders, capsys):
+    """One outcome has all the mass: a law .01 away shows itself in 459 draws 99 times in 100, since .99^459 < .01."""
+    greedy = ("--temperature", "0", "--length", "2", "--mode", "shared-laws")
+    assert verify(folders, *greedy, "--draws", "458") == 3
+    said = capsys.readouterr().out
+    assert "0.01 needs 459." in said and "the test is equality. Every draw is that outcome." in said
+    assert verify(folders, *greedy, "--draws", "459") == 0
+
+
+@pytest.mark.parametrize("tv", ["0.9", "1"])
+def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consistent(tv, folders, capsys, tmp_path):
+    """At temperature 5 no token expects 5 of 40 draws, so there is one cell of everything: no law at all would fail on it."""
+    flat = (
+        "--temperature",
+        "5",
+        "--length",
+        "1",
+        "--draws",
+        "40",
+        "--mode",
+        "shared-laws",
+        "--tv",
+        tv,
+        "--out",
+        str(tmp_path / "out"),
+    )
+    assert verify(folders, *flat) == 3
+    said = capsys.readouterr().out
+    assert "Too few draws: 40 draws tell nothing. No text is likely enough for a cell of its own" in said
+    assert "Consistent" not in said and "sees" not in said.split("chi-square")[1].split("\n")[0]
+    report = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (report["verdict"], report["detectable_tv"], len(report["answers"][0]["cells"])) == ("too few draws", 1.0, 1)
+    assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
+
+
+def test_an_engine_that_is_asked_for_less_says_so(folders, capsys):
+    """The engine has 64 draws at least; beside shared laws it is asked for no more than these can see."""
+    assert verify(folders, "--length", "1", "--draws", "64", "--tv", "0.001", "--seconds", "0.001") == 3
+    shared, engine = capsys.readouterr().out.splitlines()[:2]
+    assert shared.endswith(".") and "Asked of so few draws: no more than 0." in engine
+
+
+@pytest.mark.parametrize("option", [("--decoder", "R5"), ("--draws", "77"), ("--mode", "engine"), ("--resume", "x.draws")])
+def test_what_draws_would_need_is_refused_beside_a_file_of_them(option, folders, capsys, tmp_path):
+    (tmp_path / "draws.jsonl").write_text('{"prompt": "Once", "tokens": [65]}\n' * 60)
+    assert verify(folders, "--samples", str(tmp_path / "draws.jsonl"), *option) == 2
+    assert f"{option[0][2:]} must be left out with --samples: nothing is drawn, got" in capsys.readouterr().err
+
+
 def test_transformers_own_speculation_is_a_source_too(folders, capsys):
     code = verify(folders, "--decoder", "assisted", "--length", "2", "--seconds", "4", "--draws", "400", "--tv", "0.5")
     assert code in (0, 3) and "transformers: " in capsys.readouterr().out

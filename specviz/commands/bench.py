@@ -6,7 +6,7 @@ import argparse
 import json
 import statistics
 import sys
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from specviz.commands.options import (
@@ -184,9 +184,10 @@ def gap(pair: Pair) -> dict[str, float]:
     from specviz.costs import block_gap
     from specviz.runs import run as decode_run
 
-    settings, found = Settings(length=64), []
+    found = []
     for prompt in PROMPTS.values():
-        trace = decode_run(pair, replace(settings, prompt=prompt), bars=0)
+        settings = Settings(prompt=prompt, length=64)
+        trace = decode_run(pair, settings, bars=0)
         found += block_gap(pair, settings, trace.prompt_ids + trace.output_ids)
     return {"median": statistics.median(found), "largest": max(found), "positions": len(found)}
 

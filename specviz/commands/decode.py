@@ -97,7 +97,8 @@ def as_text(trace: Trace, colour: bool) -> str:
         if round_.ending.token is not None:
             parts.append((round_.ending.kind, bytes.fromhex(trace.pieces[round_.ending.token])))
     body = _paint(parts) if colour else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
-    return f"{trace.settings['prompt']}{body}\n\n{_tally(trace, parts, colour)}"
+    between = "\n\n" if trace.encoder_ids else ""  # what a decoder writes is no continuation of what its encoder reads
+    return f"{trace.settings['prompt']}{between}{body}\n\n{_tally(trace, parts, colour)}"
 
 
 def _paint(parts: list[tuple[str, bytes]]) -> str:
@@ -122,7 +123,8 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models
     edited = "  (you chose some of the luck: this run is no sample)" if trace.settings["coins"] else ""
-    start = f"empty prompt: started from {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
+    began = "the encoder read" if trace.encoder_ids else "started from"
+    start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (
         f"{start}{len(parts)} tokens in {passes} target passes, {rate} per pass: {', '.join(counts)}\n"
         f"{in_words(Settings.from_record(trace.settings))}"

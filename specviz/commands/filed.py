@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.commands.progress import Progress
-from specviz.errors import SettingsError
+from specviz.errors import EvidenceError, SettingsError
 from specviz.settings import Settings
 
 
@@ -17,12 +17,12 @@ def filed(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     from specviz.evidence.files import read
 
     if options.samples is None:
-        raise SettingsError("samples", None, "given with --against: the two files are compared")
+        raise EvidenceError("--against needs --samples: the two files are compared with each other.")
     heap = read(options.samples)
     if settings.prompt not in ("", heap.prompt):
         raise SettingsError("prompt", settings.prompt, f"left out, or the file's, {heap.prompt[:80]!r}")
     if options.against is not None:
-        return compare(heap, read(options.against), options.tv, settings.seed)
+        return compare(heap, read(options.against), options.tv, settings.seed, Progress("comparing"))
     from specviz.evidence.experiment import Plan
     from specviz.evidence.filed import against_law
     from specviz.models.loading import load_pair

@@ -33,7 +33,6 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _row(pair: Any, dtype: str, free: float) -> dict[str, Any]:
-    runs = pair.kind == "causal"
     return {
         "target": pair.target,
         "draft": pair.draft,
@@ -43,8 +42,8 @@ def _row(pair: Any, dtype: str, free: float) -> dict[str, Any]:
         "gb": {name: round(pair.gigabytes(name), 2) for name in ("float32", "bfloat16")},
         "licence": pair.licence,
         "kind": pair.kind,
-        "fits": runs and pair.gigabytes(dtype) <= free,
-        "note": pair.note if runs else "; ".join(part for part in (pair.note, "not run by this version") if part),
+        "fits": pair.gigabytes(dtype) <= free,
+        "note": pair.note,
     }
 
 
@@ -54,8 +53,10 @@ def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> s
     for row in rows:
         sizes = " + ".join(f"{m:g}" for m in row["millions"])
         gb = [f"{row['gb'][name]:.1f}" for name in ("float32", "bfloat16")]
-        fits = "yes" if row["fits"] else "no"
-        table.append((fits, row["target"], row["draft"], row["tokenizer"], sizes, *gb, row["licence"], row["note"]))
+        fits, note = "yes" if row["fits"] else "no", row["note"]
+        if row["kind"] != "causal":
+            note = "; ".join(filter(None, (row["kind"], note)))
+        table.append((fits, row["target"], row["draft"], row["tokenizer"], sizes, *gb, row["licence"], note))
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
     intro = [

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.commands import matrix
 from specviz.commands.options import (
-    in_words,
     law_options,
     pair_name,
     pair_options,
@@ -27,6 +26,7 @@ if TYPE_CHECKING:
 
 LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-laws", "engine")
+DRAWN = 200_000  # where --draws is left out
 CODES = {"consistent": 0, "rejected": 1, "too few draws": 3}
 TV = 0.01  # distance that must be seen where --tv is left out
 BUDGET = 60.0  # seconds of the engine, and of decoders that draw one text at a time
@@ -43,9 +43,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--prompt", default="", help="text to continue (default: the start token alone)")
     parser.add_argument("--length", type=int, default=3, help="tokens per draw, 1 to 4: their joint law is tested (default: 3)")
-    parser.add_argument("--draws", type=int, default=200_000, help="number of draws on shared laws (default: 200000)")
+    parser.add_argument("--draws", type=int, default=DRAWN, help=f"number of draws on shared laws (default: {DRAWN})")
     parser.add_argument("--seed", type=int, default=7, help="fixes every draw (default: 7)")
-    parser.add_argument("--mode", choices=MODES, default="both", help="on shared laws, through the engine, or both (default)")
+    parser.add_argument(
+        "--mode",
+        type=lambda text: text.replace(" ", "-"),
+        choices=MODES,
+        default="both",
+        help="on shared laws, through the engine, or both (default)",
+    )
     parser.add_argument("--tv", type=float, help="total variation that must be seen (default: 0.01; with --all 0.02)")
     matrix.arguments(parser)
     parser.add_argument("--seconds", type=float, default=BUDGET, help="time for draws through the engine (default: 60)")
@@ -84,6 +90,8 @@ def run(options: argparse.Namespace) -> int:
         write(options.out, files(record))
     if kept is not None:
         kept.forget()
+    from specviz.commands.verdicts import as_text
+
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
     return CODES[record["verdict"]]
 
@@ -99,8 +107,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
         raise SettingsError("seconds", options.seconds, "above 0")
     if options.decoder.lower() != "speculative":
         refuse_proposer(options, f"--decoder {options.decoder}")
-    if options.resume and (options.samples or options.against):
-        raise SettingsError("resume", str(options.resume), "left out with --samples: nothing is drawn")
+    if options.samples or options.against:
+        for name, usual in (("resume", None), ("decoder", "speculative"), ("draws", DRAWN), ("mode", "both")):
+            if (value := getattr(options, name)) != usual:
+                raise SettingsError(name, str(value), "left out with --samples: nothing is drawn")
     if options.out:
         from specviz.export.folder import writable
 
@@ -168,43 +178,3 @@ def examined(kept: Kept, name: str, pair, settings: Settings, options: argparse.
         answers.append(answer(plan, target, draft, ids, samples, mode, pair.stops, alone, reading))
     exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-laws" else None
     return report(name, answers, pair, settings, exact)
-
-
-def as_text(record: dict[str, Any]) -> str:
-    """The report for a terminal: verdicts first, then every test with what it could have seen."""
-    lines = [*_who(record), *(f"{one['mode']}: {one['sentence']}" for one in record["answers"])]
-    if record["note"]:
-        lines.append(record["note"])
-    if record["analytic_tv"] is not None:
-        where = "without any draws, the law of the decoder with its caches, prefix by prefix"
-        lines.append(
-            f"{where}: within TV {record['analytic_tv']:.1e} of a fresh pass of the target (float32 rounds by about 1e-6)"
-        )
-    for one in record["answers"]:
-        lines += ["", *_distance(one)]
-        for test in one["tests"]:
-            seen = "" if test["detectable_tv"] is None else f"sees {test['detectable_tv']:.2g}"
-            lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
-    return "\n".join(lines)
-
-
-def _who(record: dict[str, Any]) -> list[str]:
-    """Proposer and rule where they are not the usual ones, and why only the engine drew."""
-    from specviz.evidence.sources import engine_alone
-
-    if record["decoder"] != "speculative":
-        return []
-    settings = Settings.from_record(record["settings"])
-    why = engine_alone("speculative", settings)
-    return [*in_words(settings).splitlines(), *([f"drawn through the engine alone: {why}"] if why else [])]
-
-
-def _distance(one: dict[str, Any]) -> list[str]:
-    if not one["cells"]:
-        return [f"{one['mode']}, {one['n']:,} draws"]
-    band = one["tv_null_band"]
-    return [
-        f"{one['mode']}, {one['n']:,} draws in {len(one['cells'])} cells; {one['pooled_mass']:.0%} of the mass lies in cells of several texts",
-        f"  distance on the cells {one['tv']:.4f}; while the law is true {band['median']:.4f}, "
-        f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
-    ]

@@ -104,7 +104,8 @@ class Analytic:
 def analytic_of_pair(pair: Pair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
     """The decoder that the settings name, on a pair. Raises SettingsError for names that are not known."""
     target, proposer = opened(pair, settings)
-    fresh = [Fresh(network, settings, pair.vocabulary) for network in (pair.target, pair.draft)]
+    read = pair.encoder_ids(settings.prompt)
+    fresh = [Fresh(network, settings, pair.vocabulary, read) for network in (pair.target, pair.draft)]
     return analytic(target, proposer, rule_of(settings), settings, ids, *fresh, positions, **options)
 
 

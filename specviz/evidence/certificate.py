@@ -95,6 +95,8 @@ def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     except SettingsError as error:
         yield "settings", str(error)
         return
+    if any(one["cells"] and one["plan"]["length"] > settings.length for one in record["answers"]):
+        yield "settings", f"texts of {settings.length} tokens do not fill cells of longer ones"
     if settings.edited:
         yield "settings", "somebody chose some of the luck: such a run is no sample"
     yield "seed", "" if record["seed"] == settings.seed else f"the settings say {settings.seed}"

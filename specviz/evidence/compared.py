@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any
 
@@ -25,17 +25,20 @@ OFTEN = 10  # draws of both files that a beginning needs to count by itself
 FEWEST_DF = 15  # of the test that names the number of draws needed
 
 
-def compare(first: Heap, second: Heap, tv: float, seed: int) -> dict[str, Any]:
+def compare(
+    first: Heap, second: Heap, tv: float, seed: int, watch: Callable[[float], None] = lambda share: None
+) -> dict[str, Any]:
     """The report of two files; JSON-ready, with tests and no cells. Raises EvidenceError where they cannot be compared.
 
     A permutation test of the first 4,000 draws of each; where a file has more, also the homogeneity of all beginnings.
     """
     _comparable(first, second)
-    notes = [note for heap in (first, second) if (note := refuse_repeats(heap))]
+    notes = dict.fromkeys(note for heap in (first, second) if (note := refuse_repeats(heap)))
     larger = max(len(first.draws), len(second.draws)) > MOST
     level = corrected(ALPHA, 2 if larger else 1)
     arms, permutations = [heap.draws[:MOST] for heap in (first, second)], int(1.5 / level)
-    tests = [permutation_test(*arms, permutations=permutations, seed=seed, alpha=level, name="permutation of two files")]
+    named = {"name": "permutation of two files", "watch": watch}
+    tests = [permutation_test(*arms, permutations=permutations, seed=seed, alpha=level, **named)]
     if larger:
         tests += counted(first.draws, second.draws, level)
     n, m = len(first.draws), len(second.draws)

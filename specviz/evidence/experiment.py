@@ -7,7 +7,7 @@ counted in its cell and read along its own text, and the answer is one of three:
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,13 +19,15 @@ from specviz.statistics.findings import ALPHA, POWER, Finding
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.luck import Use, generator
 from specviz.statistics.positions import share_test, transform_test
-from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, holm
+from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, equal_draws_needed, holm
 from specviz.statistics.twosample import MOST, permutation_test
 from specviz.statistics.variation import Band, total_variation, tv_null_band
 
 CELLS = (16, 512)  # fewest and most cells of the joint law
 MARGIN = 0.98  # light cells make the chi-square test a little weaker than the textbook says: so much is kept in hand
+READING = 0.7  # share of an answer's work that is reading each draw along its text; the rest is permutations
 VERDICTS = ("consistent", "rejected", "too few draws")
+POOLED = "No text is likely enough for a cell of its own, so that all lie in one: more draws make more cells."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +94,11 @@ class Answer:
     counts: np.ndarray
 
     @property
+    def needed(self) -> int:
+        """Draws that would see ``plan.tv``; fewer do where the law allows fewer cells."""
+        return equal_draws_needed(self.plan.tv) if self.partition.certain else self.plan.needed
+
+    @property
     def sentence(self) -> str:
         """The verdict in words, with what could have been seen."""
         n, seen = f"{self.plan.n:,} draws", f"{self.detectable_tv:.2g}"
@@ -100,7 +107,9 @@ class Answer:
             return f"Rejected: {n} do not follow the target's law ({worst[1].name}, p = {worst[0]:.2g} after correction)."
         if self.verdict == "consistent":
             return f"Consistent with the target's law: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
-        return f"Too few draws: {n} show a total variation of {seen}; {self.plan.tv:g} needs {self.plan.needed:,}."
+        if not self.partition.tells:
+            return f"Too few draws: {n} tell nothing. {POOLED}"
+        return f"Too few draws: {n} show a total variation of {seen}; {self.plan.tv:g} needs {self.needed:,}."
 
 
 def answer(
@@ -123,15 +132,16 @@ def answer(
     if partition is None:
         partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, stops)
     counts = partition.counts(samples)
-    scores = score(target, draft, prompt, samples, stops, watch)
-    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, stops, reference))
+    scores = score(target, draft, prompt, samples, stops, part(watch, 0.0, READING))
+    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, stops, reference, watch))
     return judged(plan, mode, tests, partition, counts)
 
 
 def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
     """The tests of the joint law, which need the cells and their counts and nothing else."""
     law = partition.masses / partition.masses.sum()
-    return chi_square(counts, law, alpha=plan.level), g_test(counts, law, alpha=plan.level)
+    tests = chi_square(counts, law, alpha=plan.level), g_test(counts, law, alpha=plan.level)
+    return tests if partition.tells else tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
 
 
 def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partition, counts: np.ndarray) -> Answer:
@@ -142,7 +152,7 @@ def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partiti
     if min(adjusted) <= plan.alpha:
         verdict = "rejected"
     else:
-        verdict = "consistent" if detectable <= plan.tv else "too few draws"
+        verdict = "consistent" if partition.tells and detectable <= plan.tv else "too few draws"
     return Answer(
         verdict,
         mode,
@@ -158,7 +168,7 @@ def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partiti
     )
 
 
-def _tests(plan: Plan, samples: Samples, scores: Scores, stops: frozenset[int], reference):
+def _tests(plan: Plan, samples: Samples, scores: Scores, stops: frozenset[int], reference, watch: Callable[[float], None]):
     """The tests that look at every draw again."""
     level = {"alpha": plan.level}
     if groups := [group for place in scores.groups for group in place]:
@@ -180,7 +190,14 @@ def _tests(plan: Plan, samples: Samples, scores: Scores, stops: frozenset[int], 
             [tuple(t for t in row if t != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
             for arm in (samples, reference)
         ]
-        yield permutation_test(*arms, permutations=int(1.5 / plan.level), name="two samples: these and the target alone", **level)
+        named = level | {"name": "two samples: these and the target alone", "watch": part(watch, READING, 1.0)}
+        yield permutation_test(*arms, permutations=int(1.5 / plan.level), **named)
+    watch(1.0)
+
+
+def part(watch: Callable[[float], None], low: float, high: float) -> Callable[[float], None]:
+    """What tells a part of the work how far it is, as the share of the whole that it stands for."""
+    return lambda share: watch(low + (high - low) * share)
 
 
 def _grouped(share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

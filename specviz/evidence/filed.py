@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from specviz.evidence import sources
-from specviz.evidence.experiment import Plan, answer
+from specviz.evidence.experiment import Plan, answer, part
 from specviz.evidence.files import Heap, refuse_repeats, repeated, samples
 from specviz.evidence.report import report
 from specviz.evidence.scores import score
@@ -29,11 +29,11 @@ def against_law(
     """
     drawn, ids = samples(heap, settings, pair.vocabulary, pair.stops), pair.encode(settings.prompt)
     target, draft = pair.open(settings)
-    said = ""
+    said, quiet = "", part(watch, 0.0, 0.0)  # no share of its own, but moments at which the work may be stopped
     if repeated(heap.draws) < len(drawn):
         with np.errstate(divide="ignore"):
-            chances = np.nansum(np.log(score(target, None, ids, drawn, pair.stops).mass), axis=1).tolist()
+            chances = np.nansum(np.log(score(target, None, ids, drawn, pair.stops, quiet).mass), axis=1).tolist()
         said = refuse_repeats(heap, chances)
-    alone = sources.reference(pair, settings, ids)
+    alone = sources.reference(pair, settings, ids, watch=quiet)
     found = answer(make_plan(len(drawn), settings.length), target, draft, ids, drawn, MODE, pair.stops, alone, watch)
     return report(heap.name, [found], pair, settings, files=[heap.describe()], said=said)

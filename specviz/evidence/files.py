@@ -68,6 +68,8 @@ class Heap:
 def read(path: Path) -> Heap:
     """The draws of a file. Raises EvidenceError with the number of the line that cannot be used."""
     try:
+        if path.is_file() and path.stat().st_size > LARGEST:
+            raise EvidenceError(f"'{path.name}' has more than {LARGEST >> 20} MB, which is the most that is read.")
         with path.open("rb") as file:
             return parse(file.read(LARGEST + 1), path.name)
     except OSError as error:

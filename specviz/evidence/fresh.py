@@ -16,20 +16,32 @@ from specviz.verification.warp import warp
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A network's laws by the library's own forward pass: one sequence, from its first token, without a cache."""
+    """A network's laws by the library's own forward pass: one sequence, from its first token, without a cache.
+
+    encoder_ids  what the network's encoder reads, where it has one
+    """
 
     network: PreTrainedModel
     settings: Settings
     vocabulary: int
+    encoder_ids: tuple[int, ...] = ()
 
     @torch.inference_mode()
     def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
         known = self.network.config.get_text_config().vocab_size
-        tokens = torch.tensor([ids], device=self.network.device).clamp_(max=known - 1)
-        logits = self.network(input_ids=tokens, use_cache=False).logits[0, -count:].cpu()
+        tokens = [min(token, known - 1) for token in ids]
+        logits = self.network(**given(self.network, tokens, self.encoder_ids), use_cache=False).logits[0, -count:].cpu()
         law = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
         return law, margin(logits, self.settings)
+
+
+def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
+    """One text as the library's ``forward`` and ``generate`` take it: the decoder's ids, and what the encoder reads, if any."""
+    text, read = (torch.tensor([list(tokens)], device=network.device) for tokens in (ids, encoder_ids))
+    if not encoder_ids:
+        return {"input_ids": text}
+    return {"input_ids": read, "attention_mask": torch.ones_like(read), "decoder_input_ids": text}
 
 
 def margin(logits: Tensor, settings: Settings) -> Tensor:

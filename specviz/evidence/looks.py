@@ -42,7 +42,7 @@ def judge(look: int, cells: Partition, counts: np.ndarray, mode: str) -> Answer:
     law = cells.masses / cells.masses.sum()
     tests = tuple(test(counts, law, alpha=made.level) for test in (chi_square, g_test))
     seen = tests[0].detectable_tv or 1.0
-    if pooled_into_one(cells):
+    if not cells.tells:
         verdict, seen = "too few draws", 1.0
     else:
         verdict = "rejected" if min(test.p_value for test in tests) <= made.level else "consistent"
@@ -50,11 +50,6 @@ def judge(look: int, cells: Partition, counts: np.ndarray, mode: str) -> Answer:
     adjusted = holm([test.p_value for test in tests])
     band = tv_null_band(law, made.n)
     return Answer(verdict, mode, made, tests, adjusted, total_variation(counts, law), band, seen, cells.pooled, cells, counts)
-
-
-def pooled_into_one(cells: Partition) -> bool:
-    """Whether every continuation is in one and the same cell, so that nothing can be told."""
-    return len(cells.names) == 1 and not cells.whole[0]
 
 
 def rule() -> list[dict[str, float]]:

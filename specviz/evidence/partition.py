@@ -36,6 +36,17 @@ class Partition:
         """Mass of the cells that hold more than one continuation: differences inside them are not seen."""
         return float(self.masses[~self.whole].sum())
 
+    @property
+    def tells(self) -> bool:
+        """Whether anything can be told on these cells: not where all continuations lie in one and the same cell."""
+        possible = self.masses > 0.0
+        return int(possible.sum()) > 1 or bool(self.whole[possible].all())
+
+    @property
+    def certain(self) -> bool:
+        """Whether a single continuation has all the mass."""
+        return int((self.masses > 0.0).sum()) == 1 and self.tells
+
     def counts(self, samples: Samples) -> np.ndarray:
         """How many continuations fall into each cell, (C,) int64."""
         number = {name: index for index, name in enumerate(self.names)}

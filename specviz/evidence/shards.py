@@ -67,6 +67,13 @@ def draw_all(
     return Samples(part.tokens, settings.to_record(), part.source)
 
 
+def cuts(mode: str, n: int) -> list[int]:
+    """How many draws stand between the cuts, in order. In float32 a draw very near an edge may depend on who was drawn beside it."""
+    pilot = [] if mode == sources.SHARED else [min(n, PILOT)]
+    left, size = n - sum(pilot), SHARD.get(mode, ONE_BY_ONE)
+    return pilot + [min(size, left - done) for done in range(0, left, size)]
+
+
 def _begun(name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], most: int, seconds: float) -> Part:
     if mode == sources.SHARED:
         return Part(most, name, np.zeros((0, 0), dtype=np.int32))

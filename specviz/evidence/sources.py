@@ -14,6 +14,7 @@ from specviz.coins import PhiloxCoins
 from specviz.engine import TargetOnlyCoins, opening_row, target_only
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.analytic import analytic_of_pair
+from specviz.evidence.fresh import given
 from specviz.evidence.mutants import MUTANTS
 from specviz.models.loading import Pair
 from specviz.proposers.base import Nothing
@@ -104,13 +105,14 @@ def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, cou
 
     The draft's number of tokens is ours, its confidence stop is off; draw i runs under ``torch.manual_seed`` of seed and i.
     """
-    room = opening_row(ids, settings, pair.target.config.get_text_config().max_position_embeddings).room
+    context = getattr(pair.target.config.get_text_config(), "max_position_embeddings", None)
+    room = opening_row(ids, settings, context).room
     options = sampling(settings) | {"max_new_tokens": room, "assistant_model": assistant(pair, settings.gamma), "pad_token_id": 0}
     tokens = np.full((count, room), NONE, dtype=np.int32)
-    prompt = torch.tensor([list(ids)], device=pair.target.device)
+    prompt = given(pair.target, ids, pair.encoder_ids(settings.prompt))
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
-        written = pair.target.generate(prompt, **options)[0, len(ids) :].tolist()
+        written = pair.target.generate(**prompt, **options)[0, len(ids) :].tolist()
         tokens[row, : len(written)] = written
         watch((row + 1) / count)
     return Samples(tokens, settings.to_record(), f"assisted generation of transformers {transformers.__version__}", first)
@@ -149,7 +151,9 @@ def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], p
     return analytic_of_pair(pair, longer, text, positions).worst if len(text) > 2 else None
 
 
-def reference(pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE) -> Samples:
+def reference(
+    pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE, watch: Watch = lambda share: None
+) -> Samples:
     """Draws of the target alone under another seed, for the test that needs no law."""
     other = replace(settings, seed=(settings.seed + 1) % 2**63)
-    return draw("target", SHARED, pair, other, ids, 0, count)
+    return draw("target", SHARED, pair, other, ids, 0, count, watch)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
+from specviz.evidence.mistakes import MISTAKES
 from specviz.export import printed, series
 from specviz.export.facts import proposer_options
 from specviz.export.package import Package, Picture, quoted
@@ -17,6 +19,7 @@ from specviz.figures import report as screen
 from specviz.settings import Settings
 from specviz.statistics.findings import POWER
 
+LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
 CELLS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low", "high")
 TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detectable_tv", "alpha", "power", "note")
 
@@ -117,11 +120,21 @@ def facts(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def permalink(record: Mapping[str, Any]) -> str:
-    """The query string that opens the app with these settings; empty where the draws are not ours."""
+    """The page and query that open the app on the same question; empty where the draws are not ours, or no page asks it."""
     try:
-        return "" if record.get("files") else "?" + urlencode(Settings.from_record(record["settings"]).to_query())
+        settings = Settings.from_record(record["settings"])
     except SettingsError:
         return ""
+    decoder = record["decoder"]
+    if record.get("files"):
+        return ""
+    if decoder in MISTAKES:
+        return "broken?" + urlencode({"mistake": decoder, "prompt": settings.prompt, "seed": settings.seed})
+    plain = replace(settings, proposer="draft", rule="token", lengths="fixed")
+    if settings != plain or decoder not in LINKED:
+        return ""
+    source = {} if decoder == LINKED[0] else {"source": decoder}
+    return "exact?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "length": settings.length} | source)
 
 
 def commands(record: Mapping[str, Any]) -> list[str]:

@@ -30,7 +30,7 @@ def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
     return {
         "id": trace.digest(),
         "status": _status(trace),
-        "prompt": trace.settings.get("prompt", ""),
+        "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
         "edits": [_edit_sentence(key, u) for key, u in sorted(edits.items())],
         "rounds": rounds,
         "more": _open_ended(trace) if more is None else more,

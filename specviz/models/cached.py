@@ -20,7 +20,7 @@ from transformers import DynamicCache, PreTrainedModel
 from specviz.coins import Prefix
 from specviz.models.passes import lowest, opened
 from specviz.settings import Settings
-from specviz.verification.block import ROOT, Block, children, depth, empty_block
+from specviz.verification.block import ROOT, Block, ancestors, children, depth, empty_block
 from specviz.verification.warp import warp
 
 
@@ -114,6 +114,8 @@ class CachedModel:
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
         """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its block."""
+        if not self._rows:
+            self._read_once(rows)
         self._match_rows(rows)
         self._rollback()
         fed = [row.ids[len(held.tokens) :] for row, held in zip(rows, self._rows, strict=True)]
@@ -132,6 +134,13 @@ class CachedModel:
         logits = self._pass(ids.to(device), positions.to(device), mask, self._cache, self._width, nodes + 1)
         self._remember(rows, fed, lead, block)
         return logits
+
+    def _read_once(self, rows: Sequence[Prefix]) -> None:
+        """What all rows begin with, a prompt as a rule, is read by one row, and the others take it over."""
+        shared = min(_shared(list(rows[0].ids), row.ids) for row in rows)
+        shared = min(shared, *(len(row.ids) - 1 for row in rows))
+        if len(rows) > 1 and shared > 1:
+            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_block(1))
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
         """One held row per wanted row: the one of the same draw number, else any, for it shares the prompt."""
@@ -164,7 +173,7 @@ class CachedModel:
         longest = max(len(row.columns) for row in self._rows)
         if needed == 0:
             self._reset()
-        elif needed > longest * 2 + 64 or (len(self._rows) == 1 and needed != longest):
+        elif needed > longest * 1.5 + 16 or (len(self._rows) == 1 and needed != longest):
             self._compact(longest)
         elif needed < self._width:
             self._cache.crop(needed - self._width)
@@ -189,20 +198,15 @@ class CachedModel:
         even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
         if plain and even and block.is_chain:
             return None
-        total = self._width + lead + block.widest
-        seen = torch.zeros(len(fed), lead + block.widest, total, dtype=torch.bool)
-        where = torch.zeros(len(fed), total, dtype=torch.int64)
-        for index, (row, fresh) in enumerate(zip(self._rows, fed, strict=True)):
-            own = row.columns + list(range(self._width + lead - len(fresh), self._width + lead))
-            where[index, own] = torch.arange(len(own))
-            where[index, self._width + lead :] = positions[index, lead:]
-            for place in range(len(fresh)):
-                seen[index, lead - len(fresh) + place, own[: len(row.columns) + place + 1]] = True
-            for node, parent in enumerate(block.parents[index]):
-                line = seen[index, lead + node]
-                line[own] = True
-                line |= seen[index, lead + parent] if parent != ROOT else False
-                line[self._width + lead + node] = True
+        begins, total = self._width + lead, self._width + lead + block.widest
+        where = [[-1] * total for _ in fed]  # position of the token in each column; -1: a column that is not the row's own
+        for line, row, fresh in zip(where, self._rows, fed, strict=True):
+            for position, column in enumerate((*row.columns, *range(begins - len(fresh), begins))):
+                line[column] = position
+        where = torch.tensor(where)
+        seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
+        seen[:, lead:, begins:] = torch.stack([ancestors(parents, block.widest) for parents in block.parents])
+        where[:, begins:] = positions[:, lead:]
         return self._additive(seen, where, positions)
 
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:

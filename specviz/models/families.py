@@ -7,7 +7,10 @@ text's positions are meant, and then another law is emitted without any error.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+
+from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
 from specviz.errors import UnsupportedModel
 
@@ -19,6 +22,7 @@ DENSE = (
 )
 EXPERTS = ("granitemoe", "mixtral", "olmoe", "phimoe", "qwen2_moe", "qwen3_moe")  # some networks of many, chosen per token
 FAMILIES = frozenset({*DENSE, *EXPERTS})
+ENCODER_DECODERS = frozenset({"mt5", "t5"})  # T5 v1.1, LM-adapted and Flan models call themselves t5
 LAYERS = frozenset({"full_attention", "sliding_attention"})
 ROTARY = ("default", "dynamic", "linear", "llama3", "yarn")  # within the context an angle depends on the position alone
 
@@ -29,17 +33,20 @@ def refuse_unsupported(place: str, config: Any) -> None:
     Raises UnsupportedModel naming the value that is refused and what is supported.
     """
     family, text = config.model_type, config.get_text_config()
-    if getattr(config, "is_encoder_decoder", False):
-        raise UnsupportedModel(f"'{place}' is an encoder-decoder model ({family}); causal decoders are supported.")
+    if config.is_encoder_decoder and family not in ENCODER_DECODERS:
+        raise UnsupportedModel(
+            f"'{place}' is an encoder-decoder model of the family '{family}', whose cached passes have not been tested; "
+            f"tested are {', '.join(sorted(ENCODER_DECODERS))}."
+        )
     if odd := set(getattr(text, "layer_types", None) or ()) - LAYERS:
         raise UnsupportedModel(
             f"'{place}' ({family}) has layers of kind {', '.join(sorted(odd))}: "
             "their memory cannot be rolled back after a refused token."
         )
-    if family not in FAMILIES:
+    if family not in FAMILIES | ENCODER_DECODERS:
         raise UnsupportedModel(
             f"'{place}' is of the family '{family}', whose cached passes have not been tested to give the law of a fresh pass; "
-            f"tested are {', '.join(sorted(FAMILIES))}."
+            f"tested are {', '.join(sorted(FAMILIES | ENCODER_DECODERS))}."
         )
     if odd := rotary_types(text) - set(ROTARY):
         raise UnsupportedModel(
@@ -55,6 +62,25 @@ def refuse_unsupported(place: str, config: Any) -> None:
         )
     if getattr(config, "quantization_config", None):
         raise UnsupportedModel(f"'{place}' ({family}) has quantised weights; unquantised ones are supported.")
+
+
+def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
+    """Say no to a pair of which one model has an encoder and the other has none.
+
+    Raises UnsupportedModel naming both.
+    """
+    if configs[0].is_encoder_decoder == configs[1].is_encoder_decoder:
+        return
+    target, draft = (
+        f"'{place}' is {'an encoder-decoder model' if config.is_encoder_decoder else 'a causal decoder'} ({config.model_type})"
+        for place, config in zip(places, configs, strict=True)
+    )
+    raise UnsupportedModel(f"Target {target}, draft {draft}: they read the prompt in different ways; both must be of one kind.")
+
+
+def library_class(config: Any) -> type:
+    """The library's class that opens models of this configuration."""
+    return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
 def rotary_types(config: Any) -> set[str]:

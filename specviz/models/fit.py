@@ -6,9 +6,10 @@ import os
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, PretrainedConfig
+from transformers import PretrainedConfig
 
 from specviz.errors import ModelError
+from specviz.models.families import library_class
 from specviz.models.public import ROOM
 
 
@@ -26,7 +27,7 @@ def free_bytes(device: torch.device) -> int:
 def parameters(config: PretrainedConfig) -> int:
     """Parameters of a model of this configuration, counted without making one."""
     with torch.device("meta"):
-        return AutoModelForCausalLM.from_config(config).num_parameters()
+        return library_class(config).from_config(config).num_parameters()
 
 
 def refuse_too_large(place: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> None:

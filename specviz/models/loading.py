@@ -5,79 +5,24 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
-from specviz.models.cached import CachedModel
 from specviz.models.catalogue import HASHES, PAIRS
-from specviz.models.families import refuse_unsupported
+from specviz.models.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.fit import refuse_too_large
-from specviz.models.tokens import difference, pieces
-from specviz.settings import Settings
+from specviz.models.pair import EncoderDecoderPair, Pair
+from specviz.models.tokens import difference
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = ("auto", "cuda", "mps", "cpu")
 transformers.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
-
-
-@dataclass(frozen=True, slots=True)
-class Pair:
-    """Target, draft and their one tokenizer. Read-only: what a run changes is opened for that run."""
-
-    name: str
-    target: PreTrainedModel
-    draft: PreTrainedModel
-    tokenizer: PreTrainedTokenizerBase
-    stops: frozenset[int]
-    start: int | None
-
-    @property
-    def vocabulary(self) -> int:
-        """The larger of the two; ids that one model lacks have probability 0 in its law."""
-        return max(model.config.get_text_config().vocab_size for model in (self.target, self.draft))
-
-    def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
-        """Target and draft with fresh caches, for one request."""
-        return tuple(CachedModel(model, settings, self.vocabulary) for model in (self.target, self.draft))
-
-    def encode(self, prompt: str) -> tuple[int, ...]:
-        """Ids of a prompt; the start token alone for an empty one.
-
-        Raises SettingsError for an empty prompt on a tokenizer that has no start token.
-        """
-        ids = self.tokenizer.encode(prompt) if prompt else []
-        if not ids:
-            if self.start is None:
-                raise SettingsError("prompt", prompt, "at least one token long: this tokenizer has no start token")
-            ids = [self.start]
-        return tuple(ids)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, special tokens included; bytes that make no character become U+FFFD."""
-        return b"".join(bytes.fromhex(self.pieces([token])[token]) for token in ids).decode("utf-8", "replace")
-
-    def pieces(self, ids: Iterable[int]) -> dict[int, str]:
-        """id -> its bytes as hex."""
-        return pieces(self.tokenizer, ids)
-
-    def describe(self) -> dict[str, Any]:
-        """Names, sizes, device and dtype, for people and records."""
-        return {
-            "pair": self.name,
-            "device": str(self.target.device),
-            "dtype": str(self.target.dtype).removeprefix("torch."),
-            "target": {"family": self.target.config.model_type, "parameters": self.target.num_parameters()},
-            "draft": {"family": self.draft.config.model_type, "parameters": self.draft.num_parameters()},
-            "start_token": None if self.start is None else self.tokenizer.convert_ids_to_tokens(self.start),
-        }
 
 
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
@@ -96,6 +41,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
         places = tuple(part.strip() for part in name.split("|"))
     else:
         raise ModelError(f"There is no pair {name!r}; known are {', '.join(PAIRS)}, or a target and a draft of your own.")
+    refuse_mixed(places, [load_config(place) for place in places])
     tokenizers = [load_tokenizer(place) for place in places]
     if why := difference(*tokenizers):
         raise ModelError(
@@ -108,7 +54,8 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
             raise ModelError(
                 f"'{place}' has {model.config.get_text_config().vocab_size} token laws for a tokenizer of {len(tokenizers[0])} tokens."
             )
-    return Pair(name, target, draft, tokenizers[0], stop_ids(target), start_id(target, tokenizers[0]))
+    fields = (name, target, draft, tokenizers[0], stop_ids(target), start_id(target, tokenizers[0]))
+    return EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else Pair(*fields)
 
 
 def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
@@ -125,15 +72,14 @@ def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """A causal decoder in eval mode, refused with a sentence where this decoder would run it wrongly."""
-    folder = check_place(place)
-    options = {"trust_remote_code": False, "local_files_only": folder}
-    config = _reading(place, lambda: AutoConfig.from_pretrained(place, **options))
+    """A model in eval mode, refused with a sentence where this decoder would run it wrongly."""
+    config = load_config(place)
     refuse_unsupported(place, config)
     refuse_too_large(place, config, device, dtype)
+    options = {"trust_remote_code": False, "local_files_only": check_place(place)}
     model, report = _reading(
         place,
-        lambda: AutoModelForCausalLM.from_pretrained(
+        lambda: library_class(config).from_pretrained(
             place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
         ),
     )
@@ -141,6 +87,12 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
         if report[key]:
             raise DamagedModel(f"'{place}' {what} {len(report[key])} of the weights that its configuration names.")
     return model.to(device).eval().requires_grad_(False)
+
+
+def load_config(place: str) -> PretrainedConfig:
+    """The configuration of a folder or hub name."""
+    folder = check_place(place)
+    return _reading(place, lambda: AutoConfig.from_pretrained(place, trust_remote_code=False, local_files_only=folder))
 
 
 def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
@@ -193,8 +145,27 @@ def stop_ids(model: PreTrainedModel) -> frozenset[int]:
 
 def start_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
     """The token that stands for an empty text: the tokenizer's start token, else an end-of-text token."""
-    candidates = (tokenizer.bos_token_id, model.config.bos_token_id, tokenizer.eos_token_id)
+    candidates = (tokenizer.bos_token_id, getattr(model.config, "bos_token_id", None), tokenizer.eos_token_id)
     return next((token for token in candidates if isinstance(token, int)), None)
+
+
+def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrainedModel) -> int:
+    """The token that both decoders of an encoder-decoder pair begin with.
+
+    Raises ModelError where a model names none, or the two name different ones.
+    """
+    named = []
+    for place, model in zip(places, (target, draft), strict=True):
+        found = getattr(model.generation_config, "decoder_start_token_id", None)
+        named.append(getattr(model.config, "decoder_start_token_id", None) if found is None else found)
+        if not isinstance(named[-1], int):
+            raise ModelError(f"'{place}' does not say which token its decoder begins with (decoder_start_token_id).")
+    if named[0] != named[1]:
+        raise ModelError(
+            f"The decoder of target '{places[0]}' begins with token {named[0]}, that of draft '{places[1]}' with {named[1]}; "
+            "both must begin with the same one."
+        )
+    return named[0]
 
 
 def _reading(place: str, read: Any) -> Any:

@@ -9,6 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
+SEQ2SEQ = "encoder-decoder"
+PICKLED = "weights published pickled only, which are not read: save them as safetensors first"
 ROOM = 1.2  # caches, laws and the library itself, over the bare weights: a rule of thumb
 
 
@@ -20,7 +22,7 @@ class PublicPair:
     millions    parameters of target and draft
     vocabulary  rows of the laws of target and draft
     licence     as the model cards name it
-    kind        causal, or encoder-decoder: those are listed for comparison, this version does not run them
+    kind        causal, or encoder-decoder: those read the prompt with an encoder and write with a decoder
     """
 
     target: str
@@ -55,12 +57,36 @@ PUBLIC: tuple[PublicPair, ...] = (
         *("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B", "Llama 3", (8030, 1236), (128256, 128256), "Llama community"),
         note="asks for an account",
     ),
+    PublicPair(*("google-t5/t5-large", "google-t5/t5-small", "T5", (738, 61), (32128, 32128), "Apache-2.0"), kind=SEQ2SEQ),
+    PublicPair(*("google-t5/t5-3b", "google-t5/t5-small", "T5", (2852, 61), (32128, 32128), "Apache-2.0"), kind=SEQ2SEQ),
     PublicPair(
-        *("google-t5/t5-large", "google-t5/t5-small", "T5", (738, 61), (32128, 32128), "Apache-2.0"), kind="encoder-decoder"
+        *("google/flan-t5-xl", "google/flan-t5-small", "T5", (2850, 77), (32128, 32128), "Apache-2.0"),
+        kind=SEQ2SEQ,
+        note="T5 v1.1, fine-tuned on instructions",
+    ),
+    PublicPair(
+        *("google/flan-t5-xxl", "google/flan-t5-small", "T5", (11135, 77), (32128, 32128), "Apache-2.0"),
+        kind=SEQ2SEQ,
+        note="T5 v1.1 in the sizes of Leviathan et al. 2023, fine-tuned on instructions",
+    ),
+    PublicPair(
+        *("google/t5-v1_1-large", "google/t5-v1_1-small", "T5", (783, 77), (32128, 32128), "Apache-2.0"),
+        kind=SEQ2SEQ,
+        note=PICKLED,
+    ),
+    PublicPair(
+        *("google/t5-v1_1-xl", "google/t5-v1_1-small", "T5", (2850, 77), (32128, 32128), "Apache-2.0"),
+        kind=SEQ2SEQ,
+        note=PICKLED,
     ),
     PublicPair(
         *("google/t5-v1_1-xxl", "google/t5-v1_1-small", "T5", (11135, 77), (32128, 32128), "Apache-2.0"),
-        kind="encoder-decoder",
-        note="the sizes of Leviathan et al. 2023, table 2",
+        kind=SEQ2SEQ,
+        note=f"what Leviathan et al. 2023 began with, table 2; {PICKLED}",
+    ),
+    PublicPair(
+        *("google/t5-xxl-lm-adapt", "google/t5-small-lm-adapt", "T5", (11135, 77), (32128, 32128), "Apache-2.0"),
+        kind=SEQ2SEQ,
+        note=f"T5 v1.1, trained on as a language model; {PICKLED}",
     ),
 )

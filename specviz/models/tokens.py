@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable
 
-from transformers import PreTrainedTokenizerBase
+from transformers import ByT5Tokenizer, PreTrainedTokenizerBase
 from transformers.convert_slow_tokenizer import bytes_to_unicode
 
 _BYTE_OF = {character: byte for byte, character in bytes_to_unicode().items()}
@@ -16,18 +16,26 @@ _FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")
 def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
     """The bytes of one token id; special tokens give their name, ids beyond the tokenizer give nothing.
 
-    Reads byte-level BPE (GPT-2, Llama 3, Qwen) and SentencePiece with byte fallback (Llama 2, Mistral, Gemma).
+    Reads byte-level BPE (GPT-2, Llama 3, Qwen), SentencePiece (T5; with byte fallback Llama 2, Mistral, Gemma) and bytes (ByT5).
     """
     text = tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else None
     if text is None:
         return b""
     if token in tokenizer.all_special_ids:
         return text.encode()
+    if isinstance(tokenizer, ByT5Tokenizer):  # its tokens are the bytes themselves
+        return text.encode("latin-1")
     if match := _FALLBACK.fullmatch(text):
         return bytes([int(match[1], 16)])
-    if all(character in _BYTE_OF for character in text):
+    if not _sentencepiece(tokenizer) and all(character in _BYTE_OF for character in text):
         return bytes(_BYTE_OF[character] for character in text)
     return text.replace("\u2581", " ").encode()
+
+
+def _sentencepiece(tokenizer: PreTrainedTokenizerBase) -> bool:
+    """Whether tokens are written as text: then the letter e with an accent is itself, and no name of a byte."""
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    return backend is not None and "ByteLevel" not in str(backend.decoder)
 
 
 def pieces(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:

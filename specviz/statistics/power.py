@@ -72,6 +72,12 @@ def affordable_df(tv: float, n: float, alpha: float = ALPHA, power: float = POWE
     return low
 
 
+def equal_draws_needed(tv: float, power: float = POWER) -> int:
+    """Draws after which, where one outcome has all the mass, another law at distance ``tv`` shows itself: the inverse of the next."""
+    _check_distance(tv)
+    return 1 if tv == 1.0 else ceil(np.log1p(-power) / np.log1p(-tv))
+
+
 def detectable_impossible(n: float, power: float = POWER) -> float:
     """Least mass on outcomes that should never appear, of which n draws show one or more with ``power``: 1 - (1 - power)^(1/n)."""
     _check_draws(n)

@@ -5,7 +5,7 @@ Continuations are tuples of ids, or texts; a text is compared character by chara
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
 from math import sqrt
 
@@ -33,12 +33,14 @@ def permutation_test(
     alpha: float = ALPHA,
     power: float = POWER,
     name: str = "permutation of two samples",
+    watch: Callable[[float], None] = lambda share: None,
 ) -> Finding:
     """Is any beginning more frequent in one arm than in the other? p = (1 + permutations at least as extreme) / (1 + B).
 
     first, second  1 to 4,000 continuations each, all tuples of ids or all texts; independent draws of one prompt
     permutations   B; the smallest p-value is 1 / (1 + B)
     seed           of the permutations, which have a stream of their own
+    watch          told the share that is done, again and again; what it raises ends the test
 
     Statistic: over all beginnings that two or more continuations share, whole ones included, the largest gap between the
     arms' shares, in standard deviations that it has under permutation. Long texts hardly ever repeat as wholes, so a
@@ -68,6 +70,7 @@ def permutation_test(
     observed = float(largest(labels[order][None])[0])
     luck, null = generator(seed, Use.PERMUTATION), []
     for begin in range(0, permutations, AT_ONCE):
+        watch(begin / permutations)
         repeated = np.tile(labels, (min(AT_ONCE, permutations - begin), 1))
         null.append(largest(luck.permuted(repeated, axis=1)))
     extremes = np.concatenate(null)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
+import torch
 from torch import Tensor
 
 ROOT = -1
@@ -53,3 +55,14 @@ def depth(parents: tuple[int, ...], node: int) -> int:
     while node != ROOT:
         node, steps = parents[node], steps + 1
     return steps
+
+
+@lru_cache(maxsize=256)
+def ancestors(parents: tuple[int, ...], width: int) -> Tensor:
+    """(width, width) bool: which nodes of a row's block each node sees, itself included. Rows behind the last node see nothing."""
+    seen = torch.zeros(width, width, dtype=torch.bool)
+    for node, parent in enumerate(parents):
+        if parent != ROOT:
+            seen[node] = seen[parent]
+        seen[node, node] = True
+    return seen

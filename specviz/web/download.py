@@ -27,16 +27,21 @@ def export(
     make: Callable[[], Package],
     said: str = "",
     on_open: Callable[[], None] | None = None,
+    known: bool = True,
 ) -> None:
     """The button and its fold.
 
     page     whose widgets these are; stem  of the zip's name
     names    of the files that ``make`` will hold; empty: there is nothing to take along yet
     said     a sentence about what is exported, text and nothing else
-    on_open  called when the fold is opened or closed; with it the page runs again
+    on_open  called when the fold is opened or closed. With it the page runs again and the fold stays empty until then: a
+             button of the run before could be pressed just when its file is being replaced
+    known    whether the page knows already what stands on it; until then, too, the fold stays empty
     """
     with st.container(key="export"):
         fold = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open or "ignore")
+    if not known or (on_open and not fold.open):
+        return
     with fold:
         if said:
             st.container(key="export-said").text(said)

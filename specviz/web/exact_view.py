@@ -38,8 +38,8 @@ REJECTED = (
     "<style>.st-key-exact-verdict { border-left-color: #D55E00; border-left-style: double; border-left-width: 0.45rem; }</style>"
 )
 LEDE = (
-    "A small model guesses, yet the text must come out as if the large one had written it alone. The target’s law is known exactly; "
-    "draw, and see whether the decoder follows it."
+    "A small model guesses, yet the text must come out as if the large one had written it alone. The target’s law, "
+    "the probability of every text, is known exactly; draw, and see whether the decoder follows it."
 )
 
 
@@ -220,5 +220,6 @@ def _folds(exam: Exam) -> None:
 
         st.markdown(words.RULE)
         st.dataframe(words.looks_table(exam.drawn, rule()), hide_index=True)
+        st.caption(words.TABLE)
         st.markdown("The same question without this page, with tests that also see inside the cells:")
         st.code(words.command(exam), language=None, wrap_lines=True)

@@ -14,6 +14,10 @@ if TYPE_CHECKING:
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # the looks of evidence/looks.py; a test compares them
 TAIL = 34  # characters of the prompt before a drawn text
+TABLE = (
+    "A p-value says how often draws of the true law would lie at least this far off. One at or below its level rejects; a level is how often "
+    "that happens by chance alone."
+)
 RULE = (
     "The page looks after 100, 1,000, 10,000, 100,000 and a million draws, and at no other time. These sizes, the cells of each look "
     "and its share of the false-alarm rate (.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "

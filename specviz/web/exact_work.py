@@ -128,7 +128,7 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     heaps = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
     if len(heaps) == 2:
         ticket.tick(0.5, "Comparing the two files")
-        exam.filed = Filed(compare(*heaps, TV_OF_TWO, settings.seed))
+        exam.filed = Filed(compare(*heaps, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share)))
         return
     from specviz.evidence.experiment import Plan
     from specviz.evidence.filed import against_law

@@ -81,7 +81,8 @@ class Visit:
         standing = []
         if self.trace is not None and not self.trace.settings.get("prompt"):
             token = self.trace.models.get("start_token")
-            standing = [f"The prompt is empty, so the text begins with the start token{f' {token}' if token else ''}."]
+            begins = "the encoder reads" if self.trace.encoder_ids else "the text begins with"
+            standing = [f"The prompt is empty, so {begins} the start token{f' {token}' if token else ''}."]
         return [*self.problems, *self.said, *standing]
 
     def open_link(self, query: Mapping[str, str], own_pairs: bool = False) -> None:

@@ -18,7 +18,8 @@ _component = st.components.v2.component("specviz_token", css=token_css(), js=tok
 def token(
     payload: Mapping[str, Any], state: Mapping[str, Any], notices: Sequence[str] = (), key: str = "token"
 ) -> dict[str, Any]:
-    """Draw two laws that can be dragged, and return what stands there: what the page has said, else where it began.
+    """Draw two laws that can be dragged, and return what stands there: what the page has said, else where it began; and with it
+    ``asked``, the number of the question that this answers.
 
     payload  figures.token.token_payload
     state    figures.token_link.read_state: where to begin; a page that is drawn already keeps what was dragged
@@ -26,7 +27,8 @@ def token(
     """
     data = {"payload": payload, "state": state, "notices": list(notices), "asked": st.session_state.get("token-asked", 0)}
     said = _component(key=key, data=data, on_shown_change=lambda: None).shown
-    return shown(said, state, [one["id"] for one in payload["positions"]])
+    answered = said.get("asked", 0) if isinstance(said, Mapping) else 0
+    return shown(said, state, [one["id"] for one in payload["positions"]]) | {"asked": answered}
 
 
 def shown(said: Any, state: Mapping[str, Any], known: Sequence[str]) -> dict[str, Any]:

@@ -65,7 +65,8 @@ def a_token(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str,
     place = next((one for one in payload["positions"] if one["id"] == state["from"]), None)
     recorded = place is not None and not state["p"]
     names = RECORDED_FILES if recorded else TOKEN_FILES
-    export("token", "one-token", names, lambda: token_package(trace, place, state), title(place, state), asked)
+    known = state["asked"] == st.session_state.get("token-asked", 0)
+    export("token", "one-token", names, lambda: token_package(trace, place, state), title(place, state), asked, known)
 
 
 def asked() -> None:

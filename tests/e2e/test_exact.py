@@ -127,13 +127,17 @@ def test_a_prompt_with_markup_stays_text(page, server):
     assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
 
 
-@pytest.mark.parametrize(("width", "scheme"), [(390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")])
-def test_no_width_scrolls_sideways(browser, server, width, scheme):
-    page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
+def test_no_width_scrolls_sideways(browser, server):
+    page = browser.new_page(viewport={"width": 390, "height": 844})
     page.set_default_timeout(PATIENT)
     open_exact(page, server)
     draw(page, "100", "100 draws")
-    assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+    for width, scheme in ((390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.emulate_media(color_scheme=scheme)
+        page.wait_for_function(f"innerWidth === {width} && document.querySelector('.stMain').clientWidth <= {width}")
+        page.wait_for_timeout(300)  # ms; figures follow the width
+        assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width, (width, scheme)
     page.close()
 
 
