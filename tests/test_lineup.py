@@ -133,3 +133,11 @@ def test_record_writes_a_gallery_and_refuses_no_turns(pair, tmp_path, monkeypatc
     assert list(from_json(out.read_text())) == list(CHOICES)
     with pytest.raises(SettingsError, match="turns must be 1 or more"):
         record.run(parser.parse_args(["--gallery", "--turns", "0"]))
+
+
+def test_an_encoder_decoder_pair_has_its_gallery_too(encoder_decoders):
+    for pair in encoder_decoders.values():
+        found = line_up(pair, chosen(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical"))
+        assert found.row("draft").tokens == BASE.length and not found.row("draft").reason
+        assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper
+        assert found.row("tree").reason or found.row("tree").trace is not None

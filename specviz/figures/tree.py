@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.figures.glyphs import glyphs, name, piece, whole
+from specviz.figures.glyphs import glyphs, is_special, name, piece, whole
 from specviz.figures.narration import apart, number
 from specviz.trace import Decision, Law, Round, Trace
 
@@ -28,10 +28,11 @@ def tree_payload(trace: Trace) -> dict[str, Any]:
     parents = [one.parent for one in round_.proposals]
     end = round_.accepted_path[-1] if round_.accepted_path else ROOT
     places, lines = layout(parents, end, round_.ending.token is not None)
+    before = [piece(trace.pieces, token) for token in trace.prompt_ids]
     words = _Words(trace, round_, trace.settings.get("rule", "token"))
     return {
         "id": trace.digest()[:16],
-        "before": _tail(whole(b"".join(piece(trace.pieces, token) for token in trace.prompt_ids))),
+        "before": _tail(whole(b"".join(raw for raw in before if not is_special(raw)))),
         "nodes": [words.node(node) | places[node] for node in range(len(parents))],
         "mask": mask(parents),
         "path": list(round_.accepted_path),

@@ -8,6 +8,7 @@ from specviz.web.lineup import Ask, Gallery
 from specviz.web.queue import Ticket
 
 TURNS, DRAWS = 3, 500
+KEPT = 6  # galleries of one visitor that are remembered
 
 
 def run_all(gallery: Gallery, ticket: Ticket, ask: Ask) -> None:
@@ -22,5 +23,6 @@ def run_all(gallery: Gallery, ticket: Ticket, ask: Ask) -> None:
     settings = ask.settings
     pair = cache.weights(settings.pair, settings.device, settings.dtype)
     found = line_up(pair, settings, TURNS, DRAWS, ticket.tick)
-    gallery.found |= {(settings.prompt, settings.pair, ask.choice): found}
+    known = list(gallery.found.items())[1 - KEPT :]
+    gallery.found = dict(known) | {(settings.prompt, settings.pair, ask.choice): found}
     ticket.tick(1.0)
