@@ -116,7 +116,7 @@ def test_the_table_has_a_line_for_each_row_and_a_blank_one_says_why(shown):
             assert line["verdict"] == ("exact" if row.exact else "lossy")
             assert ("enumerated" in line["how that is known"]) is row.exact
     lossless = figures.table(recorded()["0"])[-1]
-    assert lossless["verdict"] == "lossy; coincides here"
+    assert lossless["verdict"] == "lossy, same here"
 
 
 def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):
@@ -135,6 +135,13 @@ def test_the_adversarys_figure_shows_draws_law_and_band(shown):
     assert list(band.base) == [first.low[cell] for cell in places]
     assert f"{first.n:,}" in draws.name and figures.same_law(first).layout.xaxis.title.text == "share of all first tokens"
     assert "the same law" in figures.same_law_conclusion(first)
+
+
+def test_where_the_target_is_certain_the_words_say_so():
+    first = recorded()["0"].row("adversarial").first
+    assert figures.certain(first) and "certain of" in figures.same_law_conclusion(first)
+    assert "drawn: all 2,000 equal" in figures.evidence(recorded()["0"].row("draft"))
+    assert "certain of" not in figures.same_law_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
 
 
 def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):

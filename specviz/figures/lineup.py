@@ -24,7 +24,7 @@ def verdict(row: Row) -> str:
     """exact or lossy; blank for a row that makes no sense."""
     if row.reason:
         return "–"
-    return "exact" if row.exact else "lossy; coincides here" if row.coincides else "lossy"
+    return "exact" if row.exact else "lossy, same here" if row.coincides else "lossy"
 
 
 def evidence(row: Row) -> str:
@@ -33,9 +33,16 @@ def evidence(row: Row) -> str:
         return row.reason
     first = row.first
     drawn = f"drawn: TV {number(first.tv, 3)} (chance {number(first.upper, 3)})"
+    if certain(first):
+        drawn = f"drawn: all {first.n:,} equal" if first.tv == 0.0 else drawn
     if row.exact:
         return f"enumerated; {drawn}"
     return f"computed: TV {number(first.written_tv)}; {drawn}"
+
+
+def certain(first: First) -> bool:
+    """Whether the target is certain of one token, so that nothing is left to chance."""
+    return first.upper == 0.0
 
 
 def table(one: Lineup) -> list[dict[str, object]]:
@@ -99,6 +106,8 @@ def cells(first: First) -> list[dict[str, object]]:
 
 def same_law_conclusion(first: First) -> str:
     """What the adversary's draws show, as its figure's text."""
+    if certain(first) and first.tv == 0.0:
+        return f"All {first.n:,} first tokens written with the adversary's guesses are the one that the target is certain of."
     if first.tv <= first.upper:
         return (
             f"{first.n:,} first tokens written with the adversary's guesses lie TV {number(first.tv, 3)} from the target's exact law; "
@@ -148,9 +157,9 @@ def shortcut(first: First, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=[first.law[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact law",
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
     figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": DRAWS[kind]})
-    figure.add_annotation(x=first.edge, y=1.0, yref="paper", yanchor="bottom", xanchor="left", showarrow=False, font={"size": 12},
+    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12},
                           text=f"p must exceed {number(first.edge, 3)}")  # fmt: skip
-    return _laid_out(figure, first, places, "probability of the first token")
+    return _laid_out(figure, first, places, "probability of the first token", above=0.9)
 
 
 def _heaviest(first: First) -> list[int]:
@@ -167,16 +176,16 @@ def _mark(kind: str) -> dict[str, object]:
     return {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
 
 
-def _laid_out(figure: go.Figure, first: First, places: list[int], title: str) -> go.Figure:
+def _laid_out(figure: go.Figure, first: First, places: list[int], title: str, above: float = 0.0) -> go.Figure:
     most = max(
         [*(first.law[cell] for cell in places), *(first.shares[cell] for cell in places), *(first.written or ())[: len(places)]]
     )
     figure.update_layout(
-        barmode="overlay", height=110 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,
+        barmode="overlay", height=110 + 21 * (max(4, len(places)) + above), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,
         legend={"orientation": "h", "x": 0, "y": 1.07, "yanchor": "bottom", "font": {"size": 12}, "traceorder": "normal"},
     )  # fmt: skip
     ticks = [safe(short(name_of(first, cell))) for cell in places]
-    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False,
+    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4 + above], showgrid=False,
                         automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=".0%" if most > 0.1 else ".1%", gridcolor=GRID, zeroline=False,
                         fixedrange=True, title=title, nticks=6, tickfont={"size": 12})  # fmt: skip

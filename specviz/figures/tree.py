@@ -235,11 +235,13 @@ class _Words:
 
 
 def _bars(law: Law | None, shown: Any, token: int) -> list[dict[str, Any]]:
-    """The law's bars and its rest, as the trace holds them."""
+    """The law's bars and its rest, as the trace holds them; tokens that neither law has are left out."""
     if law is None:
         return []
     rows = []
     for place, one in enumerate(law.tokens):
+        if one != token and law.p[place] == 0.0 and not (law.q and law.q[place]):
+            continue  # where a law is certain, others fill its places
         row: dict[str, Any] = {"glyphs": shown(one), "p": law.p[place], "mine": one == token}
         if law.q is not None:
             row |= {"q": law.q[place], "overlap": law.overlap[place], "residual": law.residual[place]}

@@ -134,7 +134,7 @@ def measured(gallery: Gallery, one: Lineup) -> str:
 def _table(gallery: Gallery, one: Lineup) -> None:
     """The gallery as rows, one of which can be selected; the address keeps which."""
     keys = [row.key for row in one.rows]
-    config: dict[str, Any] = {name: st.column_config.TextColumn(help=COLUMN_HELP.get(name)) for name in ("verdict",)}
+    config: dict[str, Any] = {"verdict": st.column_config.TextColumn(width=125, help=COLUMN_HELP["verdict"])}
     config["who guesses"] = st.column_config.TextColumn(width=190, pinned=True)
     config["tokens per pass"] = st.column_config.NumberColumn(format="%.2f", help=COLUMN_HELP["tokens per pass"])
     config["ms per token"] = st.column_config.NumberColumn(format="%.1f", help=COLUMN_HELP["ms per token"])
