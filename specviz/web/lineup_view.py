@@ -177,7 +177,7 @@ def _pictures(one: Lineup, kind: str) -> None:
     if short is not None and short.first is not None:
         with right:
             st.markdown(
-                "### A famous shortcut\nTypical acceptance keeps whatever is likely enough. The law it writes is another one."
+                "### A famous shortcut\nTypical acceptance keeps whatever is likely enough: what it writes, beside the target’s law."
             )
             said = figures.shortcut_conclusion(short.first)
             st.plotly_chart(figures.shortcut(short.first, kind), key="lineup-figure-typical", config=PLOT, alt=said)
