@@ -43,7 +43,7 @@ class Room {
     this.at = 0;
     this.range.max = String(this.steps.length - 1);
     say(this.before, payload.before ? `… ${payload.before}` : "The text begins here.");
-// no card grows on the way
+    // no card grows on the way
     this.node.style.setProperty("--lanes", this.steps.some(({ kind }) => kind === "residual") ? 3 : 2);
     this.node.style.setProperty("--bars", Math.max(1, ...[...payload.nodes, payload.ending].map((one) => one?.bars.length ?? 0)));
     fillTree(this.tree, payload, this);
