@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from specviz.figures.narration import number
+from specviz.figures.narration import looked_at, number
 from specviz.figures.tree import layout, mask, tree_payload, walk
 from specviz.figures.treecraft import tree_css, tree_js
 from specviz.lineup import ENTRIES, chosen
 from specviz.runs import run
 from specviz.settings import Settings
-from specviz.trace import Trace
+from specviz.trace import Decision, Ending, Round, Trace
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = chosen(Settings(prompt="Once upon a time", length=24, gamma=3), "1")
@@ -54,7 +54,7 @@ def test_fates_are_the_rounds(traces):
         kept = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "kept"}
         never = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "never"}
         assert kept == set(round_.accepted_path)
-        assert never == {i for i, one in enumerate(round_.proposals) if one.accepted is None} - kept
+        assert never == set(range(len(round_.proposals))) - set(looked_at(round_))
         assert (payload["ending"] is None) is (round_.ending.token is None)
 
 
@@ -90,12 +90,12 @@ def test_every_looked_at_coin_is_a_step_once_and_siblings_come_in_their_order(tr
     for trace in traces:
         round_ = trace.rounds[0]
         order = walk(round_)
-        assert sorted(order) == [i for i, one in enumerate(round_.proposals) if one.accepted is not None]
+        assert sorted(order) == looked_at(round_)
         payload = tree_payload(trace)
         assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == order
         assert [step["kind"] for step in payload["steps"]][-2:] == ["end", "tally"]
         if trace.settings["rule"] == "block":  # looks at every coin of its chain
-            assert order == list(range(len(round_.proposals)))
+            assert order == looked_at(round_)
             continue
         for before, after in pairwise(order):
             same = round_.proposals[before].parent == round_.proposals[after].parent
@@ -143,6 +143,16 @@ def test_typical_acceptance_names_no_coin_and_says_where_the_law_is_lost(traces)
         said = " ".join(step["sentence"] for step in tree_payload(trace)["steps"])
         assert "coin shows" not in said
         assert "law is lost" in said or trace.rounds[0].ending.token is None
+
+
+def test_guesses_behind_the_end_of_a_text_are_never_looked_at():
+    """The rule kept three; the second one ended the text, and what stands behind it counts no more."""
+    kept = [Decision(token, node - 1, "draft", 0.5, 0.6, 0.1, 0.2, 1.0, True) for node, token in enumerate((4, 0, 7))]
+    one = Round(2, tuple(kept), (0, 1), Ending("eos", None, None))
+    payload = tree_payload(Trace({"rule": "token"}, (1, 2), (one,), ""))
+    assert [node["fate"] for node in payload["nodes"]] == ["kept", "kept", "never"] and payload["ending"] is None
+    assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == [0, 1]
+    assert payload["steps"][-1]["sentence"] == "2 tokens from one pass of the target. 1 guess was never looked at."
 
 
 def test_javascript_computes_no_probability():
