@@ -17,6 +17,7 @@ pages = [
     st.Page("pages/token.py", title="One token", url_path="token"),
     st.Page("pages/exact.py", title="Is it exact?", url_path="exact"),
     st.Page("pages/broken.py", title="Break it", url_path="broken"),
+    st.Page("pages/proposers.py", title="Other proposers", url_path="proposers"),
 ]
 st.navigation(pages, position="top").run()
 warmup.start()

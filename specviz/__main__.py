@@ -21,7 +21,7 @@ COMMANDS = {
     "bench": "measure speed side by side: target only, speculative, transformers' assisted generation",
     "pairs": "list pairs of public models, what they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
-    "record": "record the finished round that the page opens with",
+    "record": "record what the pages open with: a finished round, or the gallery of proposers",
 }
 
 

@@ -57,7 +57,7 @@ def test_one_round_of_the_production_rule_is_one_round_of_the_papers(kind, gamma
 
 @pytest.mark.parametrize("seed", range(3))
 def test_several_rounds_of_the_production_rule_keep_the_law(seed):
-    p, q = pair("random", seed, 3, 100)
+    p, q = pair("random", seed, 3, 7)
     law = output_law(model(p, 3), DraftModel(model(q, 3), 2), BlockRule(), PROMPT, 3)
     assert total_variation(law, target_law(model(p, 3), PROMPT, 3)) < 1e-12
 
@@ -108,7 +108,7 @@ def test_with_the_token_rules_residual_the_law_is_lost():
 
 def test_each_decision_records_the_threshold_its_coin_was_compared_with():
     """A coin just below the recorded threshold keeps the guesses up to its own, one just above it none, with later coins at 1 - 2^-53."""
-    p, q = pair("random", 3, 3, 100)
+    p, q = pair("random", 3, 3, 7)
     target, proposer, last = model(p, 3), DraftModel(model(q, 3), 3), 1 - 2**-53
     base = {(Purpose.ACCEPT, node): last for node in range(3)}
     (first,) = step([Prefix(PROMPT, 0, 9)], target, proposer, BlockRule(), ScriptedCoins([base]))
@@ -134,7 +134,7 @@ def test_a_later_coin_keeps_a_guess_whose_own_coin_would_not():
 
 def test_the_first_refused_guess_is_the_one_that_is_replaced_and_its_stand_in_is_the_replacement():
     """All coins are looked at; the record names the place of the replacement, not the last coin."""
-    p, q = pair("random", 1, 3, 100)
+    p, q = pair("random", 1, 3, 7)
     rows = [Prefix(PROMPT, 0, 9, draw) for draw in range(60)]
     seen = 0
     for round_ in step(rows, model(p, 3), DraftModel(model(q, 3), 3), BlockRule(), PhiloxCoins(3), bars=3):
@@ -148,7 +148,7 @@ def test_the_first_refused_guess_is_the_one_that_is_replaced_and_its_stand_in_is
 
 def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
     """Overlap and what is left add up to w p, token by token."""
-    p, q = pair("random", 2, 3, 100)
+    p, q = pair("random", 2, 3, 7)
     proposer, target = DraftModel(model(q, 3), 3), model(p, 3)
     block = proposer.propose([Prefix(PROMPT, 0, 9)], PhiloxCoins(1))
     laws = target.laws([Prefix(PROMPT, 0, 9)], block)[0]
@@ -169,7 +169,7 @@ def test_a_token_that_the_target_excludes_is_never_kept_and_equal_laws_always_ar
 
 
 def test_no_coin_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_each_other():
-    p, q = pair("random", 5, 3, 50)
+    p, q = pair("random", 5, 3, 7)
     target, proposer, coins = model(p, 3), DraftModel(model(q, 3), 3), RecordingCoins(PhiloxCoins(2))
     list(decode(target, proposer, BlockRule(), coins, Settings(length=20), PROMPT))
     assert not coins.reused
@@ -179,7 +179,7 @@ def test_no_coin_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_each_o
 
 
 def test_a_tree_is_refused_with_a_sentence():
-    p, q = pair("random", 5, 3, 50)
+    p, q = pair("random", 5, 3, 7)
     with pytest.raises(SettingsError, match=r"rule must be .* where the proposals are a tree.*, got 'block'"):
         step([Prefix(PROMPT, 0, 9)], model(p, 3), Siblings(model(q, 3), (2,)), BlockRule(), PhiloxCoins(2))
     empty = Block(((),), ((),), (None,), ((),), "none")

@@ -76,7 +76,7 @@ SHAPES = (  # with the vocabulary of the world
 
 
 def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Medusa]:
-    target = Feeling(model(tables("random", seed, vocabulary, 100)[0], vocabulary, settings).source)
+    target = Feeling(model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings).source)
     return target, medusa(target, random_heads(WIDTH, vocabulary), settings)
 
 
@@ -95,7 +95,7 @@ def test_a_chain_of_heads_keeps_the_law_under_block_verification_too():
 
 
 def test_below_a_node_stands_the_law_of_the_head_of_its_depth_alone():
-    p, _ = tables("random", 13, V, 100)
+    p, _ = tables("random", 13, V, 7)
     target, heads, settings = Feeling(model(p, V).source), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
     block = medusa(target, heads, settings).propose(rows, PhiloxCoins(0))

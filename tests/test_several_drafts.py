@@ -106,31 +106,33 @@ def test_on_fractions_recursive_rejection_without_replacement_writes_the_targets
         assert oracle.decoder_law(Distinct(p, q, branching).round, 2) == oracle.target_law(p, 2)
 
 
-@pytest.mark.parametrize("branching", ((2,), (3,), (2, 1)))
+@pytest.mark.parametrize(("branching", "vocabulary"), (((2,), 3), ((3,), 3), ((2, 1), 2)))
 @pytest.mark.parametrize(("proposer", "paper"), ((Siblings, oracle.Algorithm1), (DistinctSiblings, Distinct)))
-def test_one_round_of_the_token_rule_on_siblings_is_one_round_of_the_papers(proposer, paper, branching):
-    p, q = pair("random", 3, 3, 12)
+def test_one_round_of_the_token_rule_on_siblings_is_one_round_of_the_papers(proposer, paper, branching, vocabulary):
+    p, q = pair("random", 3, vocabulary, 12)
     table = (lambda prefix, sibling: q(prefix)) if paper is oracle.Algorithm1 else q
-    found = round_law(model(p, 3), proposer(model(q, 3), branching), TokenRule())
+    found = round_law(model(p, vocabulary), proposer(model(q, vocabulary), branching), TokenRule())
     assert worst(found, paper(p, table, branching).round(PROMPT)) < 1e-12
 
 
 @pytest.mark.parametrize("proposer", (Siblings, DistinctSiblings))
 def test_several_rounds_of_siblings_keep_the_law(proposer):
-    p, q = pair("random", 5, 3, 100)
+    p, q = pair("random", 5, 3, 7)
     law = output_law(model(p, 3), proposer(model(q, 3), (2,)), TokenRule(), PROMPT, 3)
     assert total_variation(law, target_law(model(p, 3), PROMPT, 3)) < 1e-12
 
 
 def test_distinct_siblings_that_report_the_whole_law_bend_it():
-    """So the test above can fail: the second sibling's law is q without the first, renormalised, and nothing else. 12 tables of four
+    """So the test above can fail: the second sibling's law is q without the first, renormalised, and nothing else. 8 tables of four
     tokens; where only one token is short of mass the lie does not show, whatever is drawn."""
     bent = 0
-    for seed in range(12):
-        p, q = pair("random", seed, 4, 100)
-        law = output_law(model(p, 4), DistinctSiblings(model(q, 4), (2,), honest=False), TokenRule(), PROMPT, 2)
-        bent += total_variation(law, target_law(model(p, 4), PROMPT, 2)) > 0.002
-    assert bent >= 6
+    for seed in range(8):
+        p, q = pair("random", seed, 4, 7)
+        first = [0.0] * 4
+        for text, mass in round_law(model(p, 4), DistinctSiblings(model(q, 4), (2,), honest=False), TokenRule()).items():
+            first[text[0]] += mass
+        bent += sum(abs(mass - float(true)) for mass, true in zip(first, p(PROMPT), strict=True)) / 2 > 0.01
+    assert bent >= 2
 
 
 def test_two_distinct_drafts_keep_more_than_two_independent_ones_on_nearly_every_table():
@@ -188,18 +190,20 @@ def test_rho_star_solves_its_equation_and_lies_between_1_and_k(k):
     assert least_rho(p, p, k) == 1 and (k > 1 or least_rho(p, q, k) == 1)
 
 
-@pytest.mark.parametrize("kind", ("random", "disjoint", "equal"))
 @pytest.mark.parametrize(
-    ("branching", "vocabulary", "place"),
-    (((2,), 3, 0.0), ((2,), 3, 0.5), ((2,), 3, 1.0), ((3,), 2, 0.0), ((3,), 2, 1.0), ((2, 1), 2, 0.5)),
+    ("kind", "branching", "vocabulary", "place"),
+    (
+        *(("random", (2,), 3, place) for place in (0.0, 0.5, 1.0)),
+        *(("random", (3,), 2, place) for place in (0.0, 1.0)),
+        *(("random", (2, 1), 2, 0.5), ("disjoint", (2,), 3, 0.0), ("equal", (2,), 3, 1.0)),
+    ),
 )
-def test_the_production_rule_keeps_the_law_for_every_rho_from_rho_star_to_k(branching, vocabulary, place, kind):
-    p, q = pair(kind, 6, vocabulary, 100)
+def test_the_production_rule_keeps_the_law_for_every_rho_from_rho_star_to_k(kind, branching, vocabulary, place):
+    p, q = pair(kind, 6, vocabulary, 7)
     target = model(p, vocabulary)
-    law = output_law(
-        target, Siblings(model(q, vocabulary), branching), SequentialRule(place), PROMPT, 3 if len(branching) > 1 else 2
-    )
-    assert total_variation(law, target_law(target, PROMPT, 3 if len(branching) > 1 else 2)) < 1e-12
+    length = len(branching) + 1  # room for every level
+    law = output_law(target, Siblings(model(q, vocabulary), branching), SequentialRule(place), PROMPT, length)
+    assert total_variation(law, target_law(target, PROMPT, length)) < 1e-12
 
 
 @pytest.mark.parametrize(("branching", "vocabulary"), (((2,), 3), ((2, 1), 2)))
@@ -210,7 +214,7 @@ def test_one_round_of_the_production_rule_is_one_round_of_the_papers(branching, 
 
 
 def test_on_a_chain_it_is_the_token_rule_round_by_round():
-    p, q = pair("random", 8, 3, 50)
+    p, q = pair("random", 8, 3, 7)
     rows = [Prefix(PROMPT, 0, 9, number) for number in range(50)]
     rounds = [
         step(rows, model(p, 3), DraftModel(model(q, 3), 3), rule, PhiloxCoins(1)) for rule in (SequentialRule(), TokenRule())
@@ -230,7 +234,7 @@ def test_rho_star_keeps_most_and_k_drafts_keep_more_than_one():
 
 
 def test_each_coin_is_recorded_with_the_threshold_it_met_and_no_address_is_met_twice():
-    p, q = pair("random", 9, 3, 50)
+    p, q = pair("random", 9, 3, 7)
     target, proposer, coins = model(p, 3), Siblings(model(q, 3), (3, 2)), RecordingCoins(PhiloxCoins(4))
     for round_ in decode(target, proposer, SequentialRule(), coins, Settings(length=30), PROMPT, bars=3):
         for one in round_.proposals:
@@ -247,7 +251,7 @@ def test_each_coin_is_recorded_with_the_threshold_it_met_and_no_address_is_met_t
 
 @pytest.mark.parametrize("kind", ("distinct", "fixed"))
 def test_siblings_of_different_laws_are_refused_with_a_sentence_whatever_the_luck(kind):
-    p, q = pair("random", 5, 3, 50)
+    p, q = pair("random", 5, 3, 7)
     proposer = DistinctSiblings(model(q, 3), (2,)) if kind == "distinct" else FixedTree(lambda ids, i: i, (2,), 3)
     for seed in range(5):
         with pytest.raises(SettingsError, match=r"rule must be .* independent drafts from one law, got 'k-seq'"):

@@ -60,7 +60,7 @@ def test_its_law_by_hand_on_one_table():
 def test_its_law_lies_far_from_the_targets_on_every_table(seed, proposer):
     """Random tables of 4 tokens in hundredths, length 2. At least the mass of the texts that hold a token which is neither typical nor
     the likeliest: those are never written."""
-    p, q = pair("random", seed, 4, 100)
+    p, q = pair("random", seed, 4, 7)
     made = {
         "chain": lambda: DraftModel(model(q, 4), 2),
         "siblings": lambda: Siblings(model(q, 4), (2,)),
@@ -77,7 +77,7 @@ def test_its_law_lies_far_from_the_targets_on_every_table(seed, proposer):
 def test_at_temperature_0_it_coincides_with_the_target(seed, epsilon):
     """There the target's law is certain of one token, and so is the rule, whatever was guessed."""
     greedy = Settings(temperature=0.0)
-    p, q = pair("random", seed, 3, 100)
+    p, q = pair("random", seed, 3, 7)
     target = warped(p, greedy)
     for draft in (warped(q, greedy), model(q, 3)):
         law = output_law(target, DraftModel(draft, 2), TypicalRule(epsilon), PROMPT, 3)
@@ -85,7 +85,7 @@ def test_at_temperature_0_it_coincides_with_the_target(seed, epsilon):
 
 
 def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_two_does_not():
-    p, q = pair("random", 3, 3, 100)
+    p, q = pair("random", 3, 3, 7)
     for settings, alike in ((Settings(top_k=1), True), (Settings(top_k=2), False)):
         target = warped(p, settings)
         law = output_law(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON), PROMPT, 2)
@@ -107,7 +107,7 @@ def test_it_keeps_the_longest_typical_way_and_the_likelier_of_two_as_long():
 
 def test_no_luck_decides():
     """The same guesses under fifty seeds, so fifty different coins, are one and the same round."""
-    p, _ = pair("random", 5, 3, 100)
+    p, _ = pair("random", 5, 3, 7)
     tree = FixedTree(lambda ids, i: i, (2, 2), 3)
     row, rule = Prefix(PROMPT, 0, 9), TypicalRule(EPSILON)
     rounds = [step([row], model(p, 3), tree, rule, PhiloxCoins(seed))[0] for seed in range(50)]

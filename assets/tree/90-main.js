@@ -1,0 +1,127 @@
+// The room: one round, walked. Everything is drawn from the step's number; no server is asked.
+
+const NARROW = 640;
+const ALOUD = 250; // ms that a step stands before it is read out
+const TYPED_IN = "input, textarea, select, [contenteditable=''], [contenteditable='true'], [role=slider], [role=tab], [role=grid], [role=gridcell], [role=radio], [role=combobox], [role=listbox], [role=menu]";
+
+class Room {
+  constructor(parent) {
+    const act = (text, label, go, extra = "") => {
+      const node = h("button", { type: "button", class: `button ${extra}`, title: label });
+      node.append(text);
+      node.addEventListener("click", go);
+      return node;
+    };
+    this.at = 0;
+    this.before = h("p", { class: "before" });
+    this.tree = makeTree(this);
+    this.mask = makeMask();
+    this.coin = makeCoin();
+    this.laws = makeLaws();
+    this.sentence = h("p", { class: "sentence" });
+    this.aloud = h("p", { class: "aloud", "aria-live": "polite" });
+    this.back = act("← Back", "step before (←)", () => this.goTo(this.at - 1));
+    this.next = act("Step →", "next step (→)", () => this.goTo(this.at + 1), "primary");
+    this.range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
+    this.range.addEventListener("input", () => this.goTo(Number(this.range.value)));
+    this.count = h("p", { class: "count" });
+    const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
+    this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
+      this.before, h("div", { class: "upper" }, this.tree.node, this.mask.node),
+      h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.coin.node), this.laws.node));
+    parent.append(this.node);
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.node);
+    this.onKey = (event) => this.key(event);
+    document.addEventListener("keydown", this.onKey);
+  }
+
+  update({ payload }) {
+    if (this.payload?.id === payload.id) return;
+    this.payload = payload;
+    this.steps = payload.steps;
+    this.at = 0;
+    this.range.max = String(this.steps.length - 1);
+    say(this.before, payload.before ? `… ${payload.before}` : "The text begins here.");
+    // no card grows on the way
+    this.node.style.setProperty("--lanes", this.steps.some(({ kind }) => kind === "residual") ? 3 : 2);
+    this.node.style.setProperty("--bars", Math.max(1, ...[...payload.nodes, payload.ending].map((one) => one?.bars.length ?? 0)));
+    fillTree(this.tree, payload, this);
+    fillMask(this.mask, payload);
+    this.resize();
+  }
+
+  get step() { return this.steps[this.at]; }
+
+  /** Nodes decided up to and at this step. */
+  get decided() {
+    return new Set(this.steps.slice(0, this.at + 1).filter(({ kind }) => kind === "coin").map(({ node }) => node));
+  }
+
+  get over() { return this.step.kind === "end" || this.step.kind === "tally"; }
+
+  goTo(at) {
+    const to = Math.min(this.steps.length - 1, Math.max(0, at));
+    if (to === this.at) return;
+    this.at = to;
+    this.draw();
+  }
+
+  goToNode(node) {
+    const at = this.steps.findIndex((step) => step.node === node);
+    this.goTo(at < 0 ? this.steps.length - 1 : at);
+  }
+
+  key(event) {
+    const moves = { ArrowRight: () => this.at + 1, ArrowLeft: () => this.at - 1, Home: () => 0, End: () => this.steps.length - 1 };
+    const target = event.composedPath()[0];
+    if (!moves[event.key] || !this.steps || event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || target === this.range) return;
+    if (target instanceof Element && target.closest(TYPED_IN)) return;
+    event.preventDefault();
+    this.goTo(moves[event.key]());
+  }
+
+  resize() {
+    const width = this.node.clientWidth;
+    if (!width || !this.payload) return;
+    this.node.classList.toggle("narrow", width < NARROW);
+    placeTree(this.tree, this.payload, this.tree.node.clientWidth);
+    this.draw();
+  }
+
+  draw() {
+    const { step } = this;
+    this.node.dataset.step = String(this.at);
+    drawTree(this.tree, this);
+    drawMask(this.mask, this);
+    drawCoin(this.coin, this, this.coin.node.clientWidth - 32);
+    drawLaws(this.laws, this);
+    say(this.sentence, step.sentence);
+    this.range.value = String(this.at);
+    this.range.setAttribute("aria-valuetext", `step ${this.at + 1} of ${this.steps.length}`);
+    say(this.count, `${this.at + 1} of ${this.steps.length}`);
+    this.back.disabled = this.at === 0;
+    this.next.disabled = this.at === this.steps.length - 1;
+    clearTimeout(this.later);
+    this.later = setTimeout(() => say(this.aloud, step.sentence), ALOUD);
+  }
+
+  close() {
+    clearTimeout(this.later);
+    document.removeEventListener("keydown", this.onKey);
+    this.sizes.disconnect();
+    this.node.remove();
+  }
+}
+
+const ROOMS = new WeakMap();
+
+export default function ({ parentElement, data }) {
+  let room = ROOMS.get(parentElement);
+  if (!room) ROOMS.set(parentElement, (room = new Room(parentElement)));
+  room.update(data);
+  return () => {
+    room.close();
+    ROOMS.delete(parentElement);
+  };
+}

@@ -1,0 +1,60 @@
+"""Other proposers as a package: the gallery's record, its rows and first tokens as tables, and both pictures of laws."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from specviz.export.facts import conditions
+from specviz.export.package import Package, Picture, quoted
+from specviz.figures import lineup as figures
+from specviz.lineup import Lineup, to_json
+
+ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "guesses_per_pass", "kept_of_tested",
+        "ms_per_token", "ms_least", "ms_most", "blank_because")  # fmt: skip
+FIRST = ("row", "token", "exact_law", "draws", "share", "low", "high", "written")
+
+
+def other_proposers(one: Lineup, choice: str, said: Mapping[str, Any]) -> Package:
+    """What stands on the page. choice: the law's name there; said: of the manifest."""
+    where = conditions(one.settings, one.models)
+    pictures, captions = {}, [f"{figures.conclusion(one)} {quoted(one.settings.prompt)}. {where}"]
+    for key, name, draw, conclude in (
+        ("adversarial", "same-law", figures.same_law, figures.same_law_conclusion),
+        ("typical", "shortcut", figures.shortcut, figures.shortcut_conclusion),
+    ):
+        row = one.row(key)
+        if row is not None and row.first is not None:
+            pictures[name] = Picture(_paper(name.replace("-", "_"), row.first), partial(draw, row.first))
+            captions.append(f"{conclude(row.first)} {where}")
+    tables = {"rows.csv": lambda: (ROWS, _rows(one)), "first-tokens.csv": lambda: (FIRST, _first(one))}
+    record = json.loads(to_json({choice: one}))
+    return Package("other-proposers", "Other proposers", {"gallery.json": record}, tables, pictures, tuple(captions), said)
+
+
+def _paper(name: str, first: Any) -> Callable[[], Any]:
+    def paper() -> Any:
+        from specviz.export import printed_lineup  # matplotlib is loaded when somebody asks for a figure, and not before
+
+        return getattr(printed_lineup, name)(first)
+
+    return paper
+
+
+def _rows(one: Lineup) -> Iterator[list[Any]]:
+    for row in one.rows:
+        counts = " ".join(f"{kept}/{tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
+        verdict = "" if row.reason else figures.verdict(row)
+        measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *row.ms] if row.ms else [""] * 8
+        yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
+
+
+def _first(one: Lineup) -> Iterator[list[Any]]:
+    for row in one.rows:
+        first = row.first
+        for cell in range(len(first.law) if first else 0):
+            written = first.written[cell] if first.written else ""
+            yield [row.key, quoted(figures.name_of(first, cell)), first.law[cell], first.counts[cell], first.shares[cell],
+                   first.low[cell], first.high[cell], written]  # fmt: skip

@@ -1,0 +1,94 @@
+"""Other proposers in a real browser: rows are chosen, a round is walked without the server, a run shows its progress and stops."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.test_page import NASTY, PATIENT, query
+
+
+def open_gallery(page: Page, server: str, link: str = "") -> Page:
+    """Open the page and wait until all of it stands."""
+    page.goto(f"{server}/proposers{link}")
+    expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
+    expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
+    return page
+
+
+def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(page, server):
+    open_gallery(page, server, "?row=tree-top")
+    sent = []
+    page.on("websocket", lambda socket: sent.append(socket.url))
+    page.on("request", lambda request: sent.append(request.url))
+    room, sentence = page.locator(".walked"), page.locator(".walked .sentence")
+    expect(sentence).to_contain_text("A tree of 15 guesses, 3 deep")
+    page.get_by_role("button", name="Step →").click()
+    expect(sentence).to_contain_text("kept with probability")
+    expect(room.locator(".aloud")).to_contain_text("kept with probability")
+    expect(room.locator(".aloud")).to_have_attribute("aria-live", "polite")
+    first = sentence.inner_text()
+    page.keyboard.press("ArrowRight")
+    assert sentence.inner_text() != first
+    page.keyboard.press("ArrowLeft")
+    expect(sentence).to_have_text(first)
+    page.keyboard.press("End")
+    expect(sentence).to_contain_text("from one pass of the target")
+    expect(page.get_by_role("button", name="Step →")).to_be_disabled()
+    expect(room.locator(".leaf[data-is=never]").first).to_be_visible()
+    room.locator(".leaf").first.click()
+    expect(sentence).to_have_text(first)
+    room.get_by_label("step of this round").fill("0")
+    expect(sentence).to_contain_text("One pass of the target")
+    expect(room.locator(".mask")).to_have_attribute("aria-label", re.compile("sees the text alone"))
+    assert room.locator(".mask .sees").count() == 3 + 6 * 2 + 6 * 3
+    assert sent == [] and page.mistakes == []
+
+
+def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished(page, server):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_gallery(page, server)
+    table = page.get_by_test_id("stDataFrame").first
+    table.locator(".dvn-scroller").click(position={"x": 18, "y": 35 + 35 * 1 + 17})
+    page.wait_for_url(re.compile("row=draft(&|$)"))
+    expect(page.get_by_role("heading", name="Draft model: one round")).to_be_visible()
+    expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 guesses")
+    field = page.get_by_label("Text to continue", exact=True)
+    field.fill(NASTY)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("onerror"))
+    assert query(page)["row"] == "draft"
+    run = page.get_by_role("button", name="Run the gallery")
+    run.click()
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile("first run|Turn"), timeout=PATIENT)
+    began = time.monotonic()
+    stop.click()
+    expect(stop).to_have_count(0, timeout=PATIENT)
+    assert time.monotonic() - began < 5.0, "a second, and what a busy machine adds"
+    expect(page.locator(".st-key-lineup-notes-from")).to_contain_text("Recorded for the text")
+    run.click()
+    expect(page.locator(".st-key-lineup-notes-from")).to_contain_text("Your run, measured", timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(2)
+    assert (page.dialogs, page.mistakes) == ([], [])
+    assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
+    assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
+
+
+def test_no_width_scrolls_sideways_and_no_chip_leaves_its_place(browser, server):
+    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
+    page.set_default_timeout(PATIENT)
+    open_gallery(page, server, "?row=draft")
+    for width in (390, 768, 1366, 1920):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.keyboard.press("End")
+        page.wait_for_timeout(400)
+        assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+        room = page.locator(".walked").bounding_box()
+        for leaf in page.locator(".walked .leaf").all():
+            box = leaf.bounding_box()
+            assert room["x"] - 1 <= box["x"] and box["x"] + box["width"] <= room["x"] + room["width"] + 1
+    page.close()

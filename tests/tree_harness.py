@@ -1,0 +1,62 @@
+"""The walked tree without Streamlit: the same script and style, given what the component gets.
+
+``page_html(payload)`` is the page; ``python -m tests.tree_harness FOLDER`` writes screenshots at three widths.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import sys
+from pathlib import Path
+
+from specviz.figures.tree import tree_payload
+from specviz.figures.treecraft import tree_css, tree_js
+from specviz.web.lineup import recorded
+from tests.browser import CHROMIUM, FLAGS
+from tests.stage_harness import COLOURS, PAGE, ROOT, SIZES
+
+
+def page_html(payload: dict, scheme: str = "light", pad: int = 16) -> str:
+    """A page that shows this payload."""
+    packed = json.dumps({"code": tree_js(), "css": tree_css(), "data": {"payload": payload}})
+    packed = packed.replace("</", "<\\/").replace("<!--", "<\\!--")
+    variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
+    font = base64.b64encode((ROOT / "static" / "inter-latin.woff2").read_bytes()).decode()
+    face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url(data:font/woff2;base64,{font})}}"
+    page = PAGE.replace("FACE", face).replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
+    return page.replace("const code", f"const DATA = {packed};\nconst code")
+
+
+def main(folder: str, only: str = "") -> None:
+    """Screenshots of every recorded row: in the middle of its walk and at its end, light and dark."""
+    from playwright.sync_api import sync_playwright
+
+    out = Path(folder)
+    out.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as p:
+        browser = p.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        for row in recorded()["1"].rows:
+            for size, (width, height) in SIZES.items():
+                for scheme in COLOURS:
+                    for when in ("middle", "end"):
+                        tag = f"{row.key}-{size}-{scheme}-{when}"
+                        if row.trace is None or (only and not any(part in tag for part in only.split(","))):
+                            continue
+                        page = browser.new_page(viewport={"width": width, "height": height})
+                        page.on("pageerror", lambda error: print(error))
+                        page.set_content(page_html(tree_payload(row.trace), scheme, pad=16 if width < 700 else 80))
+                        page.wait_for_function("window.ready")
+                        page.keyboard.press("End")
+                        if when == "middle":
+                            page.keyboard.press("Home")
+                            for _ in range(2):
+                                page.keyboard.press("ArrowRight")
+                        page.wait_for_timeout(600)
+                        page.screenshot(path=out / f"{tag}.png", full_page=True)
+                        page.close()
+        browser.close()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
