@@ -12,6 +12,7 @@ is not 0; where the target is certain of one text the rule writes it too, and co
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -138,11 +139,8 @@ class Desk:
     """Where cells are worked out, one after the other: a pair, a prompt, and what the cells of the column at hand share."""
 
     def __init__(self, pair: Pair, settings: Settings, tv: float):
-        self.pair, self.settings, self.ids = (
-            pair,
-            replace(settings, gamma=LENGTH, length=LENGTH + 1),
-            pair.encode(settings.prompt),
-        )
+        self.pair, self.ids = pair, pair.encode(settings.prompt)
+        self.settings = replace(settings, gamma=LENGTH, length=LENGTH + 1)
         n = Plan.of(1, LENGTH, tv, self.alpha).needed
         self.plan = Plan.of(n, LENGTH, tv, self.alpha)
         self.remembering = RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
@@ -181,6 +179,7 @@ def _sit(settings: Settings, tv: float) -> None:
     if settings.heads:
         admit(settings.heads)
     _desk = Desk(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
+    gc.freeze()  # what is loaded stays: the collector need not look through it again and again
 
 
 def _cell(job: Job) -> Cell:
