@@ -67,3 +67,15 @@ def test_a_page_without_a_record_shows_no_fold(monkeypatch, tmp_path):
         lineup_matrix.show()
     finally:
         lineup_matrix.recorded.cache_clear()
+
+
+def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_line_and_rule():
+    from specviz.evidence.matrix import COLUMNS, lines
+    from specviz.verification.gallery import RULES
+    from specviz.web.lineup_matrix import recorded
+
+    found = recorded()
+    assert found["right"] and all(cell["right"] for cell in found["cells"])
+    wanted = {(line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
+    assert {(cell["line"], cell["rule"], cell["column"]) for cell in found["cells"]} == wanted
+    assert "follow the target’s law" in figures.conclusion(found) and "Not as they" not in figures.conclusion(found)
