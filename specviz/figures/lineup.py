@@ -159,7 +159,7 @@ def shortcut(first: First, kind: str = "light") -> go.Figure:
     figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": DRAWS[kind]})
     figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12},
                           text=f"p must exceed {number(first.edge, 3)}")  # fmt: skip
-    return _laid_out(figure, first, places, "probability of the first token", above=0.9)
+    return _laid_out(figure, first, places, "probability of the first token")
 
 
 def _heaviest(first: First) -> list[int]:
@@ -176,16 +176,16 @@ def _mark(kind: str) -> dict[str, object]:
     return {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
 
 
-def _laid_out(figure: go.Figure, first: First, places: list[int], title: str, above: float = 0.0) -> go.Figure:
+def _laid_out(figure: go.Figure, first: First, places: list[int], title: str) -> go.Figure:
     most = max(
         [*(first.law[cell] for cell in places), *(first.shares[cell] for cell in places), *(first.written or ())[: len(places)]]
     )
     figure.update_layout(
-        barmode="overlay", height=110 + 21 * (max(4, len(places)) + above), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,
+        barmode="overlay", height=129 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,
         legend={"orientation": "h", "x": 0, "y": 1.07, "yanchor": "bottom", "font": {"size": 12}, "traceorder": "normal"},
     )  # fmt: skip
     ticks = [safe(short(name_of(first, cell))) for cell in places]
-    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4 + above], showgrid=False,
+    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) + 0.5], showgrid=False,
                         automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=".0%" if most > 0.1 else ".1%", gridcolor=GRID, zeroline=False,
                         fixedrange=True, title=title, nticks=6, tickfont={"size": 12})  # fmt: skip
