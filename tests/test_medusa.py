@@ -100,7 +100,7 @@ def test_below_a_node_stands_the_law_of_the_head_of_its_depth_alone():
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
     block = medusa(target, heads, settings).propose(rows, PhiloxCoins(0))
     laws, by_hand = (
-        HeadLaws(target, heads, settings).laws(rows, block)[0],
+        HeadLaws(target, heads, settings, COUNT).laws(rows, block)[0],
         warp(heads.logits(target.features([row])), settings)[0],
     )
     depths = [0, *([1] * 2), *([2] * 4), *([2] * 4)]  # below the last level the last head's law stands, and nothing is asked

@@ -30,12 +30,13 @@ class HeadLaws:
     """What heads say after a row, as a source of laws: after the prefix the first head's, below a node of depth d head d + 1's.
 
     target  the model whose states the heads read; where a round has just scored its block, no further pass is made
+    levels  how many heads are asked, at most as many as there are
     """
 
     context = None
 
-    def __init__(self, target: CachedModel, heads: Heads, settings: Settings):
-        self.target, self.heads, self.settings = target, heads, settings
+    def __init__(self, target: CachedModel, heads: Heads, settings: Settings, levels: int):
+        self.target, self.heads, self.settings, self.levels = target, heads, settings, min(levels, len(heads))
         self.vocabulary = target.vocabulary
         self._rows: list[Prefix] | None = None
         self._laws = torch.empty(0)
@@ -47,15 +48,19 @@ class HeadLaws:
         for index, parents in enumerate(block.parents):
             for node in range(len(parents)):
                 depths[index, node + 1] = depth(parents, node) + 1
-        depths.clamp_(max=len(self.heads) - 1)  # below the last head's guess nothing is asked
+        depths.clamp_(max=self.levels - 1)  # below the last head's guess nothing is asked
         return laws[torch.arange(len(rows))[:, None], depths]
 
     def _of(self, rows: list[Prefix]) -> Tensor:
-        """(B, K, V): one look at the target's states per round, kept for the levels of its tree."""
+        """(B, levels, V): one look at the target's states per round, kept for the levels of its tree; rows of one state share it."""
         if rows != self._rows:
-            laws = warp(self.heads.logits(self.target.features(rows)), self.settings)
+            places = {row.ids[:-1]: index for index, row in reversed([*enumerate(rows)])}  # the first row of each text
+            number = {text: order for order, text in enumerate(places)}
+            features = self.target.features([rows[index] for index in places.values()])
+            laws = warp(self.heads.logits(features, self.levels), self.settings)
             missing = self.vocabulary - laws.shape[-1]
-            self._rows, self._laws = rows, torch.nn.functional.pad(laws, (0, missing)) if missing else laws
+            laws = torch.nn.functional.pad(laws, (0, missing)) if missing else laws
+            self._rows, self._laws = rows, laws[[number[row.ids[:-1]] for row in rows]]
         return self._laws
 
 
@@ -88,9 +93,10 @@ def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
     if len(shape) > len(heads):
         raise SettingsError("tree", settings.tree, f"at most {len(heads)} levels deep, one for each head")
     plain = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
-    laws = HeadLaws(target, heads, plain if top else settings)
+    usual = widths(SHAPE)[: len(heads)] if settings.nodes is None else (WIDEST,) * len(heads)
+    shape = shape or usual
+    laws = HeadLaws(target, heads, plain if top else settings, len(shape))
     if settings.nodes is None:
-        return Medusa(Tree(laws, (shape or widths(SHAPE))[: len(heads)], "top" if top else settings.siblings))
-    shape = shape or (WIDEST,) * len(heads)
+        return Medusa(Tree(laws, shape, "top" if top else settings.siblings))
     made = RankedTree(laws, shape, settings.nodes) if top else BudgetTree(laws, shape, settings.siblings, settings.nodes)
     return Medusa(made)
