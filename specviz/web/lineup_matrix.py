@@ -53,7 +53,9 @@ def show() -> None:
         return
     st.html(CSS)
     with st.expander("Every proposer under every rule"):
-        st.text(f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} makes it again.")
+        st.text(
+            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} makes it again."
+        )
         st.html(figures.html(record))
         st.container(key="lineup-said-matrix").markdown(figures.conclusion(record))
         st.caption(LEGEND)
