@@ -3,8 +3,8 @@ PYTHON ?= python3
 PORT ?= 8501
 HOST ?= localhost
 BIN := .venv/bin
-# Three workers for two cores, since a browser is often waited for; a file of tests at a time, the browser's first, being the longest.
-PYTEST := $(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder
+# Two workers for two cores, a file of tests at a time; those that drive a browser come first, being the longest.
+PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .PHONY: run test test-all check bench train record clean
