@@ -71,7 +71,7 @@ def test_long_work_shows_progress_and_stops_within_a_moment(page, server):
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
-    assert time.monotonic() - began < 5.0, "a second, and what a busy machine adds"
+    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.get_by_role("button", name="100", exact=True)).to_be_enabled()
 
 
