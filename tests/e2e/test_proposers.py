@@ -68,7 +68,7 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
-    assert time.monotonic() - began < 5.0, "a second, and what a busy machine adds"
+    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.locator(".st-key-lineup-notes-from")).to_contain_text("Recorded for the text")
     run.click()
     expect(page.locator(".st-key-lineup-notes-from")).to_contain_text("Your run, measured", timeout=PATIENT)
