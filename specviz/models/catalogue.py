@@ -27,6 +27,7 @@ class PairEntry:
 
 
 _STORYBOOK = ASSETS / "models" / "storybook"
+_HEADS = str(_STORYBOOK / "heads") if (_STORYBOOK / "heads").is_dir() else None
 
 PAIRS: dict[str, PairEntry] = {
     entry.name: entry
@@ -37,7 +38,7 @@ PAIRS: dict[str, PairEntry] = {
             target=str(_STORYBOOK / "target"),
             draft=str(_STORYBOOK / "draft"),
             shipped=True,
-            heads=str(_STORYBOOK / "heads") if (_STORYBOOK / "heads").is_dir() else None,
+            heads=_HEADS,
             note="12 layers beside 1 layer, width 256, vocabulary 4096; runs on two cores.",
         ),
         PairEntry(
@@ -46,7 +47,7 @@ PAIRS: dict[str, PairEntry] = {
             target=str(_STORYBOOK / "target"),
             draft=str(_STORYBOOK / "distilled"),
             shipped=True,
-            heads=str(_STORYBOOK / "heads") if (_STORYBOOK / "heads").is_dir() else None,
+            heads=_HEADS,
             note="The same target; the draft went on to learn the target's own laws, and guesses better.",
         ),
     )
