@@ -28,6 +28,7 @@ from specviz.verification.draw import draw_each
 from specviz.verification.rules import EmptyResidual, Rule, TokenRule
 
 Watch = Callable[[float], None]  # told the share of the work that is done; may raise to stop it
+Laws = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 @dataclass(slots=True)
@@ -108,7 +109,7 @@ def shared_laws(
     """Continuations ``first`` to ``first + count - 1`` of a run: the tokens that ``engine.decode(draw=i)`` writes, for each i.
 
     The laws come from passes over trees of continuations, the engine's from chains: in float32 they differ in the seventh
-    digit, so a draw whose coin lies that close to its threshold may differ. Memory: 4 (L + 1) bytes per draw and stream, and
+    digit, so a draw whose coin lies that close to its threshold may differ (``specviz.edges`` counts them). Memory: 4 (L + 1) bytes per draw and stream, and
     the laws of one pass.
 
     half, keep   ``keep`` is shown the work after each pass (it changes on: copy what is to last); a ``half`` from there, of
@@ -118,11 +119,11 @@ def shared_laws(
         raise SettingsError("rule", rule.name, "one that judges guess by guess, such as token: shared laws draw no others")
     if not hasattr(proposer, "levels"):
         raise SettingsError("proposer", proposer.name, "one of chains of a fixed length: shared laws draw no others")
-    shard = _Shard(target, proposer, rule, coins, settings, prompt, stops, first, count)
+    shard = Shard(target, proposer, rule, coins, settings, prompt, stops, first, count)
     return shard.drawn(source, watch, half, keep)
 
 
-class _Shard:
+class Shard:
     """The draws of one call, all at the same length."""
 
     def __init__(self, target, proposer, rule, coins, settings, prompt, stops, first, count):
@@ -171,10 +172,8 @@ class _Shard:
             claimed = next(claims)[1] if claims else q
             for offset, number in enumerate(range(self.half.done, self.half.done + len(p))):
                 mine = who[ends[number] : ends[number + 1]]
-                if q is not None:
-                    self._guess(place, mine[guessing[mine]], p[offset], q[offset], claimed[offset], coins)
-                    mine = mine[~guessing[mine]]
-                self._add(place, mine, self.rule.bonus(p[offset]), coins[Purpose.BONUS])
+                laws = (p[offset], None, None) if q is None else (p[offset], q[offset], claimed[offset])
+                self._write(place, mine, laws, {purpose: u[mine] for purpose, u in coins.items()}, guessing[mine])
             self.half.done += len(p)
             yield self.half.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
@@ -199,24 +198,38 @@ class _Shard:
                 coins[purpose][here] = self.coins.stream(purpose, start, node, self.first, self.count)[here]
         return coins, guessing
 
-    def _guess(self, place: int, who: np.ndarray, p: Tensor, drawn: Tensor, q: Tensor, coins: dict[Purpose, np.ndarray]) -> None:
-        """A guess and its fate for draws that share their text, and so all laws (V,): p, the one drawn from, and the q claimed."""
-        if not len(who):
-            return
-        guesses = draw_each(drawn, torch.from_numpy(coins[Purpose.DRAFT][who]))
-        rule = self.rule.at(p)
-        kept = rule.accepts(torch.from_numpy(coins[Purpose.ACCEPT][who]), p[guesses], q[guesses]).numpy()
-        self.tokens[who, place] = guesses.numpy()
-        refused = who[~kept]
+    def _write(self, place: int, who: np.ndarray, laws: Laws, coins: dict[Purpose, np.ndarray], guessing: np.ndarray) -> None:
+        tokens, closed = settled(self.rule, laws, coins, guessing)
+        self.tokens[who, place] = tokens
+        self.start[who[closed]] = place + 1
+
+
+def settled(rule: TokenRule, laws: Laws, coins: dict[Purpose, np.ndarray], guessing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The next token of n draws that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.
+
+    laws      (V,) each: p, the law that guesses are drawn from, and what is claimed for it; the last two None without guesses
+    coins     (n,) float64 by purpose; guessing  (n,) bool: whether the draw's round tests a guess here, or adds its bonus
+    """
+    p, drawn, q = laws
+    tokens, closed = np.empty(len(guessing), dtype=np.int64), ~guessing
+
+    def fill(who: np.ndarray, law: Tensor, purpose: Purpose) -> Tensor:
+        ids = draw_each(law, torch.from_numpy(coins[purpose][who]))
+        tokens[who] = ids.numpy()
+        return ids
+
+    if closed.any():
+        fill(closed, rule.bonus(p), Purpose.BONUS)
+    if guessing.any():
+        guesses = fill(guessing, drawn, Purpose.DRAFT)
+        here = rule.at(p)
+        kept = here.accepts(torch.from_numpy(coins[Purpose.ACCEPT][guessing]), p[guesses], q[guesses]).numpy()
+        refused = np.flatnonzero(guessing)[~kept]
         if len(refused):
             with suppress(EmptyResidual):  # p equals q up to rounding: the guess stays, as in the rule itself
-                self._add(place, refused, rule.replacement(p, q), coins[Purpose.RESIDUAL])
-
-    def _add(self, place: int, who: np.ndarray, law: Tensor, numbers: np.ndarray) -> None:
-        """The token that closes a round, for draws that share its law (V,); the next place opens another round."""
-        if len(who):
-            self.tokens[who, place] = draw_each(law, torch.from_numpy(numbers[who])).numpy()
-            self.start[who] = place + 1
+                fill(refused, here.replacement(p, q), Purpose.RESIDUAL)
+                closed[refused] = True
+    return tokens, closed
 
 
 def _levels(proposer: ChainProposer, prompt: tuple[int, ...], room: int) -> list[int]:

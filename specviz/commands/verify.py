@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -175,6 +176,7 @@ def examined(kept: Kept, name: str, pair, settings: Settings, options: argparse.
         planned = Plan.fitting if answers else Plan.of  # beside shared laws the engine sees what its draws can
         plan = planned(len(samples), samples.tokens.shape[1], options.tv)
         reading = Progress(f"{name}, {mode}: reading")
-        answers.append(answer(plan, target, draft, ids, samples, mode, pair.stops, alone, reading))
+        found = answer(plan, target, draft, ids, samples, mode, pair.stops, alone, reading)
+        answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
     exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-laws" else None
     return report(name, answers, pair, settings, exact)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.compared import judged as two_files
 from specviz.evidence.experiment import Answer, Plan, joint_tests, judged
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import SCHEMA, as_record, remark
+from specviz.evidence.report import SCHEMA, as_record, at_most_near, remark
 from specviz.evidence.seal import broken, parts
 from specviz.settings import Settings
 from specviz.statistics.findings import Finding
@@ -110,6 +110,7 @@ def _within(where: str, one: dict[str, Any], versions: dict[str, str]) -> Iterat
         return
     if one["cells"]:
         yield from ((f"{where}: cells", why) for why in _cells(one) if why)
+        yield f"{where}: redraw_tolerance", _too_near(one)
     for name in ("n", "plan", "pooled_mass", "tv", "detectable_tv", "verdict", "sentence", "redraw_tolerance"):
         yield f"{where}: {name}", difference(one[name], again[name])
     if one["cells"]:
@@ -131,12 +132,19 @@ def _cells(one: dict[str, Any]) -> Iterator[str]:
         yield "a cell of one whole text says that it holds several"
 
 
+def _too_near(one: dict[str, Any]) -> str:
+    """Why so many draws cannot lie near an edge, or '': their mean number has a bound, and luck adds little to it."""
+    bound, stored = at_most_near(answer_of(one)), one["redraw_tolerance"]["draws"]
+    return "" if 0 <= stored <= bound + 6.0 * (bound**0.5 + 1.0) else f"{stored:,} draws near an edge; about {bound:,} at most"
+
+
 def answer_of(one: dict[str, Any]) -> Answer | None:
     """The stored record as what it was made from; None where two files were compared, which have no cells.
 
     Raises KeyError, TypeError or ValueError where it is none.
     """
-    _ = [one[name] for name in (*FIELDS, "redraw_tolerance")]
+    _ = [one[name] for name in FIELDS]
+    near = one["redraw_tolerance"]
     tests = tuple(Finding(**{key: value for key, value in test.items() if key != "adjusted_p"}) for test in one["tests"])
     adjusted = tuple(float(test["adjusted_p"]) for test in one["tests"])
     if not one["cells"]:
@@ -151,7 +159,18 @@ def answer_of(one: dict[str, Any]) -> Answer | None:
     band, numbers = Band(**one["tv_null_band"]), (float(one[key]) for key in ("tv", "detectable_tv", "pooled_mass"))
     tv, detectable, pooled = numbers
     return Answer(
-        one["verdict"], one["mode"], Plan(**one["plan"]), tests, adjusted, tv, band, detectable, pooled, partition, counts
+        one["verdict"],
+        one["mode"],
+        Plan(**one["plan"]),
+        tests,
+        adjusted,
+        tv,
+        band,
+        detectable,
+        pooled,
+        partition,
+        counts,
+        int(near["draws"]) if near["counted"] else None,
     )
 
 
@@ -163,8 +182,8 @@ def recomputed(one: dict[str, Any]) -> dict[str, Any]:
         return two_files(tests, one["plan"])
     plan = Plan.of(int(stored.counts.sum()), stored.plan.length, stored.plan.tv, stored.plan.alpha)
     others = tuple(test for test in stored.tests if test.name not in JOINT)
-    made = judged(plan, stored.mode, joint_tests(plan, stored.partition, stored.counts) + others, stored.partition, stored.counts)
-    return as_record(made)
+    tests = joint_tests(plan, stored.partition, stored.counts) + others
+    return as_record(replace(judged(plan, stored.mode, tests, stored.partition, stored.counts), near=stored.near))
 
 
 def difference(stored: Any, found: Any, level: float = DIGITS) -> str:

@@ -79,6 +79,7 @@ class Answer:
     tv, band   distance between counts and law on the cells, and what it is while the law is true
     pooled     mass of the cells that hold more than one continuation
     counts, partition  what anyone needs to compute chi-square, G and TV again
+    near       draws of which a coin lies so near an edge that they may fall into another cell elsewhere; None: not counted
     """
 
     verdict: str
@@ -92,6 +93,7 @@ class Answer:
     pooled: float
     partition: Partition
     counts: np.ndarray
+    near: int | None = None
 
     @property
     def needed(self) -> int:

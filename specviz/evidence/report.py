@@ -11,6 +11,7 @@ from dataclasses import asdict
 from math import ceil
 from typing import Any
 
+from specviz.edges import NEAR
 from specviz.evidence.experiment import Answer
 from specviz.evidence.seal import sealed
 from specviz.models.fingerprint import fingerprints
@@ -19,7 +20,6 @@ from specviz.settings import Settings
 from specviz.versions import versions
 
 SCHEMA = "specviz-verify-1"
-NEAR = 1e-6  # a coin so close to what it is compared with may fall to the other side on another machine
 RULE_ONLY = "The rule is consistent; the cached decoder was not sampled."
 
 
@@ -87,12 +87,18 @@ def as_record(answer: Answer) -> dict[str, Any]:
 def redraw_tolerance(answer: Answer) -> dict[str, Any]:
     """How many draws may fall into another cell when the same seed is drawn again elsewhere, in float32.
 
-    Passes of other shapes round otherwise, so a coin within 1e-6 of its threshold may fall to the other side. Each draw meets
-    one threshold a position; a cell has an edge on either side, met by a guess and by what replaces it. An upper bound of the
-    mean number of draws so close is ``NEAR * n * (2 L + 8 cells)``; counting them one by one would cost a second look at every draw.
+    Passes of other shapes round otherwise, so a coin within 1e-6 of what it was compared with may fall to the other side. Where
+    shared laws write the same draws these are counted, one by one; elsewhere their mean number is bounded.
     """
-    places = 2 * answer.plan.length + 8 * len(answer.counts)
-    return {"draws": ceil(NEAR * answer.plan.n * places), "why": f"coins within {NEAR:g} of a threshold or of the edge of a cell"}
+    why = f"coins within {NEAR:g} of a threshold or of the edge of a token"
+    if answer.near is not None:
+        return {"draws": answer.near, "counted": True, "why": why}
+    return {"draws": at_most_near(answer), "counted": False, "why": f"at most so many {why}"}
+
+
+def at_most_near(answer: Answer) -> int:
+    """``NEAR * n * (2 L + 8 cells)``: a draw meets one threshold a position, a cell has two edges, met by guess and replacement."""
+    return ceil(NEAR * answer.plan.n * (2 * answer.plan.length + 8 * len(answer.counts)))
 
 
 def pieces(pair: Pair, answers: list[Answer]) -> dict[str, str]:

@@ -11,11 +11,13 @@ import torch
 import transformers
 
 from specviz.coins import PhiloxCoins
+from specviz.edges import near_edges
 from specviz.engine import TargetOnlyCoins, opening_row, target_only
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.analytic import analytic_of_pair
 from specviz.evidence.fresh import given
 from specviz.evidence.mutants import MUTANTS
+from specviz.evidence.partition import Partition
 from specviz.models.loading import Pair
 from specviz.proposers.base import Nothing
 from specviz.proposers.gallery import on_shared_laws, opened
@@ -30,6 +32,7 @@ OURS = ("speculative", "target")
 ASSISTED = "assisted"
 REFERENCE = 4000  # draws of the target alone for the test without a law
 ANALYTIC = 40  # prefixes at which the decoder's own law is computed
+AT_ONCE = 2_000_000  # draws whose coins are looked at together
 
 
 def known(name: str) -> str:
@@ -98,6 +101,20 @@ def draw(
     ours = arguments(name, pair, settings)
     sampler = shared_laws if mode == SHARED else decoded
     return sampler(*ours, settings, ids, pair.stops, first=first, count=count, source=name, watch=watch)
+
+
+def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
+    """How many of the first draws may fall into another cell on another machine; None where nobody can say.
+
+    Shared laws write what the engine writes, so that both modes have the same edges.
+    """
+    if name == ASSISTED or engine_alone(name, settings):
+        return None
+    total = 0
+    for first in range(0, count, AT_ONCE):
+        ours = arguments(name, pair, settings)
+        total += near_edges(*ours, settings, ids, partition.names, pair.stops, first, min(AT_ONCE, count - first)).sum()
+    return int(total)
 
 
 def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch) -> Samples:
