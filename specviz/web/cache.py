@@ -14,7 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.models.catalogue import ASSETS
 from specviz.settings import Settings
 from specviz.trace import Trace
-from specviz.web import warmup
+from specviz.web import loads, warmup
 from specviz.web.jobs import Job
 from specviz.web.state import Visit
 
@@ -82,7 +82,11 @@ def work_on(visit: Visit) -> None:
 
 
 def _run(visit: Visit, job: Job) -> None:
-    pair = weights(*_key(job.settings))
+    load = loads.begun(_key(job.settings), weights)
+    if not load.ready(PATIENCE):
+        job.line = f"Loading the pair {job.settings.pair}: {time.monotonic() - load.began:.0f} s so far …"
+        return
+    pair = load.outcome.result()
     _seconds.setdefault(_key(job.settings), 0.0)
     if not _places.acquire(timeout=PATIENCE):
         job.line = f"{PLACES} other runs are being worked out; this one is next in line …"

@@ -17,7 +17,7 @@ import numpy as np
 
 from specviz.errors import SpecvizError
 from specviz.figures.evidence import Filling, Flat, label
-from specviz.web import cache, warmup
+from specviz.web import cache, loads
 from specviz.web.exact import SOURCES, Drawn, Exam, Filed, Upload, started
 from specviz.web.queue import Ticket
 
@@ -40,14 +40,10 @@ class Bench:
     """What an examination keeps between clicks: the open pair, the cells of picture and looks, the counts of both arms."""
 
     def __init__(self, exam: Exam, ticket: Ticket):
-        ticket.tick(doing="Loading the models, once for this server")
-        while not warmup.wait(0.2):
-            ticket.tick()
-        if sentence := warmup.trouble():
-            raise SpecvizError(sentence)
         settings = exam.question.settings
         key = settings.pair, settings.device, settings.dtype
-        self.pair, self.models = cache.weights(*key), cache.identity(*key)
+        self.pair = loads.waited(ticket, key, cache.weights)
+        self.models = cache.identity(*key)
         importlib.import_module(
             "pandas"
         )  # Plotly looks at it while it draws, and must not meet it half imported by another visitor
@@ -116,11 +112,7 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
 
 def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
     """One file against the law of the target, or two against each other. The report takes its place only when it is whole."""
-    ticket.tick(doing="Loading the models, once for this server")
-    while not warmup.wait(0.2):
-        ticket.tick()
-    if sentence := warmup.trouble():
-        raise SpecvizError(sentence)
+    loads.libraries(ticket)
     from specviz.evidence.compared import compare
     from specviz.evidence.files import parse
 
@@ -133,7 +125,7 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     from specviz.evidence.experiment import Plan
     from specviz.evidence.filed import against_law
 
-    pair = cache.weights(settings.pair, settings.device, settings.dtype)
+    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     ticket.tick(0.3, "Working out the exact law")
 
     def plan(n: int, length: int) -> Plan:
