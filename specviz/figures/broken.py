@@ -10,7 +10,7 @@ from plotly.subplots import make_subplots
 
 from specviz.figures import evidence
 from specviz.figures.evidence import BAND, GRID, Filling
-from specviz.figures.theme import MEANINGS
+from specviz.figures.theme import LEGEND, MEANINGS
 
 FLOOR = 1e-4  # distances below are drawn here: the axis is logarithmic and 0 has no place on it
 SIGMAS = 3.0  # standard errors that two shares must lie apart to be called different
@@ -110,7 +110,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
                         fixedrange=True, zeroline=False)  # fmt: skip
     figure.update_layout(
         height=340, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, hoverlabel={"align": "left"},
-        legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}},
+        legend=LEGEND,
     )  # fmt: skip
     return figure
 

@@ -9,7 +9,7 @@ from html import escape
 import plotly.graph_objects as go
 
 from specviz.figures.glyphs import glyphs
-from specviz.figures.theme import MEANINGS
+from specviz.figures.theme import LEGEND, MEANINGS
 
 DRAWS = {"light": "#5b6673", "dark": "#9aa6b4"}  # what a decoder wrote; the law's own colour is the target's blue
 BAND = "rgba(128, 140, 155, 0.30)"
@@ -122,7 +122,7 @@ def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
                        hovertext=hover, hoverinfo="text")  # fmt: skip
     figure.update_layout(
         barmode="overlay", height=92 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
-        legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom", "font": {"size": 12}, "traceorder": "normal"},
+        legend=LEGEND,
         hoverlabel={"align": "left"},
     )  # fmt: skip
     ticks = [safe(short(one.labels[place])) for place in places]

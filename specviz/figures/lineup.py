@@ -6,7 +6,7 @@ import plotly.graph_objects as go
 
 from specviz.figures.evidence import BAND, DRAWS, GRID, REST, label, safe, short
 from specviz.figures.narration import number
-from specviz.figures.theme import MEANINGS
+from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.lineup import First, Lineup, Row
 
 COLUMNS = (
@@ -182,7 +182,7 @@ def _laid_out(figure: go.Figure, first: First, places: list[int], title: str) ->
     )
     figure.update_layout(
         barmode="overlay", height=129 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,
-        legend={"orientation": "h", "x": 0, "y": 1.07, "yanchor": "bottom", "font": {"size": 12}, "traceorder": "normal"},
+        legend=LEGEND,
     )  # fmt: skip
     ticks = [safe(short(name_of(first, cell))) for cell in places]
     figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) + 0.5], showgrid=False,

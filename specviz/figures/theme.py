@@ -28,6 +28,12 @@ MEANINGS = {
 }
 
 
+LEGEND = {  # one line over the whole width, also on a phone: one that wraps stays as high when the page grows wide again, and covers the data
+    "orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 1, "yanchor": "top", "traceorder": "normal",
+    "font": {"size": 11.5}, "itemwidth": 30,
+}  # fmt: skip
+
+
 def css_variables() -> str:
     """The palette as CSS custom properties that follow the page's colour scheme."""
     lines = []
