@@ -200,6 +200,18 @@ def test_progress_rises_to_the_end(ready):
     assert rising == sorted(rising) and rising[-1] == 1.0
 
 
+def test_a_proposer_that_shared_laws_lack_is_drawn_through_the_engine_however_many_are_asked_for(ready, pair):
+    one = exam(length=3, proposer="tree", tree="2-1", seed=5)
+    exact_work.draw(one, FreeTicket(), 300)
+    exact_work.many_seeds(one, FreeTicket(), seeds=4, draws=300)
+    assert (one.drawn.n, one.drawn.engine, len(one.drawn.flat.values)) == (300, 300, 4)
+    assert one.drawn.notes[0] == "As the link asks: proposer tree, tree 2-1."
+    assert "--proposer tree --tree 2-1" in exact_words.command(one)
+    ids = pair.encode("Once upon")
+    samples = sources.draw("speculative", sources.ENGINE, pair, one.question.settings, ids, 0, 300)
+    assert list(one.drawn.arms[0].counts) == one.bench.cells.counts(samples).tolist()
+
+
 def test_at_temperature_zero_the_test_is_equality_and_says_so(ready):
     one = exam(temperature=0.0)
     exact_work.draw(one, FreeTicket(), 100)

@@ -13,10 +13,13 @@ is not 0; where the target is certain of one text the rule writes it too, and co
 from __future__ import annotations
 
 import gc
+import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 import numpy as np
@@ -175,11 +178,18 @@ _desk: Desk | None = None  # of a worker process
 
 def _sit(settings: Settings, tv: float) -> None:
     global _desk
+    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     torch.set_num_threads(1)
     if settings.heads:
         admit(settings.heads)
     _desk = Desk(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
     gc.freeze()  # what is loaded stays: the collector need not look through it again and again
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """A worker whose parent was killed has nobody to work for."""
+    parent.join()
+    os._exit(1)
 
 
 def _cell(job: Job) -> Cell:

@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SettingsError, SpecvizError
+from specviz.export.facts import proposing
 from specviz.figures.evidence import Filling, Flat
 from specviz.models.catalogue import PAIRS
 from specviz.settings import Settings
@@ -242,6 +243,12 @@ def duration(seconds: float) -> str:
 def started(settings: Settings) -> str:
     """A sentence where the text begins with the start token."""
     return "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
+
+
+def guessed(settings: Settings) -> str:
+    """A sentence where a link brought another proposer or rule than the usual ones."""
+    others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in proposing(settings.to_record()).items())
+    return f"As the link asks: {others}." if others else ""
 
 
 def whole_number(text: str) -> object:

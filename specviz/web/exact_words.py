@@ -6,6 +6,7 @@ import shlex
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from specviz.export.facts import proposer_options
 from specviz.settings import Settings
 from specviz.web.exact import SOURCES, Drawn, Exam, Question
 
@@ -157,4 +158,6 @@ def command(exam: Exam) -> str:
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):
             parts += [f"--{name.replace('_', '-')}", str(getattr(settings, name))]
+    if exam.question.source == "speculative":
+        parts += proposer_options(settings.to_record())
     return shlex.join(parts)

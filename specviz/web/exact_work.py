@@ -18,7 +18,7 @@ import numpy as np
 from specviz.errors import SpecvizError
 from specviz.figures.evidence import Filling, Flat, label
 from specviz.web import cache, loads
-from specviz.web.exact import SOURCES, Drawn, Exam, Filed, Upload, started
+from specviz.web.exact import SOURCES, Drawn, Exam, Filed, Upload, guessed, started
 from specviz.web.queue import Ticket
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ SHOWN = 18  # most cells of the picture
 LEAST = 0.002  # their least mass
 THROUGH_ENGINE = 100  # a click of so many draws or fewer goes through the engine, caches and all
 SHARD = 250_000  # most draws of a shard: memory, and how often the picture fills
+ENGINE_SHARD = 2000  # where the engine alone draws: some seconds between two pictures
 SLOW_SHARD = 8  # of a decoder that draws one text at a time: well under a second
 TEXTS = 200  # latest draws that are searched for two different texts
 TV, TV_OF_TWO = 0.01, 0.1  # that a file must show, where its draws can; that two files must show
@@ -83,7 +84,9 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
     """The bench, made once; the picture shows the law before anything is drawn."""
     if exam.bench is None:
         exam.bench = Bench(exam, ticket)
-        notes = tuple(filter(None, (started(exam.question.settings), _only(exam.bench))))
+        settings = exam.question.settings
+        own = guessed(settings) if exam.question.source == "speculative" else ""
+        notes = tuple(filter(None, (started(settings), own, _only(exam.bench))))
         exam.drawn = Drawn(exam.bench.picture(names(exam)), notes=notes)
     ticket.tick(1.0)
     return exam.bench
@@ -153,13 +156,20 @@ def shard_size(exam: Exam, n: int, left: int, asked: int) -> int:
     """Draws of the next shard: never past a look, so that each look judges exactly its number of draws."""
     from specviz.evidence.looks import LOOKS
 
-    most = SLOW_SHARD if exam.question.source == "assisted" else SHARD
+    most = SLOW_SHARD if exam.question.source == "assisted" else ENGINE_SHARD if engine_alone(exam) else SHARD
     to_look = [LOOKS.n(look) - n for look in range(LOOKS.looks) if LOOKS.n(look) > n]
     return min([left, most, *to_look])
 
 
 def through_engine(exam: Exam, asked: int) -> bool:
-    return asked <= THROUGH_ENGINE and exam.question.source != "assisted"
+    """Whether the decoder under examination draws through the engine: few draws do, and all of a proposer that shared laws lack."""
+    return exam.question.source != "assisted" and (asked <= THROUGH_ENGINE or engine_alone(exam))
+
+
+def engine_alone(exam: Exam) -> bool:
+    from specviz.evidence import sources
+
+    return exam.question.source != "assisted" and bool(sources.engine_alone(exam.question.source, exam.question.settings))
 
 
 def _drawn(exam: Exam, bench: Bench, arm: int, size: int, asked: int, watch) -> Samples:
@@ -176,7 +186,7 @@ def _drawn(exam: Exam, bench: Bench, arm: int, size: int, asked: int, watch) -> 
             _global_luck.release()
     name = exam.question.source if arm == 0 else "target"
     settings = settings if arm == 0 else replace(settings, seed=(settings.seed + 1) % 2**63)
-    mode = sources.ENGINE if through_engine(exam, asked) else sources.SHARED
+    mode = sources.ENGINE if asked <= THROUGH_ENGINE or (arm == 0 and engine_alone(exam)) else sources.SHARED
     return sources.draw(name, mode, bench.pair, settings, bench.ids, bench.n, size, watch)
 
 
@@ -224,6 +234,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int, draws: int) -> None:
     from specviz.statistics.variation import cell_band
 
     settings, stops = exam.question.settings, bench.pair.stops
+    mode = sources.ENGINE if engine_alone(exam) else sources.SHARED
     target, _ = bench.pair.open(settings)
     cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, stops)
     if (cells.masses > 0).sum() < 2:
@@ -232,9 +243,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int, draws: int) -> None:
     for number in range(seeds):
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
-        samples = sources.draw(
-            exam.question.source, sources.SHARED, bench.pair, own, bench.ids, 0, draws, lambda share: ticket.tick()
-        )
+        samples = sources.draw(exam.question.source, mode, bench.pair, own, bench.ids, 0, draws, lambda share: ticket.tick())
         values.append(chi_square(cells.counts(samples), law).p_value)
         if len(values) % 40 == 0 or len(values) == seeds:
             ((low, *_), (high, *_)) = cell_band([0.1] * 10, len(values), 1.0 - (1.0 - BAND) / 10) * len(values)
