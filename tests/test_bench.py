@@ -7,7 +7,7 @@ import json
 import pytest
 
 from specviz import bench as bench_module
-from specviz import rates
+from specviz import curves, rates
 from specviz.__main__ import main
 from specviz.bench import CONTESTANTS, bench
 from specviz.costs import block_gap
@@ -95,3 +95,26 @@ def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair
         assert one["rates"][rates.SHARED]["median"] == pytest.approx(500 / one["seconds"])
         assert one["ratios"][rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
     assert main(["bench", "--draws", "0"]) == 2
+
+
+def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, capsys, monkeypatch):
+    for name, few in {"BLOCKS": (1, 3), "NODES": (2, 4), "BUDGETS": (2, 4), "ROWS": (1, 2)}.items():
+        monkeypatch.setattr(curves, name, few)
+    given = [part for role, folder in zip(("--target", "--draft"), pair_folders, strict=True) for part in (role, str(folder))]
+    asked = ["bench", *given, "--device", "cpu", "--curve", "--turns", "1", "--max-new-tokens", "8"]
+    assert main([*asked, "--format", "json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert set(record["budgets"]) == {"draft's tree, temperature 0", "draft's tree, temperature 1"}  # this pair has no heads
+    for name, budgets in record["budgets"].items():
+        for one in budgets:
+            spent = record["tree"][str(one["nodes"])] + one["guessing"]
+            assert one["speed"] == pytest.approx(one["tokens_per_pass"] * record["chain"]["1"] / spent)
+        assert record["best_nodes"][name] == max(budgets, key=lambda one: one["speed"])["nodes"]
+    for count, batch in record["rows"].items():
+        spent = batch["block"] + record["gamma"] * batch["draft"] + batch["rule"]
+        assert record["allowed"][count] == pytest.approx(record["tokens_per_pass"] * batch["one"] / spent)
+    assert main(asked) == 0 and "speculation stops paying" in capsys.readouterr().out
+
+
+def test_a_tree_of_curves_branches():
+    assert curves.branching(9) == (-1, -1, -1, 0, 0, 1, 1, 2, 2)

@@ -9,6 +9,7 @@ import sys
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
+from specviz.commands.curve import curve
 from specviz.commands.options import (
     in_words,
     pair_name,
@@ -45,6 +46,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--policies", action="store_true", help="instead: each policy of how far to draft against the best fixed length"
     )
+    parser.add_argument(
+        "--curve", action="store_true", help="instead: what passes over more tokens, trees and rows cost, and what follows"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 
@@ -55,7 +59,9 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("turns", options.turns, "a whole number from 1 to 100")
     if not 8 <= options.max_new_tokens <= 1024:
         raise SettingsError("max-new-tokens", options.max_new_tokens, "a whole number from 8 to 1024 for a bench")
-    if other := next((name for name in ("shapes", "draws", "policies") if getattr(options, name) not in (None, False)), None):
+    if other := next(
+        (name for name in ("shapes", "draws", "policies", "curve") if getattr(options, name) not in (None, False)), None
+    ):
         refuse_proposer(options, f"--{other}")
     if options.shapes:
         return shapes(options.shapes, options.gamma)
@@ -64,6 +70,8 @@ def run(options: argparse.Namespace) -> int:
         return draws(name, options)
     if options.policies:
         return policies(name, options)
+    if options.curve:
+        return curve(name, options)
     settings = Settings(**proposer_fields(options))
     refuse_unknown(settings)
     from specviz.bench import bench, machine
