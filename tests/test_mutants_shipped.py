@@ -27,3 +27,11 @@ def test_draws_of_a_mistake_are_rejected(mistake, capsys):
         if codes[-1] == 1:
             break
     assert codes[-1] == 1, (mistake.id, codes, capsys.readouterr().out)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_coins_by_position_alone_are_seen_by_many_draws_of_the_engine(capsys):
+    """R35 must fall by enumeration (.065 on its table). On the shipped pair it bends the law little, and 10,000 draws do not show it; 60,000 do."""
+    asked = ["--prompt", PROMPTS["opening"], "--draws", "60000", "--mode", "engine", "--seconds", "1500", "--tv", "0.5"]
+    assert main(["verify", "--decoder", "R35", *asked]) == 1, capsys.readouterr().out
