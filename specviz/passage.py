@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from itertools import accumulate
 from statistics import median
 from typing import Any
 
@@ -21,7 +20,11 @@ from specviz.trace import Round, Trace
 SCHEMA = "specviz-passage-1"
 ALONE, GUESSED = LANES = ("target", "speculative")
 KEPT, REPLACED, BONUS, WRITTEN = ORIGINS = ("kept", "residual", "bonus", "target")
-LENGTHS = (64, 128, 256)  # tokens that the page offers
+LAWS = {  # under which a passage is recorded
+    "temperature 1": {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None},
+    "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
+}
+LENGTHS = (64, 128, 192)  # tokens that the page offers
 
 
 def origins(round_: Round) -> tuple[tuple[int, str], ...]:
@@ -114,9 +117,14 @@ class Passage:
         return self.target.trace.output_ids == self.speculative.trace.output_ids
 
 
-def to_json(one: Passage) -> str:
-    record = {
-        "schema": SCHEMA,
+def to_json(passages: Mapping[str, Passage]) -> str:
+    """Passages by the name of their law."""
+    found = {name: _record(one) for name, one in passages.items()}
+    return json.dumps({"schema": SCHEMA, "passages": found}, ensure_ascii=False, allow_nan=False)
+
+
+def _record(one: Passage) -> dict[str, Any]:
+    return {
         "settings": one.settings.to_record(),
         "lanes": {name: _lane_record(getattr(one, name)) for name in LANES},
         "read": one.read and one.read.to_record(),
@@ -126,7 +134,6 @@ def to_json(one: Passage) -> str:
         "models": dict(one.models),
         "date": one.date,
     }
-    return json.dumps(record, ensure_ascii=False, allow_nan=False)
 
 
 def _lane_record(lane: Lane) -> dict[str, Any]:
@@ -134,25 +141,29 @@ def _lane_record(lane: Lane) -> dict[str, Any]:
     return {"trace": json.loads(lane.trace.to_json()) | {"timing": None}, "clock": clock, "rates": list(lane.rates)}
 
 
-def from_json(text: str) -> Passage:
-    """Back from to_json. Raises TraceError for anything that is no passage."""
+def from_json(text: str) -> dict[str, Passage]:
+    """Back from to_json. Raises TraceError for anything that holds no passages."""
     try:
         record = json.loads(text)
         if record["schema"] != SCHEMA:
             raise TraceError(f"The passage has schema {record['schema']!r}; this version reads {SCHEMA!r}.")
-        lanes = {name: _lane(record["lanes"][name]) for name in LANES}
-        return Passage(
-            Settings.from_record(record["settings"]),
-            **lanes,
-            read=record["read"] and Read.from_record(record["read"]),
-            warm=record["warm"],
-            survey=tuple(map(Read.from_record, record["survey"])),
-            machine=record["machine"],
-            models=record["models"],
-            date=record["date"],
-        )
+        return {name: _passage(one) for name, one in record["passages"].items()}
     except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError, SettingsError) as error:
         raise TraceError(f"The passage is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+
+
+def _passage(record: Mapping[str, Any]) -> Passage:
+    lanes = {name: _lane(record["lanes"][name]) for name in LANES}
+    return Passage(
+        Settings.from_record(record["settings"]),
+        **lanes,
+        read=record["read"] and Read.from_record(record["read"]),
+        warm=record["warm"],
+        survey=tuple(map(Read.from_record, record["survey"])),
+        machine=record["machine"],
+        models=record["models"],
+        date=record["date"],
+    )
 
 
 def _lane(record: Mapping[str, Any]) -> Lane:
@@ -160,8 +171,3 @@ def _lane(record: Mapping[str, Any]) -> Lane:
     if len(lane.clock) != len(lane.trace.rounds) or any(b < a for a, b in zip((0.0, *lane.clock), lane.clock, strict=False)):
         raise ValueError("a clock needs one time for each round, none before the last")
     return lane
-
-
-def ends(lane: Lane) -> tuple[int, ...]:
-    """How many tokens stand after each round."""
-    return tuple(accumulate(len(round_.committed) for round_ in lane.trace.rounds))

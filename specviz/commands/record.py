@@ -12,8 +12,10 @@ from specviz.errors import SettingsError
 from specviz.models.catalogue import ASSETS
 from specviz.settings import Settings
 
-PROMPT = "Once upon a time there lived an old"  # of the gallery, where none is given
+PROMPT = "Once upon a time there lived an old"  # of the gallery and the passage, where none is given
 LENGTH = 48  # tokens that each of its rows writes
+PASSAGE, GUESSES = 128, 2  # tokens of the passage, and guesses per round: of the fixed lengths two pay best on the shipped pair
+SURVEYED = 96  # tokens of each other text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,8 +27,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gallery", action="store_true", help="record what Other proposers opens with: every row under three laws"
     )
-    parser.add_argument("--turns", type=int, default=5, help="--gallery: how often each row is timed (default: 5)")
+    parser.add_argument(
+        "--passage", action="store_true", help="record what Whole text opens with: a text both ways at temperatures 1 and 0"
+    )
+    parser.add_argument("--turns", type=int, default=5, help="--gallery, --passage: how often each is timed (default: 5)")
     parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
+    parser.add_argument("--texts", type=int, default=24, help="--passage: other texts that both models read (default: 24)")
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
 
@@ -38,6 +44,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.gallery:
         return gallery(settings, options)
+    if options.passage:
+        return passages(settings, options)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
     trace = decode_run(pair, settings, rounds=options.rounds)
@@ -68,6 +76,35 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     print(file=sys.stderr)
     out = _written(options, "gallery.json", to_json(found))
     print(f"{len(found)} laws, {sum(not row.reason for one in found.values() for row in one.rows)} rows -> {out}")
+    return 0
+
+
+def passages(settings: Settings, options: argparse.Namespace) -> int:
+    """Write a text both ways under each of the page's laws, and read other texts beside it. Temperature and cuts are the page's own."""
+    for name, value, least in (("turns", options.turns, 1), ("texts", options.texts, 0)):
+        if value < least:
+            raise SettingsError(name, value, f"{least} or more")
+    refuse_proposer(options, "--passage")
+    from specviz.models.fingerprint import fingerprints
+    from specviz.models.loading import load_pair
+    from specviz.passage import LAWS, to_json
+    from specviz.passage_run import survey, write
+
+    length, gamma = (
+        value if value != plain else usual
+        for value, plain, usual in (
+            (settings.length, Settings().length, PASSAGE),
+            (settings.gamma, Settings().gamma, GUESSES),
+        )
+    )
+    base = replace(settings, prompt=settings.prompt or PROMPT, length=length, gamma=gamma)
+    pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}
+    for name, law in LAWS.items():
+        one = write(pair, replace(base, **law), options.turns)
+        texts = survey(pair, one.settings, options.texts, SURVEYED)
+        found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
+        print(f"{name}: {one.factor[0]:.2f} times as fast ({one.factor[1]:.2f} to {one.factor[2]:.2f})", file=sys.stderr)
+    print(f"{len(found)} laws, {length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
     return 0
 
 

@@ -1,0 +1,20 @@
+"""Whole text: what did the big model really decide?"""
+
+import streamlit as st
+
+from specviz.web import warmup
+from specviz.web import whole_view as view
+from specviz.web.entry import through_app
+from specviz.web.exact_session import current, keep_link
+from specviz.web.whole import Ask, Writing
+
+through_app()
+warmup.start()
+writing, turn = current("whole", Writing, Ask.of_link)
+view.head()
+ask, problems = view.fields(writing, turn)
+if writing.choose(ask):
+    st.session_state["whole-moved"] = True
+view.notes(problems, "fields")
+keep_link(writing, "whole")
+view.live()

@@ -1,0 +1,42 @@
+"""What runs in the queue for the page Whole text: both ways in turns, seen as they go on, then once more to measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from specviz.errors import SpecvizError
+from specviz.passage import Event
+from specviz.web import cache, warmup
+from specviz.web.queue import Ticket
+from specviz.web.whole import Ask, Writing
+
+TURNS = 3
+KEPT = 6  # passages of one visitor that are remembered
+SHOWN_EVERY = 0.2  # seconds between two states that the page may show
+
+
+def write(writing: Writing, ticket: Ticket, ask: Ask) -> None:
+    """Write what was asked. Stopped, what stood there before stands there again."""
+    ticket.tick(doing="Loading the models, once for this server")
+    while not warmup.wait(0.2):
+        ticket.tick()
+    if sentence := warmup.trouble():
+        raise SpecvizError(sentence)
+    from specviz import passage_run
+
+    settings = ask.settings
+    pair = cache.weights(settings.pair, settings.device, settings.dtype)
+    shown = [0.0, 0]  # when the page was last given something new, and how much of it there was
+
+    def watch(share: float, doing: str, events: Sequence[Event]) -> None:
+        if len(events) > shown[1] and time.monotonic() - shown[0] > SHOWN_EVERY:
+            writing.now = passage_run.so_far(pair, settings, events)
+            shown[:] = time.monotonic(), len(events)
+        ticket.tick(share, doing)
+
+    key = writing.key
+    found = passage_run.write(pair, settings, TURNS, watch)
+    known = list(writing.found.items())[1 - KEPT :]
+    writing.found = dict(known) | {key: found}
+    ticket.tick(1.0)
