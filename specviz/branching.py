@@ -33,6 +33,7 @@ class Read:
     tokens  (N,) ids; p, q  (N,) what the target and the draft gave to each; beta  (N,) sum of min(p, q) over the vocabulary
     kinds   (N,) of words.KINDS
     forks   place -> both laws there, at the FORKS places where beta is least; the token written is among each law's tokens
+    pieces  id -> bytes as hex, of every token that it mentions; empty where nobody looks at single tokens
     """
 
     tokens: tuple[int, ...]
@@ -41,6 +42,7 @@ class Read:
     beta: tuple[float, ...]
     kinds: tuple[str, ...]
     forks: Mapping[int, Law] = field(default_factory=dict, hash=False)
+    pieces: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     @property
     def apart(self) -> np.ndarray:
@@ -55,7 +57,8 @@ class Read:
     def to_record(self) -> dict[str, Any]:
         numbers = {name: [round(value, DIGITS) for value in getattr(self, name)] for name in ("p", "q", "beta")}
         forks = {str(place): asdict(law) for place, law in self.forks.items()}
-        return {"tokens": self.tokens, **numbers, "kinds": [KINDS.index(kind) for kind in self.kinds], "forks": forks}
+        sorts = [KINDS.index(kind) for kind in self.kinds]
+        return {"tokens": self.tokens, **numbers, "kinds": sorts, "forks": forks, "pieces": dict(self.pieces)}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Read:
@@ -66,7 +69,7 @@ class Read:
             raise TraceError("The reading is damaged: its columns differ in length, or a beta is no probability.")
         forks = {int(place): Law(**{key: tuple(v) if isinstance(v, list) else v for key, v in law.items()})
                  for place, law in record["forks"].items()}  # fmt: skip
-        return cls(**columns, kinds=kinds, forks=forks)
+        return cls(**columns, kinds=kinds, forks=forks, pieces={int(token): raw for token, raw in record["pieces"].items()})
 
 
 @dataclass(frozen=True, slots=True)

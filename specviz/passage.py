@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import median
 from typing import Any
 
 from specviz.branching import Read
@@ -60,7 +59,10 @@ class Token:
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """One way of writing. clock: seconds of its own work at the end of each round, in the first turn; rates: tokens per second, by turn."""
+    """One way of writing.
+
+    clock  seconds of its own work at the end of each round, in the turn that is shown; rates  tokens per second, by turn
+    """
 
     trace: Trace
     clock: tuple[float, ...] = field(compare=False)
@@ -107,10 +109,15 @@ class Passage:
         return len(self.speculative.rates)
 
     @property
-    def factor(self) -> tuple[float, float, float] | None:
-        """Tokens per second, speculative over alone, turn by turn: median, lowest, highest. None before the first turn has ended."""
-        found = [fast / slow for fast, slow in zip(self.speculative.rates, self.target.rates, strict=True)]
-        return (median(found), min(found), max(found)) if found else None
+    def factors(self) -> tuple[float, ...]:
+        """Tokens per second, speculative over alone, turn by turn."""
+        return tuple(fast / slow for fast, slow in zip(self.speculative.rates, self.target.rates, strict=True))
+
+    @property
+    def middle(self) -> int | None:
+        """The turn whose factor is the median (of two, the lower); None before any turn has ended."""
+        order = sorted(range(self.turns), key=lambda turn: (self.factors[turn], turn))
+        return order[(self.turns - 1) // 2] if order else None
 
     @property
     def same_text(self) -> bool:

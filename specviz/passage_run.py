@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from specviz.bench import machine
 from specviz.branching import FORKS, Read
@@ -66,7 +67,7 @@ def _guessed(pair: Pair, settings: Settings) -> Iterator[Round]:
 
 
 def write(pair: Pair, settings: Settings, turns: int = 3, watch: Watch = lambda share, doing, events: None) -> Passage:
-    """A whole passage: a warm-up, ``turns`` turns (the first is the one that is shown), and the reading of the target's text.
+    """A whole passage: a warm-up, ``turns`` turns (the first is seen as it goes on), and the reading of the target's text.
 
     watch  (share done, what is done, events of the first turn so far), after every round; what it raises ends the work
     Raises SettingsError for names that are not known and prompts that do not fit.
@@ -76,31 +77,38 @@ def write(pair: Pair, settings: Settings, turns: int = 3, watch: Watch = lambda 
     for _ in writing(pair, replace(settings, length=min(WARM, settings.length))):
         watch(0.0, "Warming up", ())
     warm = time.perf_counter() - began
-    shown: list[Event] = []
-    rates: dict[str, list[float]] = {lane: [] for lane in LANES}
+    made: list[list[Event]] = []
     for turn in range(turns):
-        events, done = shown if turn == 0 else [], 0
+        made.append([])
+        doing = "Writing both ways" if turn == 0 else f"Writing them again to measure: turn {turn + 1} of {turns}"
+        done = 0
         for event in writing(pair, settings):
-            events.append(event)
+            made[-1].append(event)
             done += len(event.round.committed)
-            share = (turn + min(1.0, done / (2 * settings.length))) / (turns + 0.5)
-            watch(
-                share, "Writing both ways" if turn == 0 else f"Writing them again to measure: turn {turn + 1} of {turns}", shown
-            )
-        for lane in LANES:
-            mine = [event for event in events if event.lane == lane]
-            rates[lane].append(sum(len(event.round.committed) for event in mine) / mine[-1].at)
-    one = so_far(pair, settings, shown)
-    text = read(
-        pair,
-        settings,
-        one.target.trace.prompt_ids,
-        one.target.trace.output_ids,
-        lambda: watch(turns / (turns + 0.5), "Reading", shown),
-    )
-    lanes = {lane: replace(getattr(one, lane), rates=tuple(rates[lane])) for lane in LANES}
+            watch((turn + min(1.0, done / (2 * settings.length))) / (turns + 0.5), doing, made[0])
+    one = measured(so_far(pair, settings, made[0]), made)
+    last = partial(watch, turns / (turns + 0.5), "Both models read the big one’s text", made[0])
+    text = read(pair, settings, one.target.trace.prompt_ids, one.target.trace.output_ids, last)
     now = datetime.now(UTC).strftime("%-d %B %Y")
-    return replace(one, **lanes, read=text, warm=warm, machine=where, models=pair.describe(), date=now)
+    return replace(one, read=text, warm=warm, machine=where, models=pair.describe(), date=now)
+
+
+def measured(one: Passage, turns: Sequence[Sequence[Event]]) -> Passage:
+    """The passage of the first turn with the rates of all, and the clocks of the middle one where it wrote the same rounds."""
+    rates, lanes = {lane: [] for lane in LANES}, [{lane: _of(events, lane) for lane in LANES} for events in turns]
+    for turn in lanes:
+        for lane, mine in turn.items():
+            rates[lane].append(sum(len(event.round.committed) for event in mine) / mine[-1].at)
+    one = replace(one, **{lane: replace(getattr(one, lane), rates=tuple(rates[lane])) for lane in LANES})
+    first, middle = lanes[0], lanes[one.middle]
+    if all([event.round for event in first[lane]] == [event.round for event in middle[lane]] for lane in LANES):
+        clocks = {lane: tuple(event.at for event in middle[lane]) for lane in LANES}
+        one = replace(one, **{lane: replace(getattr(one, lane), clock=clocks[lane]) for lane in LANES})
+    return one
+
+
+def _of(events: Sequence[Event], lane: str) -> list[Event]:
+    return [event for event in events if event.lane == lane]
 
 
 def so_far(pair: Pair, settings: Settings, events: Sequence[Event]) -> Passage:
@@ -108,7 +116,7 @@ def so_far(pair: Pair, settings: Settings, events: Sequence[Event]) -> Passage:
     ids = pair.encode(settings.prompt)
     lanes = {}
     for lane in LANES:
-        mine = [event for event in events if event.lane == lane]
+        mine = _of(events, lane)
         rounds = tuple(event.round for event in mine)
         lanes[lane] = Lane(written(pair, settings, ids, rounds), tuple(event.at for event in mine))
     return Passage(settings, **lanes, models=pair.describe())
@@ -131,11 +139,11 @@ def read(
             law = two_laws(p[place], q[place], BARS, (token,))
             found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), law))
         watch()
-    columns = list(zip(*found, strict=True))
-    deepest = sorted(range(len(found)), key=lambda place: (columns[2][place], place))[:FORKS]
-    text = bytes.fromhex("".join(_pieces(pair, prompt)))
-    sorts = kinds(text, [bytes.fromhex(piece) for piece in _pieces(pair, tokens)])
-    return Read(tuple(tokens), columns[0], columns[1], columns[2], sorts, {place: columns[3][place] for place in sorted(deepest)})
+    p, q, betas, laws = zip(*found, strict=True)
+    forks = {place: laws[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:FORKS]}
+    mentioned = {*tokens, *(token for law in forks.values() for token in law.tokens)}
+    sorts = kinds(b"".join(_raws(pair, prompt)), _raws(pair, tokens))
+    return Read(tuple(tokens), p, q, betas, sorts, dict(sorted(forks.items())), pair.pieces(mentioned))
 
 
 def _chain(tokens: tuple[int, ...]) -> Block:
@@ -143,10 +151,10 @@ def _chain(tokens: tuple[int, ...]) -> Block:
     return Block((tokens,), (tuple(range(ROOT, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "none")
 
 
-def _pieces(pair: Pair, tokens: Sequence[int]) -> list[str]:
-    """Hex of each token's bytes; nothing for one that is no text."""
+def _raws(pair: Pair, tokens: Sequence[int]) -> list[bytes]:
+    """Each token's bytes; none for one that is no text."""
     known, special = pair.pieces(tokens), {*pair.tokenizer.all_special_ids}
-    return ["" if token in special else known[token] for token in tokens]
+    return [b"" if token in special else bytes.fromhex(known[token]) for token in tokens]
 
 
 def survey(
@@ -154,14 +162,14 @@ def survey(
 ) -> tuple[Read, ...]:
     """Texts that the target writes on after the first words of paragraphs of a book, evenly spread over it, read by both models.
 
-    texts  how many; length  tokens of each. None of their laws is kept
+    texts  how many; length  tokens of each. Only their numbers are kept
     """
     found = []
     for number, prompt in enumerate(openings(texts)):
         own = replace(settings, prompt=prompt, length=length, seed=settings.seed + number, coins={})
         ids = pair.encode(prompt)
         tokens = [token for round_ in _alone(pair, own) for token in round_.committed]
-        found.append(replace(read(pair, own, ids, tokens), forks={}))
+        found.append(replace(read(pair, own, ids, tokens), forks={}, pieces={}))
         watch((number + 1) / texts)
     return tuple(found)
 

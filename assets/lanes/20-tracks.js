@@ -1,7 +1,7 @@
 // Two lanes of real time: a column for each round, at the moment when it ended, as tall as the tokens that it gave.
 
 const HEIGHT = 46; // of a track
-const ROUND = 3; // width of a column
+const ROUND = 3; // width of a column, less where they stand close
 
 function makeTracks() {
   const svg = s("svg", { class: "tracks", role: "img" });
@@ -17,6 +17,8 @@ function drawTracks(tracks, payload, width) {
   const x = (at) => left + ((right - left) * at) / (payload.end || 1);
   const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
   const unit = (HEIGHT - 16) / most;
+  const dense = Math.max(1, ...payload.lanes.map(({ rounds, seconds: took }) => (rounds.length * payload.end) / (took || 1)));
+  const wide = Math.max(1, Math.min(ROUND, (0.55 * (right - left)) / dense));
   const parts = payload.lanes.flatMap((lane, n) => {
     const base = (n + 1) * high - 6;
     const name = s("text", { class: "trackName", x: 0, y: narrow ? base - HEIGHT + 4 : base - 6 });
@@ -26,7 +28,7 @@ function drawTracks(tracks, payload, width) {
     const columns = lane.rounds.map(({ at, count }, i) => {
       const made = lane.tokens.filter(({ round }) => round === i);
       return s("g", { class: "column", "data-round": i, "data-lane": lane.key }, ...made.map((one, k) =>
-        s("rect", { class: `slice ${one.is}`, x: x(at) - ROUND / 2, y: base - (k + 1) * unit, width: ROUND, height: Math.max(1.2, unit - 1) })));
+        s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })));
     });
     return [name, floor, run, ...columns];
   });

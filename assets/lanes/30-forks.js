@@ -21,7 +21,7 @@ class Forks {
     this.payload = payload;
     if (fresh) this.at = 0;
     this.items = payload.forks.map((one, n) => {
-      const item = h("button", { type: "button", class: "forkItem", role: "radio" }, h("span", { class: "before" }, one.before ? `${one.before} ` : ""),
+      const item = h("button", { type: "button", class: "forkItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
         h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "beta" }, `β ${number(one.beta)}`));
       item.addEventListener("click", () => this.choose(n));
       item.addEventListener("keydown", (event) => this.walk(event, n));

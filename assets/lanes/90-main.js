@@ -24,9 +24,8 @@ class Lanes {
     if (this.payload && (this.payload.id !== payload.id || !payload.done)) this.stop();
     this.payload = payload;
     payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
-    const seen = new Map(payload.lanes.flatMap(({ counts }) => counts.map(({ is, count }) => [is, count])));
-    this.legend.replaceChildren(...payload.legend.filter(({ is }) => seen.has(is)).map(({ is, sign, said, meant }) =>
-      h("li", {}, h("span", { class: "token sample", "data-is": is }, sign || "T"), h("b", {}, `${seen.get(is)} ${said}`), ` ${meant}`)));
+    this.legend.replaceChildren(...payload.legend.map(({ is, sign, said, meant }) =>
+      h("li", {}, h("span", { class: "token sample", "data-is": is }, sign || "T"), h("b", {}, said), `: ${meant}`)));
     show(this.transport, payload.done && payload.end > 0);
     this.resize();
   }

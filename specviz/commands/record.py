@@ -23,6 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
     law_options(parser)
     proposer_options(parser)
+    parser.set_defaults(gamma=None, max_new_tokens=None)  # what they are where they are not given depends on what is recorded
     parser.add_argument("--rounds", type=int, default=6, help="rounds to keep (default: 6)")
     parser.add_argument(
         "--gallery", action="store_true", help="record what Other proposers opens with: every row under three laws"
@@ -37,6 +38,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
+    plain = Settings()
+    gamma, length = (GUESSES, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
+    options.gamma = gamma if options.gamma is None else options.gamma
+    options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
     settings = settings_of(options)
     from specviz.models.fingerprint import fingerprints
     from specviz.models.loading import load_pair
@@ -65,8 +70,7 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     from specviz.lineup_run import line_up
     from specviz.models.loading import load_pair
 
-    length = settings.length if options.max_new_tokens != Settings().length else LENGTH
-    base = replace(settings, prompt=settings.prompt or PROMPT, length=length)
+    base = replace(settings, prompt=settings.prompt or PROMPT)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
 
     def watch(share: float, doing: str) -> None:
@@ -85,26 +89,20 @@ def passages(settings: Settings, options: argparse.Namespace) -> int:
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--passage")
+    from specviz.figures.lanes import speed
     from specviz.models.fingerprint import fingerprints
     from specviz.models.loading import load_pair
     from specviz.passage import LAWS, to_json
     from specviz.passage_run import survey, write
 
-    length, gamma = (
-        value if value != plain else usual
-        for value, plain, usual in (
-            (settings.length, Settings().length, PASSAGE),
-            (settings.gamma, Settings().gamma, GUESSES),
-        )
-    )
-    base = replace(settings, prompt=settings.prompt or PROMPT, length=length, gamma=gamma)
+    base = replace(settings, prompt=settings.prompt or PROMPT)
     pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}
     for name, law in LAWS.items():
         one = write(pair, replace(base, **law), options.turns)
         texts = survey(pair, one.settings, options.texts, SURVEYED)
         found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
-        print(f"{name}: {one.factor[0]:.2f} times as fast ({one.factor[1]:.2f} to {one.factor[2]:.2f})", file=sys.stderr)
-    print(f"{len(found)} laws, {length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
+        print(f"{name}: {speed(one)}", file=sys.stderr)
+    print(f"{len(found)} laws, {base.length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
     return 0
 
 

@@ -23,17 +23,17 @@ KINDS = ("kind", "tokens", "share_of_tokens", "mean_apart", "low", "high", "shar
 
 def whole_text(one: Passage, surveys: Mapping[str, Sequence[Read]], heap: Spread | None, said: Mapping[str, Any]) -> Package:
     """What stands on the page. surveys: recorded texts by law; heap: those under the passage's own law; said: of the manifest."""
-    where, pieces = conditions(one.settings, one.models), one.target.trace.pieces
+    where = conditions(one.settings, one.models)
     curves = figures.curves_of(one.read, surveys)
     own = curves[0][1]
     pictures = {
-        "along": Picture(_paper("along", one.read), partial(figures.along, one.read, pieces)),
+        "along": Picture(_paper("along", one.read), partial(figures.along, one.read)),
         "lorenz": Picture(_paper("lorenz", curves), partial(figures.lorenz, curves)),
         "kinds": Picture(_paper("kinds", heap or own), partial(figures.kinds, heap or own, own if heap else None)),
     }
     captions = (
         f"{words.conclusion(one)} {words.speed(one)} {quoted(one.settings.prompt)}. {where}",
-        f"{figures.along_conclusion(one.read, pieces)} {where}",
+        f"{figures.along_conclusion(one.read)} {where}",
         f"{figures.lorenz_conclusion(curves)} {where}",
         f"{figures.kinds_conclusion(heap or own)} {where}",
     )
@@ -65,9 +65,9 @@ def _tokens(one: Passage) -> Iterator[list[Any]]:
 
 
 def _places(one: Passage) -> Iterator[list[Any]]:
-    read, pieces = one.read, one.target.trace.pieces
+    read = one.read
     for place, token in enumerate(read.tokens):
-        yield [place + 1, token, _text(pieces, token), read.kinds[place], read.p[place], read.q[place], read.beta[place]]
+        yield [place + 1, token, _text(read.pieces, token), read.kinds[place], read.p[place], read.q[place], read.beta[place]]
 
 
 def _shares(curves: Sequence[tuple[str, Spread]]) -> Iterator[list[Any]]:

@@ -14,19 +14,22 @@ from specviz.figures.theme import MEANINGS
 from specviz.words import MEANT
 
 AROUND = 4  # tokens before one that its label shows
-FIRM = 0.5  # of all divergence: what the fewest tokens that hold so much are counted for
 FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 
-def along(read: Read, pieces: Mapping[int, str], kind: str = "light") -> go.Figure:
+def along(read: Read, kind: str = "light") -> go.Figure:
     """1 - beta at each token as a bar, hatched where the models lie furthest apart."""
     forks, apart = set(read.forks), read.apart
-    labels = [_label(read, pieces, place) for place in range(len(read.beta))]
+    labels = [_label(read, place) for place in range(len(read.beta))]
     red = getattr(MEANINGS["rejected"], kind)
     figure = go.Figure()
     for chosen, name, marker in (
         (False, "all tokens", {"color": DRAWS[kind]}),
-        (True, f"the {len(forks)} furthest apart", {"color": red, "pattern": {"shape": "/", "fgcolor": "white", "size": 4}}),
+        (
+            True,
+            f"the {len(forks)} furthest apart",
+            {"color": red, "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 4}},
+        ),
     ):
         places = [place for place in range(len(apart)) if (place in forks) == chosen]
         figure.add_bar(x=[place + 1 for place in places], y=[float(apart[place]) for place in places], name=name, marker=marker,
@@ -35,24 +38,28 @@ def along(read: Read, pieces: Mapping[int, str], kind: str = "light") -> go.Figu
     figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, barmode="overlay", bargap=0.1,
                          hoverlabel={"align": "left"}, legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"})  # fmt: skip
     figure.update_xaxes(title="token of the big model’s text", range=[0.3, len(apart) + 0.7], showgrid=False, fixedrange=True)
-    figure.update_yaxes(title="1 − β", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f")
+    figure.update_yaxes(
+        title="chance of a refusal, 1 − β", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f"
+    )
     return figure
 
 
-def _label(read: Read, pieces: Mapping[int, str], place: int) -> str:
+def _label(read: Read, place: int) -> str:
     """The token with some of what stands before it."""
     first = max(0, place - AROUND)
-    shown = ["".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)) for token in read.tokens[first : place + 1]]
+    shown = [
+        "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, token), token)) for token in read.tokens[first : place + 1]
+    ]
     return safe("".join(shown[:-1])) + f"<b>{safe(shown[-1])}</b>"
 
 
-def along_conclusion(read: Read, pieces: Mapping[int, str]) -> str:
+def along_conclusion(read: Read) -> str:
     """How far apart the models are on average, and where most."""
     apart = read.apart
     if not apart.any():
         return "Both models have the same law at every token: a guess is never refused."
     most = int(apart.argmax())
-    shown = "".join(glyph["t"] for glyph in glyphs(piece(pieces, read.tokens[most]).lstrip(b" "), read.tokens[most]))
+    shown = "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most]))
     return (
         f"1 − β is how far both laws lie apart, and how often a guess is refused: {number(float(apart.mean()))} on average over these "
         f"{len(apart)} tokens, {number(float(apart.max()))} at most, before “{short(shown)}” (token {most + 1})."
@@ -74,11 +81,11 @@ def lorenz(curves: Sequence[tuple[str, Spread]], kind: str = "light") -> go.Figu
                            hovertemplate="%{x:.0%} of the tokens hold %{y:.0%}<extra></extra>")  # fmt: skip
     first = curves[0][1]
     figure.add_scatter(x=list(TOPS), y=[share.value for share in first.tops], mode="markers+text", showlegend=False,
-                       text=[f" {share.value:.0%}" for share in first.tops], textposition="middle right",
+                       text=[f"{share.value:.0%}" if place else "" for place, share in enumerate(first.tops)], textposition="bottom right",
                        marker={"size": 8, "color": _ink(kind)}, hoverinfo="skip")  # fmt: skip
     figure.update_layout(height=330, margin={"l": 8, "r": 12, "t": 62, "b": 46}, dragmode=False,
                          legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}})  # fmt: skip
-    figure.update_xaxes(title="share of the tokens, furthest apart first", range=[0, 1], tickformat=".0%", gridcolor=GRID,
+    figure.update_xaxes(title="share of the tokens, furthest apart first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
                         zeroline=False, fixedrange=True)  # fmt: skip
     figure.update_yaxes(title="share of all divergence", range=[0, 1.02], tickformat=".0%", gridcolor=GRID, zeroline=False,
                         fixedrange=True)  # fmt: skip
@@ -105,14 +112,11 @@ def lorenz_conclusion(curves: Sequence[tuple[str, Spread]]) -> str:
 
 
 def _half(one: Spread) -> str:
-    """Whether branching points are rare here, measured by how few tokens hold half of it."""
-    few = next(x for x, y in zip(one.x, one.y, strict=True) if y >= FIRM)
-    rare = (
-        "a few branching points make the difference"
-        if few <= 0.15
-        else "the difference is no matter of a few branching points here"
-    )
-    return f"Half of it sits in {few:.0%} of the tokens: {rare}."
+    """How few tokens hold half of it, and at how many there is none at all: what an even spread would not have."""
+    few = next(x for x, y in zip(one.x, one.y, strict=True) if y >= 0.5)
+    same = 1.0 - next(x for x, y in zip(one.x, one.y, strict=True) if y >= 1.0 - 1e-9)
+    said = f"Half of this text’s divergence sits in {few:.0%} of its tokens; spread evenly it would need 50%."
+    return said + (f" At {same:.0%} of them the two models agree fully." if same >= 0.05 else "")
 
 
 def _interval(share: Share, what: str = "") -> str:

@@ -10,16 +10,16 @@ from specviz.branching import Read
 from specviz.figures.glyphs import glyphs, is_special, name, piece, whole
 from specviz.figures.narration import number
 from specviz.figures.stage import write_cursor
-from specviz.passage import ALONE, GUESSED, KEPT, LANES, REPLACED, Lane, Passage, Token
+from specviz.passage import ALONE, BONUS, GUESSED, KEPT, LANES, REPLACED, WRITTEN, Lane, Passage, Token
 from specviz.settings import Settings
 
 TITLES = {ALONE: "The big model alone", GUESSED: "With guesses"}
-SAID = {"kept": "kept guess", "residual": "replacement", "bonus": "bonus", "target": "written alone"}
+SAID = {"kept": "kept guess", "residual": "replacement", "bonus": "bonus", "target": "plain"}
 MEANT = {
     "kept": "guessed by the small model, let stand by the big one",
     "residual": "a guess was refused; the big model drew this from what the draft had left out",
     "bonus": "every guess of its round was kept; the big model added this one",
-    "target": "drawn by the big model, one pass for each",
+    "target": "drawn by the big model where nobody guessed, one pass for each",
 }
 SIGNS = {"kept": "✓", "residual": "◆", "bonus": "+", "target": ""}
 LASTS = 9.0  # seconds that a replay should take
@@ -39,7 +39,7 @@ def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
         "done": done,
         "prompt": one.settings.prompt,
         "lanes": [_lane(one, key) for key in LANES],
-        "legend": [{"is": key, "sign": SIGNS[key], "said": SAID[key], "meant": MEANT[key]} for key in SAID],
+        "legend": _legend(one),
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
     }
@@ -60,8 +60,17 @@ def _lane(one: Passage, key: str) -> dict[str, Any]:
     if key == GUESSED:
         links = [round_link(one.settings, n) for n in range(len(rounds))]
         tokens = [row | {"href": links[row["round"]]} for row in tokens]
-    counts = [{"is": origin, "count": count} for origin, count in lane.counts.items()]
-    return {"key": key, "title": TITLES[key], "tokens": tokens, "rounds": rounds, "counts": counts, "seconds": lane.seconds}
+    return {"key": key, "title": TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
+
+
+def _legend(one: Passage) -> list[dict[str, Any]]:
+    """Each origin with its sign, its meaning, and how many tokens of the second text have it; the plain ones last."""
+    counts = one.speculative.counts | {WRITTEN: 0}
+    return [
+        {"is": key, "sign": SIGNS[key], "said": f"{counts[key] or ''} {SAID[key]}".strip(), "meant": MEANT[key]}
+        for key in SAID
+        if key in counts
+    ]
 
 
 def _token(pieces: Mapping[int, str], one: Token) -> dict[str, Any]:
@@ -81,24 +90,32 @@ def round_link(settings: Settings, round_: int) -> str:
 
 def forks_payload(one: Passage) -> dict[str, Any] | None:
     """The places where both models lie furthest apart, with both laws; None where nothing was read."""
-    read, trace = one.read, one.target.trace
+    read = one.read
     if read is None or not read.forks:
         return None
-    raws = [piece(trace.pieces, token) for token in read.tokens]
-    before = b"".join(raw for raw in (piece(trace.pieces, token) for token in trace.prompt_ids) if not is_special(raw))
-    rows = []
-    for place in read.deepest:
-        law = read.forks[place]
-        bars = [
-            {"glyphs": glyphs(piece(trace.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
-            for token, p, q in zip(law.tokens, law.p, law.q, strict=True)
-        ]
-        rest = {"p": law.rest["p"], "q": law.rest["q"]}
-        rows.append(
-            {"place": place, "before": _tail(whole(before + b"".join(raws[:place]))), "glyphs": glyphs(raws[place].lstrip(b" ") or raws[place], read.tokens[place]),
-             "kind": read.kinds[place], "beta": read.beta[place], "bars": bars, "rest": rest, "sentence": fork_sentence(one, place)}
-        )  # fmt: skip
+    given = [piece(one.target.trace.pieces, token) for token in one.target.trace.prompt_ids]
+    before = b"".join(raw for raw in given if not is_special(raw))
+    raws = [piece(read.pieces, token) for token in read.tokens]
+    rows = [_fork(read, place) | {"before": _tail(whole(before + b"".join(raws[:place])))} for place in read.deepest]
     return {"id": f"{one.settings.to_query()}", "forks": rows}
+
+
+def _fork(read: Read, place: int) -> dict[str, Any]:
+    law, raw = read.forks[place], piece(read.pieces, read.tokens[place])
+    bars = [
+        {"glyphs": glyphs(piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
+        for token, p, q in zip(law.tokens, law.p, law.q, strict=True)
+        if p > 0.0 or q > 0.0
+    ]
+    return {
+        "place": place,
+        "glyphs": glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
+        "kind": read.kinds[place],
+        "beta": read.beta[place],
+        "bars": bars,
+        "rest": {"p": law.rest["p"], "q": law.rest["q"]},
+        "sentence": fork_sentence(read, place),
+    }
 
 
 def _tail(text: str, most: int = 44) -> str:
@@ -107,12 +124,11 @@ def _tail(text: str, most: int = 44) -> str:
     return flat if len(flat) <= most else "… " + flat[-most:].split(" ", 1)[-1]
 
 
-def fork_sentence(one: Passage, place: int) -> str:
+def fork_sentence(read: Read, place: int) -> str:
     """What both models would have written there, and what was."""
-    read, pieces = one.read, one.target.trace.pieces
     law = read.forks[place]
     big, small = (max(zip(row, law.tokens, strict=True), key=lambda pair: pair[0]) for row in (law.p, law.q))
-    said = {token: name(piece(pieces, token), token) for token in law.tokens}
+    said = {token: name(piece(read.pieces, token), token) for token in law.tokens}
     token = read.tokens[place]
     return (
         f"The big model’s first choice is {said[big[1]]} ({number(big[0])}), the small one’s {said[small[1]]} ({number(small[0])}). "
@@ -128,12 +144,12 @@ def _percent(share: float) -> str:
 def conclusion(one: Passage) -> str:
     """What the big model decided, counted."""
     counts, total = one.speculative.counts, len(one.speculative.trace.output_ids)
-    own = total - counts.get(KEPT, 0)
-    parts = [f"{counts.get(REPLACED, 0)} in place of a refused guess, {own - counts.get(REPLACED, 0)} after a round of kept ones"]
-    passes = len(one.speculative.trace.rounds)
+    drawn = [f"{counts.get(REPLACED, 0)} in place of a refused guess", f"{counts.get(BONUS, 0)} after a round of kept ones"]
+    drawn += [f"{counts[WRITTEN]} where nobody guessed"] if WRITTEN in counts else []
     return (
-        f"Of {total} tokens written with guesses, the big model let {counts.get(KEPT, 0)} guesses stand and drew {own} itself: "
-        f"{parts[0]}. It needed {passes} passes; alone, {len(one.target.trace.rounds)}. "
+        f"Of {total} tokens written with guesses, the big model let {counts.get(KEPT, 0)} guesses stand and drew "
+        f"{total - counts.get(KEPT, 0)} itself: {', '.join(drawn)}. "
+        f"It needed {len(one.speculative.trace.rounds)} passes; alone, {len(one.target.trace.rounds)}. "
         "Every token, guessed or drawn, has exactly the odds that the big model gives it."
     )
 
@@ -149,10 +165,10 @@ def texts_sentence(one: Passage) -> str:
 
 def speed(one: Passage) -> str:
     """The two clocks compared, with their spread."""
-    if one.factor is None:
+    if one.middle is None:
         return ""
-    middle, low, high = one.factor
-    alone, guessed = (sorted(lane.rates)[len(lane.rates) // 2] for lane in (one.target, one.speculative))
+    middle, low, high = one.factors[one.middle], min(one.factors), max(one.factors)
+    alone, guessed = one.target.rates[one.middle], one.speculative.rates[one.middle]
     spread = f"{low:.2f} to {high:.2f} over {one.turns} turns" if one.turns > 1 else "one turn"
     verdict = "With guesses it went" if middle >= 1.0 else "Guessing did not pay here: with guesses it went"
     return f"{verdict} {middle:.2f} times as fast ({spread}): {guessed:.0f} instead of {alone:.0f} tokens per second."
@@ -179,7 +195,9 @@ def measured(one: Passage) -> str:
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
     turns = f"{one.turns} turns" if one.turns != 1 else "one turn"
-    return f"measured {one.date} on {where}; {turns} after a warm-up of {one.warm:.1f} s. The clocks are those of the first turn."
+    return (
+        f"measured {one.date} on {where}; {turns} after a warm-up of {one.warm:.1f} s. The clocks are those of the middle turn."
+    )
 
 
 def tokens_table(one: Passage) -> list[dict[str, object]]:
@@ -199,9 +217,8 @@ def places_table(one: Passage) -> list[dict[str, object]]:
     read: Read | None = one.read
     if read is None:
         return []
-    pieces = one.target.trace.pieces
     return [
-        {"token": place + 1, "text": "".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)), "kind": read.kinds[place],
+        {"token": place + 1, "text": "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, token), token)), "kind": read.kinds[place],
          "p": round(read.p[place], 6), "q": round(read.q[place], 6), "beta": round(read.beta[place], 6)}
         for place, token in enumerate(read.tokens)
     ]  # fmt: skip

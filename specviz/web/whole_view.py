@@ -33,7 +33,8 @@ CSS = """
 LEDE = "What did the big model really decide? One text, written by the big model alone and with a small model’s guesses, token by token."
 CLOCKS = (
     "Both ways share one machine in turns: whichever has worked for less time goes next, and each clock counts only its own work. "
-    "A column is a round, as tall as the tokens that it gave. Choose a token to open its round."
+    "A column is a round, as tall as the tokens that it gave. Choose a token of the second text to open its round on the stage, an "
+    "underlined one of the first to see both laws there."
 )
 PLOT = {"displayModeBar": False}
 
@@ -112,7 +113,7 @@ def _live() -> None:
     lanes(words.lanes_payload(one, done=one.read is not None))
     st.caption(CLOCKS)
     if one.read is not None:
-        _said(" ".join(filter(None, (words.conclusion(one), words.speed(one), words.texts_sentence(one)))), "lanes")
+        _said("\n\n".join(filter(None, (words.conclusion(one), words.speed(one) + " " + words.texts_sentence(one)))), "lanes")
         _parting(one, "dark" if st.context.theme.type == "dark" else "light")
 
 
@@ -137,10 +138,10 @@ def come_from(writing: Writing, one: Passage) -> str:
 
 def _parting(one: Passage, kind: str) -> None:
     """Where the models part: along the text, at chosen places, over all tokens, by kind of word."""
-    read, pieces = one.read, one.target.trace.pieces
+    read = one.read
     st.markdown("### Where the two models part")
-    said = figures.along_conclusion(read, pieces)
-    st.plotly_chart(figures.along(read, pieces, kind), key="whole-figure-along", config=PLOT, alt=said)
+    said = figures.along_conclusion(read)
+    st.plotly_chart(figures.along(read, kind), key="whole-figure-along", config=PLOT, alt=said)
     _said(said, "along")
     if payload := words.forks_payload(one):
         forks(payload)
