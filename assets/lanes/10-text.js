@@ -15,7 +15,8 @@ function makeLane(key) {
 /** Tokens that were not there yet; those that stand stay as they are. */
 function fillLane(lane, data, room) {
   say(lane.title, data.title);
-  if (lane.drawn !== room.payload.id || data.tokens.length < lane.made.length) {
+  const stands = lane.made.every(({ one }, n) => one.name === data.tokens[n]?.name && one.is === data.tokens[n].is);
+  if (lane.drawn !== room.payload.id || !stands) {
     lane.text.replaceChildren(h("span", { class: "given" }, room.payload.prompt || "(an empty prompt)"));
     lane.made = [];
     lane.drawn = room.payload.id;
@@ -27,7 +28,10 @@ function fillLane(lane, data, room) {
     for (let n = 0; n < one.breaks; n += 1) lane.text.append(h("br"));
     lane.made.push(item);
   }
-  data.tokens.forEach((one, place) => setFork(lane.made[place], one.fork));
+  data.tokens.forEach((one, place) => {
+    lane.made[place].one = one; // measured again, it may stand at another time
+    setFork(lane.made[place], one.fork);
+  });
   const stops = lane.made.filter(({ face, fork }) => fork || face.href);
   const kept = stops.find(({ face }) => face.tabIndex === 0) ?? stops[0];
   for (const item of stops) item.face.tabIndex = item === kept ? 0 : -1;

@@ -159,10 +159,14 @@ def _parting(one: Passage, kind: str) -> None:
         st.plotly_chart(figures.kinds(many or own, own if many else None, kind), key="whole-figure-kinds", config=PLOT, alt=said)
         _said(said, "kinds")
     with st.expander("The numbers behind the pictures"):
-        st.dataframe(words.places_table(one), hide_index=True)
-        st.dataframe(figures.tops_table(curves), hide_index=True)
-        st.dataframe(figures.kinds_table(many or own), hide_index=True)
-        st.dataframe(words.tokens_table(one), hide_index=True)
+        for name, rows in (
+            ("The big model’s text, read by both", words.places_table(one)),
+            ("How the divergence is spread, with intervals", figures.tops_table(curves)),
+            ("Kinds of word", figures.kinds_table(many or own)),
+            ("Every token of both ways", words.tokens_table(one)),
+        ):
+            st.caption(name)
+            st.dataframe(rows, hide_index=True)
 
 
 def _said(text: str, name: str) -> None:
