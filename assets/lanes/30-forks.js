@@ -8,7 +8,7 @@ class Forks {
     this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "big model p"), h("span", {}, h("i", { class: "swatch q" }), "small model q"));
     this.bars = h("div", { class: "forkBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
-    this.node = h("section", { class: "stage forks" }, this.list, h("figure", { class: "forkCard" }, this.title, this.key, this.bars), this.sentence);
+    this.node = h("section", { class: "stage forks" }, this.list, h("figure", { class: "forkCard" }, this.title, this.key, this.bars, this.sentence));
     parent.append(this.node);
     this.onFork = ({ detail }) => this.choose(this.payload?.forks.findIndex(({ place }) => place === detail), true);
     window.addEventListener(FORK, this.onFork);

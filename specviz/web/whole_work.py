@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from specviz.errors import SpecvizError
 from specviz.passage import Event
-from specviz.web import cache, warmup
+from specviz.web import cache, loads
 from specviz.web.queue import Ticket
 from specviz.web.whole import Ask, Writing
 
@@ -18,15 +17,10 @@ SHOWN_EVERY = 0.2  # seconds between two states that the page may show
 
 def write(writing: Writing, ticket: Ticket, ask: Ask) -> None:
     """Write what was asked. Stopped, what stood there before stands there again."""
-    ticket.tick(doing="Loading the models, once for this server")
-    while not warmup.wait(0.2):
-        ticket.tick()
-    if sentence := warmup.trouble():
-        raise SpecvizError(sentence)
+    settings = ask.settings
+    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz import passage_run
 
-    settings = ask.settings
-    pair = cache.weights(settings.pair, settings.device, settings.dtype)
     shown = [0.0, 0]  # when the page was last given something new, and how much of it there was
 
     def watch(share: float, doing: str, events: Sequence[Event]) -> None:
