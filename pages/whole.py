@@ -12,9 +12,11 @@ through_app()
 warmup.start()
 writing, turn = current("whole", Writing, Ask.of_link)
 view.head()
-ask, problems = view.fields(writing, turn)
+ask, problems, pressed = view.fields(writing, turn)
 if writing.choose(ask):
     st.session_state["whole-moved"] = True
+if pressed and not problems:
+    writing.ask()
 view.notes(problems, "fields")
 keep_link(writing, "whole")
 view.live()

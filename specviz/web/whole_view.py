@@ -45,8 +45,9 @@ def head() -> None:
         st.markdown(f"# Whole text\n{LEDE}")
 
 
-def fields(writing: Writing, turn: int) -> tuple[Ask, list[str]]:
-    """Prompt and length in sight, the law and the luck folded: what they ask for, and sentences where one cannot be used."""
+def fields(writing: Writing, turn: int) -> tuple[Ask, list[str], bool]:
+    """Prompt, length and one button in sight, the law and the luck folded: what they ask for, sentences where one cannot be used,
+    and whether it was asked to be written."""
     ask = writing.question
     start = as_fields(ask.settings)
 
@@ -54,10 +55,11 @@ def fields(writing: Writing, turn: int) -> tuple[Ask, list[str]]:
         return {"key": f"whole-{name}-{turn}", "persist_state": "session"}
 
     raw: dict[str, Any] = {}
-    text, size = st.columns([7, 3])
+    text, size, go = st.columns([6, 2.3, 1.9], vertical_alignment="bottom")
     raw["prompt"] = text.text_area("Text to continue", value=start["prompt"], height=68,
                                    placeholder="empty: a start token is used", **key("prompt"))  # fmt: skip
     length = size.segmented_control("Tokens", LENGTHS, default=ask.settings.length, required=True, **key("length"))
+    pressed = go.button("Write it both ways", key="whole-write", type="primary", disabled=writing.busy, width="stretch")
     with st.container(key="fold"), st.popover("Settings", width="content"):
         left, right = st.columns(2)
         raw["gamma"] = left.number_input(
@@ -74,9 +76,9 @@ def fields(writing: Writing, turn: int) -> tuple[Ask, list[str]]:
         st.caption("The address of this page holds all of it: copy it to share.")
     found, problems = from_fields(raw, ask.settings)
     try:
-        return (ask if problems else Ask(replace(found, length=length or ask.settings.length))), problems
+        return (ask if problems else Ask(replace(found, length=length or ask.settings.length))), problems, pressed
     except SettingsError as error:
-        return ask, [str(error)]
+        return ask, [str(error)], pressed
 
 
 def notes(sentences: list[str], where: str) -> None:
@@ -100,7 +102,7 @@ def _live() -> None:
     if writing.busy != writing.polling:
         st.rerun()
     whole_export.fold(writing)
-    _buttons(writing)
+    _work(writing)
     notes(writing.notices, "live")
     one = writing.underway or writing.shown
     if one is None:
@@ -117,14 +119,12 @@ def _live() -> None:
         _parting(one, "dark" if st.context.theme.type == "dark" else "light")
 
 
-def _buttons(writing: Writing) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="whole-buttons"):
-        st.button("Write it both ways", key="whole-write", on_click=writing.ask, type="primary", disabled=writing.busy)
-        if writing.busy:
-            st.button("Stop", key="whole-stop", on_click=writing.stop)
-    place = st.container(key="whole-progress")  # always there: what stands below keeps its position
+def _work(writing: Writing) -> None:
+    """How far the writing is, and the way to end it; nothing where there is no work."""
+    place = st.container(key="whole-progress", horizontal=True, vertical_alignment="center")
     if writing.busy:
         place.progress(min(1.0, max(0.0, writing.ticket.share)), text=writing.progress())
+        place.button("Stop", key="whole-stop", on_click=writing.stop)
 
 
 def come_from(writing: Writing, one: Passage) -> str:
