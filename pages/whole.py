@@ -17,6 +17,7 @@ if writing.choose(ask):
     st.session_state["whole-moved"] = True
 if pressed and not problems:
     writing.ask()
+    st.rerun()  # the button above does not know yet that there is work
 view.notes(problems, "fields")
 keep_link(writing, "whole")
 view.live()

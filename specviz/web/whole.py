@@ -126,9 +126,10 @@ class Writing(Exam):
         return self.now if self.busy and self.now is not None else None
 
     def ask(self) -> None:
-        """Have it written."""
-        self.said, self.now = [], None
-        self._submit("write", self.question)
+        """Have it written, unless something is."""
+        if not self.busy:
+            self.said, self.now = [], None
+            self._submit("write", self.question)
 
     def choose(self, ask: Ask) -> bool:
         """Look at something else; returns whether it is. Work for what was asked before stops."""

@@ -72,6 +72,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     assert query(page)["length"] == "64"
     write = page.get_by_role("button", name="Write it both ways")
     write.click()
+    expect(write).to_be_disabled()
     stop = page.get_by_role("button", name="Stop", exact=True)
     began = time.monotonic()
     stop.click()
