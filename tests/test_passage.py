@@ -147,6 +147,16 @@ def test_the_lanes_hold_every_token_with_its_origin_round_and_time(one):
     assert all("href" in token for token in payload["lanes"][1]["tokens"])
 
 
+def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(one):
+    """Three tokens: a letter, and the two bytes of an e with an accent."""
+    trace = replace(one.target.trace, rounds=tuple(round_of(kind="bonus", token=n) for n in (1, 2, 3)),
+                    pieces={**one.target.trace.pieces, 1: "66", 2: "c3", 3: "a9"})  # fmt: skip
+    lane = replace(one.target, trace=trace, clock=(0.1, 0.2, 0.3))
+    tokens = words.lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
+    assert [token["makes"] for token in tokens] == ["", "", "é"]
+    assert [token["glyphs"][0] for token in tokens[1:]] == [{"t": "C3", "k": "byte"}, {"t": "A9", "k": "byte"}]
+
+
 def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
     events = [event for event in passage_run.writing(pair, SETTINGS)][:10]
     half = passage_run.so_far(pair, SETTINGS, events)

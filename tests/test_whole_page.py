@@ -45,7 +45,7 @@ def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     code = NO_TORCH.replace("pages/exact.py", "pages/whole.py").replace(
         '"prompt": app.text_area[0].value',
-        '"prompt": app.text_area[0].value, "said": [one.value for one in app.markdown], "figures": len(app.get("plotly_chart")), '
+        '"prompt": app.text_area[0].value, "said": [one.value for one in app.markdown], "figures": len(app.get("plotly_chart")), "print": "matplotlib" in sys.modules, '
         '"lanes": [len(lane["tokens"]) for lane in json.loads(app.get("bidi_component")[0].proto.mixed.json or '
         'app.get("bidi_component")[0].proto.json)["payload"]["lanes"]]',
     )
@@ -58,6 +58,7 @@ def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["figures"], seen["lanes"]) == (0, [], 3, [128, 128])
     assert "Write it both ways" in seen["buttons"] and "Stop" not in seen["buttons"]
+    assert not seen["print"], "no figure is drawn for an export that nobody asked for"
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "warm-up" in one for one in seen["text"])
 
 

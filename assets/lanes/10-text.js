@@ -25,6 +25,7 @@ function fillLane(lane, data, room) {
     const item = makeToken(one, lane.made.length, data.key, room);
     if (one.lead) lane.text.append(" ");
     lane.text.append(item.face);
+    if (one.makes) lane.text.append(h("span", { class: "makes" }, `= ${one.makes}`));
     for (let n = 0; n < one.breaks; n += 1) lane.text.append(h("br"));
     lane.made.push(item);
   }

@@ -7,7 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.branching import Read
-from specviz.figures.glyphs import glyphs, is_special, name, piece, whole
+from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.narration import number
 from specviz.figures.stage import write_cursor
 from specviz.passage import ALONE, BONUS, GUESSED, KEPT, LANES, REPLACED, WRITTEN, Lane, Passage, Token
@@ -30,7 +30,8 @@ BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest turn
 def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
     """What the component draws. done: whether nothing more comes.
 
-    lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks
+    lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
+            the character that this token's bytes and those before it make together
     end     seconds at the right end of both tracks; pace  how many times slower a replay runs than the writing did
     """
     end = max(_end(one, getattr(one, lane), done) for lane in LANES)
@@ -55,7 +56,8 @@ def _lane(one: Passage, key: str) -> dict[str, Any]:
     lane = getattr(one, key)
     pieces = {**one.target.trace.pieces, **lane.trace.pieces}
     forks = one.read.forks if key == ALONE and one.read else {}
-    tokens = [_token(pieces, token) | {"fork": place in forks} for place, token in enumerate(lane.tokens)]
+    made = _made(lane)
+    tokens = [_token(pieces, token) | {"fork": n in forks, "makes": made.get(n, "")} for n, token in enumerate(lane.tokens)]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
     if key == GUESSED:
         links = [round_link(one.settings, n) for n in range(len(rounds))]
@@ -81,6 +83,14 @@ def _token(pieces: Mapping[int, str], one: Token) -> dict[str, Any]:
     breaks = raw.count(b"\n") if raw and not is_special(raw) else 0
     return {"glyphs": shown, "lead": lead, "breaks": breaks, "is": one.origin, "round": one.round, "at": one.at,
             "name": name(raw, one.token)}  # fmt: skip
+
+
+def _made(lane: Lane) -> dict[int, str]:
+    """Last token of each run of tokens that are no whole character alone -> the character that they make together."""
+    trace = lane.trace
+    tail = b"" if trace.encoder_ids else unfinished(b"".join(piece(trace.pieces, token) for token in trace.prompt_ids))
+    runs = braces(tail, [piece(trace.pieces, token) for token in trace.output_ids])
+    return {run["last"]: run["text"] for run in runs if run["first"] != run["last"]}
 
 
 def round_link(settings: Settings, round_: int) -> str:
