@@ -10,7 +10,7 @@ from specviz.branching import LEVEL, TOPS, Kind, Read, Share, Spread, spread
 from specviz.figures.evidence import DRAWS, GRID, safe, short
 from specviz.figures.glyphs import glyphs, piece
 from specviz.figures.narration import number
-from specviz.figures.theme import MEANINGS
+from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.words import MEANT
 
 AROUND = 4  # tokens before one that its label shows
@@ -35,8 +35,8 @@ def along(read: Read, kind: str = "light") -> go.Figure:
         figure.add_bar(x=[place + 1 for place in places], y=[float(apart[place]) for place in places], name=name, marker=marker,
                        customdata=[labels[place] for place in places], width=0.8,
                        hovertemplate="token %{x}: %{customdata}<br>1 − β = %{y:.2f}<extra></extra>")  # fmt: skip
-    figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, barmode="overlay", bargap=0.1,
-                         hoverlabel={"align": "left"}, legend={"orientation": "h", "x": 0, "y": 1.0, "yanchor": "bottom"})  # fmt: skip
+    figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 32, "b": 46}, dragmode=False, barmode="overlay", bargap=0.1,
+                         hoverlabel={"align": "left"}, legend=LEGEND)  # fmt: skip
     figure.update_xaxes(title="token of the big model’s text", range=[0.3, len(apart) + 0.7], showgrid=False, fixedrange=True)
     figure.update_yaxes(
         title="chance of a refusal, 1 − β", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f"
@@ -69,22 +69,25 @@ def along_conclusion(read: Read) -> str:
 def lorenz(curves: Sequence[tuple[str, Spread]], kind: str = "light") -> go.Figure:
     """Lorenz's curve of each text or heap of texts, the first drawn full and marked at the top shares, and the even spread."""
     figure = go.Figure()
-    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="spread evenly", hoverinfo="skip",
+    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="spread evenly", hoverinfo="skip", showlegend=False,
                        line={"width": 1, "dash": "dot", "color": DRAWS[kind]})  # fmt: skip
+    figure.add_annotation(
+        x=0.66, y=0.55, text="spread evenly", showarrow=False, xanchor="left", font={"size": 12, "color": DRAWS[kind]}
+    )
     for n, (name, one) in enumerate(curves):
         line = {
             "width": 3 - 0.7 * min(n, 2),
             "dash": ("solid", "dash", "dashdot")[min(n, 2)],
             "color": _ink(kind) if n == 0 else DRAWS[kind],
         }
-        figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=safe(name), line=line,
+        figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=safe(name.rpartition(", ")[2]), line=line,
                            hovertemplate="%{x:.0%} of the tokens hold %{y:.0%}<extra></extra>")  # fmt: skip
     first = curves[0][1]
     figure.add_scatter(x=list(TOPS), y=[share.value for share in first.tops], mode="markers+text", showlegend=False,
                        text=[f"{share.value:.0%}" if place else "" for place, share in enumerate(first.tops)], textposition="bottom right",
                        marker={"size": 8, "color": _ink(kind)}, hoverinfo="skip")  # fmt: skip
-    figure.update_layout(height=330, margin={"l": 8, "r": 12, "t": 62, "b": 46}, dragmode=False,
-                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}})  # fmt: skip
+    figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
+                         legend=LEGEND)  # fmt: skip
     figure.update_xaxes(title="share of the tokens, furthest apart first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
                         zeroline=False, fixedrange=True)  # fmt: skip
     figure.update_yaxes(title="share of all divergence", range=[0, 1.02], tickformat=".0%", gridcolor=GRID, zeroline=False,
@@ -135,8 +138,8 @@ def kinds(one: Spread, own: Spread | None = None, kind: str = "light") -> go.Fig
         mine = [row for row in own.kinds if row.name in places]
         _dots(figure, mine, places, "circle-open", DRAWS[kind], "this text", -0.26)
     ticks = [f"{row.name} ({row.count})" for row in order]
-    figure.update_layout(height=330, margin={"l": 8, "r": 12, "t": 62, "b": 46}, dragmode=False,
-                         legend={"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom", "font": {"size": 12}})  # fmt: skip
+    figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
+                         legend=LEGEND)  # fmt: skip
     figure.update_yaxes(tickvals=list(places.values()), ticktext=ticks, range=[-0.7, len(order) - 0.4], automargin=True, showgrid=False,
                         fixedrange=True, ticks="")  # fmt: skip
     figure.update_xaxes(title="1 − β on average", rangemode="tozero", gridcolor=GRID, zeroline=False, fixedrange=True)
