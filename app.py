@@ -15,6 +15,7 @@ trim()
 pages = [
     st.Page("pages/step.py", title="One round", url_path="step", default=True),
     st.Page("pages/token.py", title="One token", url_path="token"),
+    st.Page("pages/whole.py", title="Whole text", url_path="whole"),
     st.Page("pages/exact.py", title="Is it exact?", url_path="exact"),
     st.Page("pages/broken.py", title="Break it", url_path="broken"),
     st.Page("pages/proposers.py", title="Other proposers", url_path="proposers"),

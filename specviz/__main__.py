@@ -21,7 +21,7 @@ COMMANDS = {
     "bench": "measure speed side by side: target only, speculative, transformers' assisted generation",
     "pairs": "list pairs of public models, what they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
-    "record": "record what the pages open with: a finished round, or the gallery of proposers",
+    "record": "record what the pages open with: a finished round, the gallery of proposers, or a passage both ways",
 }
 
 

@@ -12,8 +12,10 @@ from specviz.errors import SettingsError
 from specviz.models.catalogue import ASSETS
 from specviz.settings import Settings
 
-PROMPT = "Once upon a time there lived an old"  # of the gallery, where none is given
+PROMPT = "Once upon a time there lived an old"  # of the gallery and the passage, where none is given
 LENGTH = 48  # tokens that each of its rows writes
+PASSAGE, GUESSES = 128, 2  # tokens of the passage, and guesses per round: of the fixed lengths two pay best on the shipped pair
+SURVEYED = 96  # tokens of each other text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,16 +23,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
     law_options(parser)
     proposer_options(parser)
+    parser.set_defaults(gamma=None, max_new_tokens=None)  # what they are where they are not given depends on what is recorded
     parser.add_argument("--rounds", type=int, default=6, help="rounds to keep (default: 6)")
     parser.add_argument(
         "--gallery", action="store_true", help="record what Other proposers opens with: every row under three laws"
     )
-    parser.add_argument("--turns", type=int, default=5, help="--gallery: how often each row is timed (default: 5)")
+    parser.add_argument(
+        "--passage", action="store_true", help="record what Whole text opens with: a text both ways at temperatures 1 and 0"
+    )
+    parser.add_argument("--turns", type=int, default=5, help="--gallery, --passage: how often each is timed (default: 5)")
     parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
+    parser.add_argument("--texts", type=int, default=24, help="--passage: other texts that both models read (default: 24)")
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
 
 def run(options: argparse.Namespace) -> int:
+    plain = Settings()
+    gamma, length = (GUESSES, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
+    options.gamma = gamma if options.gamma is None else options.gamma
+    options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
     settings = settings_of(options)
     from specviz.models.fingerprint import fingerprints
     from specviz.models.loading import load_pair
@@ -38,6 +49,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.gallery:
         return gallery(settings, options)
+    if options.passage:
+        return passages(settings, options)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
     trace = decode_run(pair, settings, rounds=options.rounds)
@@ -57,8 +70,7 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     from specviz.lineup_run import line_up
     from specviz.models.loading import load_pair
 
-    length = settings.length if options.max_new_tokens != Settings().length else LENGTH
-    base = replace(settings, prompt=settings.prompt or PROMPT, length=length)
+    base = replace(settings, prompt=settings.prompt or PROMPT)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
 
     def watch(share: float, doing: str) -> None:
@@ -68,6 +80,29 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     print(file=sys.stderr)
     out = _written(options, "gallery.json", to_json(found))
     print(f"{len(found)} laws, {sum(not row.reason for one in found.values() for row in one.rows)} rows -> {out}")
+    return 0
+
+
+def passages(settings: Settings, options: argparse.Namespace) -> int:
+    """Write a text both ways under each of the page's laws, and read other texts beside it. Temperature and cuts are the page's own."""
+    for name, value, least in (("turns", options.turns, 1), ("texts", options.texts, 0)):
+        if value < least:
+            raise SettingsError(name, value, f"{least} or more")
+    refuse_proposer(options, "--passage")
+    from specviz.figures.lanes import speed
+    from specviz.models.fingerprint import fingerprints
+    from specviz.models.loading import load_pair
+    from specviz.passage import LAWS, to_json
+    from specviz.passage_run import survey, write
+
+    base = replace(settings, prompt=settings.prompt or PROMPT)
+    pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}
+    for name, law in LAWS.items():
+        one = write(pair, replace(base, **law), options.turns)
+        texts = survey(pair, one.settings, options.texts, SURVEYED)
+        found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
+        print(f"{name}: {speed(one)}", file=sys.stderr)
+    print(f"{len(found)} laws, {base.length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
     return 0
 
 

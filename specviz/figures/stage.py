@@ -33,7 +33,7 @@ def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
         "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
         "edits": [_edit_sentence(key, u) for key, u in sorted(edits.items())],
         "rounds": rounds,
-        "more": _open_ended(trace) if more is None else more,
+        "more": open_ended(trace) if more is None else more,
     }
 
 
@@ -50,7 +50,8 @@ def write_cursor(round_: int, motion: int) -> str:
     return f"{round_ + 1}.{motion + 1}"
 
 
-def _open_ended(trace: Trace) -> bool:
+def open_ended(trace: Trace) -> bool:
+    """Whether the run could go on."""
     if not trace.rounds:
         return True
     full = len(trace.output_ids) >= trace.settings.get("length", float("inf"))

@@ -13,6 +13,7 @@ class Use(IntEnum):
     NULL_BAND = 1001
     PERMUTATION = 1002
     TRANSFORM = 1003
+    RESAMPLED = 1004
 
 
 def generator(seed: int, use: Use) -> np.random.Generator:

@@ -72,6 +72,11 @@ def round_views(
     return tuple(decisions), tuple(laws)
 
 
+def two_laws(p: Tensor, q: Tensor, bars: int, always: tuple[int, ...]) -> Law:
+    """Two laws (V,) of one place beside each other, where no coin was thrown."""
+    return law_view(_plain(p, q), q, bars, always)
+
+
 def _refused(outcome: Outcome) -> int | None:
     """The node whose refusal drew the ending, if any: the last sibling that was refused after the kept ones."""
     if outcome.ending.kind != "residual":

@@ -12,7 +12,7 @@ CSS = """
 .stMainBlockContainer > div > .stVerticalBlock { gap: 0.5rem; }
 .st-key-fold { position: fixed; top: 0.65rem; right: 4rem; z-index: 999991; width: auto; }
 .st-key-export { position: fixed; top: 0.65rem; right: 12.6rem; z-index: 999990; width: auto; }
-body:has(.st-key-exact-head, .st-key-broken-head) .st-key-export { right: 10.6rem; } /* beside a shorter word */
+body:has(.st-key-exact-head, .st-key-broken-head, .st-key-whole-head) .st-key-export { right: 10.6rem; } /* beside a shorter word */
 body:not(:has(.st-key-fold)) .st-key-export { right: 4rem; }
 [data-testid="stPopoverBody"]:has([class*="st-key-export-"]) { width: min(24rem, calc(100vw - 1rem)); max-height: calc(100vh - 4.5rem) !important; padding: 1rem; }
 .st-key-export-said [data-testid="stText"] { white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; }

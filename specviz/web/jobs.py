@@ -9,7 +9,7 @@ from specviz.settings import Settings
 from specviz.trace import Round
 
 AHEAD = 2  # rounds that a new run starts with
-LINK_ROUNDS = 40  # rounds that a link can ask for
+LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the page Whole text
 
 
 @dataclass

@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
-from specviz.figures.stage import read_cursor, stage_payload, write_cursor
+from specviz.figures.stage import open_ended, read_cursor, stage_payload, write_cursor
 from specviz.models.catalogue import PAIRS
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
@@ -142,8 +142,8 @@ class Visit:
 
     def advance(self, trace: Trace) -> None:
         """A piece of the job is done: go on, or show the run."""
-        job, drawn = self.job, stage_payload(trace)
-        if drawn["more"] and len(job.earlier) < len(trace.rounds) < job.rounds:
+        job = self.job
+        if open_ended(trace) and len(job.earlier) < len(trace.rounds) < job.rounds:
             job.earlier = trace.rounds
             job.line = f"Working out round {len(trace.rounds) + 1} of {job.rounds} …"
             return
@@ -151,7 +151,7 @@ class Visit:
             self._before_luck = None
         if job.settings.edited and replace(job.settings, coins={}) == self.settings and self.trace is not None:
             self._before_luck = self.settings, self.trace, self.mode
-        self.settings, self.trace, self.mode, self._drawn = job.settings, trace, "live", (trace, drawn)
+        self.settings, self.trace, self.mode, self._drawn = job.settings, trace, "live", (trace, stage_payload(trace))
         self.cursor, self.said, self.job, self.moved = job.cursor, job.said, None, not job.from_link
         self._settle(job.coin)
 

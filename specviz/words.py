@@ -1,0 +1,100 @@
+"""What kind of word a token belongs to: the start of a sentence, a name, a function word, the inside of a word, or another one.
+
+Read off the text alone, by rules made for English; no model and no dictionary is asked. A token stands for the word that it begins.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Sequence
+
+START, NAME, FUNCTION, INSIDE, OTHER, SIGN = KINDS = (
+    "start of sentence",
+    "name",
+    "function word",
+    "inside a word",
+    "other word",
+    "sign or line break",
+)
+MEANT = {
+    START: "The word that begins a sentence or a quotation, written with a capital.",
+    NAME: "A capital inside a sentence: people, places, titles.",
+    FUNCTION: "Articles, pronouns, prepositions, conjunctions, forms of be, have, do and can.",
+    INSIDE: "A piece of a word that an earlier token began.",
+    OTHER: "Nouns, verbs, adjectives and whatever else stands in no list.",
+    SIGN: "Punctuation, spaces, line breaks, and tokens that are no text.",
+}
+_LISTED = (
+    "a an the this that these those some any no every each all both either neither such "
+    "i me my mine we us our ours you your yours he him his she her hers it its they them their theirs "
+    "who whom whose which what myself himself herself itself themselves yourself one "
+    "of in on at by for with from to into onto upon over under up down out off about after before between through "
+    "against along across behind beside near toward towards within without among around during until till since as than "
+    "and or but nor so if because while when where why how though although unless whether yet "
+    "am is are was were be been being have has had having do does did done doing can could will would shall should may might must "
+    "not there here then too very just only also even"
+)
+FUNCTIONS = frozenset(_LISTED.split())
+_WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
+_QUOTES = "\"'“”‘’«»([*_-—"
+_ABBREVIATED = ("Mr", "Mrs", "Ms", "Dr", "St", "Prof")
+
+
+def kinds(before: bytes, raws: Sequence[bytes]) -> tuple[str, ...]:
+    """One of KINDS for each token.
+
+    before  the text that the tokens go on with; raws  their bytes, empty for a token that is no text
+    """
+    text, edges = _decoded(before, raws)
+    words = [match.span() for match in _WORD.finditer(text)]
+    begins = [begin for begin, _ in words]
+    found = []
+    for raw, first, end in zip(raws, edges, edges[1:], strict=False):
+        place = _first_letter(text, first, end)
+        if not raw or place is None:
+            found.append(INSIDE if raw and first == end else SIGN)  # bytes of a character that an earlier token began
+            continue
+        begin, stop = words[bisect_right(begins, place) - 1]
+        found.append(INSIDE if begin < first else _kind(text, begin, text[begin:stop]))
+    return tuple(found)
+
+
+def _decoded(before: bytes, raws: Sequence[bytes]) -> tuple[str, list[int]]:
+    """The whole text, and the character at which each token begins; a token that begins inside a character begins behind it."""
+    text = (before + b"".join(raws)).decode("utf-8", "surrogateescape")
+    ends, offset = [0], 0  # of each character, in bytes
+    for character in text:
+        offset += len(character.encode("utf-8", "surrogateescape"))
+        ends.append(offset)
+    edges, offset = [], len(before)
+    for raw in (*raws, b""):
+        at = bisect_right(ends, offset) - 1
+        edges.append(at if ends[at] == offset else at + 1)
+        offset += len(raw)
+    return text, edges
+
+
+def _first_letter(text: str, first: int, end: int) -> int | None:
+    return next((place for place in range(first, end) if text[place].isalnum()), None)
+
+
+def _kind(text: str, begin: int, word: str) -> str:
+    capital = not word[0].islower()
+    if capital and _opens(text[:begin]):
+        return START
+    if word.lower() in FUNCTIONS or re.split("['’]", word.lower())[0] in FUNCTIONS:
+        return FUNCTION
+    return NAME if word[0].isupper() else OTHER
+
+
+def _opens(before: str) -> bool:
+    """Whether a sentence, or a quotation, begins behind this text."""
+    bare = before.rstrip()
+    if not bare or "\n" in before[len(bare) :] or before[-1] in '"“‘«(':
+        return True
+    inner = bare.rstrip(_QUOTES + " ")
+    if not inner or inner[-1] not in ".!?…":
+        return not inner
+    last = _WORD.findall(inner[-12:])
+    return not (inner[-1] == "." and last and last[-1] in _ABBREVIATED)

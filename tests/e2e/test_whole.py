@@ -1,0 +1,93 @@
+"""Whole text in a real browser: a replay asks nothing of the server, tokens open their rounds, a run streams, stops, and takes its place."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.test_page import NASTY, PATIENT, query
+
+SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
+
+
+def open_whole(page: Page, server: str, link: str = "") -> Page:
+    """Open the page and wait until all of it stands."""
+    page.goto(f"{server}/whole{link}")
+    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
+    expect(page.locator(SECOND).first).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".forkItem").first).to_be_visible(timeout=PATIENT)
+    return page
+
+
+def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(page, server):
+    open_whole(page, server)
+    sent = []
+    page.on("websocket", lambda socket: sent.append(socket.url))
+    page.on("request", lambda request: sent.append(request.url))
+    clock = page.locator(".lane.speculative .clock")
+    whole = clock.inner_text()
+    assert page.locator(FIRST).count() == page.locator(SECOND).count() == 128
+    page.get_by_label("moment of both clocks").fill("500")
+    assert page.locator(f"{FIRST}.later").count() > page.locator(f"{SECOND}.later").count() > 0, "the second lane is ahead"
+    expect(page.locator(".tracks .now")).not_to_have_css("display", "none")
+    page.get_by_role("button", name="Go on").click()
+    page.get_by_label("moment of both clocks").fill("1000")
+    expect(clock).to_have_text(whole)
+    assert page.locator(f"{SECOND}.later").count() == 0
+    page.locator(SECOND).first.focus()
+    page.keyboard.press("ArrowRight")
+    label = page.evaluate(
+        "() => { let at = document.activeElement; while (at.shadowRoot) at = at.shadowRoot.activeElement; return at.ariaLabel; }"
+    )
+    assert re.search("(kept guess|replacement|bonus), round \\d+; opens the round", label)
+    before = page.locator(".forks .sentence").inner_text()
+    page.locator(f"{FIRST}.fork").nth(3).click()
+    expect(page.locator(".forks .sentence")).not_to_have_text(before)
+    expect(page.locator(".forks .sentence")).to_contain_text("a guess here is refused")
+    page.locator(".forkItem[aria-checked=true]").focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".forkItem").first).to_have_attribute("aria-checked", "true")
+    assert sent == []
+    for width in (390, 768, 1920):
+        page.set_viewport_size({"width": width, "height": 844})
+        page.wait_for_timeout(300)
+        assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+        lane = page.locator(".lane.speculative").bounding_box()
+        for box in (page.locator(SECOND).nth(n).bounding_box() for n in range(0, 128, 13)):
+            assert lane["x"] - 1 <= box["x"] and box["x"] + box["width"] <= lane["x"] + lane["width"] + 1
+    assert page.mistakes == []
+
+
+def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, server):
+    asked = []
+    page.on("request", lambda request: asked.append(request.url))
+    open_whole(page, server, "?length=64&seed=3&prompt=Once")
+    expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Recorded for")
+    field = page.get_by_label("Text to continue", exact=True)
+    field.fill(NASTY)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("onerror"))
+    assert query(page)["length"] == "64"
+    write = page.get_by_role("button", name="Write it both ways")
+    write.click()
+    expect(write).to_be_disabled()
+    stop = page.get_by_role("button", name="Stop", exact=True)
+    began = time.monotonic()
+    stop.click()
+    expect(stop).to_have_count(0, timeout=PATIENT)
+    assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
+    expect(page.locator(".st-key-whole-notes-from")).to_contain_text(re.compile("Recorded for|Your run"))
+    write.click()
+    expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Your run, measured", timeout=PATIENT)
+    expect(page.locator(SECOND).first).to_be_visible()
+    assert (page.dialogs, page.mistakes) == ([], [])
+    assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
+    assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
+    token = page.locator(SECOND).nth(20)
+    round_ = int(re.search(r"round (\d+)", token.get_attribute("aria-label"))[1])
+    with page.expect_popup() as opened:
+        token.click()
+    expect(opened.value.locator(".onward select").first).to_have_value(str(round_ - 1), timeout=PATIENT)
+    opened.value.close()
