@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -20,7 +20,11 @@ PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in t
 COINS_NAMED = 5  # damaged coins of a link that get a sentence of their own
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
-PROPOSER_FIELDS = ("proposer", "rule", "tree", "siblings", "nodes", "drafts", "lengths", "text", "typical", "heads")
+EXIT_LAYER_MAX = 1024  # how many layers the target has is checked when it is known
+PROPOSER_FIELDS = (
+    *("proposer", "rule", "tree", "siblings", "nodes", "drafts", "lengths", "text", "typical", "heads", "exit", "exit_layer"),
+)
+WORDS = ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads", "exit")
 SIBLINGS = ("top", "independent", "distinct")
 COIN_PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 _COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
@@ -51,6 +55,8 @@ class Settings:
     text         what retrieval reads: the name of a text
     typical      epsilon of typical acceptance, above 0 and at most 1
     heads        folder of Medusa heads, named on the command line alone; empty: the pair's own
+    exit         folder of a trained early exit, likewise
+    exit_layer   how many layers of the target guess under early exit, 1 to 1024; None: those below the trained exit
     """
 
     pair: str = "storybook"
@@ -75,6 +81,8 @@ class Settings:
     text: str = ""
     typical: float = 0.09
     heads: str = ""
+    exit: str = ""
+    exit_layer: int | None = None
 
     def __post_init__(self) -> None:
         _whole("gamma", self.gamma, 0, GAMMA_MAX)
@@ -89,8 +97,10 @@ class Settings:
         _whole("drafts", self.drafts, 1, 8)
         if self.nodes is not None:
             _whole("nodes", self.nodes, 1, NODES_MAX)
+        if self.exit_layer is not None:
+            _whole("exit-layer", self.exit_layer, 1, EXIT_LAYER_MAX)
         _number("typical", self.typical, 0.0, 1.0, "above 0 and at most 1", above=True)
-        for name in ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads"):
+        for name in WORDS:
             if not isinstance(getattr(self, name), str):
                 raise SettingsError(name, getattr(self, name), "text")
         if self.siblings not in SIBLINGS:
@@ -235,9 +245,13 @@ def _number(name: str, value: object, low: float, high: float, allowed: str, abo
         raise SettingsError(name, value, allowed)
 
 
-def _of_the_command_line(folder: str) -> str:
+def _of_the_command_line(name: str) -> Callable[[str], str]:
     """A link opens no folder."""
-    raise SettingsError("heads", folder[:60], "named on the command line alone: --heads DIR")
+
+    def refused(folder: str) -> str:
+        raise SettingsError(name, folder[:60], f"named on the command line alone: --{name} DIR")
+
+    return refused
 
 
 _READERS: dict[str, Any] = {
@@ -261,5 +275,7 @@ _READERS: dict[str, Any] = {
     "lengths": str,
     "text": str,
     "typical": float,
-    "heads": _of_the_command_line,
+    "heads": _of_the_command_line("heads"),
+    "exit": _of_the_command_line("exit"),
+    "exit_layer": int,
 }

@@ -18,7 +18,10 @@ TV = 0.02  # distance that exact cells must see where --tv is left out
 LEAST_TV = 0.005  # below it a matrix takes hours
 PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that there is something to copy
 WORKERS = 2  # processes that share the work on a CPU
-OWN = {"pair", "target", "draft", "device", "dtype", "heads", "prompt", "seed", "tv", "all", "only", "format"}
+OWN = {
+    *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format"),
+    *("heads", "exit", "exit_layer"),
+}
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few draws": "unseen"}
 COLOURS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
@@ -45,18 +48,21 @@ def run(options: argparse.Namespace) -> int:
         seed=options.seed,
         device=options.device,
         dtype=options.dtype,
-        heads=getattr(options, "heads", None) or "",
+        heads=options.heads,
+        exit=options.exit,
+        exit_layer=options.exit_layer,
     )
     from specviz.evidence.matrix import chosen, examine
+    from specviz.models import exits, heads
     from specviz.models.fingerprint import fingerprints
-    from specviz.models.heads import admit
     from specviz.models.loading import load_pair
     from specviz.versions import versions
 
     only = [name for part in options.only for name in part.split(",") if name]
     chosen(only)
-    if settings.heads:
-        admit(settings.heads)
+    for kind, folder in ((heads, settings.heads), (exits, settings.exit)):
+        if folder:
+            kind.admit(folder)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
     matrix = examine(pair, settings, tv, only, Watch(), workers)

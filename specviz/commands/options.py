@@ -9,7 +9,7 @@ from specviz.errors import SettingsError
 from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SIBLINGS, TREE_LEVELS, Settings, read_coin
 
 _DEFAULTS = Settings()
-PROPOSERS = "draft, tree, several, medusa, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
+PROPOSERS = "draft, tree, several, medusa, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
 LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
@@ -44,10 +44,12 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
     )
     add("--typical", type=float, default=_DEFAULTS.typical, metavar="E", help="epsilon of typical acceptance (default: 0.09)")
     add("--heads", default=_DEFAULTS.heads, metavar="DIR", help="folder of Medusa heads (default: the pair's own)")
+    add("--exit", default=_DEFAULTS.exit, metavar="DIR", help="folder of a trained early exit (default: the pair's own)")
+    add("--exit-layer", type=int, metavar="N", help="how many layers of the target guess (default: those below the trained exit)")
 
 
 def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of Settings that these options give. Paths of a text and of heads are admitted here, for this process."""
+    """The fields of Settings that these options give. Paths are admitted here, for this process."""
     if options.text:
         from specviz.proposers.texts import admit
 
@@ -56,6 +58,10 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
         from specviz.models import heads
 
         heads.admit(options.heads)
+    if options.exit:
+        from specviz.models import exits
+
+        exits.admit(options.exit)
     return {name: getattr(options, name) for name in PROPOSER_FIELDS}
 
 
@@ -63,7 +69,7 @@ def refuse_proposer(options: argparse.Namespace, beside: str) -> None:
     """Raises SettingsError where a proposer or rule is chosen for something that brings its own."""
     for name in PROPOSER_FIELDS:
         if (value := getattr(options, name)) != getattr(_DEFAULTS, name):
-            raise SettingsError(name, value, f"left out with {beside}, which brings its own")
+            raise SettingsError(name.replace("_", "-"), value, f"left out with {beside}, which brings its own")
 
 
 def refuse_unknown(settings: Settings) -> None:

@@ -29,8 +29,8 @@ from specviz.errors import SettingsError
 from specviz.evidence.experiment import Plan
 from specviz.evidence.matrix_cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
+from specviz.models import exits, heads
 from specviz.models.base import LawSource
-from specviz.models.heads import admit
 from specviz.models.loading import Pair, load_pair
 from specviz.models.paths import laws_after
 from specviz.models.remembered import RememberingPair
@@ -180,8 +180,9 @@ def _sit(settings: Settings, tv: float) -> None:
     global _desk
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     torch.set_num_threads(1)
-    if settings.heads:
-        admit(settings.heads)
+    for kind, folder in ((heads, settings.heads), (exits, settings.exit)):
+        if folder:
+            kind.admit(folder)
     _desk = Desk(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
     gc.freeze()  # what is loaded stays: the collector need not look through it again and again
 

@@ -36,7 +36,7 @@ def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
     """The end of a caption: pair, type of its numbers, settings, version; and that luck was chosen, where it was."""
     record = settings.to_record()
     laws = ", ".join(f"{key.replace('_', '-')} {record[key]}" for key in LAWS if record[key] is not None)
-    laws += "".join(f", {key} {value}" for key, value in proposing(record).items())
+    laws += "".join(f", {key.replace('_', '-')} {value}" for key, value in proposing(record).items())
     dtype = f", {models['dtype']}" if models.get("dtype") else ""
     edited = f" {EDITED}" if settings.edited else ""
     return f"Pair {settings.pair}{dtype}; {laws}. specviz {versions()['specviz']}.{edited}"
@@ -68,4 +68,4 @@ def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
 
 def proposer_options(record: Mapping[str, Any]) -> list[str]:
     """The same for a command line."""
-    return [word for name, value in proposing(record).items() for word in (f"--{name}", str(value))]
+    return [word for name, value in proposing(record).items() for word in (f"--{name.replace('_', '-')}", str(value))]

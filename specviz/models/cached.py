@@ -86,7 +86,7 @@ class CachedModel:
         self.context: int | None = getattr(text, "max_position_embeddings", None)
         self._windows = _windows(text)
         self._pass = opened(model)
-        self._cache = DynamicCache()  # without a configuration: keeps every column, so that any layer can be rolled back
+        self._cache = self._empty()
         self._rows: list[_Row] = []
         self._width = 0  # columns in the cache
 
@@ -128,12 +128,15 @@ class CachedModel:
             ids.append([*before, *fresh, *tokens, *after])
             positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
         ids, positions = torch.tensor(ids), torch.tensor(positions)
-        ids.clamp_(max=self._known - 1)  # an id that only the other model knows has probability 0 here
         mask = self._mask(fed, lead, block, positions)
-        device = self.model.device
-        logits = self._pass(ids.to(device), positions.to(device), mask, self._cache, self._width, nodes + 1)
+        entering = self._entering(ids, rows, fed, block)
+        logits = self._pass(entering, positions.to(self.model.device), mask, self._cache, self._width, nodes + 1)
         self._remember(rows, fed, lead, block)
         return logits
+
+    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: Block) -> Tensor:
+        """What the pass is given of each column: here its id (B, T). An id that only the other model knows has probability 0."""
+        return ids.clamp_(max=self._known - 1).to(self.model.device)
 
     def _read_once(self, rows: Sequence[Prefix]) -> None:
         """What all rows begin with, a prompt as a rule, is read by one row, and the others take it over."""
@@ -162,8 +165,12 @@ class CachedModel:
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys.index_select(0, picked), layer.values.index_select(0, picked)
 
+    def _empty(self) -> DynamicCache:
+        """Without a configuration it keeps every column, so that any layer can be rolled back."""
+        return DynamicCache()
+
     def _reset(self) -> None:
-        self._cache, self._width = DynamicCache(), 0
+        self._cache, self._width = self._empty(), 0
 
     def _rollback(self) -> None:
         """Drop the columns that no row needs: the common tail by cropping, scattered holes once they outweigh the rest."""

@@ -13,7 +13,7 @@ class PairEntry:
     """A target and a draft that share one tokenizer.
 
     target, draft  folders, or names on the model hub
-    heads          folder of Medusa heads for the target, None where there are none
+    heads, exit    folders of Medusa heads and of an early exit for the target, None where there are none
     shipped        whether the files come with the project, and are checked by hash before they are read
     """
 
@@ -24,10 +24,11 @@ class PairEntry:
     shipped: bool
     note: str
     heads: str | None = None
+    exit: str | None = None
 
 
 _STORYBOOK = ASSETS / "models" / "storybook"
-_HEADS = str(_STORYBOOK / "heads") if (_STORYBOOK / "heads").is_dir() else None
+_HEADS, _EXIT = (str(place) if place.is_dir() else None for place in (_STORYBOOK / "heads", _STORYBOOK / "exit"))
 
 PAIRS: dict[str, PairEntry] = {
     entry.name: entry
@@ -39,6 +40,7 @@ PAIRS: dict[str, PairEntry] = {
             draft=str(_STORYBOOK / "draft"),
             shipped=True,
             heads=_HEADS,
+            exit=_EXIT,
             note="12 layers beside 1 layer, width 256, vocabulary 4096; runs on two cores.",
         ),
         PairEntry(
@@ -48,6 +50,7 @@ PAIRS: dict[str, PairEntry] = {
             draft=str(_STORYBOOK / "distilled"),
             shipped=True,
             heads=_HEADS,
+            exit=_EXIT,
             note="The same target; the draft went on to learn the target's own laws, and guesses better.",
         ),
     )

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary
 
 import torch
@@ -21,8 +22,10 @@ from torch import Tensor, nn
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.catalogue import PAIRS
-from specviz.models.loading import Pair
 from specviz.models.written import product
+
+if TYPE_CHECKING:
+    from specviz.models.pair import Pair
 
 CONFIG, WEIGHTS = "config.json", "medusa_lm_head.safetensors"
 HEADS_MAX, LAYERS_MAX = 16, 8

@@ -11,6 +11,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from specviz.errors import SettingsError
 from specviz.models.cached import CachedModel
 from specviz.models.conditioned import ConditionedModel
+from specviz.models.exits import exit_of
+from specviz.models.layered import LayeredModel, LowerLayers
 from specviz.models.tokens import pieces
 from specviz.settings import Settings
 
@@ -39,6 +41,14 @@ class Pair:
     def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
         """Target and draft with fresh caches, for one request."""
         return tuple(self.source(model, settings, self.vocabulary) for model in (self.target, self.draft))
+
+    def open_layered(self, settings: Settings) -> tuple[LayeredModel, LowerLayers]:
+        """The target, and its own first layers with an exit in the draft's place, for one request: what they compute they share.
+
+        Raises as exits.exit_of.
+        """
+        target = LayeredModel(self.target, settings, self.vocabulary, exit_of(self.name, self.target, settings))
+        return target, target.lower
 
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> CachedModel:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""

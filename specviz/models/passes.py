@@ -58,26 +58,33 @@ class LibraryPass:
 
 
 class LlamaPass:
-    """The layers of a Llama decoder one after the other, by the library's own code, with the rotary angles from a table."""
+    """The layers of a Llama decoder one after the other, by the library's own code, with the rotary angles from a table.
 
-    def __init__(self, model: LlamaForCausalLM):
+    first, last  which of its layers, as in a slice: all of them where they are left out
+    """
+
+    def __init__(self, model: LlamaForCausalLM, first: int = 0, last: int | None = None):
         self.keeps_features = True
         self.body, self.embedding, self.head = model.model, model.model.embed_tokens.weight, model.lm_head.weight
         self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles by position alone
         self.cos = self.sin = self.features = torch.empty(0)
-        self.written = [WrittenLayer(layer, model.config.head_dim) for layer in self.body.layers] if plain(model) else []
+        self.layers = list(self.body.layers)[first:last]
+        self.written = [WrittenLayer(layer, model.config.head_dim) for layer in self.layers] if plain(model) else []
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
-        hidden = F.embedding(ids, self.embedding)
-        if mask is None and ids.shape[1] > 1:
-            mask = causal(ids.shape[1], width, hidden)
+        return self._logits(self._through(F.embedding(ids, self.embedding), positions, mask, cache, width), keep)
+
+    def _through(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
+        """States (B, T, width) before the layers -> after them."""
+        if mask is None and hidden.shape[1] > 1:
+            mask = causal(hidden.shape[1], width, hidden)
         cos, sin = self._angles(hidden, positions, width)
         if self.written and width > 0:  # an empty cache has no layers yet: the library's code makes them
             cos, sin = cos[:, :, None], sin[:, :, None]
-            for layer, held in zip(self.written, cache.layers, strict=True):
+            for layer, held in zip(self.written, cache.layers[: len(self.written)], strict=True):
                 hidden = layer(hidden, cos, sin, mask, held)
         else:
-            for layer in self.body.layers:
+            for layer in self.layers:
                 hidden = layer(
                     hidden,
                     attention_mask=mask,
@@ -86,6 +93,9 @@ class LlamaPass:
                     use_cache=True,
                     position_embeddings=(cos, sin),
                 )
+        return hidden
+
+    def _logits(self, hidden: Tensor, keep: int) -> Tensor:
         self.features = self._normed(hidden[:, -keep:])
         return product(self.features, self.head)
 

@@ -6,7 +6,7 @@ included, draws many of them: what it is handed are the laws of an uncached pass
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
@@ -97,18 +97,27 @@ class RememberedModel:
 class RememberingPair:
     """A pair whose models remember, for many draws from one prompt. Everything else is the pair's own.
 
-    Requests of one prompt with equal temperature and cuts share one memory: laws depend on nothing else. Not for two threads at once.
+    Requests of one prompt with equal temperature and cuts share one memory: laws depend on nothing else, but an early exit's on
+    where it stands. Not for two threads at once.
     """
 
     def __init__(self, pair: Pair, longest: int | None = None):
         self._pair, self._longest = pair, longest
-        self._opened: dict[tuple, tuple[RememberedModel, RememberedModel]] = {}
+        self._opened: dict[tuple, tuple[RememberedModel, ...]] = {}
 
     def open(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
         """Target and draft, each with what it remembers already."""
-        key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p
+        return self._known(settings, lambda: self._pair.open(settings))
+
+    def open_layered(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
+        """The same target, and its exit."""
+        (lower,) = self._known(settings, lambda: self._pair.open_layered(settings)[1:], settings.exit, settings.exit_layer)
+        return self.open(settings)[0], lower
+
+    def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple[RememberedModel, ...]:
+        key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, *more
         if key not in self._opened:
-            self._opened[key] = tuple(RememberedModel(model, self._longest) for model in self._pair.open(settings))
+            self._opened[key] = tuple(RememberedModel(model, self._longest) for model in make())
         return self._opened[key]
 
     def forget(self) -> None:

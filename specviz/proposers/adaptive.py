@@ -17,17 +17,15 @@ from specviz.verification.warp import warp
 
 
 class AdaptiveDraft:
-    """Draws from the draft's laws until ``lengths`` says stop. Its name is the draft's: the guesses are the draft's own.
+    """Draws from the draft's laws until ``lengths`` says stop. Its name is that of whoever guesses.
 
     draft     its laws are drawn from
     settings  if given, the draft's laws are at temperature 1 without cuts: ``lengths`` sees them so, and what is drawn from is
               what these settings make of them. At temperature 0 a warped law is certain and says nothing of how sure it is
     """
 
-    name = "draft"
-
-    def __init__(self, draft: LawSource, lengths: Length, settings: Settings | None = None):
-        self.draft, self.lengths, self.settings = draft, lengths, settings
+    def __init__(self, draft: LawSource, lengths: Length, settings: Settings | None = None, name: str = "draft"):
+        self.draft, self.lengths, self.settings, self.name = draft, lengths, settings, name
         self.remembers = lengths.remembers
 
     def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:

@@ -18,12 +18,11 @@ class DraftModel:
 
     draft  its laws are warped like the target's, so temperature 0 gives one-hot q
     gamma  tokens per round, at least 0; a row near its length cap or the draft's context gets fewer
+    name   of whoever guesses
     """
 
-    name = "draft"
-
-    def __init__(self, draft: LawSource, gamma: int):
-        self.draft, self.gamma = draft, gamma
+    def __init__(self, draft: LawSource, gamma: int, name: str = "draft"):
+        self.draft, self.gamma, self.name = draft, gamma, name
 
     def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
         wanted = [self.levels(row) for row in rows]

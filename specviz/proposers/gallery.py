@@ -25,6 +25,7 @@ from specviz.proposers.texts import index_of
 from specviz.proposers.tree import SHAPE, Tree
 from specviz.settings import TREE_LEVELS, Settings, widths
 
+EARLY_EXIT = "early-exit"
 T = TypeVar("T")
 
 
@@ -33,6 +34,7 @@ class Request:
     """What one request has opened. A proposer takes what it needs; every cache in here belongs to this request alone.
 
     target  the very object that will score the proposals
+    draft   under early exit the target's own first layers
     """
 
     pair: Pair
@@ -42,11 +44,11 @@ class Request:
 
     def again(self) -> tuple[LawSource, LawSource]:
         """Target and draft once more, with caches of their own."""
-        return self.pair.open(self.settings)
+        return sources(self.pair, self.settings)
 
     def plain(self) -> LawSource:
         """The draft at temperature 1 without cuts: what it says, whatever the settings make of it."""
-        return self.pair.open(replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None))[1]
+        return sources(self.pair, replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None))[1]
 
     @property
     def device(self) -> torch.device:
@@ -61,6 +63,7 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     "tree": lambda request: tree(request),
     "several": lambda request: SeveralDrafts(request.draft, request.settings.drafts, request.settings.gamma),
     "medusa": lambda request: medusa(request.target, heads_of(request.pair, request.settings.heads), request.settings),
+    EARLY_EXIT: lambda request: chain(request, request.draft, EARLY_EXIT),
     "ngram": lambda request: copied(request, "ngram", from_own_text),
     "retrieval": lambda request: copied(request, "retrieval", index_of(request.pair, request.settings.text).follow),
     "unigram": lambda request: chain(request, frequencies(request)),
@@ -68,21 +71,21 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     "adversarial": lambda request: chain(request, Reversed(request.plain(), request.settings)),
     "oracle": lambda request: chain(request, request.again()[0]),
 }
-CHAINS = ("none", "draft", "unigram", "uniform", "adversarial", "oracle")
+CHAINS = ("none", "draft", EARLY_EXIT, "unigram", "uniform", "adversarial", "oracle")
 
 
-def chain(request: Request, source: LawSource) -> Proposer:
-    """A chain from a source of laws, as far as ``Settings.lengths`` says."""
+def chain(request: Request, source: LawSource, name: str = "draft") -> Proposer:
+    """A chain from a source of laws, as far as ``Settings.lengths`` says. name: of whoever guesses."""
     settings, make = request.settings, named("lengths", request.settings.lengths, LENGTHS)
     if not settings.gamma:
         return Nothing()
     if make is None:
-        return DraftModel(source, settings.gamma)
+        return DraftModel(source, settings.gamma, name)
     models = request.pair.draft, request.pair.target
     policy = make(settings.gamma, models[0].num_parameters() / models[1].num_parameters(), lambda: request.again()[0])
     if settings.lengths == "entropy" and settings.temperature == 0.0 and source is request.draft:
-        return AdaptiveDraft(request.plain(), policy, settings)
-    return AdaptiveDraft(source, policy)
+        return AdaptiveDraft(request.plain(), policy, settings, name)
+    return AdaptiveDraft(source, policy, name=name)
 
 
 def tree(request: Request) -> Proposer:
@@ -113,10 +116,15 @@ def anything(request: Request) -> LawSource:
 
 def opened(pair: Pair, settings: Settings) -> tuple[LawSource, Proposer]:
     """Target and proposer of one request, caches empty. Raises SettingsError for a name that is not known."""
-    target, draft = pair.open(settings)
     make = named("proposer", settings.proposer, PROPOSERS)
     named("lengths", settings.lengths, LENGTHS)
+    target, draft = sources(pair, settings)
     return target, make(Request(pair, settings, target, draft))
+
+
+def sources(pair: Pair, settings: Settings) -> tuple[LawSource, LawSource]:
+    """Target and draft of one request, caches empty; under early exit the target's own first layers stand in the draft's place."""
+    return pair.open_layered(settings) if settings.proposer == EARLY_EXIT else pair.open(settings)
 
 
 def on_shared_laws(settings: Settings) -> bool:
