@@ -19,6 +19,7 @@ CHAINS: dict[str, dict] = {
     "uniform": {"proposer": "uniform"},
     "adversarial": {"proposer": "adversarial"},
     "oracle": {"proposer": "oracle"},
+    "early exit": {"proposer": "early-exit", "exit_layer": 1},
     "n-gram": {"proposer": "ngram"},
     "retrieval": {"proposer": "retrieval"},
     "heuristic": {"proposer": "draft", "lengths": "heuristic"},
@@ -72,6 +73,10 @@ class TablePair:
 
     def open(self, settings: Settings) -> tuple:
         return tuple(model(table, self.vocabulary, settings) for table in self.tables)
+
+    def open_layered(self, settings: Settings) -> tuple:
+        """A table has no layers: the draft's stands for what an exit would say."""
+        return self.open(settings)
 
 
 def world(name: str, seed: int, vocabulary: int = 3, **more: object) -> tuple:

@@ -36,6 +36,7 @@ CHOICES = {
     "uniform": ["--proposer", "uniform"],
     "adversarial": ["--proposer", "adversarial"],
     "oracle": ["--proposer", "oracle", "--rule", "block"],
+    "early exit": ["--proposer", "early-exit", "--exit-layer", "1"],
     "none": ["--proposer", "none"],
     "lengths": ["--lengths", "gain", "--rule", "block"],
     "typical": ["--rule", "typical", "--typical", "0.3"],
@@ -66,7 +67,8 @@ def test_each_proposer_and_rule_decodes_by_name_and_its_trace_reads_back(name, f
     assert decode(folders, *CHOICES[name], "--format", "json") == 0
     trace = Trace.from_json(capsys.readouterr().out)
     asked = dict(zip(CHOICES[name][::2], CHOICES[name][1::2], strict=True))
-    assert {f"--{key}": str(trace.settings[key]) for key in PROPOSER_FIELDS if f"--{key}" in asked} == asked
+    options = {f"--{key.replace('_', '-')}": str(trace.settings[key]) for key in PROPOSER_FIELDS}
+    assert {name: value for name, value in options.items() if name in asked} == asked
     assert 1 <= len(trace.output_ids) <= 12
     assert decode(folders, *CHOICES[name], "--format", "json") == 0
     assert Trace.from_json(capsys.readouterr().out) == trace
@@ -106,6 +108,7 @@ def test_a_text_of_ones_own_is_read_by_its_path(folders, tmp_path, capsys):
         (["--tree", "wide"], "tree must be children per level, such as 3-2-1, got 'wide'."),
         (["--siblings", "twins"], "siblings must be one of top, independent, distinct, got 'twins'."),
         (["--nodes", "0"], "nodes must be a whole number from 1 to 64, got 0."),
+        (["--exit-layer", "0"], "exit-layer must be a whole number from 1 to 1024, got 0."),
         (["--drafts", "0"], "drafts must be a whole number from 1 to 8, got 0."),
         (["--typical", "0"], "typical must be above 0 and at most 1, got 0.0."),
         (["--text", "/nowhere.txt"], "text must be one of dorothy, or on the command line the path of a text file, got"),

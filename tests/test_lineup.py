@@ -27,10 +27,10 @@ def shown(pair) -> Lineup:
     return line_up(pair, chosen(BASE, "1"), turns=2, draws=DRAWS)
 
 
-def test_every_entry_has_its_row_and_only_heads_are_missing(shown):
+def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(shown):
     assert [row.key for row in shown.rows] == list(ENTRIES)
-    assert [row.key for row in shown.rows if row.reason] == ["medusa"]
-    assert "no Medusa heads" in shown.row("medusa").reason
+    assert [row.key for row in shown.rows if row.reason] == ["medusa", "early-exit"]
+    assert "no Medusa heads" in shown.row("medusa").reason and "no trained exit" in shown.row("early-exit").reason
     assert shown.turns == 2 and shown.machine["threads"] >= 1 and shown.date
 
 

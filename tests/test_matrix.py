@@ -50,7 +50,7 @@ def heads(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def whole(pair, heads):
-    return examine(pair, Settings(prompt=PROMPT, heads=heads), TV)
+    return examine(pair, Settings(prompt=PROMPT, heads=heads, exit_layer=1), TV)
 
 
 def cells(found, **wanted) -> list:

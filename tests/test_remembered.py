@@ -63,9 +63,12 @@ def test_states_for_heads_are_those_of_the_cached_model():
 
 
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
-@pytest.mark.parametrize(("proposer", "rule"), (("draft", "token"), ("draft", "block"), ("tree", "token"), ("several", "k-seq")))
+@pytest.mark.parametrize(
+    ("proposer", "rule"),
+    (("draft", "token"), ("draft", "block"), ("tree", "token"), ("several", "k-seq"), ("early-exit", "token")),
+)
 def test_in_float64_draws_on_remembered_laws_are_the_engines_own(pair64, proposer, rule, warper):
-    settings = Settings(proposer=proposer, rule=rule, gamma=2, length=4, **warper)
+    settings = Settings(proposer=proposer, rule=rule, gamma=2, length=4, exit_layer=1, **warper)
     ids, texts = pair64.encode("Once upon"), []
     for some in (pair64, RememberingPair(pair64)):
         target, made = opened(some, settings)

@@ -1,4 +1,4 @@
-"""A frozen target teaches a draft and heads: what is minimised, what is stored, what is refused."""
+"""A frozen target teaches a draft, heads and an early exit: what is minimised, what is stored, what is refused."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.errors import DamagedModel, ModelError, TrainingError
+from specviz.models.exits import load_exit
 from specviz.models.heads import CONFIG, WEIGHTS, load_heads, save_heads
 from specviz.training import heads as head_training
 from specviz.training import lessons, loop, pair
 from specviz.training.corpus import END_OF_TEXT
+from specviz.training.exits import ExitLesson, TrainableExit
 from specviz.training.heads import HeadsLesson, TrainableHeads
-from specviz.training.lessons import DIVERGENCES, Lesson
+from specviz.training.lessons import DIVERGENCES, Lesson, variation
 from specviz.training.loop import Schedule
 from tests.pairs import TEXT, tiny_model
 
@@ -62,21 +64,36 @@ def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
     assert all(parameter.grad.abs().sum() > 0 for parameter in heads.parameters())
 
 
+def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_there():
+    teacher = tiny_model(60, layers=3, seed=1)
+    ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
+    lesson, learner = ExitLesson(teacher, "tv"), TrainableExit(teacher.model.norm, 2, blocks=1).to(torch.bfloat16)
+    out = lesson.teacher(input_ids=ids[:, :-1], output_hidden_states=True)
+    early = lesson.teacher.lm_head(lesson.teacher.model.norm(out.hidden_states[2]))
+    p, q = (torch.log_softmax(logits.float(), -1).flatten(0, 1) for logits in (out.logits, early))
+    loss = lesson(learner, ids)
+    assert loss.item() == pytest.approx(variation(p, q).mean().item(), rel=1e-2)
+    loss.backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in learner.parameters())
+    assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
+
+
 def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_target(tmp_path, monkeypatch):
     data, out = tmp_path / "books.txt", tmp_path / "run"
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
     short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
-    monkeypatch.setattr(pair, "SHAPES", {role: pair.Shape(1, 64, short) for role in ("target", "draft")})
-    monkeypatch.setattr(pair, "TAUGHT", {role: short for role in ("distilled", "heads")})
+    monkeypatch.setattr(pair, "SHAPES", {role: pair.Shape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))})
+    monkeypatch.setattr(pair, "TAUGHT", {role: short for role in ("distilled", "heads", "exit")})
     with pytest.raises(TrainingError, match="no trained target and no draft yet; distilled learns from it"):
         pair.train_pair(data, out, ("distilled",), say=lambda _: None)
-    pair.train_pair(data, out, ("draft", "target", "distilled", "heads"), say=lambda _: None)
+    pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit"), say=lambda _: None)
     weights = [load_file(out / role / "model.safetensors") for role in ("draft", "distilled")]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     from transformers import AutoModelForCausalLM
 
     target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
     assert load_heads(out / "heads", target).logits(torch.zeros(3, 64), 2).shape == (3, 2, target.config.vocab_size)
+    assert load_exit(out / "exit", target).logits(torch.zeros(3, 2, 64)).shape == (3, 2, target.config.vocab_size)
 
 
 def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from specviz.errors import TrainingError
 
-ROLES = ("draft", "target", "distilled", "heads")
+ROLES = ("draft", "target", "distilled", "heads", "exit")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -26,9 +26,10 @@ from specviz.engine import step
 from specviz.evidence.fresh import Fresh
 from specviz.evidence.probes import LAST, Handed, drawn_law, next_law
 from specviz.models.base import LawSource
+from specviz.models.exits import exit_of
 from specviz.models.loading import Pair
 from specviz.proposers.base import Proposer
-from specviz.proposers.gallery import opened
+from specviz.proposers.gallery import EARLY_EXIT, opened
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.trace import Outcome
 from specviz.verification.block import Block
@@ -104,9 +105,12 @@ class Analytic:
 def analytic_of_pair(pair: Pair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
     """The decoder that the settings name, on a pair. Raises SettingsError for names that are not known."""
     target, proposer = opened(pair, settings)
-    read = pair.encoder_ids(settings.prompt)
-    fresh = [Fresh(network, settings, pair.vocabulary, read) for network in (pair.target, pair.draft)]
-    return analytic(target, proposer, rule_of(settings), settings, ids, *fresh, positions, **options)
+    fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
+    if settings.proposer == EARLY_EXIT:
+        guessing = replace(fresh, exit_=exit_of(pair.name, pair.target, settings))
+    else:
+        guessing = replace(fresh, network=pair.draft)
+    return analytic(target, proposer, rule_of(settings), settings, ids, fresh, guessing, positions, **options)
 
 
 def analytic(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specviz.models.exits import Exit
 from specviz.settings import Settings
 from specviz.verification.warp import warp
 
@@ -19,19 +20,24 @@ class Fresh:
     """A network's laws by the library's own forward pass: one sequence, from its first token, without a cache.
 
     encoder_ids  what the network's encoder reads, where it has one
+    exit_        if given, the laws are those of this early exit on the network's states
     """
 
     network: PreTrainedModel
     settings: Settings
     vocabulary: int
     encoder_ids: tuple[int, ...] = ()
+    exit_: Exit | None = None
 
     @torch.inference_mode()
     def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
         """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
-        logits = self.network(**given(self.network, tokens, self.encoder_ids), use_cache=False).logits[0, -count:].cpu()
+        early = self.exit_ is not None
+        out = self.network(**given(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early)
+        logits = self.exit_.logits(out.hidden_states[self.exit_.layer]) if early else out.logits
+        logits = logits[0, -count:].cpu()
         law = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
         return law, margin(logits, self.settings)
 

@@ -20,7 +20,7 @@ from specviz.evidence.mutants import MUTANTS
 from specviz.evidence.partition import Partition
 from specviz.models.loading import Pair
 from specviz.proposers.base import Nothing
-from specviz.proposers.gallery import on_shared_laws, opened
+from specviz.proposers.gallery import EARLY_EXIT, on_shared_laws, opened
 from specviz.sampler import Watch, decoded, shared_laws
 from specviz.samples import NONE, Samples
 from specviz.settings import Settings
@@ -157,9 +157,9 @@ def assistant(pair: Pair, gamma: int):
 def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], positions: int = ANALYTIC) -> float | None:
     """Largest distance of our decoder's own law to a fresh pass of the target, along a text that the target goes on with.
 
-    None for other decoders, other proposers and rules, and where nothing is drafted.
+    None for other decoders, for proposers that ask no model and other rules, and where nothing is drafted.
     """
-    usual = (settings.proposer, settings.lengths, settings.rule) == ("draft", "fixed", "token")
+    usual = settings.proposer in ("draft", EARLY_EXIT) and (settings.lengths, settings.rule) == ("fixed", "token")
     if name != "speculative" or not usual or not settings.gamma:
         return None
     longer = replace(settings, length=positions + 8)

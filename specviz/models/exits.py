@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
+import torch
 import torch.nn.functional as F
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
@@ -46,6 +47,7 @@ class Exit:
     blocks: tuple[Block, ...]
     output: Tensor
 
+    @torch.inference_mode()
     def logits(self, states: Tensor) -> Tensor:
         """States after the layers below, (B, T, width) -> (B, T, V), both in the target's dtype."""
         x = F.rms_norm(states, self.norm.shape, self.norm, self.epsilon)

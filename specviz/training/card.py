@@ -108,7 +108,10 @@ def measure(target: PreTrainedModel, draft: PreTrainedModel, ids: Tensor) -> Mea
 def write_hashes(folder: Path) -> None:
     """SHA256SUMS over every file of the models and heads there, as sha256sum writes it; loading checks them."""
     files = sorted(
-        file for role in ("distilled", "draft", "heads", "target") for file in (folder / role).rglob("*") if file.is_file()
+        file
+        for role in ("distilled", "draft", "exit", "heads", "target")
+        for file in (folder / role).rglob("*")
+        if file.is_file()
     )
     lines = [f"{hashlib.sha256(file.read_bytes()).hexdigest()}  {file.relative_to(folder).as_posix()}\n" for file in files]
     (folder / HASHES).write_text("".join(lines))

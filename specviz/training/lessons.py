@@ -40,7 +40,7 @@ class Lesson:
         self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
         compiled = torch.compile if shutil.which("g++") else lambda function: function
         self._hear = compiled(_hidden)
-        self._loss = compiled(_mean(DIVERGENCES[divergence]))
+        self._loss = compiled(mean(DIVERGENCES[divergence]))
 
     def __call__(self, student: nn.Module, ids: Tensor) -> Tensor:
         """Nats (or TV) per position, mean over rows of ids (B, T + 1)."""
@@ -58,7 +58,9 @@ def _hidden(model: nn.Module, ids: Tensor) -> Tensor:
     return model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
 
 
-def _mean(divergence: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+def mean(divergence: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
+    """The mean divergence over positions: loss(teacher's output matrix, student's, teacher's states (N, width), student's)."""
+
     def loss(teacher_head: Tensor, student_head: Tensor, taught: Tensor, learned: Tensor) -> Tensor:
         with torch.no_grad():
             p = torch.log_softmax((taught @ teacher_head.T).float(), -1)

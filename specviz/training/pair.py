@@ -12,8 +12,10 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from specviz.errors import TrainingError
+from specviz.models.exits import save_exit
 from specviz.models.heads import save_heads
 from specviz.training.corpus import Batches, encode, read_works
+from specviz.training.exits import ExitLesson, TrainableExit
 from specviz.training.heads import HeadsLesson, TrainableHeads
 from specviz.training.lessons import Lesson
 from specviz.training.loop import Schedule, train
@@ -63,8 +65,11 @@ SHAPES = {
 TAUGHT = {  # what learns from the finished target; a distilled draft goes on from the plain one
     "distilled": Schedule(tokens=4_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=11),
     "heads": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=13),
+    "exit": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=17),
 }
 DIVERGENCE = "tv"  # of three, the one whose draft kept most guesses after a million tokens: the card has the numbers
+
+EXIT_LAYER = 1  # layers of the target below its exit: of those tried the one whose guesses cost least for what they bring
 
 
 def train_pair(
@@ -122,6 +127,14 @@ def teach(
         say(f"heads: {len(heads.heads)}, {sum(p.numel() for p in heads.parameters()) / 1e6:.2f} M parameters")
         heads = train(heads, batches, schedule, out / "run" / role, say, HeadsLesson(target))
         save_heads(heads.blocks(), out / role)
+        return
+    if role == "exit":
+        made = TrainableExit(target.model.norm, EXIT_LAYER)
+        say(
+            f"exit: after layer {EXIT_LAYER}, {sum(p.numel() for p in made.parameters()) / 1e6:.2f} M parameters, loss {divergence}"
+        )
+        made = train(made, batches, schedule, out / "run" / role, say, ExitLesson(target, divergence))
+        save_exit(made.layer, made.norm.detach(), made.blocks(), out / role)
         return
     draft = AutoModelForCausalLM.from_pretrained(out / "draft", dtype=torch.bfloat16)
     draft.set_attn_implementation("eager")
