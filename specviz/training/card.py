@@ -7,6 +7,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,13 +18,14 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from specviz.models.catalogue import HASHES
+from specviz.models.exits import load_exit
 from specviz.settings import Settings
 from specviz.training.corpus import encode, read_works
 from specviz.verification.warp import warp
 
 WINDOW = 256
 WINDOWS = 64
-DRAFTS = {"draft": "measured.json", "distilled": "measured-distilled.json"}
+DRAFTS = {"draft": "measured.json", "distilled": "measured-distilled.json", "exit": "measured-exit.json"}
 TEMPERATURES = (0.3, 0.7, 1.0)
 
 
@@ -46,16 +49,29 @@ class Measured:
 def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, Measured]:
     """Measure every draft in ``out`` beside the target on a held-out corpus.
 
-    Writes ``out/measured.json`` for the plain draft, ``out/measured-distilled.json`` for the distilled one where there is one,
+    Writes ``out/measured.json`` for the plain draft, one file for the distilled one and one for the early exit where there is one,
     and the list of hashes. Returns what was measured by draft.
     """
     tokenizer = Tokenizer.from_file(str(out / "target" / "tokenizer.json"))
     target, text = _model(out / "target"), windows(read_works(heldout), tokenizer)
-    found = {role: measure(target, _model(out / role), text) for role in DRAFTS if (out / role).is_dir()}
+    found = {role: measure(target, _guessing(out / role, target), text) for role in DRAFTS if (out / role).is_dir()}
     for role, measured in found.items():
         _write(out / DRAFTS[role], measured, say)
     write_hashes(out)
     return found
+
+
+def _guessing(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
+    """What is called with ids and has logits: a draft, or the target as far as its exit."""
+    if folder.name != "exit":
+        return _model(folder)
+    early = load_exit(folder, target)
+
+    def read(input_ids: Tensor) -> SimpleNamespace:
+        states = target(input_ids=input_ids, output_hidden_states=True).hidden_states
+        return SimpleNamespace(logits=early.logits(states[early.layer]))
+
+    return read
 
 
 def _model(folder: Path) -> PreTrainedModel:
@@ -83,7 +99,7 @@ def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
 
 
 @torch.inference_mode()
-def measure(target: PreTrainedModel, draft: PreTrainedModel, ids: Tensor) -> Measured:
+def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> Measured:
     """Teacher-forced over rows of ids (R, T): losses of both, and how often a guess would be kept at each temperature."""
     losses: dict[str, list[float]] = {"target": [], "draft": []}
     kept: dict[float, list[float]] = {t: [] for t in TEMPERATURES}
