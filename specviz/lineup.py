@@ -52,7 +52,7 @@ ENTRIES = _entries(
     ("several-kseq", "Two drafts, k-sequential", {"proposer": "several", "drafts": 2, "rule": "k-seq"},
      "Two chains, their first tokens judged as equals."),
     ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target's own state."),
-    ("early-exit", "Early exit", {"proposer": "early-exit"}, "The target's own first layers; what they compute serves its pass too."),
+    ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target's own first layers; what they compute serves its pass too."),
     ("ngram", "Copy from the text", {"proposer": "ngram"}, "What followed the last words earlier in this text."),
     ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "What followed the last words in a book."),
     ("unigram", "Word frequencies", {"proposer": "unigram"}, "How often each token stands in that book; the text so far is not read."),

@@ -69,7 +69,7 @@ TAUGHT = {  # what learns from the finished target; a distilled draft goes on fr
 }
 DIVERGENCE = "tv"  # of three, the one whose draft kept most guesses after a million tokens: the card has the numbers
 
-EXIT_LAYER = 1  # layers of the target below its exit: of those tried the one whose guesses cost least for what they bring
+EXIT_LAYER = 1  # layers of the target below its exit: deeper ones cost more than their guesses bring, as the card says
 
 
 def train_pair(
