@@ -1,7 +1,7 @@
 """``python -m specviz COMMAND``: the same engine without a browser.
 
 Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or input, one sentence on stderr; 3 too few draws
-(verify); 70 a mistake of this program itself; 130 interrupted.
+(verify) or a machine too busy for a verdict (plan, bench); 70 a mistake of this program itself; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ COMMANDS = {
     "verify": "draw many short texts and test them against the target's exact law",
     "check": "check a certificate: recompute what follows from its counts, and draw again where the models are at hand",
     "bench": "measure speed side by side: target only, speculative, transformers' assisted generation",
+    "plan": "predict tokens per pass, speed-up and the best gamma on a text of yours",
     "pairs": "list pairs of public models, what they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
     "record": "record what the pages open with: a finished round, the gallery of proposers, or a passage both ways",

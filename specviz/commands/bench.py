@@ -25,6 +25,9 @@ from specviz.settings import PROPOSER_FIELDS, Settings
 if TYPE_CHECKING:
     from specviz.models.loading import Pair
 
+NO_VERDICT = 3
+WIDEST = 0.4  # share of its median that all turns of a ratio may span; a quiet machine keeps them within .2
+
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
@@ -89,8 +92,21 @@ def run(options: argparse.Namespace) -> int:
         "rule_ms_at_vocabulary_152064": 1e3 * rule_seconds(152_064),
         "block_gap": {kind: gap(load_pair(name, options.device, kind)) for kind in ("float32", "bfloat16")},
     }
+    record["verdict"] = unsteady(record["results"]) or "steady"
     print(json.dumps(record, indent=1) if options.format == "json" else as_text(record))
-    return 0
+    return 0 if record["verdict"] == "steady" else NO_VERDICT
+
+
+def unsteady(results: list[dict]) -> str:
+    """A sentence where the turns of a ratio lie too far apart for a verdict, else nothing."""
+    for result in results:
+        for name, ratio in result["ratio"].items():
+            if (width := (ratio["high"] - ratio["low"]) / ratio["median"]) > WIDEST:
+                return (
+                    f"No verdict: at temperature {result['temperature']:g} the turns of {name} span {width:.0%} of their median; at most "
+                    f"{WIDEST:.0%} is allowed. Another program may keep this machine busy: run it again alone."
+                )
+    return ""
 
 
 def as_text(record: dict) -> str:
@@ -117,6 +133,8 @@ def as_text(record: dict) -> str:
             f"law of a block's pass against passes of one token, {kind}: TV {found['median']:.1e} in the middle, "
             f"{found['largest']:.1e} at most, {found['positions']} positions"
         )
+    if record["verdict"] != "steady":
+        lines += ["", record["verdict"]]
     return "\n".join(lines)
 
 

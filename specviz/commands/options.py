@@ -23,6 +23,11 @@ def pair_options(parser: argparse.ArgumentParser) -> None:
 
 def law_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gamma", type=int, default=_DEFAULTS.gamma, help="tokens drafted per round, 0 to 16 (default: 4)")
+    cut_options(parser)
+
+
+def cut_options(parser: argparse.ArgumentParser) -> None:
+    """Temperature and cuts: what the law is made of."""
     parser.add_argument("--temperature", type=float, default=_DEFAULTS.temperature, help="0 (greedy) to 5 (default: 1)")
     parser.add_argument("--top-k", type=int, help="keep the k most probable tokens (default: off)")
     parser.add_argument("--top-p", type=float, help="keep the fewest tokens that reach this mass (default: off)")

@@ -17,3 +17,13 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
 def kept_chance(p: Tensor, q: Tensor, token: int) -> float:
     """Probability that this token, drawn from q (V,), is kept: min(1, p / q) at the token, in [0, 1]."""
     return min(1.0, float(p[token]) / float(q[token]))
+
+
+def guessed_chance(p: Tensor, q: Tensor) -> Tensor:
+    """Probability that a token of the target's text was a kept guess, given that a guess was tested there: min(1, q / p), (...).
+
+    p, q  (...) float64, the masses that both laws give to the token that stands there. A guess is this token and kept with
+    probability min(p, q), and the token comes with p. Where a pass over a block rounds so that p is 0 at a token that was drawn,
+    it counts as kept iff the draft would have said it.
+    """
+    return torch.where(q >= p, (q > 0.0).double(), q / p.clamp(min=torch.finfo(p.dtype).tiny))

@@ -1,0 +1,166 @@
+"""``plan``: tokens per pass, speed-up and best gamma on a text of yours, predicted before anything is speculated."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import TYPE_CHECKING
+
+from specviz.commands.options import cut_options, pair_name, pair_options
+from specviz.commands.progress import Progress
+from specviz.errors import SettingsError
+from specviz.settings import GAMMA_MAX, Settings
+
+if TYPE_CHECKING:
+    from specviz.plan import Plan, Row
+
+NO_VERDICT = 3
+GAMMAS = "1-8"
+SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    pair_options(parser)
+    cut_options(parser)
+    add = parser.add_argument
+    add("--text", type=Path, required=True, metavar="FILE", help="a text of the kind that will be written, UTF-8")
+    add(
+        "--proposer",
+        default="draft",
+        metavar="NAME",
+        help="a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial",
+    )
+    add("--gammas", default=GAMMAS, metavar="A-B", help=f"lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
+    add(
+        "--texts",
+        type=int,
+        default=64,
+        metavar="N",
+        help="continuations, from as many places of the text, 2 to 4096 (default: 64)",
+    )
+    add("--opening", type=int, default=64, metavar="N", help="tokens of the text before each, 1 to 4096 (default: 64)")
+    add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens of each continuation, 8 to 1024 (default: 96)")
+    add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
+    add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
+    add("--check", action="store_true", help="measure as well, on other luck, and say how far the prediction was off")
+    add("--turns", type=int, default=5, help="--check: how often each length is timed, 2 to 100 (default: 5)")
+    add("--format", choices=("text", "json"), default="text")
+
+
+def run(options: argparse.Namespace) -> int:
+    gammas = lengths(options.gammas)
+    for name, least, most in (("texts", 2, 4096), ("opening", 1, 4096), ("max-new-tokens", 8, 1024), ("turns", 2, 100)):
+        if not least <= (value := getattr(options, name.replace("-", "_"))) <= most:
+            raise SettingsError(name, value, f"a whole number from {least} to {most}")
+    settings = Settings(
+        pair=pair_name(options),
+        proposer=options.proposer,
+        gamma=gammas[-1],
+        temperature=options.temperature,
+        top_k=options.top_k,
+        top_p=options.top_p,
+        min_p=options.min_p,
+        seed=options.seed,
+        length=options.max_new_tokens,
+        device=options.device,
+        dtype=options.dtype,
+    )
+    text = read(options.text)
+    from specviz.models.loading import load_pair
+    from specviz.plan_run import Effort, make_plan
+    from specviz.predict import refuse_unplanned
+
+    refuse_unplanned(settings)
+    effort = Effort(options.texts, options.opening, check=options.check, turns=options.turns)
+    effort = replace(effort, probes=0) if options.tokens_only else effort
+    progress = Progress("plan")
+    try:
+        pair = load_pair(settings.pair, settings.device, settings.dtype)
+        plan = make_plan(pair, settings, text, gammas, effort, options.text.name, lambda share, doing: progress(share))
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
+    print(plan.to_json() if options.format == "json" else as_text(plan))
+    return NO_VERDICT if plan.verdict == "no verdict" and not options.tokens_only else 0
+
+
+def lengths(text: str) -> tuple[int, ...]:
+    """``1-8`` or ``4`` -> every gamma in it, ascending. Raises SettingsError for a range that is reversed, empty or out of bounds."""
+    match = SPAN.fullmatch(text.strip())
+    if not match:
+        raise SettingsError("gammas", text, "a range such as 1-8, or one number")
+    low, high = int(match[1]), int(match[2] or match[1])
+    if high < low:
+        raise SettingsError("gammas", text, f"a range from the smaller number to the larger, such as {high}-{low}")
+    if low < 1 or high > GAMMA_MAX:
+        raise SettingsError("gammas", text, f"within 1 to {GAMMA_MAX}")
+    return tuple(range(low, high + 1))
+
+
+def read(path: Path) -> str:
+    """The user's text. Raises SettingsError with a sentence."""
+    from specviz.proposers.texts import read as read_text
+
+    return read_text(str(path), path)
+
+
+def as_text(plan: Plan) -> str:
+    """A table by gamma, the verdict, and where it was checked how far each prediction was off."""
+    settings = plan.settings
+    cuts = [f"{name.replace('_', '-')} {value:g}" for name in ("top_k", "top_p", "min_p") if (value := getattr(settings, name))]
+    lines = [
+        "  ".join(f"{key} {value}" for key, value in plan.machine.items()),
+        f"pair {settings.pair}, proposer {settings.proposer}, temperature {settings.temperature:g}{''.join(f', {cut}' for cut in cuts)}",
+        f"text {plan.text['name']}: {plan.text['tokens']:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}",
+        "",
+        f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
+        + (f"   {'times the target alone':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
+    ]
+    lines += [_line(row) for row in plan.rows]
+    lines += [
+        "",
+        "In brackets the middle 95% of resamples. Hazards and one alpha: plainer formulas. Own text: the text read on, not continued.",
+    ]
+    if plan.costs:
+        lines.append(_costs(plan))
+    lines += ["", plan.in_words]
+    return "\n".join(lines + (_check(plan) if plan.checked else []))
+
+
+def _line(row: Row) -> str:
+    tokens = f"{row.tokens.value:.3f} ({row.tokens.low:.3f} to {row.tokens.high:.3f})"
+    line = f"{row.gamma:>5}  {tokens:<24}{row.hazards:>8.3f}{row.independent:>10.3f}{row.own_text:>9.3f}{row.alpha:>7.3f}"
+    if row.factor is None:
+        return line
+    factor = f"{row.factor.value:.3f} ({row.factor.low:.3f} to {row.factor.high:.3f})"
+    return f"{line}   {factor:<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
+
+
+def _costs(plan: Plan) -> str:
+    rounds = [1e3 * median(column) for column in zip(*plan.costs.rounds, strict=True)]
+    return (
+        f"ms: a token of the target alone {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. guesses "
+        + " ".join(f"{ms:.2f}" for ms in rounds)
+        + f"; middle half of a probe at most {plan.costs.spread:.0%} wide"
+    )
+
+
+def _check(plan: Plan) -> list[str]:
+    lines = ["", "Measured, on other luck, and how far each prediction lay above it:"]
+    head = f"{'gamma':>5}  {'tokens per pass':<24}{'kept guesses':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
+    lines.append(head + (f"   {'times the target alone':<23}{'predicted':>10}" if plan.alone else ""))
+    for one in plan.checked:
+        tokens = f"{one.tokens.value:.3f} ({one.tokens.low:.3f} to {one.tokens.high:.3f})"
+        gap = one.gaps["kept guesses"]
+        kept = f"{gap.value:+.1%} ({gap.low:+.1%} to {gap.high:+.1%})"
+        others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}{one.gaps['own text'].value:>+9.1%}"
+        line = f"{one.gamma:>5}  {tokens:<24}{kept:<26}{others}"
+        if one.factor is not None:
+            factor = f"{one.factor.value:.3f} ({one.factor.low:.3f} to {one.factor.high:.3f})"
+            line += f"   {factor:<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
+        lines.append(line)
+    if plan.lost is not None:
+        lines.append(f"The chosen gamma, {plan.best.value:g}, was {max(0.0, plan.lost):.1%} slower than the best measured one.")
+    return lines

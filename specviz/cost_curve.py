@@ -1,0 +1,82 @@
+"""What a whole round costs at every number of guesses, whatever becomes of them: probes in turns, no text is decoded.
+
+The target alone and rounds with 0 to G guesses take turns in one process, each at the cache lengths that the texts have halfway.
+Every probe runs twice in a row and the second is timed: the first finds the caches of the model and of the processor as another
+probe left them, which in a run of one kind they never are.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from specviz.coins import PhiloxCoins, Prefix
+from specviz.engine import TargetOnlyCoins, step
+from specviz.models.base import LawSource
+from specviz.models.loading import Pair
+from specviz.plan import Curve
+from specviz.proposers.base import Nothing, Proposer
+from specviz.proposers.copied import Copied
+from specviz.proposers.gallery import opened
+from specviz.settings import Settings
+from specviz.trace import Round
+from specviz.verification.rules import TokenRule
+
+PARTS = ("draft", "target", "rule")
+
+
+def cost_curve(
+    pair: Pair,
+    settings: Settings,
+    texts: Sequence[tuple[tuple[int, ...], Sequence[int]]],
+    most: int,
+    turns: int,
+    watch: Callable[[float], None] = lambda share: None,
+) -> Curve:
+    """Probes after half of each (prompt, tokens), text after text, for 0 to ``most`` guesses.
+
+    turns  how often each probe is timed, at least 1; two more warm up
+    """
+    alone_target, coins = pair.open(settings)[0], PhiloxCoins(settings.seed)
+    sources = [opened(pair, replace(settings, gamma=n)) for n in range(most + 1)]
+    alone, rounds, parts = [], [], {part: [[] for _ in sources] for part in PARTS}
+    for turn in range(turns + 2):
+        prompt, tokens = texts[turn % len(texts)]
+        half = len(tokens) // 2
+        row = Prefix((*prompt, *(int(x) for x in tokens[:half])), half, max(len(tokens) - half, most + 1))
+        here = [_timed(row, alone_target, Nothing(), TargetOnlyCoins(coins))[0]]
+        for n, (target, proposer) in enumerate(sources):
+            spent, one = _timed(row, target, _full(proposer, n, tokens), coins)
+            here.append(spent)
+            for part in PARTS if turn > 1 else ():
+                parts[part][n].append(one.timing[part])
+        if turn > 1:
+            alone.append(here[0])
+            rounds.append(tuple(here[1:]))
+        watch((turn + 1) / (turns + 2))
+    medians = {part: tuple(statistics.median(values) for values in by) for part, by in parts.items()}
+    whole = [statistics.median(column) for column in zip(*rounds, strict=True)]
+    rest = tuple(max(0.0, all_ - sum(medians[part][n] for part in PARTS)) for n, all_ in enumerate(whole))
+    return Curve(tuple(alone), tuple(rounds), medians | {"rest": rest})
+
+
+def _timed(row: Prefix, target: LawSource, proposer: Proposer, coins: object) -> tuple[float, Round]:
+    step([row], target, proposer, TokenRule(), coins)
+    began = time.perf_counter()
+    (round_,) = step([row], target, proposer, TokenRule(), coins)
+    return time.perf_counter() - began, round_
+
+
+def _full(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
+    """A proposer that makes n guesses here: one that copies looks its text up as ever, and is then handed some to copy."""
+    if not isinstance(proposer, Copied):
+        return proposer
+    filler = [int(x) for x in tokens[:n]]
+
+    def follow(ids: Sequence[int], count: int) -> list[int]:
+        proposer.follow(ids, count)
+        return filler[:count]
+
+    return Copied(proposer.name, follow, n, len(proposer.like), proposer.like.device)

@@ -1,0 +1,115 @@
+"""Tokens per pass at every gamma from texts of the target alone, by counting; no speculative run is needed.
+
+The identity. A round tests a guess at a place where the target's law is p and the draft's is q. The guess is token x, and kept, with
+probability q(x) min(1, p(x) / q(x)) = min(p(x), q(x)); it is refused and x comes as its replacement with probability
+p(x) - min(p(x), q(x)), since the residual law is max(0, p - q) over exactly the probability of a refusal. Together they make p(x).
+So, given that the text has x at a tested place, it was a kept guess with probability
+
+    a = min(p(x), q(x)) / p(x) = min(1, q(x) / p(x)),
+
+and as coins are fresh and laws depend on the text alone, the factors of the whole text multiply: given the text, kept or not at one
+tested place is independent of every other. verification/overlap.py computes a; here are only probabilities.
+
+The count. Let s be a place at which a round starts, and a round from s test n(s) guesses. It writes j + 1 tokens, j < n(s), if
+the first j are kept and the next is refused, its replacement being the last token; all n(s) + 1 if all are kept, the bonus being
+the last. With k(s, j) the chance that guess j is kept given that those before it were (a at place s + j for a draft that reads the text
+alone), the chance that a round starts at t is
+
+    r(0) = 1,   r(t) = sum over s < t of r(s) k(s, 0) ... k(s, t - s - 2) (1 - k(s, t - s - 1)),   k(s, n(s)) = 0,
+
+a chain over places with chances that change from place to place. The sum of r is the expected number of rounds, and tokens over
+rounds are the tokens per pass. Over texts drawn from the target's law the mean is exact; nothing is assumed of how guesses depend on
+each other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class Chances:
+    """What one pass of both models over B texts of N tokens each says about guesses, for all gamma up to G.
+
+    kept     (B, N, G) float64 in [0, 1]: for a round that starts at a place, the chance that its guess j is kept given those before it
+    guesses  (B, N) int: how many guesses the proposer would make there at most, 0 to G
+    """
+
+    kept: np.ndarray
+    guesses: np.ndarray
+
+    @classmethod
+    def of_chain(cls, chances: np.ndarray, gamma: int) -> Chances:
+        """For a proposer that reads the text alone, from its chance at every place, (B, N): guess j of a round from s stands at s + j."""
+        padded = np.pad(chances, ((0, 0), (0, gamma - 1)))
+        kept = np.lib.stride_tricks.sliding_window_view(padded, gamma, axis=1)
+        return cls(kept, np.full(chances.shape, gamma))
+
+    def of(self, texts: np.ndarray) -> Chances:
+        """Those of some of the texts, by their numbers."""
+        return Chances(self.kept[texts], self.guesses[texts])
+
+
+@dataclass(frozen=True, slots=True)
+class Rounds:
+    """Expected numbers over the rounds of each text at one gamma.
+
+    tokens   N, of each text
+    by_size  (B, gamma + 1): rounds with so many guesses
+    tested, kept  (B, gamma): guesses that were tested, and kept, at each depth
+    """
+
+    tokens: int
+    by_size: np.ndarray
+    tested: np.ndarray
+    kept: np.ndarray
+
+    @property
+    def count(self) -> np.ndarray:
+        """(B,): rounds of each text."""
+        return self.by_size.sum(1)
+
+    @property
+    def per_pass(self) -> float:
+        """Tokens per target pass over all texts: tokens over rounds, not a mean of ratios."""
+        return self.tokens * len(self.by_size) / float(self.by_size.sum())
+
+    @property
+    def alpha(self) -> float:
+        """Share of the tested guesses that are kept."""
+        tested = float(self.tested.sum())
+        return float(self.kept.sum()) / tested if tested else 0.0
+
+    @property
+    def hazards(self) -> tuple[float, ...]:
+        """P(guess j is kept, given that it is tested), j = 1 to gamma; 0 at depths that are never reached."""
+        tested, kept = self.tested.sum(0), self.kept.sum(0)
+        return tuple(np.divide(kept, tested, out=np.zeros_like(kept), where=tested > 0.0).tolist())
+
+
+def rounds(chances: Chances, gamma: int) -> Rounds:
+    """The expected rounds of each text when at most ``gamma`` tokens are guessed in a round; 0 is the target alone.
+
+    A round never guesses more than the room behind it allows: the last token of a text is always the rule's own.
+    """
+    texts, places, most = chances.kept.shape
+    assert 0 <= gamma <= most, "as many guesses as there are chances for"
+    starts = np.zeros((texts, places + 1))
+    starts[:, 0] = 1.0
+    by_size, tested, kept = np.zeros((texts, gamma + 1)), np.zeros((texts, gamma)), np.zeros((texts, gamma))
+    every = np.arange(texts)
+    for s in range(places):
+        size = np.minimum(chances.guesses[:, s], min(gamma, places - s - 1))
+        reach = starts[:, s]
+        by_size[every, size] += reach
+        for j in range(int(size.max()) + 1):
+            guessing = j < size
+            chance = np.where(guessing, chances.kept[:, s, min(j, most - 1)], 0.0)
+            if j < gamma:
+                tested[:, j] += np.where(guessing, reach, 0.0)
+                kept[:, j] += reach * chance
+            starts[:, s + j + 1] += reach * (1.0 - chance)
+            reach = reach * chance
+    return Rounds(places, by_size, tested, kept)

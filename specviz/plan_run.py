@@ -1,0 +1,167 @@
+"""Fills the record of a plan: texts of the target, one pass over them, probes of what rounds cost; and, where asked, the measurement."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import median
+
+import numpy as np
+
+from specviz.bench import drain, machine
+from specviz.coins import PhiloxCoins
+from specviz.cost_curve import cost_curve
+from specviz.engine import decode, target_only
+from specviz.errors import SettingsError
+from specviz.forecast import Forecast
+from specviz.models.loading import Pair
+from specviz.plan import Checked, Interval, Plan, Row
+from specviz.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
+from specviz.proposers.gallery import opened
+from specviz.settings import Settings
+from specviz.verification.gallery import rule_of
+
+Watch = Callable[[float, str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is done for a plan.
+
+    texts, opening  continuations, and tokens of the user's text before each; ``Settings.length`` tokens follow
+    probes          turns of the cost probes, 0 for a plan without speed
+    check           whether rounds are measured as well, on other luck; turns, timed  of its clock, over so many of the texts
+    """
+
+    texts: int = 64
+    opening: int = 64
+    probes: int = 15
+    check: bool = False
+    turns: int = 5
+    timed: int = 8
+
+
+def make_plan(
+    pair: Pair,
+    settings: Settings,
+    text: str,
+    gammas: Sequence[int],
+    effort: Effort = Effort(),
+    name: str = "",
+    watch: Watch = lambda share, doing: None,
+) -> Plan:
+    """Predict, and measure if asked.
+
+    settings  pair, proposer, law, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
+
+    Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
+    """
+    refuse_unplanned(settings)
+    if same_weights(pair):
+        raise SettingsError(
+            "draft", pair.name, "another model than the target: each guess would cost the token that it saves (c = 1)"
+        )
+    ids = readable(pair, text, effort.opening, settings.length)
+    own = openings(ids, effort.opening, settings.length, effort.texts)
+    prompts, tell = [prompt for prompt, _ in own], _stages(watch, effort)
+    tokens, _, _ = written(pair, settings, prompts, watch=lambda share: tell("the target writes", share))
+    ours = list(zip(prompts, tokens, strict=True))
+    forecast = Forecast(
+        chances(pair, settings, ours, gammas[-1], watch=lambda share: tell("one pass over its texts", share)),
+        chances(pair, settings, own, gammas[-1], of_target=False, watch=lambda share: tell("one pass over yours", share)),
+        gammas,
+    )
+    rows, costs, best = tuple(forecast.row(gamma) for gamma in gammas), None, None
+    if effort.probes:
+        costs = cost_curve(pair, settings, ours, gammas[-1], effort.probes, lambda share: tell("costs", share))
+        factors, best = forecast.factors(costs)
+        rows = tuple(_priced(row, factors[row.gamma], forecast.formulas(row.gamma, costs)) for row in rows)
+    plan = Plan(
+        settings=settings,
+        text={"name": name, "tokens": len(ids), "sha256": hashlib.sha256(text.encode()).hexdigest()},
+        openings=len(prompts),
+        opening=effort.opening,
+        length=settings.length,
+        rows=rows,
+        costs=costs,
+        best=best,
+        machine=machine(pair),
+        models=pair.describe(),
+        date=datetime.now(UTC).strftime("%-d %B %Y"),
+    )
+    return _checked(pair, plan, prompts, forecast, effort, tell) if effort.check else plan
+
+
+def _priced(row: Row, found: Interval, formulas: tuple[float, float]) -> Row:
+    return replace(row, factor=found, leviathan=formulas[0], linear=formulas[1])
+
+
+def _stages(watch: Watch, effort: Effort) -> Callable[[str, float], None]:
+    """Shares of stages as one share of the whole; what a stage is worth was read off runs of the shipped pair."""
+    worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over yours": 8, "costs": 6 if effort.probes else 0}
+    if effort.check:
+        worth |= {"counting rounds": 110, "timing": 150 if effort.probes else 0}
+    before = {name: sum(list(worth.values())[:place]) for place, name in enumerate(worth)}
+    return lambda name, share: watch((before[name] + worth[name] * share) / sum(worth.values()), name)
+
+
+def _checked(
+    pair: Pair, plan: Plan, prompts: Sequence[Ids], forecast: Forecast, effort: Effort, tell: Callable[[str, float], None]
+) -> Plan:
+    """The same openings by the speculative decoder under other seeds: rounds counted for every gamma, then speed by the clock."""
+    found: list[Checked] = []
+    lengths = [row.gamma for row in plan.rows]
+    for number, gamma in enumerate(lengths):
+        asked = replace(plan.settings, gamma=gamma, seed=(plan.settings.seed + 1 + number) % 2**63)
+        _, count, _ = written(
+            pair, asked, prompts, True, lambda share, number=number: tell("counting rounds", (number + share) / len(lengths))
+        )
+        found.append(forecast.checked(gamma, plan.length, count))
+    if not effort.probes:
+        return replace(plan, checked=tuple(found))
+    picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
+    seconds = timed(pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share))
+    written_ = len(picked) * plan.length
+    rates = {gamma: tuple(written_ / spent for spent in values) for gamma, values in seconds.items()}
+    found = [replace(row, rate=rates[row.gamma], factor=_spread(rates[row.gamma], rates[0])) for row in found]
+    return replace(plan, checked=tuple(found), alone=rates[0])
+
+
+def _spread(rate: Sequence[float], alone: Sequence[float]) -> Interval:
+    """Ratios turn by turn: the median, and the least and the most."""
+    ratios = sorted(a / b for a, b in zip(rate, alone, strict=True))
+    return Interval(median(ratios), ratios[0], ratios[-1])
+
+
+def timed(
+    pair: Pair, settings: Settings, gammas: Sequence[int], prompts: Sequence[Ids], turns: int, watch: Callable[[float], None]
+) -> dict[int, list[float]]:
+    """Seconds of each turn by gamma, one text after the other; 0 is the target alone. Interleaved, after a turn that warms up.
+
+    Who goes first moves on by one each turn; texts of one turn have one seed, and each turn another.
+    """
+    seconds: dict[int, list[float]] = {gamma: [] for gamma in gammas}
+    for turn in range(turns + 1):
+        first = turn % len(gammas)
+        for place, gamma in enumerate((*gammas[first:], *gammas[:first])):
+            asked, spent = replace(settings, gamma=gamma, seed=(settings.seed + 100 + turn) % 2**63), 0.0
+            for prompt in prompts[: 1 if turn == 0 else None]:
+                began = time.perf_counter()
+                _one_text(pair, asked, prompt)
+                spent += time.perf_counter() - began
+            if turn:
+                seconds[gamma].append(spent)
+            watch((turn + (place + 1) / len(gammas)) / (turns + 1))
+    return seconds
+
+
+def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> None:
+    coins = PhiloxCoins(settings.seed)
+    if settings.gamma == 0:
+        drain(target_only(pair.source(pair.target, settings), coins, settings, prompt))
+        return
+    target, proposer = opened(pair, settings)
+    drain(decode(target, proposer, rule_of(settings), coins, settings, prompt))

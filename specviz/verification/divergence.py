@@ -1,0 +1,32 @@
+"""How two laws differ, by the plain statistics that people compute before they deploy a draft: for studies, no part of any decision."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from specviz.verification.overlap import overlap
+
+
+def compared(p: Tensor, q: Tensor) -> dict[str, Tensor]:
+    """Statistics of pairs of laws, each (...), for p, q (..., V) float64 with rows that sum to 1.
+
+    beta      1 - TV(p, q), in [0, 1]
+    kl_pq     KL(p || q) in nats, infinite where q lacks a token of p; kl_qp the other way
+    entropy_p, entropy_q  in nats
+    agreement 1.0 where both have the same largest token, the smallest id among equals, else 0.0
+    top_q     the largest probability of q
+    """
+    return {
+        "beta": overlap(p, q).clamp(max=1.0),
+        "kl_pq": _kl(p, q),
+        "kl_qp": _kl(q, p),
+        "entropy_p": torch.special.entr(p).sum(-1),
+        "entropy_q": torch.special.entr(q).sum(-1),
+        "agreement": (p.argmax(-1) == q.argmax(-1)).double(),
+        "top_q": q.amax(-1),
+    }
+
+
+def _kl(p: Tensor, q: Tensor) -> Tensor:
+    return (torch.special.xlogy(p, p) - torch.special.xlogy(p, q)).sum(-1).clamp(min=0.0)

@@ -1,0 +1,162 @@
+"""plan: what a record says follows from its numbers, the command predicts and measures, and every bad input is a sentence.
+
+No test looks at how fast anything is: seconds are given by hand, or only asked to be there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.commands import bench as bench_command
+from specviz.errors import TraceError
+from specviz.forecast import Forecast
+from specviz.kept_guess import Chances
+from specviz.plan import Checked, Curve, Interval, Plan
+from specviz.settings import Settings
+
+TEXT = (
+    "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
+    * 4
+)
+SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas", "1-3")
+
+
+@pytest.fixture
+def asked(pair_folders, tmp_path):
+    """The command on the tiny pair, and the file of its text."""
+    file = tmp_path / "text.txt"
+    file.write_text(TEXT)
+    target, draft = map(str, pair_folders)
+    return ["plan", "--target", target, "--draft", draft, "--device", "cpu", "--text", str(file), *SHORT], file
+
+
+def curve(guess: float, turns: int = 5, wobble: float = 0.0) -> Curve:
+    """Rounds of 5 ms and ``guess`` ms more for each guess; every other turn takes ``wobble`` longer, as a share."""
+    scale = [1.0 + wobble * (turn % 2) for turn in range(turns)]
+    rounds = tuple(tuple(s * (5.0 + n * guess) for n in range(5)) for s in scale)
+    return Curve(tuple(5.0 * s for s in scale), rounds, {"draft": tuple(n * guess for n in range(5))})
+
+
+def planned(guess: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
+    """Twenty texts of forty places that all have one chance, planned by hand."""
+    every = Chances.of_chain(np.full((20, 40), chance), 4)
+    forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(guess, wobble=wobble)
+    factors, best = forecast.factors(costs)
+    rows = [replace(forecast.row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
+    return Plan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
+
+
+def test_a_cheap_draft_is_worth_long_blocks_and_a_dear_one_nothing():
+    cheap, dear = planned(0.1), planned(4.6)
+    assert cheap.verdict == "speculate" and cheap.best == Interval(4.0, 4.0, 4.0)
+    assert dear.verdict == "do not speculate" and dear.best.value == 0.0
+    assert "Do not speculate" in dear.in_words
+
+
+def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
+    """All guesses kept, 40 places, gamma 4: eight rounds of 5 tokens, the last with room for all of them."""
+    row = planned(0.5, chance=1.0).row(4)
+    assert row.tokens.value == pytest.approx(5.0)
+    assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
+
+
+def test_a_machine_that_wobbles_gets_no_verdict_and_is_told_why():
+    plan = planned(0.1, wobble=0.6)
+    assert plan.verdict == "no verdict" and "busy" in plan.in_words
+    assert planned(0.1, wobble=0.1).verdict == "speculate"
+
+
+def test_the_chosen_gamma_is_held_against_the_one_that_was_fastest_in_the_other_turns():
+    point = Interval(1.0, 1.0, 1.0)
+    rows = tuple(Checked(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
+    plan = replace(planned(0.1), best=Interval(4.0, 4.0, 4.0), checked=rows, alone=(5.0,) * 5)
+    assert plan.lost == 0.0, "one lucky turn of gamma 3 is not held against gamma 4"
+    assert replace(plan, best=Interval(3.0, 3.0, 3.0)).lost == pytest.approx(0.1)
+
+
+@pytest.mark.parametrize("temperature", (0.0, 1.0))
+def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, temperature):
+    code = main([*asked[0], "--temperature", str(temperature), "--check", "--turns", "2", "--format", "json"])
+    plan = Plan.from_json(capsys.readouterr().out)
+    assert code == (3 if plan.verdict == "no verdict" else 0)
+    assert Plan.from_json(plan.to_json()) == plan
+    assert [row.gamma for row in plan.rows] == [row.gamma for row in plan.checked] == [1, 2, 3]
+    for row, measured in zip(plan.rows, plan.checked, strict=True):
+        assert 1.0 <= row.tokens.low <= row.tokens.value <= row.tokens.high <= row.gamma + 1
+        assert measured.gaps["kept guesses"].value == pytest.approx(row.tokens.value / measured.tokens.value - 1.0)
+        if temperature == 0.0:
+            assert measured.gaps["kept guesses"].value == pytest.approx(0.0, abs=1e-12)
+    assert len(plan.alone) == 2 and plan.costs.parts.keys() == {"draft", "target", "rule", "rest"}
+
+
+def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsys):
+    assert main([*asked[0], "--tokens-only", "--check"]) == 0
+    said = capsys.readouterr().out
+    assert "No verdict on speed" in said and "kept guesses" in said and "times the target" not in said
+
+
+def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
+    assert main([*asked[0], "--proposer", "ngram", "--temperature", "0", "--check", "--turns", "2", "--format", "json"]) in (0, 3)
+    plan = Plan.from_json(capsys.readouterr().out)
+    assert all(row.gaps["kept guesses"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    (
+        (("--gammas", "4-2"), "from the smaller number to the larger, such as 2-4"),
+        (("--gammas", "0-2"), "within 1 to 16"),
+        (("--gammas", "two"), "a range such as 1-8"),
+        (("--texts", "1"), "from 2 to 4096"),
+        (("--opening", "100", "--max-new-tokens", "60"), "at most 128 tokens together"),
+        (("--proposer", "tree"), "counts chains"),
+        (("--proposer", "nobody"), "one of"),
+    ),
+)
+def test_bad_numbers_and_names_are_a_sentence(asked, capsys, more, said):
+    assert main([*asked[0], *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    (("Once upon", "at least 20 tokens long"), ("", "empty"), ("!" * 200, "more than one token"), ("\x00" * 0 + " \n", "empty")),
+)
+def test_a_text_that_nothing_can_be_planned_on_is_a_sentence(asked, capsys, text, said):
+    asked[1].write_text(text)
+    assert main(asked[0]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_draft_that_is_the_target_is_refused(asked, pair_folders, capsys):
+    arguments = [str(pair_folders[0]) if word == str(pair_folders[1]) else word for word in asked[0]]
+    assert main(arguments) == 2
+    assert "c = 1" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_with_a_sentence(asked, capsys, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("specviz.plan_run.written", stopped)
+    assert main(asked[0]) == 130
+    assert "nothing was planned" in capsys.readouterr().err
+
+
+def test_a_record_that_is_none_is_refused():
+    whole = json.loads(planned(0.1).to_json())
+    for damaged in ({**whole, "schema": "other"}, {k: v for k, v in whole.items() if k != "rows"}, {**whole, "more": 1}, []):
+        with pytest.raises(TraceError):
+            Plan.from_json(json.dumps(damaged))
+
+
+def test_a_bench_whose_turns_lie_far_apart_gives_no_verdict():
+    ratio = {"median": 1.5, "low": 1.4, "high": 1.6}
+    assert bench_command.unsteady([{"temperature": 1.0, "ratio": {"speculative / baseline": ratio}}]) == ""
+    wide = {"speculative / baseline": ratio | {"high": 2.4}}
+    assert "No verdict: at temperature 0" in bench_command.unsteady([{"temperature": 0.0, "ratio": wide}])
