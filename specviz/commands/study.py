@@ -1,0 +1,85 @@
+"""``study``: which plain statistic of target and draft predicts how often guesses are kept, over kinds of text the fit has not seen."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from specviz.commands.progress import Progress
+from specviz.errors import SettingsError
+from specviz.settings import Settings
+
+if TYPE_CHECKING:
+    from specviz.study import Study
+
+
+def arguments(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
+    add("--texts", type=int, default=16, metavar="N", help="continuations of each kind of text, 2 to 1024 (default: 16)")
+    add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
+    add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
+    add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
+    add("--format", choices=("text", "json"), default="text")
+
+
+def run(options: argparse.Namespace) -> int:
+    if not 2 <= options.texts <= 1024:
+        raise SettingsError("texts", options.texts, "a whole number from 2 to 1024")
+    from specviz.study import Study
+
+    if options.read:
+        if not options.read.is_file():
+            raise SettingsError("read", str(options.read), "a file that study --out has written")
+        study = Study.from_json(options.read.read_text(encoding="utf-8"))
+    else:
+        study = measured(options)
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        options.out.write_text(study.to_json() + "\n", encoding="utf-8")
+    print(study.to_json() if options.format == "json" else as_text(study))
+    return 0
+
+
+def measured(options: argparse.Namespace) -> Study:
+    """The whole study of the shipped drafts; minutes."""
+    from specviz.study_run import Size, run_study
+
+    try:
+        return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"))
+    except KeyboardInterrupt as stop:
+        raise KeyboardInterrupt("no cell was kept; the same command begins anew") from stop
+
+
+def as_text(study: Study) -> str:
+    """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and temperature."""
+    from specviz.study import DRAFTS, NETWORKS, STATISTICS
+
+    lines = []
+    for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORKS)):
+        cells = study.measured(drafts)
+        if len({cell.kind for cell in cells}) < 2:
+            continue
+        noise = sum(cell.noise for cell in cells) / len(cells)
+        lines += [
+            f"{title}: {len(cells)} cells; one measured share is known to {noise:.3f}",
+            f"  {'predictor':<52}{'mean error (middle 95% over kinds)':<38}{'explained':>9}",
+        ]
+        for score in study.scores(drafts):
+            error = f"{score.error:.3f} ({score.low:.3f} to {score.high:.3f})"
+            lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{error:<38}{score.explained:>9.2f}")
+        lines.append("")
+    lines.append("share of tested guesses that were kept, by kind of text and temperature")
+    for draft in dict.fromkeys(cell.draft for cell in study.cells):
+        cells = [cell for cell in study.cells if cell.draft == draft]
+        lines.append(f"  {draft:<20}" + "".join(f"{t:>7g}" for t in dict.fromkeys(cell.temperature for cell in cells)))
+        for kind in dict.fromkeys(cell.kind for cell in cells):
+            shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in cells if cell.kind == kind]
+            lines.append(f"    {kind:<18}" + "".join(shares))
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "Kept guesses and the overlap itself are fitted to nothing; the others to all kinds of text but the one predicted.",
+        ]
+    )

@@ -1,0 +1,176 @@
+"""Which plain statistic of two models predicts how often guesses are kept, and how well: cells of a study, and what follows from them.
+
+No torch; study_run.py fills the cells. A statistic is measured on a text of somebody's, by one pass of both models; what it has to predict
+is the share of tested guesses that a speculative run keeps on continuations of that text. For each statistic a straight line is fitted
+to the cells of all kinds of text but one and held against the cells of that one, in turn. ``kept guesses`` is read off texts of
+the target alone, and is fitted to nothing; so is ``overlap itself``, the mean of beta on the text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from specviz.errors import TraceError
+
+SCHEMA = "specviz-study-1"
+KINDS = {
+    "bedtime": "bedtime story",
+    "fairytale": "fairy tale",
+    "legend": "legend",
+    "science": "science",
+    "declaration": "declaration",
+    "scripture": "scripture",
+    "verse": "verse",
+    "play": "play",
+    "code": "Python",
+}
+TEMPERATURES = (0.0, 0.3, 0.6, 1.0, 1.4)
+DRAFTS = {  # name -> pair and proposer
+    "storybook": ("storybook", "draft"),
+    "storybook-distilled": ("storybook-distilled", "draft"),
+    "ngram": ("storybook", "ngram"),
+    "unigram": ("storybook", "unigram"),
+}
+NETWORKS = ("storybook", "storybook-distilled")
+STATISTICS = {  # key -> what it is
+    "overlap": "mean overlap, 1 - TV",
+    "kl_pq": "mean of exp(-KL(p || q))",
+    "kl_qp": "mean of exp(-KL(q || p))",
+    "entropy_p": "entropy of the target",
+    "entropy_q": "entropy of the draft",
+    "agreement": "share of places where both have one largest token",
+    "calibration": "calibration error of the draft",
+}
+UNFITTED = {"kept guesses": "kept", "overlap itself": "overlap"}
+RESAMPLES = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """One kind of text, temperature and draft.
+
+    statistics  on the text itself, over the places where something is guessed; kept  the share foretold from texts of the target
+    tested      guesses that a coin met in speculative runs, and how many of them were accepted; tokens written in rounds
+    reason      why nothing was measured, where nothing was
+    """
+
+    kind: str
+    temperature: float
+    draft: str
+    statistics: Mapping[str, float] = field(default_factory=dict)
+    kept: float = 0.0
+    tested: int = 0
+    accepted: int = 0
+    tokens: int = 0
+    rounds: int = 0
+    per_pass: float = 0.0
+    reason: str = ""
+
+    @property
+    def share(self) -> float:
+        """Of the tested guesses, how many were kept: what is to be predicted."""
+        return self.accepted / self.tested
+
+    @property
+    def noise(self) -> float:
+        """Standard error of the share if tests were independent."""
+        return (max(self.share * (1.0 - self.share), 0.25 / self.tested) / self.tested) ** 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """How well one predictor did on kinds of text it had not seen.
+
+    error      mean absolute error of the predicted share, with the middle 95% over resampled kinds
+    explained  1 - squared errors over squared deviations from the mean share; below 0 where a constant is better
+    predicted  one number for each cell that was measured, in their order
+    """
+
+    name: str
+    error: float
+    low: float
+    high: float
+    explained: float
+    predicted: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Study:
+    """All cells of one run. gamma: guesses of a round; openings, opening, length: continuations of a text, as in a plan."""
+
+    cells: tuple[Cell, ...]
+    gamma: int
+    openings: int
+    opening: int
+    length: int
+    seed: int
+    models: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    def measured(self, drafts: Sequence[str] = tuple(DRAFTS)) -> tuple[Cell, ...]:
+        return tuple(cell for cell in self.cells if cell.draft in drafts and not cell.reason)
+
+    def scores(self, drafts: Sequence[str] = tuple(DRAFTS), seed: int = 0) -> tuple[Score, ...]:
+        """Every predictor, the best first, over the cells of these drafts."""
+        cells = self.measured(drafts)
+        truth, kinds = np.array([cell.share for cell in cells]), np.array([cell.kind for cell in cells])
+        predicted = {name: np.array([_value(cell, key) for cell in cells]) for name, key in UNFITTED.items()}
+        for key in STATISTICS:
+            predicted[key] = left_out(np.array([cell.statistics[key] for cell in cells]), truth, kinds)
+        predicted["mean of the others"] = left_out(np.zeros(len(cells)), truth, kinds)
+        found = [_score(name, values, truth, kinds, seed) for name, values in predicted.items()]
+        return tuple(sorted(found, key=lambda score: score.error))
+
+    def to_json(self) -> str:
+        record = {name: getattr(self, name) for name in ("gamma", "openings", "opening", "length", "seed", "date")}
+        cells = [asdict(cell) | {"statistics": {k: round(v, 6) for k, v in cell.statistics.items()}} for cell in self.cells]
+        return json.dumps({"schema": SCHEMA, "models": dict(self.models), "cells": cells, **record}, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Study:
+        """Back from to_json. Raises TraceError for anything that is no study."""
+        try:
+            record = json.loads(text)
+            if record.pop("schema") != SCHEMA:
+                raise TraceError(f"The study has another schema; this version reads {SCHEMA!r}.")
+            return cls(**record | {"cells": tuple(Cell(**cell) for cell in record["cells"])})
+        except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError) as error:
+            raise TraceError(f"The study is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+
+
+def _value(cell: Cell, key: str) -> float:
+    return cell.kept if key == "kept" else cell.statistics[key]
+
+
+def left_out(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Predictions of y from x, (n,), each by the straight line (least squares) through the points of all other groups, within [0, 1]."""
+    result = np.empty_like(y)
+    for group in np.unique(groups):
+        here = groups == group
+        design = np.stack([np.ones((~here).sum()), x[~here]], 1)
+        line = np.linalg.lstsq(design, y[~here], rcond=None)[0]
+        result[here] = line[0] + line[1] * x[here]
+    return result.clip(0.0, 1.0)
+
+
+def _score(name: str, predicted: np.ndarray, truth: np.ndarray, kinds: np.ndarray, seed: int) -> Score:
+    errors = np.abs(predicted - truth)
+    names = np.unique(kinds)
+    sums, counts = (np.array([values[kinds == kind].sum() for kind in names]) for values in (errors, np.ones_like(errors)))
+    picked = np.random.default_rng(seed).integers(0, len(names), (RESAMPLES, len(names)))
+    low, high = np.percentile(sums[picked].sum(1) / counts[picked].sum(1), (2.5, 97.5)).tolist()
+    explained = 1.0 - float(((predicted - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
+    return Score(name, float(errors.mean()), low, high, explained, tuple(predicted.tolist()))
+
+
+def calibration(predicted: Sequence[float], measured: Sequence[float], groups: int = 8) -> tuple[tuple[float, float, int], ...]:
+    """Points of a calibration plot: cells in groups of equal size by what was predicted; mean predicted, mean measured, cells."""
+    order = np.argsort(predicted)
+    parts = [part for part in np.array_split(order, groups) if len(part)]
+    pairs = [(np.asarray(predicted)[part].mean(), np.asarray(measured)[part].mean(), len(part)) for part in parts]
+    return tuple((float(a), float(b), n) for a, b, n in pairs)
