@@ -39,27 +39,44 @@ def cost_curve(
 
     turns  how often each probe is timed, at least 1; two more warm up
     """
-    alone_target, coins = pair.open(settings)[0], PhiloxCoins(settings.seed)
-    sources = [opened(pair, replace(settings, gamma=n)) for n in range(most + 1)]
-    alone, rounds, parts = [], [], {part: [[] for _ in sources] for part in PARTS}
+    coins = PhiloxCoins(settings.seed)
+    asked = [replace(settings, gamma=n) for n in range(most + 1)]
+    opened_once = [(pair.open(settings)[0], Nothing()), *(opened(pair, one) for one in asked)]
+    warm, cold, parts = [], [], {part: [[] for _ in asked] for part in PARTS}
     for turn in range(turns + 2):
         prompt, tokens = texts[turn % len(texts)]
         half = len(tokens) // 2
         row = Prefix((*prompt, *(int(x) for x in tokens[:half])), half, max(len(tokens) - half, most + 1))
-        here = [_timed(row, alone_target, Nothing(), TargetOnlyCoins(coins))[0]]
-        for n, (target, proposer) in enumerate(sources):
-            spent, one = _timed(row, target, _full(proposer, n, tokens), coins)
+        here, first = [], []
+        for n, (target, proposer) in enumerate(opened_once, start=-1):
+            luck, guesser = (TargetOnlyCoins(coins), proposer) if n < 0 else (coins, _full(proposer, n, tokens))
+            spent, one = _timed(row, target, guesser, luck)
             here.append(spent)
-            for part in PARTS if turn > 1 else ():
+            first.append(_first(pair, settings if n < 0 else asked[n], prompt, len(tokens), luck, n, tokens))
+            for part in PARTS if turn > 1 and n >= 0 else ():
                 parts[part][n].append(one.timing[part])
         if turn > 1:
-            alone.append(here[0])
-            rounds.append(tuple(here[1:]))
+            warm.append(tuple(here))
+            cold.append(tuple(first))
         watch((turn + 1) / (turns + 2))
     medians = {part: tuple(statistics.median(values) for values in by) for part, by in parts.items()}
-    whole = [statistics.median(column) for column in zip(*rounds, strict=True)]
+    whole = [statistics.median(column) for column in zip(*warm, strict=True)][1:]
     rest = tuple(max(0.0, all_ - sum(medians[part][n] for part in PARTS)) for n, all_ in enumerate(whole))
-    return Curve(tuple(alone), tuple(rounds), medians | {"rest": rest})
+    return Curve(tuple(one[0] for one in warm), tuple(one[1:] for one in warm), tuple(cold), medians | {"rest": rest})
+
+
+def _first(
+    pair: Pair, settings: Settings, prompt: tuple[int, ...], room: int, coins: object, n: int, tokens: Sequence[int]
+) -> float:
+    """Seconds of a text's first round, caches opened and the prompt read; n below 0: by the target alone."""
+    began = time.perf_counter()
+    if n < 0:
+        target, proposer = pair.source(pair.target, settings), Nothing()
+    else:
+        target, proposer = opened(pair, settings)
+        proposer = _full(proposer, n, tokens)
+    step([Prefix(prompt, 0, room)], target, proposer, TokenRule(), coins)
+    return time.perf_counter() - began
 
 
 def _timed(row: Prefix, target: LawSource, proposer: Proposer, coins: object) -> tuple[float, Round]:

@@ -56,20 +56,30 @@ class Forecast:
 
     def factors(self, curve: Curve) -> tuple[dict[int, Interval], Interval]:
         """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' turns."""
-        table = np.column_stack([curve.alone, np.array(curve.rounds)])  # turn by turn: alone, then 0 to G guesses
+        table = np.column_stack([curve.alone, np.array(curve.rounds), np.array(curve.first)])
         turns = self.dice.integers(0, len(table), (RESAMPLES, len(table)))
-        resampled, costs = np.median(table[turns], axis=1), np.median(table, axis=0)
+        costs, resampled = np.median(table, axis=0), np.median(table[turns], axis=1)
+        plain = np.ones((1, len(self.weights[0])))
         found, many = {}, {}
-        for gamma, one in self.rounds.items():
-            sizes, tokens = one.by_size, one.tokens * len(one.by_size)
-            value = factor(tokens, float(sizes.sum(0) @ costs[1 : gamma + 2]), float(costs[0]))
-            seconds = ((self.weights @ sizes) * resampled[:, 1 : gamma + 2]).sum(1)
-            many[gamma] = tokens * resampled[:, 0] / seconds
-            found[gamma] = interval(value, many[gamma])
+        for gamma in self.gammas:
+            many[gamma] = self._factor(gamma, self.weights, resampled)
+            found[gamma] = interval(float(self._factor(gamma, plain, costs[None])[0]), many[gamma])
         best = [best_gamma({gamma: float(many[gamma][k]) for gamma in self.gammas}) for k in range(RESAMPLES)]
         chosen = best_gamma({gamma: one.value for gamma, one in found.items()})
         low, high = np.percentile(best, MIDDLE, method="nearest").tolist()
         return found, Interval(float(chosen), float(low), float(high))
+
+    def _factor(self, gamma: int, weights: np.ndarray, costs: np.ndarray) -> np.ndarray:
+        """Seconds of the target alone over those of speculation, (K,), both with their first rounds, which read the prompts.
+
+        weights  (K, B): how often each text counts; costs  (K, 2 G + 4): a token alone, rounds with 0 to G guesses, the first rounds alike
+        """
+        one, texts = self.rounds[gamma], weights.sum(1)
+        alone, warm, first = costs[:, 0], costs[:, 1 : costs.shape[1] // 2], costs[:, costs.shape[1] // 2 :]
+        longest = min(gamma, one.tokens - 1)  # guesses of a first round
+        seconds = ((weights @ one.by_size) * warm[:, : gamma + 1]).sum(1)
+        seconds += texts * (first[:, 1 + longest] - warm[:, longest])
+        return texts * (one.tokens * alone + first[:, 0] - alone) / seconds
 
     def formulas(self, gamma: int, curve: Curve) -> tuple[float, float]:
         """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""

@@ -36,11 +36,14 @@ class Curve:
 
     alone   one token of the target alone, a whole round of the loop
     rounds  per turn a whole round with 0, 1, .. G guesses, whatever becomes of them
+    first   per turn what the first round of a text takes, which opens the models and reads the prompt: the target alone, then with
+            0, 1, .. G guesses
     parts   of a round with so many guesses, medians: guessing, the target's pass, the rule; ``rest`` is what is left of the round
     """
 
     alone: tuple[float, ...]
     rounds: tuple[tuple[float, ...], ...]
+    first: tuple[tuple[float, ...], ...]
     parts: Mapping[str, tuple[float, ...]]
 
     @property
@@ -204,7 +207,7 @@ def _curve(record: Mapping[str, Any] | None) -> Curve | None:
     if record is None:
         return None
     parts = {name: tuple(values) for name, values in record["parts"].items()}
-    return Curve(tuple(record["alone"]), tuple(map(tuple, record["rounds"])), parts)
+    return Curve(tuple(record["alone"]), *(tuple(map(tuple, record[name])) for name in ("rounds", "first")), parts)
 
 
 def _row(kind: type, record: Mapping[str, Any]) -> Any:

@@ -39,7 +39,8 @@ def curve(guess: float, turns: int = 5, wobble: float = 0.0) -> Curve:
     """Rounds of 5 ms and ``guess`` ms more for each guess; every other turn takes ``wobble`` longer, as a share."""
     scale = [1.0 + wobble * (turn % 2) for turn in range(turns)]
     rounds = tuple(tuple(s * (5.0 + n * guess) for n in range(5)) for s in scale)
-    return Curve(tuple(5.0 * s for s in scale), rounds, {"draft": tuple(n * guess for n in range(5))})
+    first = tuple((5.0 * s, *one) for s, one in zip(scale, rounds, strict=True))
+    return Curve(tuple(5.0 * s for s in scale), rounds, first, {"draft": tuple(n * guess for n in range(5))})
 
 
 def planned(guess: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
@@ -63,6 +64,15 @@ def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
     row = planned(0.5, chance=1.0).row(4)
     assert row.tokens.value == pytest.approx(5.0)
     assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
+
+
+def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
+    """A prompt that the target reads in 30 ms and the draft in 10: both ways of writing 40 tokens pay for it once."""
+    every = Chances.of_chain(np.ones((20, 40)), 4)
+    plain = curve(0.5)
+    slow = replace(plain, first=tuple((x + 30.0, *(y + 40.0 for y in more)) for x, *more in plain.first))
+    factors, _ = Forecast(every, every, (4,)).factors(slow)
+    assert factors[4].value == pytest.approx((40 * 5.0 + 30.0) / (8 * 7.0 + 40.0))
 
 
 def test_a_machine_that_wobbles_gets_no_verdict_and_is_told_why():

@@ -1,0 +1,101 @@
+"""The study: a predictor is judged on kinds of text that its fit has not seen, and the recorded one is whole."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.errors import TraceError
+from specviz.models.catalogue import ASSETS
+from specviz.predict import openings, readable
+from specviz.settings import Settings
+from specviz.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, Cell, Study, calibration, left_out
+from specviz.study_run import SHELF, Size, run_study, statistics
+
+RECORDED = ASSETS / "traces" / "study.json"
+TEXTS = {
+    "bedtime": "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down, and all slept. " * 4,
+    "code": "def f(x):\n    return x + 1\n\n\ndef g(y):\n    return f(y) * f(y + 2)\n" * 6,
+}
+
+
+@pytest.fixture(scope="module")
+def small(pair, tmp_path_factory):
+    """Two kinds, two temperatures and two drafts on the tiny pair."""
+    shelf = tmp_path_factory.mktemp("kinds")
+    for kind, text in TEXTS.items():
+        (shelf / f"{kind}.txt").write_text(text)
+    size = Size(openings=4, opening=8, length=16, gamma=3)
+    return run_study(size, 7, tuple(TEXTS), (0.0, 1.0), ("storybook", "ngram"), lambda name: pair, shelf)
+
+
+def test_every_cell_is_measured_or_says_why_not(small):
+    assert len(small.cells) == 2 * 2 * 2
+    for cell in small.measured():
+        assert cell.statistics.keys() == STATISTICS.keys() and all(0.0 <= x < 99.0 for x in cell.statistics.values())
+        assert 0 <= cell.accepted <= cell.tested and cell.tokens == 4 * 16 <= cell.rounds * 4
+        assert cell.accepted + cell.rounds >= cell.tokens - 4, (
+            "what is kept, and one more a pass, but for a last round without room"
+        )
+
+
+def test_at_temperature_0_the_forecast_is_what_is_measured(small):
+    for cell in small.measured():
+        if cell.temperature == 0.0:
+            assert cell.kept == pytest.approx(cell.share) and cell.per_pass == pytest.approx(cell.tokens / cell.rounds)
+
+
+def test_statistics_of_greedy_laws_are_all_one_number(pair):
+    """One-hot laws: the overlap, both divergences and the agreement say whether two tokens are one."""
+    own = openings(readable(pair, TEXTS["bedtime"], 8, 16), 8, 16, 3)
+    found = statistics(pair, Settings(temperature=0.0, length=16), own)
+    assert found["overlap"] == pytest.approx(found["kl_pq"]) == pytest.approx(found["kl_qp"]) == pytest.approx(found["agreement"])
+    assert found["entropy_p"] == found["entropy_q"] == 0.0
+
+
+def test_a_kind_is_predicted_by_a_line_that_never_saw_it():
+    """Two kinds on y = x, a third far off it: the third is predicted on the line, whatever it measured."""
+    x, kinds = np.array([0.1, 0.3, 0.2, 0.6, 0.4, 0.5]), np.array(["a", "a", "b", "b", "c", "c"])
+    y = np.array([0.1, 0.3, 0.2, 0.6, 0.9, 0.0])
+    assert left_out(x, y, kinds)[4:] == pytest.approx([0.4, 0.5])
+
+
+def test_a_right_predictor_explains_all_and_a_wrong_one_less_than_nothing():
+    cells = tuple(
+        Cell(kind, 1.0, "storybook", dict.fromkeys(STATISTICS, 0.5) | {"overlap": share}, share, 100, round(100 * share))
+        for kind, share in (("bedtime", 0.2), ("bedtime", 0.6), ("code", 0.3), ("code", 0.7), ("verse", 0.9), ("verse", 0.5))
+    )
+    scores = {score.name: score for score in Study(cells, 4, 2, 8, 8, 7).scores()}
+    assert scores["kept guesses"].error == scores["overlap itself"].error == 0.0
+    assert scores["overlap"].explained == pytest.approx(1.0) and scores["mean of the others"].explained < 0.0
+    assert scores["kept guesses"].low <= scores["kept guesses"].high
+
+
+def test_calibration_groups_are_equal_and_ordered():
+    points = calibration([0.1, 0.9, 0.5, 0.3], [0.2, 0.8, 0.6, 0.2], groups=2)
+    assert points == ((pytest.approx(0.2), pytest.approx(0.2), 2), (pytest.approx(0.7), pytest.approx(0.7), 2))
+
+
+def test_the_record_comes_back_and_damage_is_refused(small):
+    again = Study.from_json(small.to_json())
+    assert [cell.accepted for cell in again.cells] == [cell.accepted for cell in small.cells]
+    for damaged in ("{}", "[]", small.to_json().replace("specviz-study-1", "other"), small.to_json()[:-9]):
+        with pytest.raises(TraceError):
+            Study.from_json(damaged)
+
+
+def test_the_recorded_study_is_whole_and_the_forecast_is_the_best_predictor_in_it(capsys):
+    study = Study.from_json(RECORDED.read_text(encoding="utf-8"))
+    assert len(study.cells) == len(KINDS) * len(TEMPERATURES) * len(DRAFTS)
+    assert study.scores()[0].name == "kept guesses"
+    assert {path.stem for path in SHELF.glob("*.txt")} == set(KINDS)
+    assert main(["study", "--read", str(RECORDED)]) == 0
+    assert "networks alone" in capsys.readouterr().out
+
+
+def test_bad_input_is_a_sentence(capsys, tmp_path):
+    assert main(["study", "--texts", "1"]) == 2
+    assert "from 2 to 1024" in capsys.readouterr().err
+    assert main(["study", "--read", str(tmp_path / "none.json")]) == 2
+    assert "study --out" in capsys.readouterr().err
