@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 import torch
@@ -80,3 +81,10 @@ def test_the_formula_misses_the_papers_own_rows_by_up_to_half_in_either_directio
     assert (round(min(translations), 2), round(max(translations), 2)) == (-0.13, 0.47)
     assert len(ROWS) == 12 and round(min(row.error for row in ROWS), 2) == -0.23
     assert all(row.error > 0.3 for row in ROWS if "German" in row.task and row.draft == "large"), "the dear draft is overrated"
+
+
+def test_the_table_in_the_docs_is_the_data():
+    text = (Path(__file__).parents[1] / "docs" / "prediction.md").read_text(encoding="utf-8")
+    for row in ROWS:
+        line = f"| {row.task} | {row.temperature:g} | {row.draft} | {row.gamma} | {row.alpha:.2f} | {row.factor:.1f} | {row.formula:.2f} | {row.error:+.0%} |"
+        assert line in text
