@@ -15,9 +15,9 @@ from typing import Any
 
 from specviz.errors import SettingsError, TraceError
 from specviz.settings import Settings
+from specviz.theory import best_gamma
 
 SCHEMA = "specviz-plan-1"
-FORMULAS = ("kept guesses", "hazards", "independent", "own text")
 UNSTEADY = 0.25  # widest middle half of the probes, as a share of their median, under which a speed is judged
 
 
@@ -60,6 +60,7 @@ class Row:
     tokens     by kept guesses; hazards, independent  by the plainer formulas with what kept guesses say of hazards and alpha
     own_text   from the user's text read on, no text of the target's
     leviathan  factor of the independent formula at c, a block costing one pass; linear  of the hazards at a cost with a fixed part
+    operations  arithmetic for a token over that of the target alone; None where guesses are no model's
     """
 
     gamma: int
@@ -71,6 +72,7 @@ class Row:
     factor: Interval | None = None
     leviathan: float | None = None
     linear: float | None = None
+    operations: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,14 @@ class Plan:
 
     def row(self, gamma: int) -> Row | None:
         return next((row for row in self.rows if row.gamma == gamma), None)
+
+    @property
+    def chosen_by(self) -> dict[str, int]:
+        """The gamma that each way of predicting would choose, 0 for the target alone; empty without costs."""
+        if self.best is None:
+            return {}
+        plainer = {name: best_gamma({row.gamma: getattr(row, name) for row in self.rows}) for name in ("linear", "leviathan")}
+        return {"kept guesses": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
 
     @property
     def steady(self) -> bool:

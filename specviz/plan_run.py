@@ -22,6 +22,7 @@ from specviz.plan import Checked, Interval, Plan, Row
 from specviz.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
 from specviz.proposers.gallery import opened
 from specviz.settings import Settings
+from specviz.theory import operations
 from specviz.verification.gallery import rule_of
 
 Watch = Callable[[float, str], None]
@@ -79,6 +80,9 @@ def make_plan(
         costs = cost_curve(pair, settings, ours, gammas[-1], effort.probes, lambda share: tell("costs", share))
         factors, best = forecast.factors(costs)
         rows = tuple(_priced(row, factors[row.gamma], forecast.formulas(row.gamma, costs)) for row in rows)
+    if settings.proposer == "draft":
+        c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
+        rows = tuple(replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows)
     plan = Plan(
         settings=settings,
         text={"name": name, "tokens": len(ids), "sha256": hashlib.sha256(text.encode()).hexdigest()},

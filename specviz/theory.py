@@ -55,7 +55,12 @@ def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
     Leviathan et al. 2023, Theorem 3.11: time is bought with work. c_hat: operations of a draft step over those of the target for
     one token, >= 0; at least 1 wherever a guess can be refused.
     """
-    return (gamma * c_hat + gamma + 1.0) / expected_tokens(alpha, gamma)
+    return operations(expected_tokens(alpha, gamma), gamma, c_hat)
+
+
+def operations(tokens: float, gamma: int, c_hat: float) -> float:
+    """The same for rounds that yield so many tokens, however that is known: gamma draft steps and gamma + 1 tokens of the target."""
+    return (gamma * c_hat + gamma + 1.0) / tokens
 
 
 @dataclass(frozen=True, slots=True)

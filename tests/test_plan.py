@@ -54,6 +54,8 @@ def planned(guess: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
 
 def test_a_cheap_draft_is_worth_long_blocks_and_a_dear_one_nothing():
     cheap, dear = planned(0.1), planned(4.6)
+    rows = tuple(replace(row, linear=1.2, leviathan=row.gamma / 2.0) for row in cheap.rows)
+    assert replace(cheap, rows=rows).chosen_by == {"kept guesses": 4, "hazards": 1, "Leviathan": 4}
     assert cheap.verdict == "speculate" and cheap.best == Interval(4.0, 4.0, 4.0)
     assert dear.verdict == "do not speculate" and dear.best.value == 0.0
     assert "Do not speculate" in dear.in_words

@@ -124,7 +124,9 @@ def as_text(plan: Plan) -> str:
         "In brackets the middle 95% of resamples. Hazards and one alpha: plainer formulas. Own text: the text read on, not continued.",
     ]
     if plan.costs:
-        lines.append(_costs(plan))
+        lines += [_costs(plan), f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}"]
+    if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
+        lines.append(f"arithmetic for a token at gamma {row.gamma}: {row.operations:.2f} times that of the target alone")
     lines += ["", plan.in_words]
     return "\n".join(lines + (_check(plan) if plan.checked else []))
 
