@@ -14,7 +14,7 @@ ROOT = Path(__file__).parent.parent
 FLOORS = (  # from the ground up; a name ending in / stands for every file of that folder
     ("errors", "trace", "samples", "coins", "versions"),
     ("settings",),
-    ("theory", "kept_guess", "reported", "plan", "forecast", "study", "verification/", "statistics/"),
+    ("theory", "kept_guess", "reported", "plan", "forecast", "plans", "study", "verification/", "statistics/"),
     ("models/",),
     ("proposers/",),
     ("engine", "sampler", "edges"),

@@ -1,0 +1,20 @@
+"""How fast? What speculation gains, and whether it can be known before it is run."""
+
+import streamlit as st
+
+from specviz.web import fast_view as view
+from specviz.web import warmup
+from specviz.web.entry import through_app
+from specviz.web.exact_session import current, keep_link
+from specviz.web.fast import Ask, Forecasts
+
+through_app()
+warmup.start()
+forecasts, turn = current("fast", Forecasts, Ask.of_link)
+view.head()
+ask, problems = view.fields(forecasts, turn)
+if forecasts.choose(ask):
+    st.session_state["fast-moved"] = True
+view.notes(problems, "fields")
+keep_link(forecasts, "fast")
+view.live()

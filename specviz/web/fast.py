@@ -1,0 +1,127 @@
+"""One visitor's plans: what is asked, what was found, and what stood there recorded. Plain records, no torch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import ModuleType
+
+from specviz.errors import SettingsError, SpecvizError
+from specviz.models.catalogue import ASSETS
+from specviz.plan import Plan
+from specviz.plans import TEXT, Choice, from_json
+from specviz.settings import PROMPT_MAX, Settings
+from specviz.study import Study
+from specviz.web.exact import Exam
+
+PLANS, STUDY = ASSETS / "traces" / "plans.json", ASSETS / "traces" / "study.json"
+SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
+FIRST = Choice()
+LINKED = 1200  # characters of a text that a link holds
+
+
+@lru_cache(maxsize=1)
+def recorded() -> dict[str, Plan]:
+    """The plans that the page opens with, by choice; empty where the file is missing or damaged."""
+    try:
+        return from_json(PLANS.read_text(encoding="utf-8"))
+    except (OSError, SpecvizError):
+        logging.getLogger(__name__).exception("there are no recorded plans to open with")
+        return {}
+
+
+@lru_cache(maxsize=1)
+def study() -> Study | None:
+    """The recorded study; None where the file is missing or damaged."""
+    try:
+        return Study.from_json(STUDY.read_text(encoding="utf-8"))
+    except (OSError, SpecvizError):
+        logging.getLogger(__name__).exception("there is no recorded study to open with")
+        return None
+
+
+@lru_cache(maxsize=1)
+def shown_text() -> str:
+    """The text that the recorded plans were made on; empty where the file is missing."""
+    try:
+        return SHOWN_TEXT.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a visitor wants to know. Raises SettingsError for a text that is too long.
+
+    text  of the kind that will be written; choice  draft and temperature
+    """
+
+    text: str
+    choice: Choice = FIRST
+
+    def __post_init__(self) -> None:
+        if len(self.text) > PROMPT_MAX:
+            raise SettingsError("text", f"{len(self.text):,} characters", f"at most {PROMPT_MAX:,} characters on this page")
+
+    @property
+    def settings(self) -> Settings:
+        return self.choice.under(Settings())
+
+    def link(self) -> dict[str, str]:
+        """Query parameters under which someone else finds the same; a long text of one's own stays out of it."""
+        query = {"draft": self.choice.draft, "temperature": self.choice.temperature}
+        return query if self.text == shown_text() or len(self.text) > LINKED else query | {"text": self.text}
+
+    @classmethod
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
+        """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
+        ask, said = cls(query.get("text", shown_text())[:PROMPT_MAX]), []
+        for name in ("draft", "temperature"):
+            if name in query:
+                try:
+                    ask = replace(ask, choice=replace(ask.choice, **{name: query[name]}))
+                except SettingsError as error:
+                    said.append(f"The link's {name} was left out: {error}")
+        return ask, said
+
+
+class Forecasts(Exam):
+    """What was asked, with every plan that this visitor has made: (text, choice) -> Plan."""
+
+    def __init__(self, question: Ask, *queue):
+        super().__init__(question, *queue)
+        self.found: dict[tuple[str, str], Plan] = {}
+
+    @staticmethod
+    def work() -> ModuleType:
+        from specviz.web import fast_work
+
+        return fast_work
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.question.text, self.question.choice.key
+
+    @property
+    def shown(self) -> Plan | None:
+        """The visitor's own plan, else the recorded one."""
+        return self.found.get(self.key) or recorded().get(self.question.choice.key)
+
+    @property
+    def own(self) -> bool:
+        return self.key in self.found
+
+    def plan(self) -> None:
+        """Ask for a plan of this text."""
+        self.said = []
+        self._submit("make", self.question)
+
+    def choose(self, ask: Ask) -> bool:
+        """Ask something else; returns whether it is. Work for the question before stops."""
+        if ask == self.question:
+            return False
+        self.stop()
+        self.question = ask
+        return True

@@ -1,0 +1,164 @@
+"""The page How fast? on screen: a text, a draft and a temperature; the verdict; tokens, speed and acceptance as pictures."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from specviz.errors import SettingsError
+from specviz.figures import fast as figures
+from specviz.plan import Plan
+from specviz.plans import DRAFTS, TEMPERATURES, Choice
+from specviz.web.exact_view import LOOK_AGAIN
+from specviz.web.fast import Ask, Forecasts, study
+
+CSS = """
+<style>
+.st-key-fast-head h1 { font-size: 1.6rem; font-weight: 650; padding: 0.2rem 0 0.35rem; }
+.stMain [data-testid="stMarkdown"] h3 { font-size: 1.15rem; font-weight: 620; padding: 0.9rem 0 0.1rem; }
+.st-key-fast-head p, [class*="st-key-fast-said"] p { max-width: 86ch; }
+[class*="st-key-fast-said"] { border-left: 0.3rem solid #0072B2; padding: 0.15rem 0 0.15rem 0.9rem; }
+[class*="st-key-fast-notes"] [data-testid="stText"] {
+  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
+}
+.st-key-fast-notes-from [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
+[class*="st-key-fast-notes"]:empty, .st-key-fast-progress:empty { display: none; }
+</style>
+"""
+LEDE = (
+    "What does speculation gain, and can it be known beforehand? Where the target’s own text has a token, it was a kept guess with "
+    "probability min(1, q/p): so tokens per pass are counted at every gamma, and nothing is speculated."
+)
+NAMES = {"storybook": "draft", "storybook-distilled": "taught draft", "ngram": "copied from the text"}
+PLOT = {"displayModeBar": False}
+
+
+def head() -> None:
+    st.html(CSS)
+    with st.container(key="fast-head"):
+        st.markdown(f"# How fast?\n{LEDE}")
+
+
+def fields(forecasts: Forecasts, turn: int) -> tuple[Ask, list[str]]:
+    """Text, draft and temperature: what they ask for, and a sentence where it cannot be used."""
+    ask = forecasts.question
+
+    def key(name: str) -> dict[str, Any]:
+        return {"key": f"fast-{name}-{turn}", "persist_state": "session"}
+
+    left, right = st.columns([6, 4])
+    text = left.text_area("A text of the kind that will be written", value=ask.text, height=120, **key("text"))
+    draft = right.segmented_control(
+        "Who guesses", list(DRAFTS), default=ask.choice.draft, required=True, format_func=NAMES.get, **key("draft")
+    )
+    heat = right.segmented_control(
+        "Temperature", list(TEMPERATURES), default=ask.choice.temperature, required=True, **key("heat")
+    )
+    choice = Choice(draft or ask.choice.draft, heat or ask.choice.temperature)
+    try:
+        return Ask((text or "").strip(), choice), []
+    except SettingsError as error:
+        return ask, [str(error)]
+
+
+def notes(sentences: list[str], where: str) -> None:
+    """Sentences with what people typed: text, never markdown."""
+    with st.container(key=f"fast-notes-{where}"):
+        for sentence in sentences:
+            st.text(sentence)
+
+
+def live() -> None:
+    """Everything that changes while a plan is made; looks again by itself as long as there is work."""
+    forecasts: Forecasts = st.session_state["fast"]
+    forecasts.polling = forecasts.busy
+    st.fragment(_live, run_every=LOOK_AGAIN if forecasts.polling else None)()
+
+
+def _live() -> None:
+    forecasts: Forecasts = st.session_state["fast"]
+    if forecasts.ticket is not None:
+        forecasts.ticket.look()
+    if forecasts.busy != forecasts.polling:
+        st.rerun()
+    _buttons(forecasts)
+    notes(forecasts.notices, "live")
+    plan, kind = forecasts.shown, "dark" if st.context.theme.type == "dark" else "light"
+    if plan is None:
+        st.caption("The plan appears here once it is made.")
+    else:
+        notes([measured(forecasts, plan)], "from")
+        st.container(key="fast-said").markdown(_escaped(plan.in_words))
+        _pictures(plan, kind)
+    _acceptance(forecasts.question.choice.draft, kind)
+    if plan is not None:
+        _folds(plan)
+
+
+def _buttons(forecasts: Forecasts) -> None:
+    with st.container(horizontal=True, vertical_alignment="center", key="fast-buttons"):
+        st.button("Plan for this text", key="fast-plan", on_click=forecasts.plan, type="primary", disabled=forecasts.busy)
+        if forecasts.busy:
+            st.button("Stop", key="fast-stop", on_click=forecasts.stop)
+        st.caption(
+            "The target writes on from sixteen places of the text; both models read that once; rounds are timed, none is run."
+        )
+    place = st.container(key="fast-progress")  # always there: what stands below keeps its position
+    if forecasts.busy:
+        place.progress(min(1.0, max(0.0, forecasts.ticket.share)), text=forecasts.progress())
+
+
+def measured(forecasts: Forecasts, plan: Plan) -> str:
+    """Where the numbers come from."""
+    machine = plan.machine
+    where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
+    size = f"{plan.openings} continuations of {plan.length} tokens; {plan.date}, {where}."
+    if forecasts.own:
+        return f"Your plan: {size}"
+    return f"Recorded for the text {plan.text['name']}, and measured beside it: {size} Plan for this text to see it on yours."
+
+
+def _pictures(plan: Plan, kind: str) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown("### Tokens per pass\nBy kept guesses, by two plainer formulas, and as measured on other luck.")
+        said = figures.tokens_conclusion(plan)
+        st.plotly_chart(figures.tokens(plan, kind), key="fast-figure-tokens", config=PLOT, alt=said)
+        st.container(key="fast-said-tokens").markdown(_escaped(said))
+    with right:
+        st.markdown("### Speed\nTokens are one half, what a round costs is the other.")
+        if plan.costs is None:
+            st.caption(
+                "No costs were measured for this plan, so nothing is said of speed. Plan for this text to measure them here."
+            )
+            return
+        st.plotly_chart(figures.factors(plan, kind), key="fast-figure-factors", config=PLOT, alt=plan.in_words)
+        by = ", ".join(f"{name} {gamma}" for name, gamma in plan.chosen_by.items())
+        st.container(key="fast-said-factors").markdown(_escaped(f"The best gamma by each: {by}; 0 is the target alone."))
+
+
+def _acceptance(draft: str, kind: str) -> None:
+    found = study()
+    if found is None or not found.measured((draft,)):
+        return
+    st.markdown("### How often guesses are kept\nOver temperature, a line for each of nine kinds of text; recorded.")
+    said = figures.temperatures_conclusion(found, draft)
+    st.plotly_chart(figures.temperatures(found, draft, kind), key="fast-figure-temperatures", config=PLOT, alt=said)
+    st.container(key="fast-said-temperatures").markdown(_escaped(said))
+    with st.expander("Which plain statistic would have told it beforehand?"):
+        st.dataframe(figures.scores(found), hide_index=True)
+        st.caption(
+            "Error of the predicted share of kept guesses over all drafts, on kinds of text that the fit had not seen. Kept guesses and "
+            "the overlap itself are fitted to nothing; the overlap is read off the text, kept guesses off what the target writes on from it."
+        )
+
+
+def _folds(plan: Plan) -> None:
+    with st.expander("The numbers behind the pictures"):
+        st.dataframe(figures.rows(plan), hide_index=True)
+
+
+def _escaped(text: str) -> str:
+    """Our own sentences hold no markdown but for signs that could be taken as such."""
+    return text.replace("$", "\\$").replace("~", "\\~")
