@@ -11,11 +11,12 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SettingsError, TraceError
+from specviz.export import printed_fast
 from specviz.figures import fast as figures
 from specviz.plan import Interval
 from specviz.plans import CHOICES, GAMMAS, Choice, from_json, to_json
 from specviz.settings import Settings
-from specviz.web import cache, fast_work, warmup
+from specviz.web import cache, fast_export, fast_work, warmup
 from specviz.web.fast import Ask, Forecasts, recorded, shown_text, study
 from specviz.web.queue import Queue, Stopped
 from tests.test_exact_page import NO_TORCH, FreeTicket
@@ -147,6 +148,21 @@ def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
     forecasts.plan()
     forecasts.ticket.ended.wait(30)
     assert "at least 20 tokens long" in forecasts.notices[0] and forecasts.found == {}
+
+
+def test_the_same_numbers_leave_in_print_and_on_the_screen_and_the_command_makes_the_plan_again(shown):
+    forecasts = Forecasts(Ask(shown_text()), Queue())
+    package = fast_export.fast_package(forecasts, shown)
+    axes, page = printed_fast.tokens(shown).axes[0], {trace.name: trace for trace in figures.tokens(shown).data}
+    printed = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    for name in ("kept guesses", "one chance per depth", "one alpha for all"):
+        assert printed[name] == list(page[name].y)
+    assert {"plan.json", "gammas.csv", "study.csv", "tokens.svg", "acceptance.pdf", "manifest.json"} <= set(package.names)
+    assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
+        GAMMAS
+    )
+    words = fast_export.command(shown).split()
+    assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
 
 
 def test_a_verdict_in_words_stands_for_each_outcome():

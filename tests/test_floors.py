@@ -30,7 +30,7 @@ APART = {"training/": {"training/", "commands/", "__main__"}, "web/": {"web/"}} 
 BORDERS = {
     "streamlit": ("web/", "pages/", "app"),
     "plotly": ("figures/",),
-    "matplotlib": ("export/printed", "export/printed_pages", "export/printed_lineup"),
+    "matplotlib": ("export/printed", "export/printed_pages", "export/printed_lineup", "export/printed_fast"),
     "transformers": ("models/", "training/", "evidence/", "bench", "costs"),
     "tokenizers": ("models/", "training/"),
     "scipy": ("statistics/",),

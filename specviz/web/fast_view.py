@@ -10,6 +10,7 @@ from specviz.errors import SettingsError
 from specviz.figures import fast as figures
 from specviz.plan import Plan
 from specviz.plans import DRAFTS, TEMPERATURES, Choice
+from specviz.web import fast_export
 from specviz.web.exact_view import LOOK_AGAIN
 from specviz.web.fast import Ask, Forecasts, study
 
@@ -82,6 +83,7 @@ def _live() -> None:
         forecasts.ticket.look()
     if forecasts.busy != forecasts.polling:
         st.rerun()
+    fast_export.fold(forecasts)
     _buttons(forecasts)
     notes(forecasts.notices, "live")
     plan, kind = forecasts.shown, "dark" if st.context.theme.type == "dark" else "light"

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specviz.errors import SpecvizError
-from specviz.web import cache, warmup
+from specviz.web import cache, loads
 from specviz.web.fast import Ask, Forecasts
 from specviz.web.queue import Ticket
 
@@ -16,15 +15,10 @@ KEPT = 8  # plans of one visitor that are remembered
 
 def make(forecasts: Forecasts, ticket: Ticket, ask: Ask) -> None:
     """Make the plan that was asked for. It takes its place only when it is whole; stopped, nothing has changed."""
-    ticket.tick(doing="Loading the models, once for this server")
-    while not warmup.wait(0.2):
-        ticket.tick()
-    if sentence := warmup.trouble():
-        raise SpecvizError(sentence)
+    settings = replace(ask.settings, gamma=GAMMAS[-1], length=LENGTH)
+    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.plan_run import Effort, make_plan
 
-    settings = replace(ask.settings, gamma=GAMMAS[-1], length=LENGTH)
-    pair = cache.weights(settings.pair, settings.device, settings.dtype)
     found = make_plan(pair, settings, ask.text, GAMMAS, Effort(TEXTS, OPENING, PROBES), "a text of yours", ticket.tick)
     forecasts.found = dict(list(forecasts.found.items())[1 - KEPT :]) | {(ask.text, ask.choice.key): found}
     ticket.tick(1.0)

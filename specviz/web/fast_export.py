@@ -1,0 +1,49 @@
+"""What How fast? takes along: the plan on screen and the study as a package."""
+
+from __future__ import annotations
+
+import shlex
+
+from specviz.export.facts import facts
+from specviz.export.fast import how_fast
+from specviz.export.package import Package
+from specviz.plan import Plan
+from specviz.web.download import export
+from specviz.web.fast import Forecasts, study
+
+
+def fold(forecasts: Forecasts) -> None:
+    """The fold; empty until there is a plan."""
+    plan = forecasts.shown
+    if plan is None:
+        export("fast", "how-fast", (), lambda: None)
+        return
+    package = fast_package(forecasts, plan)
+    said = "" if forecasts.own else f"This is the recorded plan, of the text {plan.text['name']}."
+    export("fast", package.stem, package.names, lambda: package, said)
+
+
+def fast_package(forecasts: Forecasts, plan: Plan) -> Package:
+    draft = forecasts.question.choice.draft
+    said = facts(
+        plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study"], n=plan.openings,
+        machine=dict(plan.machine), measured=plan.date, recorded=not forecasts.own, sentence=plan.in_words,
+    )  # fmt: skip
+    return how_fast(plan, study(), draft, said)
+
+
+def command(plan: Plan) -> str:
+    """What makes the same plan without the page, on the same text in a file; times are those of the machine it runs on."""
+    settings, gammas = plan.settings, [row.gamma for row in plan.rows]
+    words = ["python", "-m", "specviz", "plan", "--pair", settings.pair, "--proposer", settings.proposer, "--text", "text.txt"]
+    words += [
+        "--temperature",
+        f"{settings.temperature:g}",
+        "--gammas",
+        f"{gammas[0]}-{gammas[-1]}",
+        "--texts",
+        str(plan.openings),
+    ]
+    words += ["--opening", str(plan.opening), "--max-new-tokens", str(plan.length), "--seed", str(settings.seed)]
+    words += ["--check"] if plan.checked else []
+    return shlex.join(words + (["--tokens-only"] if plan.costs is None else []))
