@@ -1,0 +1,55 @@
+"""How fast? in a real browser: recorded plans are chosen, a text that is too short gets a sentence, a plan is stopped or made."""
+
+from __future__ import annotations
+
+import re
+
+from playwright.sync_api import Page, expect
+
+from tests.e2e.test_page import NASTY, PATIENT, query
+
+SHORT = NASTY[:40]
+PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill. "
+
+
+def open_plans(page: Page, server: str, link: str = "") -> Page:
+    """Open the page and wait until its pictures stand."""
+    page.goto(f"{server}/fast{link}")
+    expect(page.get_by_role("heading", name="How often guesses are kept")).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
+    return page
+
+
+def test_drafts_and_temperatures_stand_in_the_address_and_a_short_text_is_a_sentence(page, server):
+    open_plans(page, server)
+    page.get_by_role("radio", name="copied from the text").click()
+    page.wait_for_url(re.compile("draft=ngram"))
+    page.get_by_role("radio", name="0.6", exact=True).click()
+    page.wait_for_url(re.compile(r"temperature=0\.6"))
+    field = page.get_by_label("A text of the kind that will be written", exact=True)
+    field.fill(SHORT)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("text="))
+    assert query(page)["text"] == SHORT
+    page.get_by_role("button", name="Plan for this text").click()
+    expect(page.locator(".st-key-fast-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
+    page.reload()
+    expect(page.get_by_label("A text of the kind that will be written", exact=True)).to_have_value(SHORT, timeout=PATIENT)
+    assert (page.dialogs, page.mistakes) == ([], [])
+    assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
+
+
+def test_a_plan_is_stopped_and_made(page, server):
+    open_plans(page, server)
+    field = page.get_by_label("A text of the kind that will be written", exact=True)
+    field.fill(PARAGRAPH * 6)
+    field.press("Control+Enter")
+    page.wait_for_url(re.compile("text="))
+    page.get_by_role("button", name="Plan for this text").click()
+    page.get_by_role("button", name="Stop").click()
+    expect(page.get_by_role("button", name="Plan for this text")).to_be_enabled(timeout=PATIENT)
+    expect(page.locator(".st-key-fast-notes-from")).to_contain_text("Recorded for the text")
+    page.get_by_role("button", name="Plan for this text").click()
+    expect(page.locator(".st-key-fast-notes-from")).to_contain_text("Your plan: 16 continuations", timeout=2 * PATIENT)
+    expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
+    assert page.mistakes == []
