@@ -205,7 +205,7 @@ def test_what_a_browser_says_of_its_bars_is_what_is_exported():
     assert shown(bars, state, [])["q"] == [0.1, 0.3, 0.2, 0.2, 0.2]
 
 
-@pytest.mark.parametrize("name", ["step", "token", "exact", "broken"])
+@pytest.mark.parametrize("name", ["step", "token", "exact", "broken", "fast"])
 def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
     code = (
         "import sys; from streamlit.testing.v1 import AppTest; "
