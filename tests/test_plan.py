@@ -145,6 +145,12 @@ def test_a_text_that_nothing_can_be_planned_on_is_a_sentence(asked, capsys, text
     assert said in capsys.readouterr().err
 
 
+def test_a_file_that_is_not_there_is_a_sentence(asked, capsys):
+    asked[1].unlink()
+    assert main(asked[0]) == 2
+    assert "a file with a text" in capsys.readouterr().err
+
+
 def test_a_draft_that_is_the_target_is_refused(asked, pair_folders, capsys):
     arguments = [str(pair_folders[0]) if word == str(pair_folders[1]) else word for word in asked[0]]
     assert main(arguments) == 2

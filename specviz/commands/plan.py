@@ -101,6 +101,8 @@ def lengths(text: str) -> tuple[int, ...]:
 
 def read(path: Path) -> str:
     """The user's text. Raises SettingsError with a sentence."""
+    if not path.is_file():
+        raise SettingsError("text", str(path), "a file with a text of the kind that will be written")
     from specviz.proposers.texts import read as read_text
 
     return read_text(str(path), path)
