@@ -127,6 +127,11 @@ def test_the_picture_of_acceptance_is_the_study():
     assert figures.scores(found)[0]["predictor"] == "kept guesses"
 
 
+def test_the_papers_table_stands_beside_its_formula():
+    lines = figures.published()
+    assert len(lines) == 12 and lines[2]["error"] == "+47%" and lines[2]["reported"] == 1.7
+
+
 def test_a_plan_of_a_visitors_text_takes_its_place(ready):
     ask = Ask(TEXT.strip())
     forecasts, ticket = Forecasts(ask, Queue()), FreeTicket()
@@ -158,7 +163,7 @@ def test_the_same_numbers_leave_in_print_and_on_the_screen_and_the_command_makes
     printed = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
     for name in ("kept guesses", "one chance per depth", "one alpha for all"):
         assert printed[name] == list(page[name].y)
-    assert {"plan.json", "gammas.csv", "study.csv", "tokens.svg", "acceptance.pdf", "manifest.json"} <= set(package.names)
+    assert {"plan.json", "gammas.csv", "study.csv", "tokens.svg", "acceptance.pdf", "figures.html"} <= set(package.names)
     assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
         GAMMAS
     )

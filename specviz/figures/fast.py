@@ -10,6 +10,7 @@ import plotly.graph_objects as go
 from specviz.figures.evidence import DRAWS, GRID
 from specviz.figures.theme import MEANINGS
 from specviz.plan import Interval, Plan
+from specviz.reported import ROWS
 from specviz.study import DRAFTS, KINDS, STATISTICS, Study
 
 PLAIN = "#8a94a0"  # formulas that are simpler than what happens
@@ -119,6 +120,15 @@ def scores(study: Study) -> list[dict[str, object]]:
         {"predictor": STATISTICS.get(one.name, one.name), "mean error": round(one.error, 3),
          "middle 95% over kinds": f"{one.low:.3f} to {one.high:.3f}", "explained": round(one.explained, 2)}
         for one in study.scores(tuple(DRAFTS))
+    ]  # fmt: skip
+
+
+def published() -> list[dict[str, object]]:
+    """The paper's own table, as reported, beside its formula."""
+    return [
+        {"task": row.task, "temperature": row.temperature, "draft": row.draft, "gamma": row.gamma, "alpha": row.alpha,
+         "reported": row.factor, "formula": round(row.formula, 2), "error": f"{row.error:+.0%}"}
+        for row in ROWS
     ]  # fmt: skip
 
 
