@@ -8,7 +8,7 @@ from statistics import mean
 import plotly.graph_objects as go
 
 from specviz.figures.evidence import DRAWS, GRID
-from specviz.figures.theme import MEANINGS
+from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.plan import Interval, Plan
 from specviz.reported import ROWS
 from specviz.study import DRAFTS, KINDS, STATISTICS, Study
@@ -162,7 +162,7 @@ def _measured(figure: go.Figure, x: list[int], found: Sequence[Interval], kind: 
 def _laid_out(figure: go.Figure, x: Sequence[float], title: str) -> go.Figure:
     figure.update_layout(
         height=340, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest",
-        legend={"orientation": "h", "x": 0, "y": 1.05, "yanchor": "bottom", "font": {"size": 12}},
+        legend=LEGEND,
     )  # fmt: skip
     figure.update_xaxes(title="gamma: guesses of a round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(title=title, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
