@@ -98,8 +98,8 @@ def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     figure = figures.tokens(shown)
     named = {trace.name: trace for trace in figure.data}
     assert list(named["kept guesses"].y) == [row.tokens.value for row in shown.rows]
-    assert list(named["one chance per depth"].y) == [row.hazards for row in shown.rows]
-    assert list(named["one alpha for all"].y) == [row.independent for row in shown.rows]
+    assert list(named["by depth"].y) == [row.hazards for row in shown.rows]
+    assert list(named["one alpha"].y) == [row.independent for row in shown.rows]
     assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
     band = named["middle 95%"]
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
@@ -113,7 +113,7 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
     named = {trace.name: trace for trace in figures.factors(replace(plan, rows=rows)).data}
     assert list(named["kept guesses"].y) == [row.factor.value for row in rows]
-    assert list(named["one chance per depth"].y) == [1.5] * 4 and list(named["Leviathan’s formula"].y) == [2.0] * 4
+    assert list(named["by depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
     assert "measured" not in named, "nothing was"
 
 
@@ -161,7 +161,7 @@ def test_the_same_numbers_leave_in_print_and_on_the_screen_and_the_command_makes
     package = fast_export.fast_package(forecasts, shown)
     axes, page = printed_fast.tokens(shown).axes[0], {trace.name: trace for trace in figures.tokens(shown).data}
     printed = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-    for name in ("kept guesses", "one chance per depth", "one alpha for all"):
+    for name in ("kept guesses", "by depth", "one alpha"):
         assert printed[name] == list(page[name].y)
     assert {"plan.json", "gammas.csv", "study.csv", "tokens.svg", "acceptance.pdf", "figures.html"} <= set(package.names)
     assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(

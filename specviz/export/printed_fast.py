@@ -22,8 +22,8 @@ def tokens(plan: Plan) -> Figure:
     figure, axes = _plain(3.0)
     gammas = [row.gamma for row in plan.rows]
     _banded(axes, gammas, [row.tokens for row in plan.rows])
-    axes.plot(gammas, [row.hazards for row in plan.rows], linestyle="--", color=PLAIN, label="one chance per depth")
-    axes.plot(gammas, [row.independent for row in plan.rows], linestyle=":", color=PLAIN, label="one alpha for all")
+    axes.plot(gammas, [row.hazards for row in plan.rows], linestyle="--", color=PLAIN, label="by depth")
+    axes.plot(gammas, [row.independent for row in plan.rows], linestyle=":", color=PLAIN, label="one alpha")
     _measured(axes, [row.gamma for row in plan.checked], [row.tokens for row in plan.checked])
     axes.set_ylabel("tokens per pass of the target", color=INK)
     return _framed(figure, axes, GAMMA, "Tokens per pass")
@@ -35,8 +35,8 @@ def factors(plan: Plan) -> Figure:
     figure, axes = _plain(3.0)
     gammas = [row.gamma for row in plan.rows]
     _banded(axes, gammas, [row.factor for row in plan.rows])
-    axes.plot(gammas, [row.linear for row in plan.rows], linestyle="--", color=PLAIN, label="one chance per depth")
-    axes.plot(gammas, [row.leviathan for row in plan.rows], linestyle=":", color=PLAIN, label="Leviathan's formula")
+    axes.plot(gammas, [row.linear for row in plan.rows], linestyle="--", color=PLAIN, label="by depth")
+    axes.plot(gammas, [row.leviathan for row in plan.rows], linestyle=":", color=PLAIN, label="Leviathan")
     measured = [row for row in plan.checked if row.factor is not None]
     _measured(axes, [row.gamma for row in measured], [row.factor for row in measured])
     axes.axhline(1.0, color=GREY, linewidth=0.9)

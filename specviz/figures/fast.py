@@ -21,8 +21,8 @@ def tokens(plan: Plan, kind: str = "light") -> go.Figure:
     """Tokens per pass over gamma: kept guesses with their band, two plainer formulas, what was measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
     _banded(figure, gammas, [row.tokens for row in plan.rows], "kept guesses", kind)
-    _line(figure, gammas, [row.hazards for row in plan.rows], "one chance per depth", "dash", kind)
-    _line(figure, gammas, [row.independent for row in plan.rows], "one alpha for all", "dot", kind)
+    _line(figure, gammas, [row.hazards for row in plan.rows], "by depth", "dash", kind)
+    _line(figure, gammas, [row.independent for row in plan.rows], "one alpha", "dot", kind)
     _measured(figure, [row.gamma for row in plan.checked], [row.tokens for row in plan.checked], kind)
     return _laid_out(figure, gammas, "tokens per pass of the target")
 
@@ -31,8 +31,8 @@ def factors(plan: Plan, kind: str = "light") -> go.Figure:
     """Speed-up over the target alone, over gamma: by kept guesses and measured rounds, by plainer theory, as measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
     _banded(figure, gammas, [row.factor for row in plan.rows], "kept guesses", kind)
-    _line(figure, gammas, [row.linear for row in plan.rows], "one chance per depth", "dash", kind)
-    _line(figure, gammas, [row.leviathan for row in plan.rows], "Leviathan’s formula", "dot", kind)
+    _line(figure, gammas, [row.linear for row in plan.rows], "by depth", "dash", kind)
+    _line(figure, gammas, [row.leviathan for row in plan.rows], "Leviathan", "dot", kind)
     measured = [row for row in plan.checked if row.factor is not None]
     _measured(figure, [row.gamma for row in measured], [row.factor for row in measured], kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": DRAWS[kind]})
@@ -104,7 +104,7 @@ def rows(plan: Plan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
-        line: dict[str, object] = {"gamma": row.gamma, "kept guesses": _said(row.tokens), "one chance per depth": round(row.hazards, 3),
+        line: dict[str, object] = {"gamma": row.gamma, "kept guesses": _said(row.tokens), "by depth": round(row.hazards, 3),
                                    "one alpha": round(row.independent, 3), "text read on": round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
         line["measured"] = None if measured is None else _said(measured.tokens)

@@ -125,7 +125,9 @@ def measured(forecasts: Forecasts, plan: Plan) -> str:
 def _pictures(plan: Plan, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("### Tokens per pass\nBy kept guesses, by two plainer formulas, and as measured on other luck.")
+        st.markdown(
+            "### Tokens per pass\nBy kept guesses, with one chance for each depth or one alpha for all, and as measured on other luck."
+        )
         said = figures.tokens_conclusion(plan)
         st.plotly_chart(figures.tokens(plan, kind), key="fast-figure-tokens", config=PLOT, alt=said)
         st.container(key="fast-said-tokens").markdown(_escaped(said))
