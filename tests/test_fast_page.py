@@ -106,6 +106,7 @@ def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     assert figure.layout.yaxis.title.text == "tokens per pass of the target"
     worst = max(abs(row.gaps["kept guesses"].value) for row in shown.checked)
     assert f"{worst:.1%} off what was measured" in figures.tokens_conclusion(shown)
+    assert "just what was measured" in figures.tokens_conclusion(recorded()["ngram 0"])
 
 
 def test_the_picture_of_speed_shows_the_factors_of_its_plan():

@@ -82,8 +82,10 @@ def tokens_conclusion(plan: Plan) -> str:
         return f"From {plan.rows[0].tokens.value:.2f} tokens per pass at gamma {plan.rows[0].gamma} to {last.tokens.value:.2f} at gamma {last.gamma}."
     worst = max(plan.checked, key=lambda row: abs(row.gaps["kept guesses"].value))
     plain = max(plan.checked, key=lambda row: abs(row.gaps["independent"].value))
+    off = abs(worst.gaps["kept guesses"].value)
+    near = f"and at most {off:.1%} off what was measured" if off >= 0.0005 else "and just what was measured"
     return (
-        f"Counted without any speculation, and at most {abs(worst.gaps['kept guesses'].value):.1%} off what was measured; one alpha for all "
+        f"Counted without any speculation, {near}; one alpha for all "
         f"guesses is up to {abs(plain.gaps['independent'].value):.1%} off."
     )
 

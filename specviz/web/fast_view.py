@@ -13,7 +13,7 @@ from specviz.plans import DRAFTS, TEMPERATURES, Choice
 from specviz.reported import SOURCE
 from specviz.web import fast_export
 from specviz.web.exact_view import LOOK_AGAIN
-from specviz.web.fast import Ask, Forecasts, study
+from specviz.web.fast import Ask, Forecasts, shown_text, study
 
 CSS = """
 <style>
@@ -119,7 +119,8 @@ def measured(forecasts: Forecasts, plan: Plan) -> str:
     size = f"{plan.openings} continuations of {plan.length} tokens; {plan.date}, {where}."
     if forecasts.own:
         return f"Your plan: {size}"
-    return f"Recorded for the text {plan.text['name']}, and measured beside it: {size} Plan for this text to see it on yours."
+    more = "" if forecasts.question.text == shown_text() else " Plan for this text to see it on yours."
+    return f"Recorded for the text {plan.text['name']}, and measured beside it: {size}{more}"
 
 
 def _pictures(plan: Plan, kind: str) -> None:
