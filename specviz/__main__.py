@@ -23,7 +23,7 @@ COMMANDS = {
     "study": "ask which plain statistic of two models predicts how often guesses are kept",
     "pairs": "list pairs of public models, what they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
-    "record": "record what the pages open with: a finished round, the gallery of proposers, plans",
+    "record": "record what the pages open with: a finished round, the gallery of proposers, a passage both ways, or plans",
 }
 
 

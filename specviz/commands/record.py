@@ -8,12 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from specviz.commands.options import law_options, pair_options, proposer_options, refuse_proposer, run_options, settings_of
+from specviz.commands.plans import record_plans
 from specviz.errors import SettingsError
 from specviz.models.catalogue import ASSETS
 from specviz.settings import Settings
 
-PROMPT = "Once upon a time there lived an old"  # of the gallery, where none is given
+PROMPT = "Once upon a time there lived an old"  # of the gallery and the passage, where none is given
 LENGTH = 48  # tokens that each of its rows writes
+PASSAGE, GUESSES = 128, 2  # tokens of the passage, and guesses per round: of the fixed lengths two pay best on the shipped pair
+SURVEYED = 96  # tokens of each other text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -21,19 +24,30 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
     law_options(parser)
     proposer_options(parser)
+    parser.set_defaults(gamma=None, max_new_tokens=None)  # what they are where they are not given depends on what is recorded
     parser.add_argument("--rounds", type=int, default=6, help="rounds to keep (default: 6)")
     parser.add_argument(
         "--gallery", action="store_true", help="record what Other proposers opens with: every row under three laws"
     )
+    parser.add_argument(
+        "--passage", action="store_true", help="record what Whole text opens with: a text both ways at temperatures 1 and 0"
+    )
+    parser.add_argument(
+        "--turns", type=int, default=5, help="--gallery, --passage, --plans: how often each is timed (default: 5)"
+    )
     parser.add_argument("--plans", action="store_true", help="record what How fast? opens with: plans, each with its measurement")
     parser.add_argument("--tokens-only", action="store_true", help="--plans: leave speed out, for a machine that is busy")
-    parser.add_argument("--texts", type=int, default=48, help="--plans: continuations of each plan (default: 48)")
-    parser.add_argument("--turns", type=int, default=5, help="--gallery, --plans: how often each row is timed (default: 5)")
     parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
+    parser.add_argument("--texts", type=int, help="--passage: other texts that both models read (24); --plans: of each plan (48)")
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
 
 def run(options: argparse.Namespace) -> int:
+    plain = Settings()
+    gamma, length = (GUESSES, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
+    options.gamma = gamma if options.gamma is None else options.gamma
+    options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
+    options.texts = (48 if options.plans else 24) if options.texts is None else options.texts
     settings = settings_of(options)
     from specviz.models.fingerprint import fingerprints
     from specviz.models.loading import load_pair
@@ -41,8 +55,10 @@ def run(options: argparse.Namespace) -> int:
 
     if options.gallery:
         return gallery(settings, options)
+    if options.passage:
+        return passages(settings, options)
     if options.plans:
-        return plans(settings, options)
+        return record_plans(settings, options, lambda text: _written(options, "plans.json", text))
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
     trace = decode_run(pair, settings, rounds=options.rounds)
@@ -62,8 +78,7 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     from specviz.lineup_run import line_up
     from specviz.models.loading import load_pair
 
-    length = settings.length if options.max_new_tokens != Settings().length else LENGTH
-    base = replace(settings, prompt=settings.prompt or PROMPT, length=length)
+    base = replace(settings, prompt=settings.prompt or PROMPT)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
 
     def watch(share: float, doing: str) -> None:
@@ -76,31 +91,26 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     return 0
 
 
-def plans(settings: Settings, options: argparse.Namespace) -> int:
-    """Plan and measure every draft at every temperature of the page, on its text."""
-    for name, value, least in (("turns", options.turns, 2), ("texts", options.texts, 2)):
+def passages(settings: Settings, options: argparse.Namespace) -> int:
+    """Write a text both ways under each of the page's laws, and read other texts beside it. Temperature and cuts are the page's own."""
+    for name, value, least in (("turns", options.turns, 1), ("texts", options.texts, 0)):
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
-    refuse_proposer(options, "--plans")
+    refuse_proposer(options, "--passage")
+    from specviz.figures.lanes import speed
+    from specviz.models.fingerprint import fingerprints
     from specviz.models.loading import load_pair
-    from specviz.plan_run import Effort, make_plan
-    from specviz.plans import CHOICES, GAMMAS, TEXT, to_json
-    from specviz.study_run import SHELF
+    from specviz.passage import LAWS, to_json
+    from specviz.passage_run import survey, write
 
-    text, found = (SHELF / f"{TEXT}.txt").read_text(encoding="utf-8"), {}
-    effort = Effort(options.texts, opening=48, probes=0 if options.tokens_only else 15, check=True, turns=options.turns)
-    for number, choice in enumerate(CHOICES):
-        asked = replace(choice.under(settings), gamma=GAMMAS[-1], length=64)
-        pair = load_pair(asked.pair, asked.device, asked.dtype)
-
-        def watch(share: float, doing: str, number: int = number, key: str = choice.key) -> None:
-            done = (number + share) / len(CHOICES)
-            print(f"\r{done:4.0%} {key}: {doing:<40}", end="", file=sys.stderr, flush=True)
-
-        found[choice.key] = make_plan(pair, asked, text, GAMMAS, effort, f"{TEXT}.txt", watch)
-    print(file=sys.stderr)
-    out = _written(options, "plans.json", to_json(found))
-    print(f"{len(found)} plans -> {out}")
+    base = replace(settings, prompt=settings.prompt or PROMPT)
+    pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}
+    for name, law in LAWS.items():
+        one = write(pair, replace(base, **law), options.turns)
+        texts = survey(pair, one.settings, options.texts, SURVEYED)
+        found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
+        print(f"{name}: {speed(one)}", file=sys.stderr)
+    print(f"{len(found)} laws, {base.length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
     return 0
 
 
