@@ -2,7 +2,8 @@
 fills it.
 
 Intervals of predictions are the middle 95% over resamples of the texts (bootstrap), and of speeds over resampled turns of the cost
-probes as well. Those of measured speeds are the least and the most of the turns.
+probes as well. Those of measured speeds are the least and the most of the turns,
+each of which has texts of its own.
 """
 
 from __future__ import annotations

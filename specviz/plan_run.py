@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from statistics import median
 
 import numpy as np
 
@@ -34,7 +33,7 @@ class Effort:
 
     texts, opening  continuations, and tokens of the user's text before each; ``Settings.length`` tokens follow
     probes          turns of the cost probes, 0 for a plan without speed
-    check           whether rounds are measured as well, on other luck; turns, timed  of its clock, over so many of the texts
+    check           whether rounds are measured as well, on other luck; turns  of its clock, each over other texts, ``timed`` in all at most
     """
 
     texts: int = 64
@@ -42,7 +41,7 @@ class Effort:
     probes: int = 15
     check: bool = False
     turns: int = 5
-    timed: int = 8
+    timed: int = 64
 
 
 def make_plan(
@@ -127,39 +126,43 @@ def _checked(
     if not effort.probes:
         return replace(plan, checked=tuple(found))
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
-    seconds = timed(pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share))
-    written_ = len(picked) * plan.length
-    rates = {gamma: tuple(written_ / spent for spent in values) for gamma, values in seconds.items()}
-    found = [replace(row, rate=rates[row.gamma], factor=_spread(rates[row.gamma], rates[0])) for row in found]
+    seconds, sizes = timed(pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share))
+    rates = {
+        gamma: tuple(size * plan.length / spent for size, spent in zip(sizes, values, strict=True))
+        for gamma, values in seconds.items()
+    }
+    found = [replace(row, rate=rates[row.gamma], factor=_ratio(seconds[0], seconds[row.gamma])) for row in found]
     return replace(plan, checked=tuple(found), alone=rates[0])
 
 
-def _spread(rate: Sequence[float], alone: Sequence[float]) -> Interval:
-    """Ratios turn by turn: the median, and the least and the most."""
-    ratios = sorted(a / b for a, b in zip(rate, alone, strict=True))
-    return Interval(median(ratios), ratios[0], ratios[-1])
+def _ratio(alone: Sequence[float], own: Sequence[float]) -> Interval:
+    """Seconds of the target alone over its own, all turns together; and the least and the most of single turns."""
+    ratios = [a / b for a, b in zip(alone, own, strict=True)]
+    return Interval(sum(alone) / sum(own), min(ratios), max(ratios))
 
 
 def timed(
     pair: Pair, settings: Settings, gammas: Sequence[int], prompts: Sequence[Ids], turns: int, watch: Callable[[float], None]
-) -> dict[int, list[float]]:
-    """Seconds of each turn by gamma, one text after the other; 0 is the target alone. Interleaved, after a turn that warms up.
+) -> tuple[dict[int, list[float]], list[int]]:
+    """Seconds of each turn by gamma, 0 being the target alone, and how many texts each turn wrote.
 
-    Who goes first moves on by one each turn; texts of one turn have one seed, and each turn another.
+    A turn has texts of its own, so that all turns together have every text once; with fewer texts than turns some come again. Within a
+    turn all gammas write the same ones under the same seed, and who goes first moves on by one. A turn before them warms up.
     """
+    parts = [prompts[turn % len(prompts) :: turns] for turn in range(turns)]
     seconds: dict[int, list[float]] = {gamma: [] for gamma in gammas}
-    for turn in range(turns + 1):
+    for turn, part in enumerate([prompts[:1], *parts]):
         first = turn % len(gammas)
         for place, gamma in enumerate((*gammas[first:], *gammas[:first])):
             asked, spent = replace(settings, gamma=gamma, seed=(settings.seed + 100 + turn) % 2**63), 0.0
-            for prompt in prompts[: 1 if turn == 0 else None]:
+            for number, prompt in enumerate(part):
                 began = time.perf_counter()
                 _one_text(pair, asked, prompt)
                 spent += time.perf_counter() - began
+                watch((turn + (place + (number + 1) / len(part)) / len(gammas)) / (turns + 1))
             if turn:
                 seconds[gamma].append(spent)
-            watch((turn + (place + 1) / len(gammas)) / (turns + 1))
-    return seconds
+    return seconds, [len(part) for part in parts]
 
 
 def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from specviz import plan_run
 from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.errors import TraceError
@@ -178,3 +179,20 @@ def test_a_bench_whose_turns_lie_far_apart_gives_no_verdict():
     assert bench_command.unsteady([{"temperature": 1.0, "ratio": {"speculative / baseline": ratio}}]) == ""
     wide = {"speculative / baseline": ratio | {"high": 2.4}}
     assert "No verdict: at temperature 0" in bench_command.unsteady([{"temperature": 0.0, "ratio": wide}])
+
+
+def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_turn(monkeypatch):
+    seen = []
+    monkeypatch.setattr(
+        plan_run, "_one_text", lambda pair, settings, prompt: seen.append((settings.seed, settings.gamma, prompt))
+    )
+    prompts = [(n,) for n in range(7)]
+    seconds, sizes = plan_run.timed(None, Settings(), (0, 1, 2), prompts, 3, lambda share: None)
+    assert sizes == [3, 2, 2] and all(len(values) == 3 for values in seconds.values())
+    counted = [one for one in seen if one[0] > Settings().seed + 100]
+    for gamma in (0, 1, 2):
+        assert sorted(prompt for _, g, prompt in counted if g == gamma) == prompts
+    for seed in {seed for seed, _, _ in counted}:
+        texts = [{p for s, g, p in counted if (s, g) == (seed, gamma)} for gamma in (0, 1, 2)]
+        assert texts[0] == texts[1] == texts[2]
+    assert plan_run.timed(None, Settings(), (0,), prompts[:2], 3, lambda share: None)[1] == [1, 1, 1]

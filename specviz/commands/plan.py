@@ -46,7 +46,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     add("--check", action="store_true", help="measure as well, on other luck, and say how far the prediction was off")
-    add("--turns", type=int, default=5, help="--check: how often each length is timed, 2 to 100 (default: 5)")
+    add("--turns", type=int, default=5, help="--check: turns of the clock, each over texts of its own, 2 to 100 (default: 5)")
     add("--format", choices=("text", "json"), default="text")
 
 
