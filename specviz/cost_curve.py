@@ -1,8 +1,8 @@
 """What a whole round costs at every number of guesses, whatever becomes of them: probes in turns, no text is decoded.
 
 The target alone and rounds with 0 to G guesses take turns in one process, each at the cache lengths that the texts have halfway.
-Every probe runs twice in a row and the second is timed: the first finds the caches of the model and of the processor as another
-probe left them, which in a run of one kind they never are.
+Every probe makes some rounds in a row and the last of them are timed: the first find the caches of the model and of the processor as
+another probe left them, which in a run of one kind they never are.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from specviz.trace import Round
 from specviz.verification.rules import TokenRule
 
 PARTS = ("draft", "target", "rule")
+WARM, TIMED = 2, 3  # rounds of a probe before its clock starts, and on it
 
 
 def cost_curve(
@@ -80,10 +81,13 @@ def _first(
 
 
 def _timed(row: Prefix, target: LawSource, proposer: Proposer, coins: object) -> tuple[float, Round]:
-    step([row], target, proposer, TokenRule(), coins)
+    """Mean seconds of the timed rounds, and the last of them."""
+    for _ in range(WARM):
+        step([row], target, proposer, TokenRule(), coins)
     began = time.perf_counter()
-    (round_,) = step([row], target, proposer, TokenRule(), coins)
-    return time.perf_counter() - began, round_
+    for _ in range(TIMED):
+        (round_,) = step([row], target, proposer, TokenRule(), coins)
+    return (time.perf_counter() - began) / TIMED, round_
 
 
 def _full(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
