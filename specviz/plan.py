@@ -19,6 +19,7 @@ from specviz.settings import Settings
 from specviz.theory import best_gamma
 
 SCHEMA = "specviz-plan-1"
+APART = 0.4  # share of a measured factor that its turns may span, for the measurement to be believed
 UNSTEADY = 0.25  # widest middle half of the probes, as a share of their median, under which a speed is judged
 
 
@@ -129,6 +130,12 @@ class Plan:
     def steady(self) -> bool:
         """Whether the probes lie close enough together for a verdict."""
         return self.costs is not None and self.costs.spread <= UNSTEADY
+
+    @property
+    def believed(self) -> bool:
+        """Whether the turns of the measured speeds lie close enough together; true where none were measured."""
+        spans = [(row.factor.high - row.factor.low) / row.factor.value for row in self.checked if row.factor is not None]
+        return max(spans, default=0.0) <= APART
 
     @property
     def verdict(self) -> str:

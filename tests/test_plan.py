@@ -92,11 +92,19 @@ def test_the_chosen_gamma_is_held_against_the_one_that_was_fastest_in_the_other_
     assert replace(plan, best=Interval(3.0, 3.0, 3.0)).lost == pytest.approx(0.1)
 
 
+def test_a_measurement_whose_turns_lie_far_apart_is_not_believed():
+    point = Interval(1.3, 1.2, 1.4)
+    calm = replace(planned(0.1), machine={}, checked=(Checked(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
+    assert calm.believed and planned(0.1).believed
+    torn = replace(calm, checked=(replace(calm.checked[0], factor=Interval(0.9, 0.5, 1.3)),))
+    assert not torn.believed
+
+
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, temperature):
     code = main([*asked[0], "--temperature", str(temperature), "--check", "--turns", "2", "--format", "json"])
     plan = Plan.from_json(capsys.readouterr().out)
-    assert code == (3 if plan.verdict == "no verdict" else 0)
+    assert code == (0 if plan.verdict != "no verdict" and plan.believed else 3)
     assert Plan.from_json(plan.to_json()) == plan
     assert [row.gamma for row in plan.rows] == [row.gamma for row in plan.checked] == [1, 2, 3]
     for row, measured in zip(plan.rows, plan.checked, strict=True):

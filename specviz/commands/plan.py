@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from specviz.commands.options import cut_options, pair_name, pair_options
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
+from specviz.plan import APART
 from specviz.settings import GAMMA_MAX, Settings
 
 if TYPE_CHECKING:
@@ -83,7 +84,8 @@ def run(options: argparse.Namespace) -> int:
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
     print(plan.to_json() if options.format == "json" else as_text(plan))
-    return NO_VERDICT if plan.verdict == "no verdict" and not options.tokens_only else 0
+    told = plan.verdict != "no verdict" and plan.believed
+    return 0 if told or options.tokens_only else NO_VERDICT
 
 
 def lengths(text: str) -> tuple[int, ...]:
@@ -165,6 +167,9 @@ def _check(plan: Plan) -> list[str]:
             factor = f"{one.factor.value:.3f} ({one.factor.low:.3f} to {one.factor.high:.3f})"
             line += f"   {factor:<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
         lines.append(line)
-    if plan.lost is not None:
+    if not plan.believed:
+        said = f"No verdict on these speeds: the turns of one of them span more than {APART:.0%} of it. Another program may keep this"
+        lines.append(f"{said} machine busy: run it again alone.")
+    elif plan.lost is not None:
         lines.append(f"The chosen gamma, {plan.best.value:g}, was {max(0.0, plan.lost):.1%} slower than the best measured one.")
     return lines
