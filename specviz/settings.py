@@ -11,13 +11,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from specviz.chosen import LENGTH_MAX, PURPOSES, check, read_coin, read_coins, write_coin
 from specviz.coins import Purpose
 from specviz.errors import SettingsError
+from specviz.ranges import number, whole
 
 GAMMA_MAX = 16
-LENGTH_MAX = 4096
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
-COINS_NAMED = 5  # damaged coins of a link that get a sentence of their own
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
 EXIT_LAYER_MAX = 1024  # how many layers the target has is checked when it is known
@@ -26,8 +26,6 @@ PROPOSER_FIELDS = (
 )
 WORDS = ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads", "exit")
 SIBLINGS = ("top", "independent", "distinct")
-COIN_PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
-_COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
 _TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
@@ -85,21 +83,21 @@ class Settings:
     exit_layer: int | None = None
 
     def __post_init__(self) -> None:
-        _whole("gamma", self.gamma, 0, GAMMA_MAX)
-        _whole("length", self.length, 1, LENGTH_MAX)
-        _whole("seed", self.seed, 0, 2**63 - 1)
-        _number("temperature", self.temperature, 0.0, 5.0, "a number from 0 (greedy) to 5")
+        whole("gamma", self.gamma, 0, GAMMA_MAX)
+        whole("length", self.length, 1, LENGTH_MAX)
+        whole("seed", self.seed, 0, 2**63 - 1)
+        number("temperature", self.temperature, 0.0, 5.0, "a number from 0 (greedy) to 5")
         if self.top_k is not None:
-            _whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
+            whole("top-k", self.top_k, 1, 10**7, f"a whole number from 1; {OFF}")
         for name, value in (("top-p", self.top_p), ("min-p", self.min_p)):
             if value is not None:
-                _number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
-        _whole("drafts", self.drafts, 1, 8)
+                number(name, value, 0.0, 1.0, f"above 0 and at most 1; {OFF}", above=True)
+        whole("drafts", self.drafts, 1, 8)
         if self.nodes is not None:
-            _whole("nodes", self.nodes, 1, NODES_MAX)
+            whole("nodes", self.nodes, 1, NODES_MAX)
         if self.exit_layer is not None:
-            _whole("exit-layer", self.exit_layer, 1, EXIT_LAYER_MAX)
-        _number("typical", self.typical, 0.0, 1.0, "above 0 and at most 1", above=True)
+            whole("exit-layer", self.exit_layer, 1, EXIT_LAYER_MAX)
+        number("typical", self.typical, 0.0, 1.0, "above 0 and at most 1", above=True)
         for name in WORDS:
             if not isinstance(getattr(self, name), str):
                 raise SettingsError(name, getattr(self, name), "text")
@@ -116,16 +114,12 @@ class Settings:
         except UnicodeEncodeError as error:
             raise SettingsError("prompt", f"a lone surrogate at character {error.start + 1}", "valid Unicode text") from error
         for (position, purpose), u in self.coins.items():
-            _whole("coin position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
-            if purpose not in COIN_PURPOSES:
-                raise SettingsError("coin purpose", purpose, f"one of {', '.join(COIN_PURPOSES)}")
-            if not (_is_number(u) and 0.0 <= u < 1.0):
-                raise SettingsError(f"coin {position}:{purpose}", u, "at least 0 and below 1")
+            check(position, purpose, u)
 
     @property
     def edits(self) -> dict[tuple[int, Purpose], float]:
         """The chosen luck, as coins.EditedCoins takes it."""
-        return {(position, COIN_PURPOSES[name]): u for (position, name), u in self.coins.items()}
+        return {(position, PURPOSES[name]): u for (position, name), u in self.coins.items()}
 
     @property
     def edited(self) -> bool:
@@ -188,61 +182,6 @@ def widths(tree: str) -> tuple[int, ...]:
     if len(levels) > TREE_LEVELS or 0 in levels or nodes > NODES_MAX:
         raise SettingsError("tree", tree, f"1 to {TREE_LEVELS} levels with at least one child each and {NODES_MAX} nodes at most")
     return levels
-
-
-def read_coin(text: str) -> tuple[tuple[int, str], float]:
-    """``POS=U`` or ``POS:draft|accept|residual|bonus=U`` -> ((position, purpose), u)."""
-    match = _COIN.fullmatch(text.strip())
-    if not match:
-        raise SettingsError("coin", text, "written POS=U or POS:draft|residual|bonus=U, such as 3=0.71")
-    purpose = match["purpose"] or "accept"
-    if purpose not in COIN_PURPOSES:
-        raise SettingsError("coin purpose", purpose, f"one of {', '.join(COIN_PURPOSES)}")
-    try:
-        u = float(match["u"])
-    except ValueError:
-        raise SettingsError("coin", text, "written POS=U with a number U, such as 3=0.71") from None
-    if not 0.0 <= u < 1.0:
-        raise SettingsError("coin", match["u"], "at least 0 and below 1")
-    return (int(match["position"]), purpose), u
-
-
-def read_coins(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
-    """The coins of a link, ``POS=U,POS:residual=U,...``, and a sentence for each that was left out; the others count.
-
-    No more than COINS_NAMED sentences: a link that is damaged throughout must not bury the page.
-    """
-    coins, said = {}, []
-    for part in text.split(",") if text else ():
-        try:
-            key, u = read_coin(part)
-            Settings(coins={key: u})
-            coins[key] = u
-        except SettingsError as error:
-            said.append(f"The link's coin {part[:40]!r} was left out: {error}")
-    if (more := len(said) - COINS_NAMED) > 0:
-        said[COINS_NAMED:] = [f"More of the link's coins were left out: {more} that cannot be used either."]
-    return coins, said
-
-
-def write_coin(key: tuple[int, str], u: float) -> str:
-    """The inverse of read_coin, to the last bit."""
-    position, purpose = key
-    return f"{position}={u!r}" if purpose == "accept" else f"{position}:{purpose}={u!r}"
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
-
-
-def _whole(name: str, value: object, low: int, high: int, allowed: str | None = None) -> None:
-    if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise SettingsError(name, value, allowed or f"a whole number from {low} to {high}")
-
-
-def _number(name: str, value: object, low: float, high: float, allowed: str, above: bool = False) -> None:
-    if not _is_number(value) or not low <= value <= high or (above and value == low):
-        raise SettingsError(name, value, allowed)
 
 
 def _of_the_command_line(name: str) -> Callable[[str], str]:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
+from specviz.chosen import read_coin, write_coin
 from specviz.coins import Purpose
 from specviz.errors import SettingsError
-from specviz.settings import PROMPT_MAX, Settings, read_coin, write_coin
+from specviz.settings import PROMPT_MAX, Settings
 
 FULL = Settings(
     pair="a|b",

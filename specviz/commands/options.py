@@ -5,8 +5,9 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from specviz.chosen import LENGTH_MAX, read_coin
 from specviz.errors import SettingsError
-from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SIBLINGS, TREE_LEVELS, Settings, read_coin
+from specviz.settings import NODES_MAX, PROPOSER_FIELDS, SIBLINGS, TREE_LEVELS, Settings
 
 _DEFAULTS = Settings()
 PROPOSERS = "draft, tree, several, medusa, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from specviz.chosen import read_coin
 from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.narration import looked_at, motions, number, ordinal, refused_at
-from specviz.settings import read_coin
 from specviz.trace import Decision, Law, Round, Trace
 
 BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
