@@ -178,7 +178,8 @@ _desk: Desk | None = None  # of a worker process
 
 def _sit(settings: Settings, tv: float) -> None:
     global _desk
-    threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
+    if parent := parent_process():
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
     for kind, folder in ((heads, settings.heads), (exits, settings.exit)):
         if folder:

@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import LlamaForCausalLM
 
-FEW = 8  # tokens of a pass, all rows together, up to which the weights stand on the left
+FEW = 11  # tokens of a pass, all rows together, up to which the weights stand on the left
 
 
 def plain(model: LlamaForCausalLM) -> bool:
