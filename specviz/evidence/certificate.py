@@ -17,7 +17,7 @@ from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.compared import judged as two_files
 from specviz.evidence.experiment import Answer, Plan, joint_tests, judged
 from specviz.evidence.partition import Partition
-from specviz.evidence.report import SCHEMA, as_record, at_most_near, remark
+from specviz.evidence.report import SCHEMA, as_record, remark
 from specviz.evidence.seal import broken, parts
 from specviz.settings import Settings
 from specviz.statistics.findings import Finding
@@ -133,9 +133,9 @@ def _cells(one: dict[str, Any]) -> Iterator[str]:
 
 
 def _too_near(one: dict[str, Any]) -> str:
-    """Why so many draws cannot lie near an edge, or '': their mean number has a bound, and luck adds little to it."""
-    bound, stored = at_most_near(answer_of(one)), one["redraw_tolerance"]["draws"]
-    return "" if 0 <= stored <= bound + 6.0 * (bound**0.5 + 1.0) else f"{stored:,} draws near an edge; about {bound:,} at most"
+    """Why so many draws cannot lie near an edge, or ''. How many do is known from a redraw alone."""
+    stored, n = int(one["redraw_tolerance"]["draws"]), sum(cell["count"] for cell in one["cells"])
+    return "" if 0 <= stored <= n else f"{stored:,} draws near an edge, of {n:,}"
 
 
 def answer_of(one: dict[str, Any]) -> Answer | None:

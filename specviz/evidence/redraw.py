@@ -16,7 +16,7 @@ from specviz.evidence.certificate import ALTERED, CONFIRMED, JOINT, Line, answer
 from specviz.evidence.experiment import Answer, answer
 from specviz.evidence.partition import Partition
 from specviz.evidence.partition import Path as Beginning
-from specviz.evidence.report import as_record, at_most_near, redraw_tolerance
+from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
 from specviz.evidence.shards import cuts
 from specviz.models.base import LawSource
 from specviz.models.catalogue import PAIRS
@@ -169,7 +169,7 @@ def weighed(target: LawSource, prompt: tuple[int, ...], partition: Partition, st
 def compared(where: str, one: dict[str, Any], stored: Answer, made: Answer) -> Iterator[Line]:
     """Stored and new, field by field. Chi-square and G of the cells follow from the counts; the other tests are compared."""
     allowed = redraw_tolerance(stored)["draws"]
-    inside = at_most_near(stored)  # draws that may move inside a cell as well
+    inside = max(allowed, roughly_near(stored))  # draws that may move inside a cell as well
     moved = int(np.abs(stored.counts - made.counts).sum()) // 2
     said = f"drawn again, {moved:,} of {stored.plan.n:,} draws fall into other cells; {allowed:,} may"
     if moved > allowed:

@@ -88,16 +88,19 @@ def redraw_tolerance(answer: Answer) -> dict[str, Any]:
     """How many draws may fall into another cell when the same seed is drawn again elsewhere, in float32.
 
     Passes of other shapes round otherwise, so a coin within 1e-6 of what it was compared with may fall to the other side. Where
-    shared laws write the same draws these are counted, one by one; elsewhere their mean number is bounded.
+    shared laws write the same draws these are counted, one by one; elsewhere their number is estimated.
     """
     why = f"coins within {NEAR:g} of a threshold or of the edge of a token"
     if answer.near is not None:
         return {"draws": answer.near, "counted": True, "why": why}
-    return {"draws": at_most_near(answer), "counted": False, "why": f"at most so many {why}"}
+    return {"draws": roughly_near(answer), "counted": False, "why": f"an estimate of the {why}"}
 
 
-def at_most_near(answer: Answer) -> int:
-    """``NEAR * n * (2 L + 8 cells)``: a draw meets one threshold a position, a cell has two edges, met by guess and replacement."""
+def roughly_near(answer: Answer) -> int:
+    """``NEAR * n * (2 L + 8 cells)``: a draw meets one threshold a position, a cell has two edges, met by guess and replacement.
+
+    Guesses that lie at the edge of two tokens of one cell, of which one is kept and the other replaced, are left out.
+    """
     return ceil(NEAR * answer.plan.n * (2 * answer.plan.length + 8 * len(answer.counts)))
 
 
