@@ -139,7 +139,7 @@ CHANGES = {
     "a setting out of range": lambda r: r["settings"].update(temperature=9.0),
     "chosen luck": lambda r: r["settings"].update(coins=["0=0.5"]),
     "the remark": lambda r: r.update(note="All is well."),
-    "how many may move": lambda r: _first(r)["redraw_tolerance"].update(draws=_first(r)["n"] + 1),
+    "how many may move": lambda r: [one["redraw_tolerance"].update(draws=one["n"] + 1) for one in (r, _first(r))],
 }
 
 

@@ -110,9 +110,13 @@ def _within(where: str, one: dict[str, Any], versions: dict[str, str]) -> Iterat
         return
     if one["cells"]:
         yield from ((f"{where}: cells", why) for why in _cells(one) if why)
-        yield f"{where}: redraw_tolerance", _too_near(one)
-    for name in ("n", "plan", "pooled_mass", "tv", "detectable_tv", "verdict", "sentence", "redraw_tolerance"):
+    for name in ("n", "plan", "pooled_mass", "tv", "detectable_tv", "verdict", "sentence"):
         yield f"{where}: {name}", difference(one[name], again[name])
+    tolerance = one["redraw_tolerance"]
+    if not (tolerance and tolerance["counted"]):
+        yield f"{where}: redraw_tolerance", difference(tolerance, again["redraw_tolerance"])
+    elif why := _too_near(one):  # else nothing is said: a count follows from the draws alone
+        yield f"{where}: redraw_tolerance", why
     if one["cells"]:
         level = DIGITS if versions.get("numpy") == np.__version__ else SPREAD
         yield f"{where}: tv_null_band", difference(one["tv_null_band"], again["tv_null_band"], level)
