@@ -124,7 +124,7 @@ def measured(forecasts: Forecasts, plan: Plan) -> str:
 
 
 def _pictures(plan: Plan, kind: str) -> None:
-    left, right = st.columns(2, gap="large")
+    left, right = st.columns(2, gap="large") if plan.costs else (st.container(), None)
     with left:
         st.markdown(
             "### Tokens per pass\nBy kept guesses, with one chance for each depth or one alpha for all, and as measured on other luck."
@@ -132,13 +132,11 @@ def _pictures(plan: Plan, kind: str) -> None:
         said = figures.tokens_conclusion(plan)
         st.plotly_chart(figures.tokens(plan, kind), key="fast-figure-tokens", config=PLOT, alt=said)
         st.container(key="fast-said-tokens").markdown(_escaped(said))
+    if right is None:
+        st.caption("Tokens are one half, what a round costs is the other: plan for this text to measure its speed here.")
+        return
     with right:
         st.markdown("### Speed\nTokens are one half, what a round costs is the other.")
-        if plan.costs is None:
-            st.caption(
-                "No costs were measured for this plan, so nothing is said of speed. Plan for this text to measure them here."
-            )
-            return
         st.plotly_chart(figures.factors(plan, kind), key="fast-figure-factors", config=PLOT, alt=plan.in_words)
         by = ", ".join(f"{name} {gamma}" for name, gamma in plan.chosen_by.items())
         st.container(key="fast-said-factors").markdown(_escaped(f"The best gamma by each: {by}; 0 is the target alone."))
