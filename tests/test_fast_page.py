@@ -13,8 +13,8 @@ import pytest
 from specviz.errors import SettingsError, TraceError
 from specviz.export import printed_fast
 from specviz.figures import fast as figures
-from specviz.plan import Interval
-from specviz.plans import CHOICES, GAMMAS, Choice, from_json, to_json
+from specviz.planning.plan import Interval
+from specviz.planning.plans import CHOICES, GAMMAS, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.web import cache, fast_export, fast_work, warmup
 from specviz.web.fast import Ask, Forecasts, recorded, shown_text, study

@@ -14,8 +14,8 @@ import pytest
 from specviz.coins import Prefix
 from specviz.errors import SettingsError
 from specviz.evidence.enumerate import Walk, target_law
-from specviz.kept_guess import Chances, rounds
-from specviz.predict import chain_chances, chances, openings, readable, refuse_unplanned, written
+from specviz.planning.kept_guess import Chances, rounds
+from specviz.planning.predict import chain_chances, chances, openings, readable, refuse_unplanned, written
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.theory import expected_tokens

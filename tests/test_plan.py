@@ -11,13 +11,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from specviz import plan_run
 from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.errors import TraceError
-from specviz.forecast import Forecast
-from specviz.kept_guess import Chances
-from specviz.plan import Checked, Curve, Interval, Plan
+from specviz.planning import plan_run
+from specviz.planning.forecast import Forecast
+from specviz.planning.kept_guess import Chances
+from specviz.planning.plan import Checked, Curve, Interval, Plan
 from specviz.settings import Settings
 
 TEXT = (
@@ -170,7 +170,7 @@ def test_an_interrupt_ends_with_a_sentence(asked, capsys, monkeypatch):
     def stopped(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("specviz.plan_run.written", stopped)
+    monkeypatch.setattr("specviz.planning.plan_run.written", stopped)
     assert main(asked[0]) == 130
     assert "nothing was planned" in capsys.readouterr().err
 

@@ -8,10 +8,10 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.models.catalogue import ASSETS
-from specviz.predict import openings, readable
+from specviz.planning.predict import openings, readable
+from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, Cell, Study, calibration, left_out
+from specviz.planning.study_run import SHELF, Size, run_study, statistics
 from specviz.settings import Settings
-from specviz.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, Cell, Study, calibration, left_out
-from specviz.study_run import SHELF, Size, run_study, statistics
 
 RECORDED = ASSETS / "traces" / "study.json"
 TEXTS = {

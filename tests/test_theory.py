@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from specviz.reported import ROWS
+from specviz.planning.reported import ROWS
 from specviz.theory import (
     LinearCost,
     best_gamma,

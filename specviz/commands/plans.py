@@ -22,9 +22,9 @@ def record_plans(settings: Settings, options: argparse.Namespace, keep: Callable
             raise SettingsError(name, value, "2 or more")
     refuse_proposer(options, "--plans")
     from specviz.models.loading import load_pair
-    from specviz.plan_run import Effort, make_plan
-    from specviz.plans import CHOICES, GAMMAS, TEXT, to_json
-    from specviz.study_run import SHELF
+    from specviz.planning.plan_run import Effort, make_plan
+    from specviz.planning.plans import CHOICES, GAMMAS, TEXT, to_json
+    from specviz.planning.study_run import SHELF
 
     text, found = (SHELF / f"{TEXT}.txt").read_text(encoding="utf-8"), {}
     probes = 0 if options.tokens_only else PROBES

@@ -11,7 +11,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 
 if TYPE_CHECKING:
-    from specviz.study import Study
+    from specviz.planning.study import Study
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not 2 <= options.texts <= 1024:
         raise SettingsError("texts", options.texts, "a whole number from 2 to 1024")
-    from specviz.study import Study
+    from specviz.planning.study import Study
 
     if options.read:
         if not options.read.is_file():
@@ -43,7 +43,7 @@ def run(options: argparse.Namespace) -> int:
 
 def measured(options: argparse.Namespace) -> Study:
     """The whole study of the shipped drafts; minutes."""
-    from specviz.study_run import Size, run_study
+    from specviz.planning.study_run import Size, run_study
 
     try:
         return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"))
@@ -53,7 +53,7 @@ def measured(options: argparse.Namespace) -> Study:
 
 def as_text(study: Study) -> str:
     """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and temperature."""
-    from specviz.study import DRAFTS, NETWORKS, STATISTICS
+    from specviz.planning.study import DRAFTS, NETWORKS, STATISTICS
 
     lines = []
     for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORKS)):

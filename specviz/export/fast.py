@@ -10,8 +10,8 @@ from typing import Any
 from specviz.export.facts import conditions
 from specviz.export.package import Package, Picture
 from specviz.figures import fast as figures
-from specviz.plan import Interval, Plan
-from specviz.study import STATISTICS, Study
+from specviz.planning.plan import Interval, Plan
+from specviz.planning.study import STATISTICS, Study
 
 ROWS = ("gamma", *(f"{name}{end}" for name in ("tokens", "measured_tokens", "factor", "measured_factor") for end in ("", "_low", "_high")),
         "hazards", "one_alpha", "text_read_on", "alpha", "leviathan", "hazards_linear_cost", "operations")  # fmt: skip

@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from specviz.export.printed import INK, print_style
 from specviz.export.printed_pages import GREY, RIGHT, _framed, _plain
 from specviz.figures.fast import PLAIN, by_kind
-from specviz.plan import Interval, Plan
-from specviz.study import Study
+from specviz.planning.plan import Interval, Plan
+from specviz.planning.study import Study
 
 GAMMA = "gamma: guesses of a round"
 

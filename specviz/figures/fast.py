@@ -9,9 +9,9 @@ import plotly.graph_objects as go
 
 from specviz.figures.evidence import DRAWS, GRID
 from specviz.figures.theme import LEGEND, MEANINGS
-from specviz.plan import Interval, Plan
-from specviz.reported import ROWS
-from specviz.study import DRAFTS, KINDS, STATISTICS, Study
+from specviz.planning.plan import Interval, Plan
+from specviz.planning.reported import ROWS
+from specviz.planning.study import DRAFTS, KINDS, STATISTICS, Study
 
 PLAIN = "#8a94a0"  # formulas that are simpler than what happens
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}

@@ -10,10 +10,10 @@ from types import ModuleType
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.models.catalogue import ASSETS
-from specviz.plan import Plan
-from specviz.plans import TEXT, Choice, from_json
+from specviz.planning.plan import Plan
+from specviz.planning.plans import TEXT, Choice, from_json
+from specviz.planning.study import Study
 from specviz.settings import PROMPT_MAX, Settings
-from specviz.study import Study
 from specviz.web.exact import Exam
 
 PLANS, STUDY = ASSETS / "traces" / "plans.json", ASSETS / "traces" / "study.json"

@@ -7,7 +7,7 @@ import shlex
 from specviz.export.facts import facts
 from specviz.export.fast import how_fast
 from specviz.export.package import Package
-from specviz.plan import Plan
+from specviz.planning.plan import Plan
 from specviz.web.download import export
 from specviz.web.fast import Forecasts, study
 

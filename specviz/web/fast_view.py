@@ -8,9 +8,9 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.figures import fast as figures
-from specviz.plan import Plan
-from specviz.plans import DRAFTS, TEMPERATURES, Choice
-from specviz.reported import SOURCE
+from specviz.planning.plan import Plan
+from specviz.planning.plans import DRAFTS, TEMPERATURES, Choice
+from specviz.planning.reported import SOURCE
 from specviz.web import fast_export
 from specviz.web.exact_view import LOOK_AGAIN
 from specviz.web.fast import Ask, Forecasts, shown_text, study

@@ -17,7 +17,7 @@ def make(forecasts: Forecasts, ticket: Ticket, ask: Ask) -> None:
     """Make the plan that was asked for. It takes its place only when it is whole; stopped, nothing has changed."""
     settings = replace(ask.settings, gamma=GAMMAS[-1], length=LENGTH)
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.plan_run import Effort, make_plan
+    from specviz.planning.plan_run import Effort, make_plan
 
     found = make_plan(pair, settings, ask.text, GAMMAS, Effort(TEXTS, OPENING, PROBES), "a text of yours", ticket.tick)
     forecasts.found = dict(list(forecasts.found.items())[1 - KEPT :]) | {(ask.text, ask.choice.key): found}

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError, TraceError
-from specviz.plan import Plan
+from specviz.planning.plan import Plan
 from specviz.settings import Settings
 
 SCHEMA = "specviz-plans-1"

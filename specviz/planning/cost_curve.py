@@ -16,7 +16,7 @@ from specviz.coins import PhiloxCoins, Prefix
 from specviz.engine import TargetOnlyCoins, step
 from specviz.models.base import LawSource
 from specviz.models.loading import Pair
-from specviz.plan import Curve
+from specviz.planning.plan import Curve
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import opened

@@ -12,13 +12,13 @@ import numpy as np
 
 from specviz.bench import drain, machine
 from specviz.coins import PhiloxCoins
-from specviz.cost_curve import cost_curve
 from specviz.engine import decode, target_only
 from specviz.errors import SettingsError
-from specviz.forecast import Forecast
 from specviz.models.loading import Pair
-from specviz.plan import Checked, Interval, Plan, Row
-from specviz.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
+from specviz.planning.cost_curve import cost_curve
+from specviz.planning.forecast import Forecast
+from specviz.planning.plan import Checked, Interval, Plan, Row
+from specviz.planning.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
 from specviz.proposers.gallery import opened
 from specviz.settings import Settings
 from specviz.theory import operations

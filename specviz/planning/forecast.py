@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from specviz.kept_guess import Chances, Rounds, rounds
-from specviz.plan import Checked, Curve, Interval, Row
+from specviz.planning.kept_guess import Chances, Rounds, rounds
+from specviz.planning.plan import Checked, Curve, Interval, Row
 from specviz.theory import LinearCost, best_gamma, expected_tokens, factor, hazard_tokens, wall_clock_factor
 
 RESAMPLES = 400

@@ -17,10 +17,10 @@ from torch import Tensor
 from specviz.coins import PhiloxCoins, Prefix
 from specviz.engine import TargetOnlyCoins, advance, opening_row, step
 from specviz.errors import SettingsError
-from specviz.kept_guess import Chances
 from specviz.models.base import LawSource
 from specviz.models.loading import Pair
 from specviz.models.pair import EncoderDecoderPair
+from specviz.planning.kept_guess import Chances
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import CHAINS, PROPOSERS, named, opened

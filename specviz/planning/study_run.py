@@ -10,15 +10,15 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from specviz.kept_guess import rounds
 from specviz.models.catalogue import ASSETS
 from specviz.models.loading import Pair, load_pair
-from specviz.predict import Ids, along, chances, openings, readable, written
+from specviz.planning.kept_guess import rounds
+from specviz.planning.predict import Ids, along, chances, openings, readable, written
+from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, Cell, Study
 from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import opened
 from specviz.proposers.texts import read
 from specviz.settings import Settings
-from specviz.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, Cell, Study
 from specviz.verification.divergence import compared
 from specviz.verification.warp import one_hot
 
