@@ -15,6 +15,7 @@ class PairEntry:
     target, draft  folders, or names on the model hub
     heads, exit    folders of Medusa heads and of an early exit for the target, None where there are none
     shipped        whether the files come with the project, and are checked by hash before they are read
+    rounded        whether the draft's weights are rounded to 8 bits once they are read
     """
 
     name: str
@@ -25,6 +26,7 @@ class PairEntry:
     note: str
     heads: str | None = None
     exit: str | None = None
+    rounded: bool = False
 
 
 _STORYBOOK = ASSETS / "models" / "storybook"
@@ -52,6 +54,17 @@ PAIRS: dict[str, PairEntry] = {
             heads=_HEADS,
             exit=_EXIT,
             note="The same target; the draft went on to learn the target's own laws, and guesses better.",
+        ),
+        PairEntry(
+            name="storybook-8bit",
+            title="Storybook, its taught draft in 8 bits",
+            target=str(_STORYBOOK / "target"),
+            draft=str(_STORYBOOK / "distilled"),
+            shipped=True,
+            rounded=True,
+            heads=_HEADS,
+            exit=_EXIT,
+            note="The same target and the same taught draft, whose weights are rounded to 8 bits: as good guesses for less time.",
         ),
     )
 }

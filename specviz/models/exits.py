@@ -23,7 +23,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
 from specviz.models.catalogue import PAIRS
 from specviz.models.heads import Block
-from specviz.models.written import product
+from specviz.models.products import product
 from specviz.settings import EXIT_LAYER_MAX, Settings
 
 CONFIG, WEIGHTS = "config.json", "exit.safetensors"

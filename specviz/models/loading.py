@@ -17,6 +17,7 @@ from specviz.models.catalogue import HASHES, PAIRS
 from specviz.models.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.fit import refuse_too_large
 from specviz.models.pair import EncoderDecoderPair, Pair
+from specviz.models.rounded import round_weights
 from specviz.models.tokens import difference
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -49,6 +50,8 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
             "Both models must read and write the same tokens."
         )
     target, draft = (load_model(place, where, kind) for place in places)
+    if entry and entry.rounded:
+        round_weights(draft)
     for model, place in zip((target, draft), places, strict=True):
         if len(tokenizers[0]) > model.config.get_text_config().vocab_size:
             raise ModelError(

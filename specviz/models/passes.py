@@ -13,7 +13,8 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
-from specviz.models.written import WrittenLayer, plain, product
+from specviz.models.products import product
+from specviz.models.written import written
 
 _GROW = 512  # positions by which a table of angles grows
 
@@ -65,11 +66,12 @@ class LlamaPass:
 
     def __init__(self, model: LlamaForCausalLM, first: int = 0, last: int | None = None):
         self.keeps_features = True
-        self.body, self.embedding, self.head = model.model, model.model.embed_tokens.weight, model.lm_head.weight
+        self.body, self.embedding = model.model, model.model.embed_tokens.weight
         self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles by position alone
-        self.cos = self.sin = self.features = torch.empty(0)
+        self.angles = self.features = torch.empty(0)
         self.layers = list(self.body.layers)[first:last]
-        self.written = [WrittenLayer(layer, model.config.head_dim) for layer in self.layers] if plain(model) else []
+        self.written, self.head = written(model)
+        self.written = self.written[first:last]
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
         return self._logits(self._through(F.embedding(ids, self.embedding), positions, mask, cache, width), keep)
@@ -78,11 +80,11 @@ class LlamaPass:
         """States (B, T, width) before the layers -> after them."""
         if mask is None and hidden.shape[1] > 1:
             mask = causal(hidden.shape[1], width, hidden)
-        cos, sin = self._angles(hidden, positions, width)
+        cos, sin, signed = self._angles(hidden, positions, width)
         if self.written and width > 0:  # an empty cache has no layers yet: the library's code makes them
-            cos, sin = cos[:, :, None], sin[:, :, None]
+            across, signed = cos[:, :, None], signed[:, :, None]
             for layer, held in zip(self.written, cache.layers[: len(self.written)], strict=True):
-                hidden = layer(hidden, cos, sin, mask, held)
+                hidden = layer(hidden, across, signed, mask, held)
         else:
             for layer in self.layers:
                 hidden = layer(
@@ -103,15 +105,21 @@ class LlamaPass:
         norm = self.body.norm
         return F.rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
 
-    def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor]:
-        """Cosines and sines of the rotary angles, each (B, T, D) in the model's dtype."""
+    def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Cosines and sines of the rotary angles, and the sines as written.rotated wants them, each (B, T, D) in the model's dtype."""
         if not self.tabled:
-            return self.body.rotary_emb(hidden, position_ids=positions)
+            return _with_signed(*self.body.rotary_emb(hidden, position_ids=positions))
         needed = width + positions.shape[1]  # a token's position is at most the number of columns before its own
-        if needed > len(self.cos):
+        if needed > len(self.angles):
             places = torch.arange(-(-needed // _GROW) * _GROW, device=positions.device)
-            self.cos, self.sin = (table[0] for table in self.body.rotary_emb(hidden, position_ids=places[None]))
-        return self.cos[positions], self.sin[positions]
+            found = _with_signed(*self.body.rotary_emb(hidden, position_ids=places[None]))
+            self.angles = torch.cat([table[0] for table in found], -1)
+        return self.angles[positions].chunk(3, -1)
+
+
+def _with_signed(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    first, second = sin.chunk(2, -1)
+    return cos, sin, torch.cat((-first, second), -1)
 
 
 def causal(fresh: int, width: int, like: Tensor) -> Tensor:

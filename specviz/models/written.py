@@ -5,12 +5,40 @@ In a pass of one token through a small model the wrappers take longer than the a
 
 from __future__ import annotations
 
+from threading import Lock
+from typing import NamedTuple
+from weakref import WeakKeyDictionary
+
 import torch
 import torch.nn.functional as F
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import LlamaForCausalLM
+from transformers.cache_utils import CacheLayerMixin
 
-FEW = 11  # tokens of a pass, all rows together, up to which the weights stand on the left
+from specviz.models.columns import extend
+from specviz.models.products import Weights, product
+
+PACKED_MAX = 512 * 2**20  # bytes of weights up to which a second, packed copy of them is kept
+_made: WeakKeyDictionary = WeakKeyDictionary()  # model -> Written; only read once they are made
+_making = Lock()
+
+
+class Written(NamedTuple):
+    """What passes through a model read of it: its layers' arithmetic, none where it is not written out here, and the output matrix."""
+
+    layers: list[WrittenLayer]
+    head: Weights
+
+
+def written(model: LlamaForCausalLM) -> Written:
+    """Made once for a model, and shared by all requests."""
+    with _making:
+        if model not in _made:
+            known = plain(model)
+            packs = known and sum(p.numel() * p.element_size() for p in model.parameters()) <= PACKED_MAX
+            layers = [WrittenLayer(layer, model.config.head_dim, packs) for layer in model.model.layers] if known else []
+            _made[model] = Written(layers, Weights.of(model.lm_head, packs=packs))
+        return _made[model]
 
 
 def plain(model: LlamaForCausalLM) -> bool:
@@ -22,56 +50,39 @@ def plain(model: LlamaForCausalLM) -> bool:
 class WrittenLayer:
     """Attention over the held columns and the fresh ones, then the gated network.
 
-    layer  one of the model's; size  of a head
+    layer  one of the model's; size  of a head; packs  as in Weights
     """
 
-    __slots__ = ("down", "epsilon", "first", "gate", "heads", "key", "out", "query", "scaling", "second", "size", "up", "value")
+    __slots__ = ("all", "down", "entering", "epsilon", "first", "heads", "out", "scaling", "second", "shared", "size", "turned")
 
-    def __init__(self, layer: torch.nn.Module, size: int):
+    def __init__(self, layer: nn.Module, size: int, packs: bool = False):
         attention, network = layer.self_attn, layer.mlp
-        self.query, self.key, self.value = (part.weight for part in (attention.q_proj, attention.k_proj, attention.v_proj))
-        self.out, self.scaling, self.size = attention.o_proj.weight, attention.scaling, size
-        self.gate, self.up, self.down = network.gate_proj.weight, network.up_proj.weight, network.down_proj.weight
+        self.all = Weights.of(attention.q_proj, attention.k_proj, attention.v_proj, packs=packs)
+        self.entering = Weights.of(network.gate_proj, network.up_proj, packs=packs)
+        self.out, self.down = Weights.of(attention.o_proj, packs=packs), Weights.of(network.down_proj, packs=packs)
         self.first, self.second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
-        self.epsilon, self.heads = layer.input_layernorm.variance_epsilon, self.query.shape[0] // size
+        self.epsilon, self.scaling, self.size = layer.input_layernorm.variance_epsilon, attention.scaling, size
+        self.heads = attention.q_proj.out_features // size
+        self.turned = self.heads + attention.k_proj.out_features // size  # heads that are rotated: the queries' and the keys'
+        self.shared = self.turned != 2 * self.heads
 
-    def __call__(self, hidden: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None, held) -> Tensor:
-        """hidden (B, T, width) -> the same; cos, sin (B, T, 1, D); ``held``: the cache's layer, which grows by T columns."""
+    def __call__(self, hidden: Tensor, cos: Tensor, signed: Tensor, mask: Tensor | None, held: CacheLayerMixin) -> Tensor:
+        """hidden (B, T, width) -> the same; cos, signed (B, T, 1, D) as in ``rotated``; ``held``: the cache's layer, which grows by T columns."""
         rows, fresh, width = hidden.shape
         x = F.rms_norm(hidden, (width,), self.first, self.epsilon)
-        turning = torch.cat((product(x, self.query), product(x, self.key)), -1).view(rows, fresh, -1, self.size)
-        turned = rotated(turning, cos, sin).transpose(1, 2)
-        values = product(x, self.value).view(rows, fresh, -1, self.size).transpose(1, 2)
-        held.keys, held.values = torch.cat((held.keys, turned[:, self.heads :]), 2), torch.cat((held.values, values), 2)
-        mixed = F.scaled_dot_product_attention(
-            turned[:, : self.heads],
-            held.keys,
-            held.values,
-            mask,
-            scale=self.scaling,
-            enable_gqa=self.query.shape != self.key.shape,
-        )
+        every = product(x, self.all).view(rows, fresh, -1, self.size)
+        turned = rotated(every[:, :, : self.turned], cos, signed).transpose(1, 2)
+        extend(held, turned[:, self.heads :], every[:, :, self.turned :].transpose(1, 2))
+        queries = turned[:, : self.heads]
+        mixed = F.scaled_dot_product_attention(queries, held.keys, held.values, mask, scale=self.scaling, enable_gqa=self.shared)
         hidden = hidden + product(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
-        x = F.rms_norm(hidden, (width,), self.second, self.epsilon)
-        return hidden + product(F.silu(product(x, self.gate)).mul_(product(x, self.up)), self.down)
+        gate, up = product(F.rms_norm(hidden, (width,), self.second, self.epsilon), self.entering).chunk(2, -1)
+        return hidden + product(F.silu(gate).mul_(up), self.down)
 
 
-def product(x: Tensor, weight: Tensor) -> Tensor:
-    """``F.linear`` without bias. For a few tokens on a CPU the weights stand on the left: there that is two to three times as fast.
+def rotated(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:
+    """Rotary position embedding (Su et al. 2021), halves paired as in Llama; x (B, T, H, D), cos and signed (B, T, 1, D).
 
-    One token goes in twice, and its second answer is dropped: a matrix times one vector is slower than times two.
-    x (B, T, in), weight (out, in) -> (B, T, out)
+    signed  sines of the angles, negative in their first half: to it the second half of x comes with a minus
     """
-    rows, fresh, width = x.shape
-    if rows * fresh > FEW or x.device.type != "cpu":
-        return F.linear(x, weight)
-    tokens = x.reshape(-1, width)
-    if len(tokens) == 1:
-        return torch.mm(weight, tokens.expand(2, -1).contiguous().t()).t()[:1].contiguous().view(1, 1, -1)
-    return torch.mm(weight, tokens.t()).t().contiguous().view(rows, fresh, -1)
-
-
-def rotated(x: Tensor, cos: Tensor, sin: Tensor) -> Tensor:
-    """Rotary position embedding (Su et al. 2021), halves paired as in Llama; x (B, T, H, D), cos and sin (B, T, 1, D)."""
-    first, second = x.chunk(2, -1)
-    return torch.addcmul(x * cos, torch.cat((-second, first), -1), sin)
+    return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed)
