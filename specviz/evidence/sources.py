@@ -106,9 +106,10 @@ def draw(
 def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
     """How many of the first draws may fall into another cell on another machine; None where nobody can say.
 
-    Shared laws write what the engine writes, so that both modes have the same edges.
+    Shared laws write what the engine writes, so that both modes have the same edges. Where laws are coarse a window would have to
+    be so wide that it says nothing.
     """
-    if name == ASSISTED or engine_alone(name, settings):
+    if name == ASSISTED or engine_alone(name, settings) or pair.coarse:
         return None
     total = 0
     for first in range(0, count, AT_ONCE):

@@ -80,6 +80,7 @@ class CachedModel:
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
         self.model, self.settings = model, settings
+        self.device = model.device  # the library looks it up among the weights each time it is asked
         text = model.config.get_text_config()
         self._known: int = text.vocab_size
         self.vocabulary: int = vocabulary or self._known
@@ -106,7 +107,7 @@ class CachedModel:
         if known and len(held) == len(self._rows) and all(row.draw in held for row in rows):
             places = [(held[row.draw], self._rows[held[row.draw]].place(row.ids)) for row in before]
             if all(place is not None for _, place in places):
-                index, place = (torch.tensor(values, device=self.model.device) for values in zip(*places, strict=True))
+                index, place = (torch.tensor(values, device=self.device) for values in zip(*places, strict=True))
                 return self._pass.features[index, place]
         self.logits(before, empty_block(len(rows)))
         return self._pass.features[:, 0]
@@ -130,13 +131,13 @@ class CachedModel:
         ids, positions = torch.tensor(ids), torch.tensor(positions)
         mask = self._mask(fed, lead, block, positions)
         entering = self._entering(ids, rows, fed, block)
-        logits = self._pass(entering, positions.to(self.model.device), mask, self._cache, self._width, nodes + 1)
+        logits = self._pass(entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
         self._remember(rows, fed, lead, block)
         return logits
 
     def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: Block) -> Tensor:
         """What the pass is given of each column: here its id (B, T). An id that only the other model knows has probability 0."""
-        return ids.clamp_(max=self._known - 1).to(self.model.device)
+        return (ids.clamp_(max=self._known - 1) if self._known < self.vocabulary else ids).to(self.device)
 
     def _read_once(self, rows: Sequence[Prefix]) -> None:
         """What all rows begin with, a prompt as a rule, is read by one row, and the others take it over."""
@@ -161,7 +162,7 @@ class CachedModel:
 
     def _select(self, order: list[int]) -> None:
         self._rows = [self._rows[index].twin() for index in order]
-        picked = torch.tensor(order, device=self.model.device)
+        picked = torch.tensor(order, device=self.device)
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys.index_select(0, picked), layer.values.index_select(0, picked)
 
@@ -193,7 +194,7 @@ class CachedModel:
             pad = longest - len(row.columns)
             order[index, pad:] = torch.tensor(row.columns)
             row.columns = list(range(pad, longest))
-        order = order.to(self.model.device)
+        order = order.to(self.device)
         for layer in self._cache.layers:
             pick = order[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
             layer.keys, layer.values = layer.keys.gather(2, pick), layer.values.gather(2, pick)
@@ -217,7 +218,7 @@ class CachedModel:
         return self._additive(seen, where, positions)
 
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        device, dtype = self.model.device, self.model.dtype
+        device, dtype = self.device, self.model.dtype
         masks = {}
         for kind, window in self._windows.items():
             near = seen if window is None else seen & (where[:, None, :] > positions[:, :, None] - window)

@@ -53,8 +53,8 @@ class LowerLayers(CachedModel):
         for held, row, tokens, count in zip(self._rows, rows, block.tokens, last, strict=True):
             columns = [*held.columns, *held.node_columns][len(row.ids) - count :]
             wanted.append([0] * (lead - count) + columns + [0] * (nodes - len(tokens)))
-        kept, columns = self._cache.layers[self.exit.layer], torch.tensor(wanted, device=self.model.device)
-        line = torch.arange(len(rows), device=self.model.device)[:, None]
+        kept, columns = self._cache.layers[self.exit.layer], torch.tensor(wanted, device=self.device)
+        line = torch.arange(len(rows), device=self.device)[:, None]
         return torch.cat([half[line, 0, columns] for half in (kept.keys, kept.values)], -1)
 
 

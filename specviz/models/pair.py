@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import SettingsError
@@ -13,6 +14,7 @@ from specviz.models.cached import CachedModel
 from specviz.models.conditioned import ConditionedModel
 from specviz.models.exits import exit_of
 from specviz.models.layered import LayeredModel, LowerLayers
+from specviz.models.rounded import BITS, is_rounded
 from specviz.models.tokens import pieces
 from specviz.settings import Settings
 
@@ -37,6 +39,11 @@ class Pair:
     def vocabulary(self) -> int:
         """The larger of the two; ids that one model lacks have probability 0 in its law."""
         return max(model.config.get_text_config().vocab_size for model in (self.target, self.draft))
+
+    @property
+    def coarse(self) -> bool:
+        """Whether laws of the two differ with the shape of a pass by more than float32 rounds: half precision, or a draft in 8 bits."""
+        return any(model.dtype in (torch.bfloat16, torch.float16) for model in (self.target, self.draft)) or is_rounded(self.draft)
 
     def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
         """Target and draft with fresh caches, for one request."""
@@ -85,7 +92,8 @@ class Pair:
             "device": str(self.target.device),
             "dtype": str(self.target.dtype).removeprefix("torch."),
             "target": {"family": self.target.config.model_type, "parameters": self.target.num_parameters()},
-            "draft": {"family": self.draft.config.model_type, "parameters": self.draft.num_parameters()},
+            "draft": {"family": self.draft.config.model_type, "parameters": self.draft.num_parameters()}
+            | ({"bits": BITS} if is_rounded(self.draft) else {}),
             "start_token": None if self.start is None else self.tokenizer.convert_ids_to_tokens(self.start),
         }
 

@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.products import product
-from specviz.models.written import written
+from specviz.models.written import normed, written
 
 _GROW = 512  # positions by which a table of angles grows
 
@@ -103,7 +103,7 @@ class LlamaPass:
 
     def _normed(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm
-        return F.rms_norm(hidden, hidden.shape[-1:], norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
+        return normed(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
 
     def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
         """Cosines and sines of the rotary angles, and the sines as written.rotated wants them, each (B, T, D) in the model's dtype."""

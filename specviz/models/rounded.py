@@ -13,10 +13,11 @@ from transformers import PreTrainedModel
 
 from specviz.models.products import Rounded
 
-LARGEST = 127
+BITS = 8
+LARGEST = 2 ** (BITS - 1) - 1
 
 
-@torch.inference_mode()
+@torch.no_grad()
 def round_weights(model: PreTrainedModel) -> PreTrainedModel:
     """Give every linear layer of ``model`` the values that 8 bits can say, in place, and keep the 8 bits beside them.
 
@@ -28,6 +29,11 @@ def round_weights(model: PreTrainedModel) -> PreTrainedModel:
             part.weight.rounded = _rounded(part.weight)
             part.weight.data = (part.weight.rounded.numbers * part.weight.rounded.scales[:, None].float()).to(part.weight.dtype)
     return model
+
+
+def is_rounded(model: PreTrainedModel) -> bool:
+    """Whether ``round_weights`` has been here."""
+    return any(hasattr(weight, "rounded") for weight in model.parameters())
 
 
 def _rounded(weight: torch.Tensor) -> Rounded:
