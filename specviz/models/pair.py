@@ -43,7 +43,9 @@ class Pair:
     @property
     def coarse(self) -> bool:
         """Whether laws of the two differ with the shape of a pass by more than float32 rounds: half precision, or a draft in 8 bits."""
-        return any(model.dtype in (torch.bfloat16, torch.float16) for model in (self.target, self.draft)) or is_rounded(self.draft)
+        return any(model.dtype in (torch.bfloat16, torch.float16) for model in (self.target, self.draft)) or is_rounded(
+            self.draft
+        )
 
     def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
         """Target and draft with fresh caches, for one request."""

@@ -76,7 +76,7 @@ class WrittenLayer:
         mixed = F.scaled_dot_product_attention(queries, held.keys, held.values, mask, scale=self.scaling, enable_gqa=self.shared)
         hidden = hidden + product(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
         gate, up = product(normed(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
-        return hidden + product(F.silu(gate).mul_(up), self.down)
+        return hidden + product(torch.sigmoid(gate).mul_(gate).mul_(up), self.down)  # SiLU; torch's own takes twice as long here
 
 
 def rotated(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:
