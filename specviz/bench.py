@@ -23,7 +23,7 @@ import torch
 import transformers
 
 from specviz.coins import PhiloxCoins
-from specviz.costs import Costs, measure_costs, median_costs
+from specviz.costs import Costs, measure_costs, median_costs, timeline
 from specviz.engine import decode, target_only
 from specviz.evidence.fresh import given
 from specviz.models.loading import Pair
@@ -62,6 +62,7 @@ class Result:
 
     guesses    proposed tokens per round, in the mean
     leviathan  what their formula gives; None where guesses are no chain of fixed length from a draft model
+    timeline   seconds per round of the speculative runs, by part
     """
 
     temperature: float
@@ -76,6 +77,7 @@ class Result:
     allowed: float
     leviathan: float | None
     share: float
+    timeline: dict[str, float]
 
 
 def bench(
@@ -152,6 +154,7 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
         allowed=allowed,
         leviathan=wall_clock_factor(alpha, settings.gamma, costs.draft / costs.one) if plain else None,
         share=ratio["speculative / baseline"].median / allowed,
+        timeline=timeline(rounds, sum(seconds["speculative"])),
     )
 
 

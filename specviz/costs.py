@@ -16,6 +16,7 @@ from specviz.models.cached import CachedModel
 from specviz.models.loading import Pair
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
+from specviz.trace import Round
 from specviz.verification.block import ROOT, Block, empty_block
 from specviz.verification.rules import TokenRule
 
@@ -62,6 +63,15 @@ def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats:
 def median_costs(costs: list[Costs]) -> Costs:
     """Field by field."""
     return Costs(*(statistics.median(getattr(c, name) for c in costs) for name in ("one", "block", "draft", "rule")))
+
+
+def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
+    """Where the time of runs went, seconds per round in the mean: draft, target, rule, and all that lies between them.
+
+    rounds   of whole runs, the passes that read a prompt among them; seconds  which these runs took
+    """
+    parts = {name: statistics.mean(round_.timing[name] for round_ in rounds) for name in ("draft", "target", "rule")}
+    return parts | {"rest": seconds / len(rounds) - sum(parts.values())}
 
 
 def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> float:

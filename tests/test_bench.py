@@ -35,6 +35,14 @@ def test_the_allowed_factor_is_tokens_per_pass_over_the_measured_costs(result):
     assert 1.0 <= result.tokens_per_pass <= 3.0
 
 
+def test_the_timeline_of_a_round_is_all_of_the_time_that_the_runs_took(result):
+    """Nothing is left out: what is in no part is the rest."""
+    tokens, both = 12 * len(bench_module.PROMPTS), result.rates["speculative"]
+    rounds = 2 * tokens / result.tokens_per_pass  # of two turns, whose rates are the lowest and the highest
+    assert list(result.timeline) == ["draft", "target", "rule", "rest"] and min(result.timeline.values()) > 0
+    assert sum(result.timeline.values()) == pytest.approx((tokens / both.low + tokens / both.high) / rounds)
+
+
 def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
     settings = bench_module.Settings(gamma=3, length=17, temperature=0.0)
     ids = pair.encode("Once upon")

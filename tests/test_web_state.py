@@ -153,7 +153,10 @@ def test_next_goes_on_after_the_recording(recording, pair, visit):
         ({"top_k": "0"}, "leave it out to switch it off, got 0."),
         ({"top_p": "1.5"}, "got 1.5."),
         ({"coins": "0=1.0"}, "at least 0 and below 1"),
-        ({"pair": "nobody/nothing"}, "'nobody/nothing' is not in the catalogue (known: storybook, storybook-distilled)"),
+        (
+            {"pair": "nobody/nothing"},
+            "'nobody/nothing' is not in the catalogue (known: storybook, storybook-distilled, storybook-8bit)",
+        ),
         ({"pair": "/etc|/etc"}, "is not in the catalogue"),
         ({"at": "x"}, "'x' is not written ROUND.MOTION"),
         ({"at": "99.1"}, "There is no round 99, motion 1 here"),

@@ -125,6 +125,7 @@ def as_text(record: dict) -> str:
             f"  tokens per pass {result['tokens_per_pass']:.3f}, guesses per pass {result['guesses']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
             *_costs(result),
+            f"  a round, ms in the mean: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
             "",
         ]
     lines.append(f"the rule at a vocabulary of 152,064: {record['rule_ms_at_vocabulary_152064']:.1f} ms per round of 4 guesses")
