@@ -41,7 +41,7 @@ class Weights:
 
     def __init__(self, plain: Tensor, rounded: Rounded | None = None, packs: bool = False):
         here = plain.device.type == "cpu" and plain.dtype is torch.float32
-        self.plain, self.rounded = plain, rounded if here else None
+        self.plain, self.rounded = plain, rounded if here and hasattr(torch, "_weight_int8pack_mm") else None
         self.packs, self._packed = packs and here and _ONEDNN, None
 
     @property
