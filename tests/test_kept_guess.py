@@ -19,7 +19,7 @@ from specviz.planning.predict import chain_chances, chances, openings, readable,
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.theory import expected_tokens
-from specviz.verification.rules import TokenRule
+from specviz.verification.rules import Rule, TokenRule
 from tests.tables import model
 from tests.tables import pair as tables
 from tests.test_enumerate import worlds
@@ -31,9 +31,9 @@ TEXT = (
 )
 
 
-def expected_rounds(target, draft, gamma: int, length: int) -> float:
+def expected_rounds(target, draft, gamma: int, length: int, rule: Rule | None = None) -> float:
     """Of the production step with every coin enumerated: one round, and those after it."""
-    walk = Walk(target, DraftModel(draft, gamma), TokenRule(), frozenset(), lambda coins: coins)
+    walk = Walk(target, DraftModel(draft, gamma), rule or TokenRule(), frozenset(), lambda coins: coins)
     known = {}
 
     def ahead(row: Prefix) -> float:
@@ -115,6 +115,6 @@ def test_greedy_rounds_are_foretold_text_by_text(pair, proposer):
 
 
 def test_what_the_identity_does_not_cover_is_refused():
-    for wrong in ({"proposer": "tree"}, {"rule": "block"}, {"lengths": "gain"}, {"proposer": "medusa"}):
+    for wrong in ({"proposer": "tree"}, {"rule": "k-seq"}, {"rule": "typical"}, {"lengths": "gain"}, {"proposer": "medusa"}):
         with pytest.raises(SettingsError, match="plan"):
             refuse_unplanned(Settings(**wrong))

@@ -16,7 +16,7 @@ from specviz.planning.plan import APART
 from specviz.settings import GAMMA_MAX, Settings
 
 if TYPE_CHECKING:
-    from specviz.planning.plan import Plan, Row
+    from specviz.planning.plan import Interval, Plan, Row
 
 NO_VERDICT = 3
 GAMMAS = "1-8"
@@ -33,6 +33,12 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default="draft",
         metavar="NAME",
         help="a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial",
+    )
+    add(
+        "--rule",
+        default="token",
+        metavar="NAME",
+        help="who decides: token (default), or block, whose gain over token is said too",
     )
     add("--gammas", default=GAMMAS, metavar="A-B", help=f"lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
     add(
@@ -59,6 +65,7 @@ def run(options: argparse.Namespace) -> int:
     settings = Settings(
         pair=pair_name(options),
         proposer=options.proposer,
+        rule=options.rule,
         gamma=gammas[-1],
         temperature=options.temperature,
         top_k=options.top_k,
@@ -116,7 +123,7 @@ def as_text(plan: Plan) -> str:
     cuts = [f"{name.replace('_', '-')} {value:g}" for name in ("top_k", "top_p", "min_p") if (value := getattr(settings, name))]
     lines = [
         "  ".join(f"{key} {value}" for key, value in plan.machine.items()),
-        f"pair {settings.pair}, proposer {settings.proposer}, temperature {settings.temperature:g}{''.join(f', {cut}' for cut in cuts)}",
+        f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(f', {cut}' for cut in cuts)}",
         f"text {plan.text['name']}: {plan.text['tokens']:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}",
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
@@ -127,12 +134,29 @@ def as_text(plan: Plan) -> str:
         "",
         "In brackets the middle 95% of resamples. Hazards and one alpha: plainer formulas. Own text: the text read on, not continued.",
     ]
+    lines += _gains(plan)
     if plan.costs:
         lines += [_costs(plan), f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}"]
     if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
         lines.append(f"arithmetic for a token at gamma {row.gamma}: {row.operations:.2f} times that of the target alone")
     lines += ["", plan.in_words]
     return "\n".join(lines + (_check(plan) if plan.checked else []))
+
+
+def _gains(plan: Plan) -> list[str]:
+    """What another rule than the token rule adds to it, as counted and, where it was checked, as measured."""
+    if all(row.gain is None for row in plan.rows):
+        return []
+    measured = {one.gamma: one.gain for one in plan.checked}
+    lines = ["", f"{'gamma':>5}  {'above the token rule':<28}" + ("measured" if measured else "")]
+    for row in plan.rows:
+        seen = measured.get(row.gamma)
+        lines.append((f"{row.gamma:>5}  {_gain(row.gain):<28}" + (_gain(seen) if seen else "")).rstrip())
+    return lines
+
+
+def _gain(gain: Interval) -> str:
+    return f"{gain.value:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
 
 
 def _line(row: Row) -> str:

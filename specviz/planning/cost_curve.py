@@ -22,7 +22,8 @@ from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import opened
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.rules import TokenRule
+from specviz.verification.gallery import rule_of
+from specviz.verification.rules import Rule, TokenRule
 
 PARTS = ("draft", "target", "rule")
 WARM, TIMED = 2, 3  # rounds of a probe before its clock starts, and on it
@@ -51,7 +52,7 @@ def cost_curve(
         here, first = [], []
         for n, (target, proposer) in enumerate(opened_once, start=-1):
             luck, guesser = (TargetOnlyCoins(coins), proposer) if n < 0 else (coins, _full(proposer, n, tokens))
-            spent, one = _timed(row, target, guesser, luck)
+            spent, one = _timed(row, target, guesser, TokenRule() if n < 0 else rule_of(settings), luck)
             here.append(spent)
             first.append(_first(pair, settings if n < 0 else asked[n], prompt, len(tokens), luck, n, tokens))
             for part in PARTS if turn > 1 and n >= 0 else ():
@@ -76,17 +77,17 @@ def _first(
     else:
         target, proposer = opened(pair, settings)
         proposer = _full(proposer, n, tokens)
-    step([Prefix(prompt, 0, room)], target, proposer, TokenRule(), coins)
+    step([Prefix(prompt, 0, room)], target, proposer, TokenRule() if n < 0 else rule_of(settings), coins)
     return time.perf_counter() - began
 
 
-def _timed(row: Prefix, target: LawSource, proposer: Proposer, coins: object) -> tuple[float, Round]:
+def _timed(row: Prefix, target: LawSource, proposer: Proposer, rule: Rule, coins: object) -> tuple[float, Round]:
     """Mean seconds of the timed rounds, and the last of them."""
     for _ in range(WARM):
-        step([row], target, proposer, TokenRule(), coins)
+        step([row], target, proposer, rule, coins)
     began = time.perf_counter()
     for _ in range(TIMED):
-        (round_,) = step([row], target, proposer, TokenRule(), coins)
+        (round_,) = step([row], target, proposer, rule, coins)
     return (time.perf_counter() - began) / TIMED, round_
 
 

@@ -18,13 +18,14 @@ class Forecast:
     """Everything that follows from the chances of texts, for several gammas.
 
     ours, own  chances over the target's texts and over the user's own; gammas  ascending, none above what the chances hold
-    seed       of the resamples, the same for all
+    seed       of the resamples, the same for all; plain  over the target's texts under the token rule, where ``ours`` are of another
     """
 
-    def __init__(self, ours: Chances, own: Chances, gammas: Sequence[int], seed: int = 0):
+    def __init__(self, ours: Chances, own: Chances, gammas: Sequence[int], seed: int = 0, plain: Chances | None = None):
         self.gammas = tuple(gammas)
         self.rounds = {gamma: rounds(ours, gamma) for gamma in self.gammas}
         self.own = {gamma: rounds(own, gamma) for gamma in self.gammas}
+        self.plain = {gamma: rounds(plain, gamma) for gamma in self.gammas} if plain is not None else {}
         self.dice = np.random.default_rng(seed)
         texts = len(ours.kept)
         self.weights = self.dice.multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)  # how often each text is drawn
@@ -39,7 +40,13 @@ class Forecast:
             independent=expected_tokens(found.alpha, gamma),
             own_text=self.own[gamma].per_pass,
             alpha=found.alpha,
+            gain=self._gain(found, self.plain[gamma]) if self.plain else None,
         )
+
+    def _gain(self, found: Rounds, plain: Rounds) -> Interval:
+        """Tokens per pass above the token rule's, both over the same texts in every resample."""
+        many = [one.tokens * len(one.count) / (self.weights @ one.count) for one in (found, plain)]
+        return interval(found.per_pass - plain.per_pass, many[0] - many[1])
 
     def resampled(self, gamma: int) -> np.ndarray:
         """Tokens per pass in each resample, (RESAMPLES,)."""
@@ -89,8 +96,8 @@ class Forecast:
         tokens = hazard_tokens(self.hazards(), gamma)
         return wall_clock_factor(alpha, gamma, c), factor(tokens, linear.seconds(gamma), alone)
 
-    def checked(self, gamma: int, tokens: int, measured: np.ndarray) -> Checked:
-        """Measured rounds (B,) of texts of so many tokens, and the gap of every formula to them."""
+    def checked(self, gamma: int, tokens: int, measured: np.ndarray, plain: np.ndarray | None = None) -> Checked:
+        """Measured rounds (B,) of texts of so many tokens, and the gap of every formula to them. plain: rounds of the token rule."""
         picked = self.dice.multinomial(len(measured), np.full(len(measured), 1.0 / len(measured)), RESAMPLES)
         value, many = tokens * len(measured) / float(measured.sum()), tokens * len(measured) / (picked @ measured)
         row, one = self.row(gamma), self.rounds[gamma]
@@ -104,7 +111,11 @@ class Forecast:
             ),
             "own text": interval(row.own_text / value - 1.0, self._own(gamma) / many - 1.0),
         }
-        return Checked(gamma, interval(value, many), gaps)
+        gain = None
+        if plain is not None:
+            below = tokens * len(plain) / float(plain.sum()), tokens * len(plain) / (picked @ plain)
+            gain = interval(value - below[0], many - below[1])
+        return Checked(gamma, interval(value, many), gaps, gain=gain)
 
     def _alphas(self, one: Rounds) -> np.ndarray:
         tested, kept = self.weights @ one.tested.sum(1), self.weights @ one.kept.sum(1)

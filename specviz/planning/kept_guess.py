@@ -20,6 +20,13 @@ alone), the chance that a round starts at t is
 a chain over places with chances that change from place to place. The sum of r is the expected number of rounds, and tokens over
 rounds are the tokens per pass. Over texts drawn from the target's law the mean is exact; nothing is assumed of how guesses depend on
 each other.
+
+Block verification. There the first i guesses, drawn with probability q1 .. qi, are kept with w_i = min(1, w_(i-1) p_i / q_i), and
+whatever is written behind them follows the target's law (verification/joint.py). So given the text they were kept guesses with
+
+    K_i = q1 .. qi w_i / (p1 .. pi) = min(1, q1/p1, q1 q2/(p1 p2), .., q1 .. qi/(p1 .. pi)),
+
+and the count is the same with k(s, j) = K_(j+1) / K_j. The token rule has the product of the minima, which is never more.
 """
 
 from __future__ import annotations
@@ -46,6 +53,16 @@ class Chances:
         padded = np.pad(chances, ((0, 0), (0, gamma - 1)))
         kept = np.lib.stride_tricks.sliding_window_view(padded, gamma, axis=1)
         return cls(kept, np.full(chances.shape, gamma))
+
+    @classmethod
+    def of_block(cls, ratios: np.ndarray, gamma: int) -> Chances:
+        """The same under block verification, from log(q / p) at every place, (B, N)."""
+        padded = np.pad(ratios, ((0, 0), (0, gamma - 1)))
+        products = np.lib.stride_tricks.sliding_window_view(padded, gamma, axis=1).cumsum(axis=2)
+        least = np.minimum(np.minimum.accumulate(products, axis=2), 0.0)
+        before = np.concatenate([np.zeros_like(least[..., :1]), least[..., :-1]], axis=2)
+        kept = np.exp(np.subtract(least, before, out=np.full_like(least, -np.inf), where=np.isfinite(before)))
+        return cls(kept, np.full(ratios.shape, gamma))
 
     def of(self, texts: np.ndarray) -> Chances:
         """Those of some of the texts, by their numbers."""

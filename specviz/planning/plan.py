@@ -63,6 +63,7 @@ class Row:
     own_text   from the user's text read on, no text of the target's
     leviathan  factor of the independent formula at c, a block costing one pass; linear  of the hazards at a cost with a fixed part
     operations  arithmetic for a token over that of the target alone; None where guesses are no model's
+    gain       tokens per pass above those of the token rule on the same texts; None under that rule itself
     """
 
     gamma: int
@@ -75,6 +76,7 @@ class Row:
     leviathan: float | None = None
     linear: float | None = None
     operations: float | None = None
+    gain: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Checked:
     """One gamma, measured. gaps: formula -> predicted tokens per pass over measured ones minus 1, with its interval.
 
     rate  tokens per second by turn; None where no speed was measured
+    gain  measured tokens per pass above those of the token rule after the same openings; None under that rule itself
     """
 
     gamma: int
@@ -89,6 +92,7 @@ class Checked:
     gaps: Mapping[str, Interval]
     factor: Interval | None = None
     rate: tuple[float, ...] | None = None
+    gain: Interval | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,7 +233,7 @@ def _curve(record: Mapping[str, Any] | None) -> Curve | None:
 
 
 def _row(kind: type, record: Mapping[str, Any]) -> Any:
-    made = {"tokens": _interval(record["tokens"]), "factor": _interval(record["factor"])}
+    made = {"tokens": _interval(record["tokens"]), "factor": _interval(record["factor"]), "gain": _interval(record.get("gain"))}
     if kind is Checked:
         made |= {"gaps": {name: _interval(gap) for name, gap in record["gaps"].items()}, "rate": _tuple(record["rate"])}
     return kind(**record | made)

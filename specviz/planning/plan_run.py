@@ -17,7 +17,7 @@ from specviz.errors import SettingsError
 from specviz.models.loading import Pair
 from specviz.planning.cost_curve import cost_curve
 from specviz.planning.forecast import Forecast
-from specviz.planning.plan import Checked, Interval, Plan, Row
+from specviz.planning.plan import Interval, Plan, Row
 from specviz.planning.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
 from specviz.proposers.gallery import opened
 from specviz.settings import Settings
@@ -25,6 +25,7 @@ from specviz.theory import operations
 from specviz.verification.gallery import rule_of
 
 Watch = Callable[[float, str], None]
+PLAIN = "token"  # the rule that another's gain is held against
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,7 @@ def make_plan(
         chances(pair, settings, ours, gammas[-1], watch=lambda share: tell("one pass over its texts", share)),
         chances(pair, settings, own, gammas[-1], of_target=False, watch=lambda share: tell("one pass over yours", share)),
         gammas,
+        plain=None if settings.rule == PLAIN else chances(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
     )
     rows, costs, best = tuple(forecast.row(gamma) for gamma in gammas), None, None
     if effort.probes:
@@ -115,14 +117,19 @@ def _checked(
     pair: Pair, plan: Plan, prompts: Sequence[Ids], forecast: Forecast, effort: Effort, tell: Callable[[str, float], None]
 ) -> Plan:
     """The same openings by the speculative decoder under other seeds: rounds counted for every gamma, then speed by the clock."""
-    found: list[Checked] = []
-    lengths = [row.gamma for row in plan.rows]
-    for number, gamma in enumerate(lengths):
-        asked = replace(plan.settings, gamma=gamma, seed=(plan.settings.seed + 1 + number) % 2**63)
-        _, count, _ = written(
-            pair, asked, prompts, True, lambda share, number=number: tell("counting rounds", (number + share) / len(lengths))
+    lengths, other = [row.gamma for row in plan.rows], plan.settings.rule != PLAIN
+    work = [(gamma, rule) for gamma in lengths for rule in ((plan.settings.rule, PLAIN) if other else (PLAIN,))]
+    count: dict[tuple[int, str], np.ndarray] = {}
+    for number, (gamma, rule) in enumerate(work):
+        seed = (plan.settings.seed + 1 + lengths.index(gamma)) % 2**63
+        asked = replace(plan.settings, gamma=gamma, rule=rule, seed=seed)
+        _, count[gamma, rule], _ = written(
+            pair, asked, prompts, True, lambda share, number=number: tell("counting rounds", (number + share) / len(work))
         )
-        found.append(forecast.checked(gamma, plan.length, count))
+    found = [
+        forecast.checked(gamma, plan.length, count[gamma, plan.settings.rule], count[gamma, PLAIN] if other else None)
+        for gamma in lengths
+    ]
     if not effort.probes:
         return replace(plan, checked=tuple(found))
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]

@@ -26,7 +26,8 @@ from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import CHAINS, PROPOSERS, named, opened
 from specviz.settings import Settings
 from specviz.verification.block import ROOT, Block
-from specviz.verification.overlap import guessed_chance, overlap
+from specviz.verification.gallery import rule_of
+from specviz.verification.overlap import guessed_chance, guessed_ratio, overlap
 from specviz.verification.rules import TokenRule
 
 Ids = tuple[int, ...]
@@ -35,16 +36,19 @@ Watch = Callable[[float], None]  # told the share of the work that is done; may 
 TOGETHER = 32  # texts that are written side by side
 SPAN = 64  # tokens of a text that are read in one pass
 COPIES = ("ngram", "retrieval")
+RULES = ("token", "block")
 
 
 def refuse_unplanned(settings: Settings) -> None:
-    """Raises SettingsError for what the kept-guess identity does not cover: trees, other rules, lengths that move."""
+    """Raises SettingsError for what the kept-guess identity does not cover: trees, rules for siblings, lengths that move."""
     known = (*CHAINS[1:], *COPIES)
     named("proposer", settings.proposer, PROPOSERS)
     if settings.proposer not in known:
         raise SettingsError("proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of guesses")
-    if settings.rule != "token":
-        raise SettingsError("rule", settings.rule, "token for a plan: other rules judge several guesses together")
+    if settings.rule not in RULES:
+        raise SettingsError(
+            "rule", settings.rule, f"{' or '.join(RULES)} for a plan: it counts what an exact rule keeps of a chain"
+        )
     if settings.lengths != "fixed":
         raise SettingsError("lengths", settings.lengths, "fixed for a plan: it finds the best fixed length")
 
@@ -93,9 +97,11 @@ def written(
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts of ``settings.length`` tokens after each prompt, all of one length, TOGETHER of them side by side.
 
-    guessing  by the proposer that the settings name; else by the target alone, with coins of its own purpose. Text i has draw number i
+    guessing  by the proposer and rule that the settings name; else by the target alone, with coins of its own purpose. Text i has
+              draw number i
     returns   tokens (B, N), rounds (B,), and of the guesses how many were tested and kept (B, 2)
     """
+    rule = rule_of(settings) if guessing else TokenRule()
     tokens, rounds, guesses = np.zeros((len(prompts), settings.length), dtype=np.int64), [], []
     for begin in range(0, len(prompts), TOGETHER):
         some = prompts[begin : begin + TOGETHER]
@@ -107,7 +113,7 @@ def written(
         count, seen = np.zeros(len(some), dtype=np.int64), np.zeros((len(some), 2), dtype=np.int64)
         while rows:
             left = []
-            for row, one in zip(rows, step(rows, target, proposer, TokenRule(), coins), strict=True):
+            for row, one in zip(rows, step(rows, target, proposer, rule, coins), strict=True):
                 count[row.draw - begin] += 1
                 met = [decision.accepted for decision in one.proposals if decision.accepted is not None]
                 seen[row.draw - begin] += len(met), sum(met)
@@ -142,11 +148,14 @@ def chances(
     """What one pass of both models over (prompt, tokens) says about guesses, all texts of one length.
 
     of_target  the tokens are the target's own: each was a kept guess with probability min(1, q / p). Else the text is anybody's, and
-               the chance at a place is that of a draw from the draft, the overlap of both laws
+               the chance at a place is that of a draw from the draft, the overlap of both laws; the block rule, which weighs tokens
+               and not places, is counted as if the target had written it
     """
     target, proposer = opened(pair, replace(settings, gamma=gamma))
-    if isinstance(proposer, Copied):
+    if isinstance(proposer, Copied):  # a guess that is certain: both rules keep it iff it stands in the text
         return _copied(proposer, texts, gamma)
+    if settings.rule == "block":
+        return Chances.of_block(chain_ratios(target, proposer.draft, texts, watch), gamma)
     return Chances.of_chain(chain_chances(target, proposer.draft, texts, of_target, watch), gamma)
 
 
@@ -158,13 +167,36 @@ def chain_chances(
     watch: Watch = lambda share: None,
 ) -> np.ndarray:
     """For a draft that reads the text alone: the chance at each token of each text, (B, N); ``of_target`` as in chances."""
+    at = _of_tokens(guessed_chance) if of_target else lambda p, q, tokens: overlap(p, q)
+    return _at_places(target, draft, texts, at, watch).clip(max=1.0)
+
+
+def chain_ratios(
+    target: LawSource, draft: LawSource, texts: Sequence[tuple[Ids, Sequence[int]]], watch: Watch = lambda share: None
+) -> np.ndarray:
+    """log(q / p) at each token of each text, (B, N)."""
+    return _at_places(target, draft, texts, _of_tokens(guessed_ratio), watch)
+
+
+def _of_tokens(look: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
+    """What depends on the masses of the tokens that stand there alone."""
+    return lambda p, q, tokens: look(p.gather(1, tokens), q.gather(1, tokens))[:, 0]
+
+
+def _at_places(
+    target: LawSource,
+    draft: LawSource,
+    texts: Sequence[tuple[Ids, Sequence[int]]],
+    at: Callable[[Tensor, Tensor, Tensor], Tensor],
+    watch: Watch,
+) -> np.ndarray:
+    """What ``at`` says of both laws (n, V) and the tokens (n, 1) at each place of each text, (B, N)."""
     found = []
     for number, (prompt, tokens) in enumerate(texts):
         ids, line = torch.tensor([int(x) for x in tokens]), []
         for (where, p), (_, q) in zip(along(target, prompt, ids.tolist()), along(draft, prompt, ids.tolist()), strict=True):
-            p, q, here = p.cpu(), q.cpu(), ids[where, None]
-            line.append(guessed_chance(p.gather(1, here), q.gather(1, here))[:, 0] if of_target else overlap(p, q))
-        found.append(torch.cat(line).clamp(max=1.0).numpy())
+            line.append(at(p.cpu(), q.cpu(), ids[where, None]))
+        found.append(torch.cat(line).numpy())
         watch((number + 1) / len(texts))
     return np.stack(found)
 

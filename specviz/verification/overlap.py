@@ -27,3 +27,12 @@ def guessed_chance(p: Tensor, q: Tensor) -> Tensor:
     it counts as kept iff the draft would have said it.
     """
     return torch.where(q >= p, (q > 0.0).double(), q / p.clamp(min=torch.finfo(p.dtype).tiny))
+
+
+def guessed_ratio(p: Tensor, q: Tensor) -> Tensor:
+    """log(q / p) of the masses that both laws give to the tokens of the target's text, (...): -inf where the draft excludes one.
+
+    Given the text, block verification keeps the first i guesses of a round with the least of 1, q1/p1, q1 q2/(p1 p2), .. up to i
+    factors, where the token rule has the product of each factor's least with 1.
+    """
+    return q.log() - p.clamp(min=torch.finfo(p.dtype).tiny).log()
