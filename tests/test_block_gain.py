@@ -51,13 +51,12 @@ def counted(target, draft, gamma: int) -> dict[str, float]:
     return {rule: float(masses @ rounds(one, gamma).count) for rule, one in found.items()}
 
 
-@pytest.mark.parametrize("kind", DRAFTS)
-@pytest.mark.parametrize("gamma", (1, 2, 3))
-def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine_under_both_rules(kind, gamma):
+@pytest.mark.parametrize(("kind", "gamma"), [(kind, 2) for kind in DRAFTS] + [("random", 1), ("random", 3)])
+def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind, gamma):
+    """test_kept_guess.py has the same of the token rule."""
     target, draft = (model(table, 3) for table in tables(kind, 3, 3, 7))
     found = counted(target, draft, gamma)
-    for name, rule in (("token", TokenRule()), ("block", BlockRule())):
-        assert found[name] == pytest.approx(expected_rounds(target, draft, gamma, LENGTH, rule), abs=1e-12)
+    assert found["block"] == pytest.approx(expected_rounds(target, draft, gamma, LENGTH, BlockRule()), abs=1e-12)
     assert found["block"] <= found["token"] + 1e-12
     if gamma == 1:
         assert found["block"] == pytest.approx(found["token"], abs=1e-12)
@@ -87,17 +86,17 @@ def test_by_hand_a_guess_that_came_too_often_is_made_good_by_one_that_came_too_s
 
 
 def test_runs_of_the_engine_gain_what_the_fractions_say():
-    """p = (1/3, 2/3), q = (2/3, 1/3), six guesses: the paper's algorithm on fractions gains 603/729 of a token. 800 rounds of each rule
-    on the same guesses: the standard error of their mean difference is below .09, so a gain of nothing lies nine errors away."""
+    """p = (1/3, 2/3), q = (2/3, 1/3), six guesses: the paper's algorithm on fractions gains 603/729 of a token. 1,000 rounds of each rule
+    on the same guesses: the standard error of their mean difference is below .1, so a gain of nothing lies eight errors away."""
     p, q = map(constant, THIRDS)
     rules = BlockVerification(p, q, 6), algorithm1(p, q, 6)
     block, token = (oracle.tokens_per_round(rule.round(PROMPT)) for rule in rules)
     assert block - token == Fraction(603, 729)
-    rows, coins = [Prefix(PROMPT, 0, 9, draw) for draw in range(800)], PhiloxCoins(SEED)
+    rows, coins = [Prefix(PROMPT, 0, 9, draw) for draw in range(1_000)], PhiloxCoins(SEED)
     made = [step(rows, model(p, 2), DraftModel(model(q, 2), 6), rule, coins) for rule in (BlockRule(), TokenRule())]
     more = np.array([len(one.committed) - len(other.committed) for one, other in zip(*made, strict=True)])
     error = more.std() / len(rows) ** 0.5
-    assert error < 0.09 and abs(more.mean() - float(block - token)) < FIVE * error
+    assert error < 0.1 and abs(more.mean() - float(block - token)) < FIVE * error
 
 
 def test_plan_says_what_the_block_rule_gains_and_what_it_was_measured_to_gain(asked, capsys):  # noqa: F811
