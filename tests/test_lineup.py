@@ -53,6 +53,18 @@ def test_counts_are_those_of_the_rounds(pair):
     assert found["tested"][0] == len(first)
 
 
+def test_positions_count_tests_after_kept_guesses_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
+    """With room for all guesses in every round: a chain judged guess by guess tests the next one as often as the last was kept."""
+    for rule in ("token", "block"):
+        trace = run(pair, replace(chosen(BASE, "1"), rule=rule, length=40), bars=0)
+        rounds = [one for one in trace.rounds if len(one.proposals) == BASE.gamma]
+        found = counted(rounds)
+        lengths = [len(one.accepted_path) for one in rounds]
+        at_least = tuple(sum(length > place for length in lengths) for place in range(BASE.gamma))
+        before = (len(rounds),) * BASE.gamma if rule == "block" else (len(rounds), *at_least)[: len(found["tested"])]
+        assert found["tested"] == before and found["kept"] == at_least[: len(before)]
+
+
 def test_the_oracle_is_kept_whole_and_the_target_alone_guesses_nothing(shown):
     oracle, alone = shown.row("oracle"), shown.row("target")
     assert oracle.tested and oracle.shares == (1.0,) * len(oracle.tested)

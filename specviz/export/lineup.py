@@ -20,7 +20,7 @@ FIRST = ("row", "token", "exact_law", "draws", "share", "low", "high", "written"
 def other_proposers(one: Lineup, choice: str, said: Mapping[str, Any]) -> Package:
     """What stands on the page. choice: the law's name there; said: of the manifest."""
     where = conditions(one.settings, one.models)
-    pictures, captions = {}, [f"{figures.conclusion(one)} {quoted(one.settings.prompt)}. {where}"]
+    pictures, captions = {}, [f"{figures.conclusion(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"]
     for key, name, draw, conclude in (
         ("adversarial", "same-law", figures.same_law, figures.same_law_conclusion),
         ("typical", "shortcut", figures.shortcut, figures.shortcut_conclusion),

@@ -84,6 +84,14 @@ def conclusion(one: Lineup) -> str:
     return said
 
 
+def positions(one: Lineup) -> str:
+    """What the shares by position count: not the same under every rule."""
+    said = "Kept, by position: a guess judged by itself is tested only where those before it were kept, and its share is of these tests."
+    if any(row.entry.settings.get("rule") == "block" and row.tested for row in one.rows):
+        said += " The block rule tests all guesses of a round together: there a share says how many rounds kept at least so many guesses."
+    return said
+
+
 def _speed(row: Row) -> float:
     return row.per_pass or 0.0
 

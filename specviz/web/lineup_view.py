@@ -37,7 +37,8 @@ PLOT = {"displayModeBar": False}
 COLUMN_HELP = {
     "verdict": "exact: what it writes has the target's law. lossy: it has another one.",
     "tokens per pass": "Tokens written for each pass of the target.",
-    "kept, by position": "Of the guesses tested at the first, second, … place of a round, the share that was kept.",
+    "kept, by position": "Of the guesses tested at the first, second, … place of a round, the share that was kept. "
+    "Under the block rule all are tested: of the rounds, the share that kept at least so many.",
     "ms per token": "Median over the turns; all rows took turns on one machine.",
     "how that is known": "Enumerated: on small tables every outcome of this rule with this proposer adds up to the target's law. "
     "Drawn: how far (TV) first tokens drawn here lie from the exact law of this text, and what chance stays below 99 times in 100. "
@@ -101,6 +102,7 @@ def _live() -> None:
     notes([measured(gallery, one)], "from")
     _table(gallery, one)
     st.container(key="lineup-said").markdown(_escaped(figures.conclusion(one)))
+    st.caption(_escaped(figures.positions(one)))
     row = one.row(gallery.question.row)
     if row is not None:
         _chosen(row)
@@ -144,7 +146,7 @@ def _table(gallery: Gallery, one: Lineup) -> None:
     place = keys.index(gallery.question.row) if gallery.question.row in keys else None
     event = st.dataframe(
         figures.table(one), hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
-        selection_default=None if place is None else {"selection": {"rows": [place]}}, alt=figures.conclusion(one), placeholder="",
+        selection_default=None if place is None else {"selection": {"rows": [place]}}, alt=f"{figures.conclusion(one)} {figures.positions(one)}", placeholder="",
         key=f"lineup-table-{st.session_state.get('lineup-turn', 0)}-{gallery.question.choice}-{int(gallery.own)}",
     )  # fmt: skip
     picked = event.selection.rows
