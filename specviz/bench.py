@@ -28,6 +28,7 @@ from specviz.engine import decode, target_only
 from specviz.evidence.fresh import given
 from specviz.models.loading import Pair
 from specviz.proposers.gallery import opened
+from specviz.proposers.paying import with_paying_nodes
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
@@ -92,10 +93,10 @@ def bench(
     """Run everything.
 
     length  tokens per prompt, end-of-text switched off for all; turns  rounds of interleaved runs
-    base    names the proposer and the rule that run as "speculative"
+    base    names the proposer and the rule that run as "speculative"; a tree without a size gets the nodes that pay there
     """
     settings = replace(base, gamma=gamma, length=length)
-    return [_one_temperature(pair, replace(settings, temperature=t), turns, say) for t in temperatures]
+    return [_one_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), turns, say) for t in temperatures]
 
 
 def is_plain(settings: Settings) -> bool:

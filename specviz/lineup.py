@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-from specviz.errors import SettingsError, TraceError
-from specviz.settings import Settings
+from specviz.errors import SettingsError
+from specviz.proposers.paying import TREES, with_paying_nodes
+from specviz.recorded import from_record, to_text
+from specviz.settings import SHAPE, Settings
 from specviz.trace import Trace
 
 SCHEMA = "specviz-gallery-1"
@@ -32,26 +34,35 @@ class Entry:
     guess: str
 
     def under(self, base: Settings) -> Settings:
-        return replace(base, **self.settings)
+        """Its settings; a tree without a shape has as many nodes as pay."""
+        return with_paying_nodes(replace(base, **self.settings))
+
+    @property
+    def pays(self) -> bool:
+        """Whether its number of nodes is that of the recorded curve."""
+        return self.settings["proposer"] in TREES and "tree" not in self.settings
 
 
 def _entries(*rows: tuple[str, str, dict[str, Any], str]) -> dict[str, Entry]:
     return {row[0]: Entry(*row) for row in rows}
 
 
-SHAPE = "3-2-1"  # children per level of both trees
 ENTRIES = _entries(
     ("target", "Target alone", {"proposer": "none"}, "Nobody guesses: one token for each pass of the target."),
     ("draft", "Draft model", {"proposer": "draft"}, "A smaller model guesses a chain."),
     ("block", "Draft, block rule", {"proposer": "draft", "rule": "block"}, "The same chain, judged as a whole."),
-    ("tree-top", "Tree of likeliest tokens", {"proposer": "tree", "siblings": "top", "tree": SHAPE},
-     "The draft's likeliest tokens side by side, without luck."),
-    ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
-     "Different tokens drawn from the draft side by side."),
+    ("tree-top", "Tree of likeliest tokens", {"proposer": "tree", "siblings": "top"},
+     "The draft's likeliest tokens, without luck, as many as pay."),
+    ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
+     "Different tokens drawn from the draft, as many as pay; where only two pay, one below the other."),
+    ("tree-wide", "Larger tree", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
+     "Three of the draft's tokens side by side, two below each, one below these: more of them are kept than with a small tree, and more is paid."),
     ("several", "Two drafts", {"proposer": "several", "drafts": 2}, "Two chains drawn from the draft side by side."),
     ("several-kseq", "Two drafts, k-sequential", {"proposer": "several", "drafts": 2, "rule": "k-seq"},
      "Two chains, their first tokens judged as equals."),
-    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target's own state."),
+    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target's own state: a tree of as many tokens as pay."),
+    ("medusa-wide", "Medusa heads, larger tree", {"proposer": "medusa", "tree": SHAPE},
+     "The same heads with three tokens side by side, two below each, one below these."),
     ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target's own first layers; what they compute serves its pass too."),
     ("ngram", "Copy from the text", {"proposer": "ngram"}, "What followed the last words earlier in this text."),
     ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "What followed the last words in a book."),
@@ -169,18 +180,14 @@ def to_json(lineups: Mapping[str, Lineup]) -> str:
             "settings": one.settings.to_record(), "rows": rows, "turns": one.turns, "machine": dict(one.machine),
             "models": dict(one.models), "date": one.date,
         }  # fmt: skip
-    return json.dumps({"schema": SCHEMA, "lineups": found}, ensure_ascii=False, allow_nan=False)
+    return to_text(SCHEMA, {"lineups": found})
 
 
 def from_json(text: str) -> dict[str, Lineup]:
     """The gallery of a file. Raises TraceError for anything that is none."""
-    try:
-        record = json.loads(text)
-        if record["schema"] != SCHEMA:
-            raise TraceError(f"The gallery has schema {record['schema']!r}; this version reads {SCHEMA!r}.")
-        return {choice: _lineup(one) for choice, one in record["lineups"].items()}
-    except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError, SettingsError) as error:
-        raise TraceError(f"The gallery is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+    return from_record(
+        text, SCHEMA, "The gallery", lambda record: {choice: _lineup(one) for choice, one in record["lineups"].items()}
+    )
 
 
 def _lineup(one: Mapping[str, Any]) -> Lineup:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from specviz.branching import Read
-from specviz.errors import SettingsError, TraceError
+from specviz.recorded import from_record, to_text
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
@@ -127,7 +127,7 @@ class Passage:
 def to_json(passages: Mapping[str, Passage]) -> str:
     """Passages by the name of their law."""
     found = {name: _record(one) for name, one in passages.items()}
-    return json.dumps({"schema": SCHEMA, "passages": found}, ensure_ascii=False, allow_nan=False)
+    return to_text(SCHEMA, {"passages": found})
 
 
 def _record(one: Passage) -> dict[str, Any]:
@@ -150,13 +150,9 @@ def _lane_record(lane: Lane) -> dict[str, Any]:
 
 def from_json(text: str) -> dict[str, Passage]:
     """Back from to_json. Raises TraceError for anything that holds no passages."""
-    try:
-        record = json.loads(text)
-        if record["schema"] != SCHEMA:
-            raise TraceError(f"The passage has schema {record['schema']!r}; this version reads {SCHEMA!r}.")
-        return {name: _passage(one) for name, one in record["passages"].items()}
-    except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError, SettingsError) as error:
-        raise TraceError(f"The passage is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+    return from_record(
+        text, SCHEMA, "The passage", lambda record: {name: _passage(one) for name, one in record["passages"].items()}
+    )
 
 
 def _passage(record: Mapping[str, Any]) -> Passage:

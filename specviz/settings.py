@@ -20,6 +20,7 @@ GAMMA_MAX = 16
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
+SHAPE = "3-2-1"  # of a tree that is given neither a shape nor a number of nodes: 15 nodes, three levels
 EXIT_LAYER_MAX = 1024  # how many layers the target has is checked when it is known
 PROPOSER_FIELDS = (
     *("proposer", "rule", "tree", "siblings", "nodes", "drafts", "lengths", "text", "typical", "heads", "exit", "exit_layer"),
@@ -45,7 +46,7 @@ class Settings:
 
     Each of these is read by the proposers and rules that need it; the others leave it alone:
 
-    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: the proposer's own
+    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: SHAPE, or as nodes has it
     siblings     how the children of a node come about: top (no luck), independent draws, or distinct draws
     nodes        most nodes of a tree that grows where the draft is sure, 1 to 64
     drafts       chains drawn side by side, 1 to 8

@@ -77,7 +77,8 @@ def test_each_proposer_and_rule_decodes_by_name_and_its_trace_reads_back(name, f
 @pytest.mark.parametrize(
     ("chosen", "said"),
     (
-        (["--proposer", "tree"], "proposer tree; rule token by token\n"),
+        (["--proposer", "tree", "--tree", "2-1"], "proposer tree; rule token by token\n"),
+        (["--proposer", "tree", "--nodes", "5"], "proposer tree, at most 5 nodes; rule token by token\n"),
         (["--rule", "block", "--lengths", "entropy"], "proposer draft, lengths entropy; rule block verification\n"),
         (["--rule", "typical"], "proposer draft; rule typical acceptance (lossy)\n"),
     ),

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 
 FLOORS = (  # from the ground up; a name ending in / stands for every file of that folder
-    ("errors", "trace", "samples", "coins", "versions", "ranges", "chosen"),
+    ("errors", "trace", "samples", "coins", "versions", "ranges", "chosen", "recorded"),
     ("settings",),
     (
         "theory",

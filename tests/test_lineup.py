@@ -29,7 +29,7 @@ def shown(pair) -> Lineup:
 
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(shown):
     assert [row.key for row in shown.rows] == list(ENTRIES)
-    assert [row.key for row in shown.rows if row.reason] == ["medusa", "early-exit"]
+    assert [row.key for row in shown.rows if row.reason] == ["medusa", "medusa-wide", "early-exit"]
     assert "no Medusa heads" in shown.row("medusa").reason and "no trained exit" in shown.row("early-exit").reason
     assert shown.turns == 2 and shown.machine["threads"] >= 1 and shown.date
 

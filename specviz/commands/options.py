@@ -7,7 +7,8 @@ from typing import Any
 
 from specviz.chosen import LENGTH_MAX, read_coin
 from specviz.errors import SettingsError
-from specviz.settings import NODES_MAX, PROPOSER_FIELDS, SIBLINGS, TREE_LEVELS, Settings
+from specviz.proposers.paying import with_paying_nodes
+from specviz.settings import NODES_MAX, PROPOSER_FIELDS, SHAPE, SIBLINGS, TREE_LEVELS, Settings
 
 _DEFAULTS = Settings()
 PROPOSERS = "draft, tree, several, medusa, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
@@ -40,9 +41,10 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
     add, shape = parser.add_argument, f"1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes"
     add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"who guesses: {PROPOSERS} (default: draft)")
     add("--rule", default=_DEFAULTS.rule, metavar="NAME", help="who decides: token (default), block, k-seq; typical is lossy")
-    add("--tree", default=_DEFAULTS.tree, metavar="SHAPE", help=f"children per level, such as 3-2-1: {shape}")
+    add("--tree", default=_DEFAULTS.tree, metavar="SHAPE", help=f"children per level, such as {SHAPE}: {shape}")
     add("--siblings", default=_DEFAULTS.siblings, metavar="HOW", help=f"{', '.join(SIBLINGS)} (default: distinct)")
-    add("--nodes", type=int, metavar="N", help=f"let the tree grow where the draft is sure, up to N nodes, 1 to {NODES_MAX}")
+    grown = f"let the tree grow where the guesses are sure, up to N nodes, 1 to {NODES_MAX}"
+    add("--nodes", type=int, metavar="N", help=f"{grown} (default: as many as pay by the recorded curve, unless --tree is given)")
     add("--drafts", type=int, default=_DEFAULTS.drafts, metavar="N", help="chains of several, 1 to 8 (default: 2)")
     add("--lengths", default=_DEFAULTS.lengths, metavar="NAME", help=f"how far a chain goes: {LENGTHS} (default: fixed)")
     add(
@@ -97,6 +99,7 @@ def in_words(settings: Settings) -> str:
     if (settings.proposer, settings.rule, settings.lengths) == ("draft", "token", "fixed"):
         return ""
     length = f", lengths {settings.lengths}" if settings.lengths != "fixed" and settings.proposer in CHAINS else ""
+    length += f", at most {settings.nodes} nodes" if settings.nodes is not None else ""
     return f"proposer {settings.proposer}{length}; rule {rule_of(settings).title}\n"
 
 
@@ -115,7 +118,10 @@ def run_options(parser: argparse.ArgumentParser) -> None:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """Settings of the options above. Raises SettingsError with the value and what is allowed."""
+    """Settings of the options above; a tree that is given neither a shape nor a number of nodes gets as many as pay.
+
+    Raises SettingsError with the value and what is allowed.
+    """
     if not 1 <= options.max_new_tokens <= LENGTH_MAX:
         raise SettingsError("max-new-tokens", options.max_new_tokens, f"a whole number from 1 to {LENGTH_MAX}")
     coins: dict[tuple[int, str], float] = {}
@@ -126,7 +132,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         if key in coins:
             raise SettingsError("coin", text, "given once for each position and purpose")
         coins[key] = u
-    return Settings(
+    settings = Settings(
         pair=pair_name(options),
         prompt=options.prompt,
         gamma=options.gamma,
@@ -141,6 +147,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         dtype=options.dtype,
         **proposer_fields(options),
     )
+    return with_paying_nodes(settings)
 
 
 def pair_name(options: argparse.Namespace) -> str:

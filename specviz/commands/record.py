@@ -9,6 +9,7 @@ from pathlib import Path
 
 from specviz.commands.options import law_options, pair_options, proposer_options, refuse_proposer, run_options, settings_of
 from specviz.commands.plans import record_plans
+from specviz.commands.trees import record_trees
 from specviz.errors import SettingsError
 from specviz.models.catalogue import ASSETS
 from specviz.settings import Settings
@@ -37,6 +38,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--plans", action="store_true", help="record what How fast? opens with: plans, each with its measurement")
     parser.add_argument("--tokens-only", action="store_true", help="--plans: leave speed out, for a machine that is busy")
+    parser.add_argument(
+        "--trees", action="store_true", help="record how many nodes of a tree pay: what --nodes is where it is left out"
+    )
     parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
     parser.add_argument("--texts", type=int, help="--passage: other texts that both models read (24); --plans: of each plan (48)")
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
@@ -59,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
         return passages(settings, options)
     if options.plans:
         return record_plans(settings, options, lambda text: _written(options, "plans.json", text))
+    if options.trees:
+        return record_trees(settings, options, lambda text: _written(options, "trees.json", text))
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
     trace = decode_run(pair, settings, rounds=options.rounds)

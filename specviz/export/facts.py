@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.settings import PROPOSER_FIELDS, Settings
+from specviz.proposers.paying import TREES
+from specviz.settings import PROPOSER_FIELDS, SHAPE, Settings
 from specviz.versions import versions
 
 LAWS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
@@ -67,5 +68,8 @@ def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def proposer_options(record: Mapping[str, Any]) -> list[str]:
-    """The same for a command line."""
-    return [word for name, value in proposing(record).items() for word in (f"--{name.replace('_', '-')}", str(value))]
+    """The same for a command line, where a tree without a shape or a number of nodes would get the number that pays."""
+    found = proposing(record)
+    if found.get("proposer") in TREES and not {"tree", "nodes"} & found.keys():
+        found["tree"] = SHAPE
+    return [word for name, value in found.items() for word in (f"--{name.replace('_', '-')}", str(value))]

@@ -8,6 +8,8 @@ from specviz.figures.evidence import BAND, DRAWS, GRID, REST, label, safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.lineup import First, Lineup, Row
+from specviz.proposers.paying import Paying
+from specviz.settings import Settings
 
 COLUMNS = (
     "who guesses",
@@ -90,6 +92,22 @@ def positions(one: Lineup) -> str:
     if any(row.entry.settings.get("rule") == "block" and row.tested for row in one.rows):
         said += " The block rule tests all guesses of a round together: there a share says how many rounds kept at least so many guesses."
     return said
+
+
+def sized(row: Row, paying: Paying | None) -> str:
+    """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
+    if not row.entry.pays or row.trace is None or paying is None:
+        return ""
+    settings = Settings.from_record(row.trace.settings)
+    best = paying.best(settings.proposer, settings.temperature)
+    if best is None or best.nodes != settings.nodes:
+        return ""
+    tried = paying.of(settings.proposer, settings.temperature)
+    return (
+        f"At most {best.nodes} nodes: of {' '.join(str(point.nodes) for point in tried)} the number that was fastest when all were measured "
+        f"({paying.date}, {paying.machine.get('processor', 'one machine')}), {best.speed:.2f} times the target alone; {tried[-1].nodes} nodes "
+        f"write {tried[-1].tokens_per_pass:.2f} tokens per pass instead of {best.tokens_per_pass:.2f}, and give {tried[-1].speed:.2f} times its speed."
+    )  # fmt: skip
 
 
 def _speed(row: Row) -> float:

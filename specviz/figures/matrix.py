@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from specviz.errors import TraceError
+from specviz.recorded import from_record
 
 SCHEMA = "specviz-matrix-1"
 MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
@@ -22,16 +21,14 @@ WRONG = ("wrong", "!", "not as it should be")
 
 def read(text: str) -> dict[str, Any]:
     """A record of ``verify --all --format json``. Raises TraceError for anything else."""
-    try:
-        record = json.loads(text)
-        if record["schema"] != SCHEMA:
-            raise TraceError(f"The matrix has schema {record['schema']!r}; this version reads {SCHEMA!r}.")
+
+    def whole(record: dict[str, Any]) -> dict[str, Any]:
         for cell in record["cells"]:
             mark(cell), cell["line"], cell["column"], record["rules"][cell["rule"]]["exact"], cell["said"]
         record["settings"]["prompt"], record["tv"], record["alpha"], record["columns"]
-    except (json.JSONDecodeError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise TraceError(f"The matrix is damaged: {type(error).__name__} {str(error)[:200]}.") from error
-    return record
+        return {"schema": SCHEMA} | record
+
+    return from_record(text, SCHEMA, "The matrix", whole)
 
 
 def mark(cell: Mapping[str, Any]) -> tuple[str, str, str]:

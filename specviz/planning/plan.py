@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass, field
 from statistics import median
 from typing import Any
 
-from specviz.errors import SettingsError, TraceError
+from specviz.recorded import from_record
 from specviz.settings import Settings
 from specviz.theory import best_gamma
 
@@ -194,23 +194,21 @@ class Plan:
     @classmethod
     def from_json(cls, text: str) -> Plan:
         """Back from to_json. Raises TraceError for anything that is no plan."""
-        try:
-            record = json.loads(text)
-            if record.pop("schema") != SCHEMA:
-                raise TraceError(f"The plan has another schema; this version reads {SCHEMA!r}.")
-            for derived in ("verdict", "in_words", "lost"):
-                del record[derived]
-            made = {
-                "settings": Settings.from_record(record["settings"]),
-                "rows": tuple(_row(Row, row) for row in record["rows"]),
-                "checked": tuple(_row(Checked, row) for row in record["checked"]),
-                "costs": _curve(record["costs"]),
-                "best": _interval(record["best"]),
-                "alone": _tuple(record["alone"]),
-            }
-            return cls(**record | made)
-        except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError, SettingsError) as error:
-            raise TraceError(f"The plan is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+        return from_record(text, SCHEMA, "The plan", cls._made)
+
+    @classmethod
+    def _made(cls, record: dict[str, Any]) -> Plan:
+        for derived in ("verdict", "in_words", "lost"):
+            del record[derived]
+        made = {
+            "settings": Settings.from_record(record["settings"]),
+            "rows": tuple(_row(Row, row) for row in record["rows"]),
+            "checked": tuple(_row(Checked, row) for row in record["checked"]),
+            "costs": _curve(record["costs"]),
+            "best": _interval(record["best"]),
+            "alone": _tuple(record["alone"]),
+        }
+        return cls(**record | made)
 
 
 def _span(found: Interval) -> str:

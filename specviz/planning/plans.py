@@ -6,8 +6,9 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from specviz.errors import SettingsError, TraceError
+from specviz.errors import SettingsError
 from specviz.planning.plan import Plan
+from specviz.recorded import from_record, to_text
 from specviz.settings import Settings
 
 SCHEMA = "specviz-plans-1"
@@ -45,17 +46,12 @@ CHOICES = tuple(Choice(draft, temperature) for draft in DRAFTS for temperature i
 
 
 def to_json(plans: Mapping[str, Plan]) -> str:
-    return json.dumps(
-        {"schema": SCHEMA, "plans": {key: json.loads(one.to_json()) for key, one in plans.items()}}, ensure_ascii=False
-    )
+    return to_text(SCHEMA, {"plans": {key: json.loads(one.to_json()) for key, one in plans.items()}})
 
 
 def from_json(text: str) -> dict[str, Plan]:
     """The plans of a file by key. Raises TraceError for anything that is none."""
-    try:
-        record = json.loads(text)
-        if record["schema"] != SCHEMA:
-            raise TraceError(f"The plans have schema {record['schema']!r}; this version reads {SCHEMA!r}.")
-        return {key: Plan.from_json(json.dumps(one)) for key, one in record["plans"].items()}
-    except (json.JSONDecodeError, RecursionError, LookupError, TypeError, AttributeError) as error:
-        raise TraceError(f"The plans are damaged: {type(error).__name__} {str(error)[:200]}.") from error
+    return from_record(
+        text, SCHEMA, "The record of plans",
+        lambda record: {key: Plan.from_json(json.dumps(one)) for key, one in record["plans"].items()},
+    )  # fmt: skip

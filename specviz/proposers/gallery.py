@@ -22,8 +22,8 @@ from specviz.proposers.medusa import medusa
 from specviz.proposers.several import SeveralDrafts
 from specviz.proposers.teaching import Reversed, uniform, unigram
 from specviz.proposers.texts import index_of
-from specviz.proposers.tree import SHAPE, Tree
-from specviz.settings import TREE_LEVELS, Settings, widths
+from specviz.proposers.tree import Tree
+from specviz.settings import SHAPE, TREE_LEVELS, Settings, widths
 
 EARLY_EXIT = "early-exit"
 T = TypeVar("T")

@@ -19,11 +19,9 @@ from specviz.models.heads import Heads
 from specviz.proposers.base import Proposer
 from specviz.proposers.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.tree import Tree
-from specviz.settings import Settings, widths
+from specviz.settings import SHAPE, Settings, widths
 from specviz.verification.block import Block, depth, empty_block
 from specviz.verification.warp import warp
-
-SHAPE = "3-2-1"  # 15 nodes, three heads
 
 
 class HeadLaws:

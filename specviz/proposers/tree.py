@@ -18,8 +18,6 @@ from specviz.models.base import LawSource
 from specviz.proposers.growth import Growth, Place, block_of, certain_below, draw_below, levels_of, places_below
 from specviz.verification.block import ROOT, Block
 
-SHAPE = "3-2-1"  # 15 nodes, three passes of the draft
-
 
 class Tree:
     """A tree of guesses with the same number of children below every node of a level.

@@ -11,9 +11,9 @@ from specviz.errors import SettingsError
 from specviz.evidence.mistakes import MISTAKES, Mistake
 from specviz.figures.broken import Curve, Look, Speed
 from specviz.figures.evidence import Filling
-from specviz.models.catalogue import PAIRS
 from specviz.settings import Settings
 from specviz.web.exact import CHOSEN, Exam
+from specviz.web.queued import known_pair
 
 HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one
@@ -91,11 +91,8 @@ class Case:
         found, sentences = Settings.from_query(mine)
         settings = replace(settings, **{key: getattr(found, key) for key in mine})
         said += sentences
-        if settings.pair not in PAIRS and settings.pair != base.pair:
-            said.append(
-                f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalogue (known: {', '.join(PAIRS)})."
-            )
-            settings = replace(settings, pair=Settings().pair)
+        settings, unknown = known_pair(settings, base)
+        said += unknown
         if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "length", "coins"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:

@@ -15,7 +15,8 @@ from specviz.web import broken_words as words
 from specviz.web import exact_export
 from specviz.web.broken import GUESSES, HIDDEN, Case, Trial
 from specviz.web.controls import WIDE, from_fields
-from specviz.web.exact_view import LOOK_AGAIN, MARKS
+from specviz.web.exact_view import MARKS
+from specviz.web.queued import LOOK_AGAIN
 
 CSS = """
 <style>

@@ -12,6 +12,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.models.catalogue import ASSETS
+from specviz.recorded import of_file
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web import loads, warmup
@@ -32,13 +33,13 @@ _seconds: dict[tuple[str, str, str], float] = {}  # what the last piece of work 
 @lru_cache(maxsize=1)
 def recording() -> Trace | None:
     """The run that the page opens with; None where the file is missing or damaged."""
-    try:
-        trace = Trace.from_json(RECORDING.read_text(encoding="utf-8"))
+
+    def read(text: str) -> Trace:
+        trace = Trace.from_json(text)
         Settings.from_record(trace.settings)
         return trace
-    except (OSError, SpecvizError):
-        logging.getLogger(__name__).exception("there is no recorded run to open with")
-        return None
+
+    return of_file(RECORDING, read, None)
 
 
 @st.cache_resource(max_entries=3, show_spinner=False)

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from specviz.errors import SettingsError, SpecvizError
 from specviz.export.facts import proposing
 from specviz.figures.evidence import Filling, Flat
-from specviz.models.catalogue import PAIRS
 from specviz.settings import Settings
-from specviz.web.queue import Queue, Ticket
+from specviz.web.queue import Queue
+from specviz.web.queued import Queued, known_pair
 
 if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
@@ -35,8 +35,6 @@ MOST = 1_000_000  # draws of one examination: the last look of its plan (evidenc
 MOST_SLOW = 10_000  # of a decoder that draws one text at a time
 SEEDS, SEED_DRAWS = 200, 300  # runs of the flat histogram, and draws of each
 CHOSEN = "Chosen coins are left out here: a run whose luck somebody chose is no sample of anything."
-STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick
-QUEUE = Queue()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +73,8 @@ class Question:
         settings, said = Settings.from_query({"length": str(LENGTH)} | dict(query))
         said += [CHOSEN] if settings.edited else []
         settings = replace(settings, coins={})
-        if settings.pair not in PAIRS and settings.pair != base.pair:
-            said.append(
-                f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalogue (known: {', '.join(PAIRS)})."
-            )
-            settings = replace(settings, pair=Settings().pair)
+        settings, unknown = known_pair(settings, base)
+        said += unknown
         if settings.length not in LENGTHS:
             said.append(
                 f"The link's length was left out: it must be from 1 to {LENGTHS[-1]} on this page, got {settings.length}."
@@ -132,34 +127,19 @@ class Filed:
     picture: Filling | None = None
 
 
-class Exam:
+class Exam(Queued):
     """A question with everything drawn for it.
 
-    ticket   the work that is under way or was last done; said  sentences about what was last asked
     bench    what the work keeps between two clicks: the pair, the cells, the counts of the looks
-    polling  whether the page looks again by itself
     filed    what was found about files of draws, where those are what is examined; taken: which files were taken last
     """
 
-    def __init__(self, question: Question, queue: Queue = QUEUE):
-        self.question, self.queue = question, queue
+    def __init__(self, question: Question, *queue: Queue):
+        super().__init__(question, *queue)
         self.drawn = Drawn()
-        self.ticket: Ticket | None = None
         self.bench: Any = None
-        self.said: list[str] = []
-        self.polling = False
         self.filed: Filed | None = None
         self.taken: tuple[str, ...] = ()
-
-    @property
-    def busy(self) -> bool:
-        return self.ticket is not None and self.ticket.open
-
-    @property
-    def notices(self) -> list[str]:
-        """Sentences about what could not be done."""
-        failed = [self.ticket.sentence] if self.ticket is not None and self.ticket.state == "failed" else []
-        return [*self.said, *failed]
 
     def prepare(self) -> None:
         """Ask for the exact law and its cells, once."""
@@ -202,42 +182,11 @@ class Exam:
         self.said = []
         self._submit("many_seeds", SEEDS, SEED_DRAWS)
 
-    def stop(self) -> None:
-        """Stop the work; what was drawn stays. Waits a moment, so that the page that is drawn next shows the end."""
-        if self.ticket is not None:
-            self.ticket.cancel()
-            self.ticket.ended.wait(STOPS_IN)
-
-    def progress(self) -> str:
-        """The line beside the bar: what is being done or how many stand before, and the time left."""
-        ticket = self.ticket
-        if ticket.state == "waiting":
-            if ticket.doing:
-                return f"{ticket.doing}: others have their turn, {ticket.ahead} before this one …"
-            return f"In line for one of {self.queue.places} places: {ticket.ahead} before this one …"
-        left = ticket.seconds_left
-        return f"{ticket.doing or 'Starting'} …" + (f" about {duration(left)} left" if left is not None else "")
-
     @staticmethod
     def work() -> ModuleType:
-        """Where the functions are that the queue runs; without torch until they do."""
         from specviz.web import exact_work
 
         return exact_work
-
-    def _submit(self, what: str, *arguments: Any) -> None:
-        if self.busy:
-            return
-        work = self.work()
-        try:
-            self.ticket = self.queue.submit(lambda ticket: getattr(work, what)(self, ticket, *arguments))
-        except SpecvizError as error:
-            self.said = [str(error)]
-
-
-def duration(seconds: float) -> str:
-    """3 s, 2 min."""
-    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
 
 
 def started(settings: Settings) -> str:

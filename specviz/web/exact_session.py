@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from typing import Any
 
 import streamlit as st
 
 from specviz.settings import Settings
 from specviz.web import cache
 from specviz.web.exact import Exam, Question
+from specviz.web.queued import Queued
 from specviz.web.session import _asked, _went_back
 
 
-def current(name: str = "exact", make: type[Exam] = Exam, read: Callable = Question.of_link) -> tuple[Exam, int]:
+def current(name: str = "exact", make: type[Queued] = Exam, read: Callable = Question.of_link) -> tuple[Any, int]:
     """This session's examination, and how many the fields have been made anew for: a link, and Back or Forward, fill them.
 
     name  under which the session keeps it: one for each page; read  (query, base) -> question and sentences
@@ -51,7 +53,7 @@ def replace_exam(exam: Exam, question: Question, name: str = "exact") -> Exam:
     return fresh
 
 
-def keep_link(exam: Exam, name: str = "exact") -> None:
+def keep_link(exam: Queued, name: str = "exact") -> None:
     """Write the address after the question was changed, and when the page is come back to."""
     link = exam.question.link()
     moved = st.session_state.pop(f"{name}-moved", False)

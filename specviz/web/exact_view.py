@@ -11,9 +11,9 @@ from specviz.web import exact_export, exact_file
 from specviz.web import exact_words as words
 from specviz.web.controls import WIDE, as_fields
 from specviz.web.exact import FILE, LENGTHS, SEED_DRAWS, SEEDS, SOURCES, Exam, Question, another, whole_number
+from specviz.web.queued import LOOK_AGAIN
 
 STEPS = {1: "1 draw", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
-LOOK_AGAIN = 0.7  # seconds between two looks at work in the queue
 MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?"}
 CSS = """
 <style>

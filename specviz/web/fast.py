@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import ModuleType
 
-from specviz.errors import SettingsError, SpecvizError
+from specviz.errors import SettingsError
 from specviz.models.catalogue import ASSETS
 from specviz.planning.plan import Plan
 from specviz.planning.plans import TEXT, Choice, from_json
 from specviz.planning.study import Study
+from specviz.recorded import of_file
 from specviz.settings import PROMPT_MAX, Settings
-from specviz.web.exact import Exam
+from specviz.web.queued import Queued
 
 PLANS, STUDY = ASSETS / "traces" / "plans.json", ASSETS / "traces" / "study.json"
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
@@ -25,21 +25,13 @@ LINKED = 1200  # characters of a text that a link holds
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Plan]:
     """The plans that the page opens with, by choice; empty where the file is missing or damaged."""
-    try:
-        return from_json(PLANS.read_text(encoding="utf-8"))
-    except (OSError, SpecvizError):
-        logging.getLogger(__name__).exception("there are no recorded plans to open with")
-        return {}
+    return of_file(PLANS, from_json, {})
 
 
 @lru_cache(maxsize=1)
 def study() -> Study | None:
     """The recorded study; None where the file is missing or damaged."""
-    try:
-        return Study.from_json(STUDY.read_text(encoding="utf-8"))
-    except (OSError, SpecvizError):
-        logging.getLogger(__name__).exception("there is no recorded study to open with")
-        return None
+    return of_file(STUDY, Study.from_json, None)
 
 
 @lru_cache(maxsize=1)
@@ -87,7 +79,7 @@ class Ask:
         return ask, said
 
 
-class Forecasts(Exam):
+class Forecasts(Queued):
     """What was asked, with every plan that this visitor has made: (text, choice) -> Plan."""
 
     def __init__(self, question: Ask, *queue):
@@ -117,11 +109,3 @@ class Forecasts(Exam):
         """Ask for a plan of this text."""
         self.said = []
         self._submit("make", self.question)
-
-    def choose(self, ask: Ask) -> bool:
-        """Ask something else; returns whether it is. Work for the question before stops."""
-        if ask == self.question:
-            return False
-        self.stop()
-        self.question = ask
-        return True

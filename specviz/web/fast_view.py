@@ -12,8 +12,8 @@ from specviz.planning.plan import Plan
 from specviz.planning.plans import DRAFTS, TEMPERATURES, Choice
 from specviz.planning.reported import SOURCE
 from specviz.web import fast_export
-from specviz.web.exact_view import LOOK_AGAIN
 from specviz.web.fast import Ask, Forecasts, shown_text, study
+from specviz.web.queued import LOOK_AGAIN
 
 CSS = """
 <style>

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import ModuleType
 
-from specviz.errors import SettingsError, SpecvizError
+from specviz.errors import SettingsError
 from specviz.lineup import ENTRIES, Lineup, chosen, from_json
-from specviz.models.catalogue import ASSETS, PAIRS
+from specviz.models.catalogue import ASSETS
+from specviz.recorded import of_file
 from specviz.settings import Settings
-from specviz.web.exact import Exam
+from specviz.web.queued import Queued, known_pair
 
 RECORDED = ASSETS / "traces" / "gallery.json"
-CHOICE, ROW = "1", "tree"  # until somebody chooses
+CHOICE, ROW = "1", "tree-wide"  # until somebody chooses
 FALLBACK = Settings(prompt="Once upon a time")
 LENGTH = 32  # tokens of each row on this page
 
@@ -23,11 +23,7 @@ LENGTH = 32  # tokens of each row on this page
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Lineup]:
     """The gallery that the page opens with, by choice; empty where the file is missing or damaged."""
-    try:
-        return from_json(RECORDED.read_text(encoding="utf-8"))
-    except (OSError, SpecvizError):
-        logging.getLogger(__name__).exception("there is no recorded gallery to open with")
-        return {}
+    return of_file(RECORDED, from_json, {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +53,8 @@ class Ask:
         mine = {key: query[key] for key in ("prompt", "pair") if key in query}
         found, said = Settings.from_query(mine)
         settings = replace(opening(base), **{key: getattr(found, key) for key in mine})
-        if settings.pair not in PAIRS and settings.pair != base.pair:
-            said.append(
-                f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalogue (known: {', '.join(PAIRS)})."
-            )
-            settings = replace(settings, pair=Settings().pair)
+        settings, unknown = known_pair(settings, base)
+        said += unknown
         ask = cls(settings)
         for parameter, name in (("law", "choice"), ("row", "row")):
             if parameter not in query:
@@ -80,7 +73,7 @@ def opening(base: Settings) -> Settings:
     return replace(common, prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype, length=LENGTH)
 
 
-class Gallery(Exam):
+class Gallery(Queued):
     """What was asked, with every lineup that this visitor has run: (prompt, pair, choice) -> Lineup."""
 
     def __init__(self, question: Ask, *queue):
@@ -111,11 +104,6 @@ class Gallery(Exam):
         self.said = []
         self._submit("run_all", self.question)
 
-    def choose(self, ask: Ask) -> bool:
-        """Look at something else; returns whether it is. Work for another prompt or law stops, another row only shows."""
-        if ask == self.question:
-            return False
-        if (ask.settings, ask.choice) != (self.question.settings, self.question.choice):
-            self.stop()
-        self.question = ask
-        return True
+    def serves(self, ask: Ask) -> bool:
+        """Another row is only shown; another prompt or law is another gallery."""
+        return (ask.settings, ask.choice) == (self.question.settings, self.question.choice)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import logging
 from functools import lru_cache
 from typing import Any
 
 import streamlit as st
 
-from specviz.errors import SpecvizError
 from specviz.figures import matrix as figures
 from specviz.models.catalogue import ASSETS
+from specviz.recorded import of_file
 
 RECORDED = ASSETS / "traces" / "matrix.json"
 CSS = """
@@ -37,13 +36,7 @@ LEGEND = "✓ exact: draws follow the target’s law. ✗ lossy: caught, as its 
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Any] | None:
     """The matrix that was recorded; None where there is none."""
-    if not RECORDED.exists():
-        return None
-    try:
-        return figures.read(RECORDED.read_text(encoding="utf-8"))
-    except (OSError, SpecvizError):
-        logging.getLogger(__name__).exception("there is no recorded matrix")
-        return None
+    return of_file(RECORDED, figures.read, None)
 
 
 def show() -> None:

@@ -10,11 +10,12 @@ import streamlit as st
 from specviz.figures import lineup as figures
 from specviz.figures.tree import tree_payload
 from specviz.lineup import CHOICES, ENTRIES, Lineup, Row
+from specviz.proposers import paying
 from specviz.web import lineup_export, lineup_matrix
 from specviz.web.exact_session import keep_link
-from specviz.web.exact_view import LOOK_AGAIN
 from specviz.web.lineup import Ask, Gallery
 from specviz.web.lineup_tree import tree
+from specviz.web.queued import LOOK_AGAIN
 
 CSS = """
 <style>
@@ -162,6 +163,8 @@ def _chosen(row: Row) -> None:
         notes([row.reason], "row")
     elif row.trace is not None:
         st.caption(f"The last round in which a guess was refused, if one was. Rule: {row.rule}. Step with → and ←.")
+        if said := figures.sized(row, paying.recorded()):
+            st.caption(_escaped(said))
         tree(tree_payload(row.trace))
 
 

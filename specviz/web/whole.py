@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from types import ModuleType
 
 from specviz.branching import Read, Spread, spread
-from specviz.errors import SettingsError, SpecvizError
-from specviz.models.catalogue import ASSETS, PAIRS
+from specviz.errors import SettingsError
+from specviz.models.catalogue import ASSETS
 from specviz.passage import LENGTHS, Passage, from_json
+from specviz.recorded import of_file
 from specviz.settings import Settings
-from specviz.web.exact import Exam
+from specviz.web.queued import Queued, known_pair
 
 RECORDED = ASSETS / "traces" / "passage.json"
 LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two guesses pay best on the shipped pair
@@ -24,11 +24,7 @@ READ = ("pair", "prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "se
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Passage]:
     """The passages that the page opens with, by law; empty where the file is missing or damaged."""
-    try:
-        return from_json(RECORDED.read_text(encoding="utf-8"))
-    except (OSError, SpecvizError):
-        logging.getLogger(__name__).exception("there is no recorded passage to open with")
-        return {}
+    return of_file(RECORDED, from_json, {})
 
 
 def surveys(pair: str) -> dict[str, tuple[Read, ...]]:
@@ -70,11 +66,8 @@ class Ask:
         bad = {key for key in mine if any(f"link's {key.replace('_', '-')} was" in sentence for sentence in said)}
         start = opening(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
         settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})
-        if settings.pair not in PAIRS and settings.pair != base.pair:
-            said.append(
-                f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalogue (known: {', '.join(PAIRS)})."
-            )
-            settings = replace(settings, pair=Settings().pair)
+        settings, unknown = known_pair(settings, base)
+        said += unknown
         if settings.length not in LENGTHS:
             said.append(f"The link's length was left out: it must be one of {', '.join(map(str, LENGTHS))} on this page, got {settings.length}.")  # fmt: skip
             settings = replace(settings, length=LENGTH)
@@ -88,7 +81,7 @@ def opening(base: Settings) -> Settings:
     return replace(plain, **same)
 
 
-class Writing(Exam):
+class Writing(Queued):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
     def __init__(self, question: Ask, *queue):
@@ -130,14 +123,6 @@ class Writing(Exam):
         if not self.busy:
             self.said, self.now = [], None
             self._submit("write", self.question)
-
-    def choose(self, ask: Ask) -> bool:
-        """Look at something else; returns whether it is. Work for what was asked before stops."""
-        if ask == self.question:
-            return False
-        self.stop()
-        self.question = ask
-        return True
 
 
 def law(settings: Settings) -> tuple[float | int | None, ...]:
