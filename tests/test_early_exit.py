@@ -19,8 +19,9 @@ from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedM
 from specviz.evidence import sources
 from specviz.evidence.analytic import analytic_of_pair
 from specviz.models import exits as stored
+from specviz.models.attached import CONFIG
 from specviz.models.catalogue import PAIRS, PairEntry
-from specviz.models.exits import CONFIG, WEIGHTS, exit_of, load_exit, save_exit
+from specviz.models.exits import WEIGHTS, exit_of, load_exit, save_exit
 from specviz.models.layered import LowerLayers
 from specviz.models.loading import load_pair
 from specviz.proposers.gallery import opened
@@ -46,8 +47,8 @@ def random_exit(folder, layer: int = 1, width: int = 32, blocks: int = 2):
 @pytest.fixture
 def admitted(tmp_path, monkeypatch):
     """A random exit after the first layer of the tiny target."""
-    monkeypatch.setattr(stored, "_admitted", set())
-    return stored.admit(random_exit(tmp_path / "exit"))
+    monkeypatch.setattr(stored.EXITS, "admitted", set())
+    return stored.EXITS.admit(random_exit(tmp_path / "exit"))
 
 
 # The law ------------------------------------------------------------------------------------------------------------------------
@@ -137,16 +138,16 @@ def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
 
 
 def test_exits_that_do_not_fit_are_a_sentence_and_nothing_is_kept(pair, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "_admitted", set())
+    monkeypatch.setattr(stored.EXITS, "admitted", set())
     with pytest.raises(ModelError, match=f"holds no early exit: {CONFIG} and {WEIGHTS} are needed"):
-        stored.admit(str(tmp_path))
+        stored.EXITS.admit(str(tmp_path))
     for layer, width in ((1, 48), (2, 32)):
-        folder = stored.admit(random_exit(tmp_path / f"{layer}", layer, width))
+        folder = stored.EXITS.admit(random_exit(tmp_path / f"{layer}", layer, width))
         with pytest.raises(
             ModelError, match=rf"made for another target: .* width {width} after layer {layer}; .* 2 layers of width 32"
         ):
             opened(pair, Settings(proposer="early-exit", exit=folder))
-        assert folder not in stored._read.get(pair.target, {})
+        assert folder not in stored.EXITS.read.get(pair.target, {})
     folder = tmp_path / "1"
     (folder / CONFIG).write_text(json.dumps({"exit_layer": 1, "exit_blocks": 3}))
     with pytest.raises(DamagedModel, match="lacks 2 of the 7 weights of an exit of 3 blocks"):

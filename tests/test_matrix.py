@@ -45,7 +45,7 @@ def heads(tmp_path_factory):
     """Random heads for the tiny target."""
     place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
     save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(2)], place)
-    return stored.admit(str(place))
+    return stored.HEADS.admit(str(place))
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +204,7 @@ def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypa
 
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
     monkeypatch.setattr(matrix, "_desk", None)
-    monkeypatch.setattr(stored, "_admitted", set())
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
     matrix._sit(Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads), TV)
     for line in ("draft", "medusa-tree"):
         assert matrix._cell(("T = 1", line, "token")) in whole.cells

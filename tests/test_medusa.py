@@ -18,8 +18,9 @@ from specviz.engine import decode, step, target_only
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.enumerate import output_law, target_law, total_variation
 from specviz.models import heads as stored
+from specviz.models.attached import Block
 from specviz.models.catalogue import PAIRS, PairEntry
-from specviz.models.heads import WEIGHTS, Block, Heads, heads_of, load_heads, save_heads
+from specviz.models.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
 from specviz.proposers.gallery import opened
 from specviz.proposers.medusa import HeadLaws, Medusa, medusa
 from specviz.settings import Settings
@@ -65,8 +66,8 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def admitted(folder, monkeypatch):
-    monkeypatch.setattr(stored, "_admitted", set())
-    return stored.admit(str(folder))
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    return stored.HEADS.admit(str(folder))
 
 
 SHAPES = (  # with the vocabulary of the world
@@ -189,18 +190,18 @@ def test_a_pair_of_the_catalogue_brings_its_heads_and_others_are_told_how_to(pai
 
 
 def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_kept(pair, tmp_path, monkeypatch):
-    monkeypatch.setattr(stored, "_admitted", set())
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
     save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)
-    settings = Settings(proposer="medusa", heads=stored.admit(str(tmp_path)))
+    settings = Settings(proposer="medusa", heads=stored.HEADS.admit(str(tmp_path)))
     with pytest.raises(ModelError, match=r"made for another target: 0.0.linear.* 48.* needs 32"):
         opened(pair, settings)
-    assert str(tmp_path) not in stored._read.get(pair.target, {})
+    assert str(tmp_path) not in stored.HEADS.read.get(pair.target, {})
     with pytest.raises(ModelError, match="holds no Medusa heads"):
-        stored.admit(str(tmp_path / "nothing"))
+        stored.HEADS.admit(str(tmp_path / "nothing"))
 
 
 def test_a_folder_is_named_on_the_command_line_alone(pair, folder, monkeypatch):
-    monkeypatch.setattr(stored, "_admitted", set())
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
     with pytest.raises(SettingsError, match=r"heads must be left out .* or a folder named on the command line"):
         opened(pair, Settings(proposer="medusa", heads=str(folder)))
     settings, said = Settings.from_query({"heads": str(folder), "gamma": "3"})

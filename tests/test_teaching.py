@@ -9,8 +9,9 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.errors import DamagedModel, ModelError, TrainingError
+from specviz.models.attached import CONFIG
 from specviz.models.exits import load_exit
-from specviz.models.heads import CONFIG, WEIGHTS, load_heads, save_heads
+from specviz.models.heads import WEIGHTS, load_heads, save_heads
 from specviz.training import heads as head_training
 from specviz.training import lessons, loop, pair
 from specviz.training.corpus import END_OF_TEXT

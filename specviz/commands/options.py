@@ -63,13 +63,13 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
 
         admit(options.text)
     if options.heads:
-        from specviz.models import heads
+        from specviz.models.heads import HEADS
 
-        heads.admit(options.heads)
+        HEADS.admit(options.heads)
     if options.exit:
-        from specviz.models import exits
+        from specviz.models.exits import EXITS
 
-        exits.admit(options.exit)
+        EXITS.admit(options.exit)
     return {name: getattr(options, name) for name in PROPOSER_FIELDS}
 
 

@@ -8,42 +8,26 @@ output matrix. Where that is missing the head uses the target's own, as the head
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
-from weakref import WeakKeyDictionary
 
 import torch
-import torch.nn.functional as F
-from safetensors import SafetensorError
-from safetensors.torch import load_file, save_file
-from torch import Tensor, nn
+from torch import Tensor
+from transformers import PreTrainedModel
 
-from specviz.errors import DamagedModel, ModelError, SettingsError
+from specviz.errors import ModelError
+from specviz.models.attached import Attachment, Block, Layer, block_of, layer_names
 from specviz.models.catalogue import PAIRS
-from specviz.models.written import product
+from specviz.models.products import product
 
 if TYPE_CHECKING:
     from specviz.models.pair import Pair
 
-CONFIG, WEIGHTS = "config.json", "medusa_lm_head.safetensors"
+WEIGHTS = "medusa_lm_head.safetensors"
 HEADS_MAX, LAYERS_MAX = 16, 8
 
-_admitted: set[str] = set()  # folders named by whoever runs the program
-_read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: Heads}; only read once they are made
-
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """x + silu(W x + b)."""
-
-    weight: Tensor
-    bias: Tensor
-
-    def __call__(self, x: Tensor) -> Tensor:
-        """(B, T, width) -> the same."""
-        return x + F.silu(product(x, self.weight) + self.bias)
+HEADS = Attachment("heads", "Medusa heads", WEIGHTS, {"medusa_num_heads": (1, HEADS_MAX), "medusa_num_layers": (1, LAYERS_MAX)})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,54 +59,31 @@ class Heads:
         return torch.cat([product(x, matrix) for x, matrix in zip(made, self.outputs, strict=False)], 1)
 
 
-def admit(folder: str) -> str:
-    """A folder that heads may be read from, from now on in this process; for the command line alone.
-
-    Raises ModelError where it holds no heads, DamagedModel where it does not say how many.
-    """
-    _config(Path(folder))
-    _admitted.add(folder)
-    return folder
-
-
 def heads_of(pair: Pair, folder: str = "") -> Heads:
     """A pair's heads, read once for each target: from a folder that was admitted, or from the pair's own where it is left empty.
 
     Raises SettingsError for a folder that nobody admitted, ModelError where the pair has no heads of its own, and as ``load_heads``.
     """
-    if folder and folder not in _admitted:
-        raise SettingsError(
-            "heads", folder[:60], "left out for the pair's own, or a folder named on the command line: --heads DIR"
-        )
     entry = PAIRS.get(pair.name)
-    place = folder or (entry.heads if entry else None)
+    place = HEADS.place(folder, entry.heads if entry else None)
     if place is None:
         raise ModelError(f"The pair {pair.name!r} has no Medusa heads of its own: name a folder of heads with --heads DIR.")
-    known = _read.setdefault(pair.target, {})
-    if place not in known:
-        known[place] = load_heads(Path(place), pair.target)
-    return known[place]
+    return HEADS.once(pair.target, place, load_heads)
 
 
-def load_heads(folder: Path, target: nn.Module) -> Heads:
+def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     """Heads in the published layout, in the target's dtype and on its device.
 
     Raises ModelError where the folder holds no heads or they were made for another target, DamagedModel where it cannot be
     read; nothing half loaded is kept.
     """
-    count, layers = _config(folder)
-    try:
-        weights = load_file(folder / WEIGHTS)
-    except (OSError, SafetensorError) as error:
-        raise DamagedModel(f"'{folder / WEIGHTS}' cannot be read: {error}.") from error
-    text = target.config.get_text_config()
-    own = target.get_output_embeddings().weight
-    square, table = (text.hidden_size, text.hidden_size), (own.shape[0], text.hidden_size)
-    wanted = {f"{k}.{layer}.linear.{name}" for k in range(count) for layer in range(layers) for name in ("weight", "bias")}
+    count, layers = HEADS.config(folder)
+    text, own = target.config.get_text_config(), target.get_output_embeddings().weight
+    width, names = text.hidden_size, [layer_names(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
+    shapes = {name: shape for pair in names for name, shape in zip(pair, ((width, width), (width,)), strict=True)}
+    weights = HEADS.loaded(folder, set(shapes), f"{count} heads")
     tables = {f"{k}.{layers}.weight" for k in range(count)}
-    if missing := wanted - set(weights):
-        raise DamagedModel(f"'{folder / WEIGHTS}' lacks {len(missing)} of the {len(wanted)} weights of {count} heads.")
-    shapes = {name: square[: weights[name].ndim] for name in wanted} | {name: table for name in tables & set(weights)}
+    shapes |= {name: (own.shape[0], width) for name in tables & weights.keys()}
     for name, shape in shapes.items():
         if tuple(weights[name].shape) != shape:
             raise ModelError(
@@ -130,40 +91,19 @@ def load_heads(folder: Path, target: nn.Module) -> Heads:
                 f" needs {_by(shape)}."
             )
     ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
-    blocks = tuple(
-        tuple(Block(ready[f"{k}.{layer}.linear.weight"], ready[f"{k}.{layer}.linear.bias"]) for layer in range(layers))
-        for k in range(count)
-    )
+    blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
     return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", own) for k in range(count)))
 
 
-def save_heads(blocks: list[list[tuple[Tensor, Tensor]]], folder: Path) -> None:
+def save_heads(blocks: list[list[Layer]], folder: Path) -> None:
     """Heads that use the target's own output matrix, in the published layout; blocks: per head (weight, bias) pairs."""
-    folder.mkdir(parents=True, exist_ok=True)
     named = {
-        f"{k}.{layer}.linear.{name}": value.contiguous()
+        name: value
         for k, head in enumerate(blocks)
         for layer, pair in enumerate(head)
-        for name, value in zip(("weight", "bias"), pair, strict=True)
+        for name, value in zip(layer_names(f"{k}.{layer}"), pair, strict=True)
     }
-    save_file(named, folder / WEIGHTS)
-    (folder / CONFIG).write_text(json.dumps({"medusa_num_heads": len(blocks), "medusa_num_layers": len(blocks[0])}) + "\n")
-
-
-def _config(folder: Path) -> tuple[int, int]:
-    """Number of heads and of residual blocks in each."""
-    path = folder / CONFIG
-    if not path.is_file() or not (folder / WEIGHTS).is_file():
-        raise ModelError(f"'{folder}' holds no Medusa heads: {CONFIG} and {WEIGHTS} are needed.")
-    try:
-        config = json.loads(path.read_text(encoding="utf-8"))
-        count, layers = config["medusa_num_heads"], config["medusa_num_layers"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise DamagedModel(f"'{path}' names no medusa_num_heads and medusa_num_layers.") from error
-    for name, value, most in (("medusa_num_heads", count, HEADS_MAX), ("medusa_num_layers", layers, LAYERS_MAX)):
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= most:
-            raise DamagedModel(f"'{path}' says {name} {value!r}; allowed is a whole number from 1 to {most}.")
-    return count, layers
+    HEADS.save(folder, named, len(blocks), len(blocks[0]))
 
 
 def _by(shape: tuple[int, ...]) -> str:
