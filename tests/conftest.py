@@ -40,3 +40,21 @@ def encoder_decoders(encoder_decoder_folders):
     from specviz.models.loading import load_pair
 
     return {kind: load_pair("|".join(map(str, where)), "cpu", "float64") for kind, where in encoder_decoder_folders.items()}
+
+
+@pytest.fixture
+def page_pair(pair, monkeypatch):
+    """The work of pages without a server: the tiny pair is what their weights are."""
+    from specviz.web import cache, warmup
+
+    monkeypatch.setattr(warmup, "wait", lambda seconds: True)
+    monkeypatch.setattr(cache, "weights", lambda *key: pair)
+    return pair
+
+
+@pytest.fixture(scope="session")
+def storybook():
+    """The shipped pair."""
+    from specviz.models.loading import load_pair
+
+    return load_pair("storybook", device="cpu", dtype="float32")

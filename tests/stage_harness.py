@@ -96,5 +96,23 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     return found
 
 
+def sentence(page) -> str:
+    return page.locator(".sentence").inner_text()
+
+
+def step_through(page, count: int) -> list[str]:
+    """The sentences of the next motions, each followed by one press of the right arrow."""
+    script = """(count) => Array.from({length: count}, () => {
+        const said = window.stage.querySelector(".sentence").textContent;
+        document.dispatchEvent(new KeyboardEvent("keydown", {key: "ArrowRight", bubbles: true, cancelable: true}));
+        return said;
+    })"""
+    return page.evaluate(script, count)
+
+
+def standings(page) -> list[str]:
+    return page.locator(".chip").evaluate_all("chips => chips.map(chip => chip.dataset.is)")
+
+
 if __name__ == "__main__":
     main(*sys.argv[1:])

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,20 +13,18 @@ from specviz.figures import fast as figures
 from specviz.planning.plan import Interval
 from specviz.planning.plans import CHOICES, GAMMAS, Choice, from_json, to_json
 from specviz.settings import Settings
-from specviz.web import cache, fast_export, fast_work, warmup
+from specviz.web import fast_export, fast_work
 from specviz.web.fast import Ask, Forecasts, recorded, shown_text, study
 from specviz.web.queue import Queue, Stopped
-from tests.test_exact_page import NO_TORCH, FreeTicket
+from tests.pages import FreeTicket, first_paint
 from tests.test_plan import TEXT, curve, planned
 
 ROOT = Path(__file__).resolve().parents[1]
 
 
 @pytest.fixture
-def ready(pair, monkeypatch):
+def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and texts are short."""
-    monkeypatch.setattr(warmup, "wait", lambda seconds: True)
-    monkeypatch.setattr(cache, "weights", lambda *key: pair)
     for name, value in {"TEXTS": 3, "OPENING": 8, "LENGTH": 12, "PROBES": 2, "GAMMAS": (1, 2, 3)}.items():
         monkeypatch.setattr(fast_work, name, value)
 
@@ -41,12 +36,7 @@ def shown():
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    code = NO_TORCH.replace("pages/exact.py", "pages/fast.py").replace(
-        '"prompt": app.text_area[0].value', '"prompt": app.text_area[0].value, "figures": len(app.get("plotly_chart"))'
-    )
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(query)], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return first_paint("fast", query)
 
 
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,20 +12,18 @@ from specviz.figures import lineup as figures
 from specviz.lineup import CHOICES, ENTRIES, Lineup
 from specviz.models.catalogue import PAIRS
 from specviz.settings import Settings
-from specviz.web import cache, lineup_view, lineup_work, warmup
 from specviz.web import lineup as web
+from specviz.web import lineup_view, lineup_work
 from specviz.web.lineup import Ask, Gallery, opening, recorded
-from tests.test_exact_page import NO_TORCH, FreeTicket
+from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = Settings(prompt="Once upon")
 
 
 @pytest.fixture
-def ready(pair, monkeypatch):
+def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and each row is drawn less."""
-    monkeypatch.setattr(warmup, "wait", lambda seconds: True)
-    monkeypatch.setattr(cache, "weights", lambda *key: pair)
     monkeypatch.setattr(lineup_work, "TURNS", 1)
     monkeypatch.setattr(lineup_work, "DRAWS", 20)
     monkeypatch.setattr(web, "LENGTH", 6)
@@ -41,15 +36,8 @@ def shown() -> Lineup:
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    code = NO_TORCH.replace("pages/exact.py", "pages/proposers.py").replace(
-        '"prompt": app.text_area[0].value',
-        '"prompt": app.text_area[0].value, "said": [one.value for one in app.markdown], "rows": len(app.dataframe[0].value), '
-        '"figures": len(app.get("plotly_chart")), "tree": json.loads(app.get("bidi_component")[0].proto.mixed.json or '
-        'app.get("bidi_component")[0].proto.json)["payload"]["nodes"].__len__() if app.get("bidi_component") else None',
-    )
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(query)], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    rows = '"rows": len(app.dataframe[0].value), "tree": len(given[0]["payload"]["nodes"]) if given else None'
+    return first_paint("proposers", query, f"{PROMPT}, {rows}")
 
 
 def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured():

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -17,44 +15,26 @@ from specviz.figures.token_link import read_law, read_state, write_law
 from specviz.figures.tokencraft import token_css, token_js
 from specviz.trace import Trace
 from tests import traces
+from tests.pages import first_paint
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORDED = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
-NO_TORCH = """
-import json, sys
-class Refuse:
-    def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("torch", "transformers", "safetensors", "tokenizers"):
-            raise ImportError(f"{name} is not wanted here")
-sys.meta_path.insert(0, Refuse())
-from streamlit.testing.v1 import AppTest
-app = AppTest.from_file("pages/token.py", default_timeout=60)
-for key, value in json.loads(sys.argv[1]).items():
-    app.query_params[key] = value
-app.run()
-shown = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)
-heavy = [name for name in ("torch", "transformers") if name in sys.modules]
-print(json.dumps({"errors": len(app.exception), "state": shown["state"], "notices": shown["notices"], "heavy": heavy,
-                  "positions": len(shown["payload"]["positions"])}))
-"""
 
 
-def first_paint(query: dict[str, str]) -> dict:
-    command = [sys.executable, "-c", NO_TORCH, json.dumps(query)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+def opened_page(query: dict[str, str]) -> dict:
+    shown = '"state": given[0]["state"], "notices": given[0]["notices"], "positions": len(given[0]["payload"]["positions"])'
+    return first_paint("token", query, shown)
 
 
 def test_the_first_paint_needs_no_torch_and_offers_the_recorded_text():
-    seen = first_paint({})
+    seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["notices"]) == (0, [], [])
     assert seen["state"] == {"preset": "usual", "from": None, "p": None, "q": None}
     assert seen["positions"] == 24
 
 
 def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
-    seen = first_paint({"preset": "nope", "from": "99.1", "p": "50-50", "q": "20-20-20-20-20"})
+    seen = opened_page({"preset": "nope", "from": "99.1", "p": "50-50", "q": "20-20-20-20-20"})
     assert seen["errors"] == 0
     assert seen["state"] == {"preset": "usual", "from": None, "p": [0.4, 0.3, 0.2, 0.07, 0.03], "q": [0.2] * 5}
     assert [sentence.split(" was left out")[0] for sentence in seen["notices"]] == [

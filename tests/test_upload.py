@@ -11,7 +11,7 @@ import pytest
 from specviz.evidence import sources
 from specviz.samples import NONE
 from specviz.settings import Settings
-from specviz.web import cache, exact_file, warmup
+from specviz.web import cache, exact_file
 from specviz.web.exact import FILE, Exam, Question, Upload
 from specviz.web.exact_export import exact as offer
 from specviz.web.queue import Queue
@@ -29,12 +29,6 @@ def draws(pair):
         return [[token for token in row if token != NONE] for row in tokens.tolist()]
 
     return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.2)}
-
-
-@pytest.fixture
-def ready(pair, monkeypatch):
-    monkeypatch.setattr(warmup, "wait", lambda seconds: True)
-    monkeypatch.setattr(cache, "weights", lambda *key: pair)
 
 
 def lines(rows, **more) -> bytes:
@@ -55,7 +49,7 @@ def took(exam: Exam, *uploads: Upload) -> Exam:
 
 
 @pytest.fixture
-def exam(ready):
+def exam(page_pair):
     return Exam(Question(BASE, FILE), Queue())
 
 

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
-import subprocess
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,22 +13,20 @@ from specviz.errors import SettingsError
 from specviz.figures import lanes as words
 from specviz.passage import LANES, LAWS, LENGTHS, Passage
 from specviz.settings import Settings
-from specviz.web import cache, warmup, whole_view, whole_work
+from specviz.web import cache, whole_view, whole_work
 from specviz.web import whole as web
 from specviz.web.jobs import LINK_ROUNDS
 from specviz.web.queue import Stopped
 from specviz.web.whole import Ask, Writing, heap, opening, recorded, surveys
-from tests.test_exact_page import NO_TORCH, FreeTicket
+from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[1]
 BASE = Settings(prompt="Once upon")
 
 
 @pytest.fixture
-def ready(pair, monkeypatch):
+def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and every state may be shown."""
-    monkeypatch.setattr(warmup, "wait", lambda seconds: True)
-    monkeypatch.setattr(cache, "weights", lambda *key: pair)
     monkeypatch.setattr(whole_work, "TURNS", 1)
     monkeypatch.setattr(whole_work, "SHOWN_EVERY", 0.0)
 
@@ -43,15 +38,8 @@ def shown() -> Passage:
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    code = NO_TORCH.replace("pages/exact.py", "pages/whole.py").replace(
-        '"prompt": app.text_area[0].value',
-        '"prompt": app.text_area[0].value, "said": [one.value for one in app.markdown], "figures": len(app.get("plotly_chart")), "print": "matplotlib" in sys.modules, '
-        '"lanes": [len(lane["tokens"]) for lane in json.loads(app.get("bidi_component")[0].proto.mixed.json or '
-        'app.get("bidi_component")[0].proto.json)["payload"]["lanes"]]',
-    )
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(query)], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    lanes = '"print": "matplotlib" in sys.modules, "lanes": [len(lane["tokens"]) for lane in given[0]["payload"]["lanes"]]'
+    return first_paint("whole", query, f"{PROMPT}, {lanes}")
 
 
 def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured():

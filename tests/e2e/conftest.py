@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
 from tests.browser import CHROMIUM, FLAGS, need_browser
+from tests.stage_harness import SIZES, page_html
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -101,3 +102,28 @@ def watch(page: Page) -> None:
     page.dialogs, page.mistakes = [], []
     page.on("dialog", lambda dialog: (page.dialogs.append(dialog.message), dialog.dismiss()))
     page.on("pageerror", lambda error: page.mistakes.append(str(error)))
+
+
+@pytest.fixture
+def open_stage(browser):
+    """Opens a page with this payload; the test fails if the page logs an error."""
+    pages, problems = [], []
+
+    def opener(payload, size="1366", reduced=True, address="http://stage.test/?seed=7&prompt=a%20b", **options):
+        width, height = SIZES[size]
+        motion = "reduce" if reduced else "no-preference"
+        page = browser.new_page(viewport={"width": width, "height": height}, reduced_motion=motion)
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
+        page.on("dialog", lambda dialog: (problems.append("a script ran"), dialog.dismiss()))
+        html = page_html(payload, **options)
+        page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
+        page.goto(address)
+        page.wait_for_function("window.ready")
+        pages.append(page)
+        return page
+
+    yield opener
+    for page in pages:
+        page.close()
+    assert problems == []

@@ -1,0 +1,84 @@
+"""What tests of pages share: a first paint where torch cannot be imported, a ticket that nobody holds, a page on the tiny pair."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+from streamlit.testing.v1 import AppTest
+
+from specviz.models.catalogue import PAIRS
+from specviz.settings import Settings
+from specviz.web.exact import Exam, Question
+from specviz.web.queue import Stopped
+
+ROOT = Path(__file__).resolve().parents[1]
+NO_TORCH = """
+import json, sys
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "transformers", "safetensors", "tokenizers"):
+            raise ImportError(f"{name} is not wanted here")
+sys.meta_path.insert(0, Refuse())
+from streamlit.testing.v1 import AppTest
+app = AppTest.from_file("pages/PAGE.py", default_timeout=60)
+for key, value in json.loads(sys.argv[1]).items():
+    app.query_params[key] = value
+app.run()
+given = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
+found = {"errors": len(app.exception), "heavy": [name for name in ("torch", "transformers") if name in sys.modules],
+         "text": [one.value for one in app.text], "buttons": [one.label for one in app.button],
+         "figures": len(app.get("plotly_chart")), "said": [one.value for one in app.markdown]}
+print(json.dumps(found | {MORE}))
+"""
+BASE = Settings(prompt="Once upon", gamma=2)
+PROMPT = '"prompt": app.text_area[0].value'
+
+
+def first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
+    """What a page shows at first, in a process of its own. more: entries of a dictionary, as Python; ``given`` is what components were given."""
+    code = NO_TORCH.replace("PAGE", page).replace("MORE", more)
+    done = subprocess.run([sys.executable, "-c", code, json.dumps(query)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+class FreeTicket:
+    """A ticket that nobody stops, unless it is told after how many ticks."""
+
+    def __init__(self, ticks: float = float("inf")):
+        self.left, self.shares = ticks, []
+
+    def tick(self, share=None, doing=None):
+        self.left -= 1
+        if share is not None:
+            self.shares.append(share)
+        if self.left < 0:
+            raise Stopped
+
+
+def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
+    """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""
+    places = dict(zip(("target", "draft"), map(str, folders), strict=True))
+    monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
+    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
+    app.query_params["prompt"] = "Once upon"
+    return settle(app.run(), page)
+
+
+def settle(app: AppTest, page: str) -> AppTest:
+    """Until no work is left."""
+    for _ in range(900):
+        if not app.session_state[page].busy:
+            return app.run()
+        time.sleep(0.1)
+    raise AssertionError("the work did not end")
+
+
+def exact_exam(length: int = 2, source: str = "speculative", **options) -> Exam:
+    """A question of Is it exact?, nothing drawn for it yet."""
+    return Exam(Question(replace(BASE, length=length, **options), source))
