@@ -11,9 +11,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.proposers.paying import TREES, with_paying_nodes
+from specviz.proposers.paying import with_paying_nodes
 from specviz.recorded import from_record, to_text
-from specviz.settings import SHAPE, Settings
+from specviz.settings import SHAPE, TREES, Settings
 from specviz.trace import Trace
 
 SCHEMA = "specviz-gallery-1"

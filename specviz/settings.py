@@ -20,6 +20,7 @@ GAMMA_MAX = 16
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
+TREES = ("tree", "medusa")  # proposers that make trees of any number of nodes
 SHAPE = "3-2-1"  # of a tree that is given neither a shape nor a number of nodes: 15 nodes, three levels
 EXIT_LAYER_MAX = 1024  # how many layers the target has is checked when it is known
 PROPOSER_FIELDS = (

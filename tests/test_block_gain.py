@@ -16,6 +16,7 @@ from specviz.__main__ import main
 from specviz.coins import PhiloxCoins, Prefix
 from specviz.engine import step
 from specviz.evidence.enumerate import target_law
+from specviz.figures import block_gain as words
 from specviz.models.loading import load_pair
 from specviz.planning.kept_guess import Chances, rounds
 from specviz.planning.plan import Plan
@@ -26,6 +27,7 @@ from specviz.proposers.texts import TEXTS
 from specviz.settings import Settings
 from specviz.verification.joint import BlockRule
 from specviz.verification.rules import TokenRule
+from specviz.web import lineup as web
 from tests import oracle
 from tests.chance import SEED
 from tests.oracle_rules import BlockVerification, constant
@@ -116,6 +118,19 @@ def test_a_plan_under_the_token_rule_has_no_gain_to_tell(asked, capsys):  # noqa
     assert main([*asked[0], "--tokens-only", "--check", "--format", "json"]) == 0
     plan = Plan.from_json(capsys.readouterr().out)
     assert all(row.gain is None for row in (*plan.rows, *plan.checked))
+
+
+def test_the_page_has_a_recorded_gain_that_the_measurement_holds_at_every_length():
+    """Of four intervals of 95% one or two may miss; beyond five standard errors none does by chance."""
+    plan = web.block_gain()
+    assert plan.settings.rule == "block" and [row.gamma for row in plan.rows] == [1, 2, 3, 4]
+    for row, seen in zip(plan.rows[1:], plan.checked[1:], strict=True):
+        error = np.hypot(row.gain.high - row.gain.low, seen.gain.high - seen.gain.low) / 3.92
+        assert row.gain.low > 0.0 and abs(row.gain.value - seen.gain.value) < FIVE * error
+    said, rows = words.sentence(plan), words.rows(plan)
+    assert f"4 guesses give {words.span(plan.rows[3].gain)} more tokens" in said and words.span(plan.checked[3].gain) in said
+    assert [row["guesses"] for row in rows] == [1, 2, 3, 4] and all(row["measured"] for row in rows)
+    assert words.sentence(replace(plan, rows=(replace(plan.rows[0], gain=None),))) == ""
 
 
 @pytest.mark.slow

@@ -18,6 +18,7 @@ from specviz.evidence.enumerate import Walk, output_law, target_law, tokens_per_
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.verification.block import Block
+from specviz.verification.gallery import rule_of
 from specviz.verification.joint import BlockRule, weighed
 from specviz.verification.rules import TokenRule
 from tests import oracle
@@ -176,6 +177,31 @@ def test_no_coin_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_each_o
     rows = [Prefix(PROMPT, 0, 9, draw) for draw in range(8)]
     together = step(rows, target, proposer, BlockRule(), PhiloxCoins(2))
     assert together == [step([row], target, proposer, BlockRule(), PhiloxCoins(2))[0] for row in rows]
+
+
+@pytest.mark.parametrize(
+    ("rule", "fields", "fits"),
+    (
+        ("block", {"proposer": "tree", "nodes": 2}, False),
+        ("block", {"proposer": "medusa"}, False),
+        ("block", {"proposer": "several"}, False),
+        ("block", {"proposer": "several", "drafts": 1}, True),
+        ("block", {"proposer": "tree", "tree": "1-1-1"}, True),
+        ("block", {"proposer": "tree", "nodes": 1}, True),
+        ("k-seq", {"proposer": "tree", "nodes": 4}, False),
+        ("k-seq", {"proposer": "tree", "siblings": "independent", "temperature": 0.0}, False),
+        ("k-seq", {"proposer": "tree", "siblings": "independent"}, True),
+        ("k-seq", {"proposer": "several", "temperature": 0.0}, True),
+    ),
+)
+def test_a_rule_that_cannot_judge_what_may_come_is_refused_before_anything_is_read(rule, fields, fits):
+    """A tree under a budget may begin as a chain: no text ends in the middle because a later one branches."""
+    settings = Settings(rule=rule, **fields)
+    if fits:
+        assert rule_of(settings).name == rule
+    else:
+        with pytest.raises(SettingsError, match="rule must be"):
+            rule_of(settings)
 
 
 def test_a_tree_is_refused_with_a_sentence():

@@ -13,8 +13,8 @@ from specviz.export.facts import decode_command
 from specviz.figures import lineup as figures
 from specviz.lineup import ENTRIES, Row
 from specviz.proposers import paying
-from specviz.proposers.paying import TREES, Paying, Point, with_paying_nodes
-from specviz.settings import NODES_MAX, SHAPE, Settings
+from specviz.proposers.paying import Paying, Point, with_paying_nodes
+from specviz.settings import NODES_MAX, SHAPE, TREES, Settings
 
 CURVE = Paying(
     {

@@ -83,8 +83,8 @@ def cell_of(
     """Draw and test one decoder, the settings of whose line are ``more``; blank where the proposer or the rule says that this makes no sense."""
     key = line, rule_name, column.name
     settings = replace(column.settings, rule=rule_name, seed=own_seed(column.settings.seed, *key), **more)
-    rule = rule_of(settings)
     try:
+        rule = rule_of(settings)
         proposer = opened(remembering, settings)[1]
         first = proposer.propose([Prefix(tuple(ids), 0, settings.length, draw) for draw in range(8)], PhiloxCoins(settings.seed))
         if why := senseless(rule, proposer, first):

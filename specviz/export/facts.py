@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.proposers.paying import TREES
-from specviz.settings import PROPOSER_FIELDS, SHAPE, Settings
+from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings
 from specviz.versions import versions
 
 LAWS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")

@@ -89,7 +89,7 @@ def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
     """
     top, shape = settings.siblings == "top" or settings.temperature == 0.0, widths(settings.tree)
     if len(shape) > len(heads):
-        raise SettingsError("tree", settings.tree, f"at most {len(heads)} levels deep, one for each head")
+        raise SettingsError("tree", settings.tree, f"at most {len(heads)} level{'s' * (len(heads) > 1)} deep, one for each head")
     plain = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
     usual = widths(SHAPE)[: len(heads)] if settings.nodes is None else (WIDEST,) * len(heads)
     shape = shape or usual

@@ -13,11 +13,10 @@ from typing import Any
 from specviz.models.catalogue import ASSETS
 from specviz.ranges import number, whole
 from specviz.recorded import from_record, of_file, to_text
-from specviz.settings import NODES_MAX, Settings
+from specviz.settings import NODES_MAX, TREES, Settings
 
 SCHEMA = "specviz-trees-1"
 RECORDED = ASSETS / "traces" / "trees.json"
-TREES = ("tree", "medusa")  # proposers that make trees of any number of nodes
 
 
 @dataclass(frozen=True, slots=True)

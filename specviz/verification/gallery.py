@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specviz.errors import SettingsError
-from specviz.settings import Settings
+from specviz.settings import TREES, Settings, widths
+from specviz.verification import joint, sequential
 from specviz.verification.joint import BlockRule
 from specviz.verification.rules import Rule, TokenRule
 from specviz.verification.sequential import SequentialRule
@@ -20,7 +21,27 @@ RULES: dict[str, Callable[[Settings], Rule]] = {
 
 
 def rule_of(settings: Settings) -> Rule:
-    """The rule that settings name. Raises SettingsError listing the names there are."""
+    """The rule that settings name.
+
+    Raises SettingsError listing the names there are, and for a rule that cannot judge what their proposer may make: before anything
+    is read, and not in the middle of a text, where the first tree happens to branch.
+    """
     if settings.rule not in RULES:
         raise SettingsError("rule", settings.rule, f"one of {', '.join(RULES)}")
+    if settings.rule == BlockRule.name and branches(settings):
+        raise SettingsError("rule", settings.rule, joint.ALLOWED)
+    if settings.rule == SequentialRule.name and branches(settings) and not alike(settings):
+        raise SettingsError("rule", settings.rule, sequential.ALLOWED)
     return RULES[settings.rule](settings)
+
+
+def branches(settings: Settings) -> bool:
+    """Whether a token may get two guesses side by side behind it."""
+    if settings.proposer == "several":
+        return settings.drafts > 1
+    return settings.proposer in TREES and settings.nodes != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
+
+
+def alike(settings: Settings) -> bool:
+    """Whether guesses side by side are drawn from one and the same law."""
+    return settings.proposer == "several" or (settings.siblings == "independent" and settings.temperature > 0.0)

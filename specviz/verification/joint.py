@@ -26,6 +26,8 @@ from specviz.verification.block import Block
 from specviz.verification.draw import draw
 from specviz.verification.rules import Shown, threshold
 
+ALLOWED = "token, k-seq or typical where the proposals are a tree: block judges chains"
+
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
@@ -70,7 +72,7 @@ class BlockRule:
     def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
         """Raises SettingsError where a row's proposals are no chain."""
         if not block.is_chain:
-            raise SettingsError("rule", self.name, "token, k-seq or typical where the proposals are a tree: block judges chains")
+            raise SettingsError("rule", self.name, ALLOWED)
         judged = [self._judged(row, block, index, p[index], coins) for index, row in enumerate(rows)]
         laws, uniforms = torch.stack([law for _, law, _ in judged]), [u for _, _, u in judged]
         tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()

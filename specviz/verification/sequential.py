@@ -24,6 +24,7 @@ from specviz.verification.block import ROOT, Block, children
 from specviz.verification.rules import Number, Shown, TokenRule, Walk, threshold
 
 STEPS = 52  # bisections of [1, k]: to the last bit
+ALLOWED = "token or typical where siblings differ in their laws: k-seq needs independent drafts from one law"
 
 
 def kept_share(p: Tensor, q: Tensor, rho: float) -> Tensor:
@@ -102,8 +103,7 @@ class SequentialRule(TokenRule):
             for parent in {*parents}:
                 first, *others = children(parents, parent)
                 if not all(torch.equal(q[first], q[other]) for other in others):
-                    allowed = "token or typical where siblings differ in their laws: k-seq needs independent drafts from one law"
-                    raise SettingsError("rule", self.name, allowed)
+                    raise SettingsError("rule", self.name, ALLOWED)
         return super().verify(rows, block, p, coins)
 
     def walk(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins) -> Walk:

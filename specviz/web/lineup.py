@@ -10,11 +10,12 @@ from types import ModuleType
 from specviz.errors import SettingsError
 from specviz.lineup import ENTRIES, Lineup, chosen, from_json
 from specviz.models.catalogue import ASSETS
+from specviz.planning.plan import Plan
 from specviz.recorded import of_file
 from specviz.settings import Settings
 from specviz.web.queued import Queued, known_pair
 
-RECORDED = ASSETS / "traces" / "gallery.json"
+RECORDED, GAIN = ASSETS / "traces" / "gallery.json", ASSETS / "traces" / "block.json"
 CHOICE, ROW = "1", "tree-wide"  # until somebody chooses
 FALLBACK = Settings(prompt="Once upon a time")
 LENGTH = 32  # tokens of each row on this page
@@ -24,6 +25,12 @@ LENGTH = 32  # tokens of each row on this page
 def recorded() -> dict[str, Lineup]:
     """The gallery that the page opens with, by choice; empty where the file is missing or damaged."""
     return of_file(RECORDED, from_json, {})
+
+
+@lru_cache(maxsize=1)
+def block_gain() -> Plan | None:
+    """The recorded plan that says what block verification gains; None where the file is missing or damaged."""
+    return of_file(GAIN, Plan.from_json, None)
 
 
 @dataclass(frozen=True, slots=True)

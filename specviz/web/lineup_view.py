@@ -7,13 +7,14 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.figures import block_gain as words
 from specviz.figures import lineup as figures
 from specviz.figures.tree import tree_payload
 from specviz.lineup import CHOICES, ENTRIES, Lineup, Row
 from specviz.proposers import paying
 from specviz.web import lineup_export, lineup_matrix
 from specviz.web.exact_session import keep_link
-from specviz.web.lineup import Ask, Gallery
+from specviz.web.lineup import Ask, Gallery, block_gain
 from specviz.web.lineup_tree import tree
 from specviz.web.queued import LOOK_AGAIN
 
@@ -166,6 +167,16 @@ def _chosen(row: Row) -> None:
         if said := figures.sized(row, paying.recorded()):
             st.caption(_escaped(said))
         tree(tree_payload(row.trace))
+        if row.key == "block":
+            _gain()
+
+
+def _gain() -> None:
+    """What the block rule gains over the token rule, recorded."""
+    plan = block_gain()
+    if plan is not None and (said := words.sentence(plan)):
+        st.container(key="lineup-said-gain").markdown(_escaped(said))
+        st.dataframe(words.rows(plan), hide_index=True, alt=said)
 
 
 def _pictures(one: Lineup, kind: str) -> None:
