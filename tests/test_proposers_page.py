@@ -101,10 +101,10 @@ def test_the_table_has_a_line_for_each_row_and_a_blank_one_says_why(shown):
         if row.reason:
             assert (line["verdict"], line["how that is known"], line["ms per token"]) == ("–", row.reason, None)
         else:
-            assert line["verdict"] == ("exact" if row.exact else "lossy")
+            assert line["verdict"] == ("✓ exact" if row.exact else "✗ lossy")
             assert ("enumerated" in line["how that is known"]) is row.exact
     lossless = figures.table(recorded()["0"])[-1]
-    assert lossless["verdict"] == "lossy, same here"
+    assert lossless["verdict"] == "= lossy, same here"
 
 
 def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):

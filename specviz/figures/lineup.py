@@ -29,6 +29,12 @@ def verdict(row: Row) -> str:
     return "exact" if row.exact else "lossy, same here" if row.coincides else "lossy"
 
 
+def signed(row: Row) -> str:
+    """The verdict behind the sign that it has in the matrix."""
+    word = verdict(row)
+    return word if row.reason else f"{'✓' if row.exact else '=' if row.coincides else '✗'} {word}"
+
+
 def evidence(row: Row) -> str:
     """How the word beside it was shown, with numbers of this prompt; for a blank row, why it is blank."""
     if row.reason:
@@ -50,7 +56,7 @@ def certain(first: First) -> bool:
 def table(one: Lineup) -> list[dict[str, object]]:
     """A line for each row, in the gallery's order; its columns are COLUMNS."""
     return [
-        dict(zip(COLUMNS, (row.entry.name, verdict(row), row.per_pass, list(row.shares), row.ms and row.ms[0],
+        dict(zip(COLUMNS, (row.entry.name, signed(row), row.per_pass, list(row.shares), row.ms and row.ms[0],
                            None if row.reason else row.nodes, evidence(row)), strict=True))
         for row in one.rows
     ]  # fmt: skip

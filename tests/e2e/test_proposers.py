@@ -19,7 +19,7 @@ def open_gallery(page: Page, server: str, link: str = "") -> Page:
 
 
 def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(page, server):
-    open_gallery(page, server, "?row=tree-top")
+    open_gallery(page, server, "?row=tree-wide")
     sent = []
     page.on("websocket", lambda socket: sent.append(socket.url))
     page.on("request", lambda request: sent.append(request.url))
