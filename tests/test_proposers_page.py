@@ -128,7 +128,7 @@ def test_the_adversarys_figure_shows_draws_law_and_band(shown):
 def test_where_the_target_is_certain_the_words_say_so():
     first = recorded()["0"].row("adversarial").first
     assert figures.certain(first) and "certain of" in figures.same_law_conclusion(first)
-    assert "drawn: all 2,000 equal" in figures.evidence(recorded()["0"].row("draft"))
+    assert f"drawn: all {first.n:,} equal" in figures.evidence(recorded()["0"].row("draft"))
     assert "certain of" not in figures.same_law_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
 
 

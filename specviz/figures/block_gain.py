@@ -41,4 +41,6 @@ def sentence(plan: Plan) -> str:
 
 
 def span(gain: Interval) -> str:
-    return f"{number(gain.value, 3)} ({number(gain.low, 3)} to {number(gain.high, 3)})"
+    """To a thousandth of a token; what rounding leaves is 0."""
+    value, low, high = (number(round(one, 3) + 0.0, 3) for one in (gain.value, gain.low, gain.high))
+    return f"{value} ({low} to {high})"
