@@ -223,4 +223,9 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     found = parser.parse_args(shlex.split(command(shown))[4:])
-    assert (found.gallery, found.prompt, found.turns, found.draws) == (True, shown.settings.prompt, shown.turns, 2000)
+    assert (found.gallery, found.prompt, found.turns, found.draws) == (
+        True,
+        shown.settings.prompt,
+        shown.turns,
+        shown.rows[0].first.n,
+    )
