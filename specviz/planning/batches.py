@@ -1,0 +1,173 @@
+"""What speculation gains when many texts are written side by side: a record of measured passes and rounds. No torch; batches_run.py fills it.
+
+Alone, a text leaves the machine idle while weights are read from memory, and more tokens in a pass cost little. Many texts at once use
+that room themselves: a pass over gamma + 1 tokens of each then costs more and more passes over one token of each, up to gamma + 1.
+Tokens per pass do not depend on how many texts there are: rows do not see each other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from specviz.errors import SettingsError, TraceError
+from specviz.planning.plan import UNSTEADY, Interval
+from specviz.settings import Settings
+
+SCHEMA = "specviz-batches-1"
+RESAMPLES = 400
+MIDDLE = (2.5, 97.5)  # percentiles
+Turns = tuple[tuple[tuple[float, ...], ...], ...]
+
+
+@dataclass(frozen=True)
+class Batches:
+    """Seconds in one process, taken in turns, and rounds of texts that were decoded speculatively.
+
+    rows      how many texts side by side; gammas  guesses of a round
+    passes    [rows][0 and then each gamma][turn]: the target's pass over gamma + 1 tokens of every text, over one at 0
+    guessing  [rows][gamma][turn]: all gamma steps of the draft;  rule  [rows][gamma][turn]: judging them
+    rounds    by "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took
+    held      tokens in the caches where passes were timed
+    """
+
+    settings: Settings
+    rows: tuple[int, ...]
+    gammas: tuple[int, ...]
+    passes: Turns
+    guessing: Turns
+    rule: Turns
+    rounds: Mapping[str, tuple[tuple[int, ...], ...]]
+    length: int
+    held: int
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    @cached_property
+    def seconds(self) -> np.ndarray:
+        """(rows, 1 + gammas, turns): one token of every text by the target alone, then a round with each gamma."""
+        rounds = np.array(self.passes)
+        rounds[:, 1:] += np.array(self.guessing) + np.array(self.rule)
+        return rounds
+
+    def cost(self, rows: int, gamma: int) -> Interval:
+        """A pass over gamma + 1 tokens of every text, in passes over one of each."""
+        own = np.array(self.passes)[self.rows.index(rows)]
+        return _middle(own[1 + self.gammas.index(gamma)], own[0], self._turns)
+
+    def tokens(self, key: str, gamma: int) -> Interval:
+        """Tokens per pass of each text; the interval from texts drawn again."""
+        counts = np.array(self.rounds[key][self.gammas.index(gamma)])
+        many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
+        return _interval(self.length * len(counts) / counts.sum(), many)
+
+    def factor(self, key: str, rows: int, gamma: int) -> Interval:
+        """Tokens per second over those of the target alone on as many rows; the interval from texts and turns drawn again."""
+        counts, own = np.array(self.rounds[key][self.gammas.index(gamma)]), self.seconds[self.rows.index(rows)]
+        costs = _middle(own[0], own[1 + self.gammas.index(gamma)], self._turns, spread=False)
+        many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
+        value = self.length * len(counts) / counts.sum()
+        return _interval(value * costs[0], many * costs[1])
+
+    def best(self, key: str, rows: int) -> tuple[int, Interval]:
+        """The gamma that is fastest on so many rows, and its factor."""
+        found = {gamma: self.factor(key, rows, gamma) for gamma in self.gammas}
+        chosen = max(found, key=lambda gamma: found[gamma].value)
+        return chosen, found[chosen]
+
+    def edge(self, key: str) -> tuple[int | None, int | None]:
+        """The most rows on which some gamma is faster than the target alone, and the next number that was tried; None: there is none."""
+        paying = [rows for rows in self.rows if self.best(key, rows)[1].value > 1.0]
+        last = paying[-1] if paying else None
+        return last, next((rows for rows in self.rows if rows > (last or 0)), None)
+
+    @property
+    def spread(self) -> float:
+        """The widest middle half of the turns of any round, as a share of its median."""
+        low, middle, high = np.percentile(self.seconds, (25, 50, 75), axis=-1)
+        return float(((high - low) / middle).max())
+
+    @property
+    def steady(self) -> bool:
+        """Whether the turns lie close enough together for a verdict."""
+        return self.spread <= UNSTEADY
+
+    def in_words(self, key: str) -> str:
+        """Where speculation stops paying, as a sentence."""
+        if not self.steady:
+            return (
+                f"No verdict: the middle half of the turns of one round spans {self.spread:.0%} of their median; at most {UNSTEADY:.0%} is "
+                "allowed. Another program may have kept this machine busy."
+            )
+        last, after = self.edge(key)
+        if last is None:
+            return "Speculation does not pay on this machine, however few texts are written side by side."
+        gamma, factor = self.best(key, last)
+        gain = f"with gamma {gamma} {factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) times as fast as the target alone"
+        many = "one text" if last == 1 else f"{last} texts"
+        if after is None:
+            return f"Speculation pays on all numbers of texts that were tried: on {many} it is still {gain}."
+        slower = self.best(key, after)[1]
+        return f"Speculation stops paying between {last} and {after} texts: on {many} it is {gain}, on {after} at best {slower.value:.2f} times."
+
+    @property
+    def _turn_count(self) -> int:
+        return len(self.passes[0][0])
+
+    @cached_property
+    def _turns(self) -> np.ndarray:
+        return np.random.default_rng(0).integers(0, self._turn_count, (RESAMPLES, self._turn_count))
+
+    def _texts(self, texts: int) -> np.ndarray:
+        """How often each text is drawn in each resample, (RESAMPLES, texts)."""
+        return np.random.default_rng(1).multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
+
+    def to_json(self) -> str:
+        record = asdict(self) | {"settings": self.settings.to_record(), "schema": SCHEMA}
+        for name in ("passes", "guessing", "rule"):
+            record[name] = [[[round(x, 7) for x in turns] for turns in row] for row in getattr(self, name)]
+        return json.dumps(record, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Batches:
+        """Back from to_json. Raises TraceError for anything that is no such record."""
+        try:
+            record = json.loads(text)
+            if record.pop("schema") != SCHEMA:
+                raise TraceError(f"The record of batches has another schema; this version reads {SCHEMA!r}.")
+            made = {name: _tuples(record[name]) for name in ("rows", "gammas", "passes", "guessing", "rule")}
+            made["rounds"] = {key: _tuples(rounds) for key, rounds in record["rounds"].items()}
+            one = cls(**record | made | {"settings": Settings.from_record(record["settings"])})
+            one._check()
+            return one
+        except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError, SettingsError) as error:
+            raise TraceError(f"The record of batches is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+
+    def _check(self) -> None:
+        """Raises ValueError where the measured tables do not have the shape that rows, gammas and turns give."""
+        rows, gammas, turns = len(self.rows), len(self.gammas), self._turn_count
+        shapes = {"passes": (rows, gammas + 1, turns), "guessing": (rows, gammas, turns), "rule": (rows, gammas, turns)}
+        for name, shape in shapes.items():
+            if np.array(getattr(self, name), dtype=float).shape != shape:
+                raise ValueError(f"{name} must have the shape {shape}")
+
+
+def _middle(above: np.ndarray, below: np.ndarray, picked: np.ndarray, spread: bool = True) -> Any:
+    """Median over median of two kinds of work in the same turns: an interval, or the value and those of the resampled turns."""
+    value, many = float(np.median(above) / np.median(below)), np.median(above[picked], 1) / np.median(below[picked], 1)
+    return _interval(value, many) if spread else (value, many)
+
+
+def _interval(value: float, many: np.ndarray) -> Interval:
+    low, high = np.percentile(many, MIDDLE).tolist()
+    return Interval(float(value), low, high)
+
+
+def _tuples(values: Any) -> Any:
+    return tuple(map(_tuples, values)) if isinstance(values, list) else values
