@@ -45,7 +45,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--tokens-only", action="store_true", help="--plans: leave speed out, for a machine that is busy")
     parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
-    parser.add_argument("--texts", type=int, help="--passage: other texts that both models read (24); --plans, --curve: of each plan (48)")
+    parser.add_argument(
+        "--texts", type=int, help="--passage: other texts that both models read (24); --plans, --curve: of each plan (48)"
+    )
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
 

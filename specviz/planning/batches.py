@@ -56,6 +56,11 @@ class Batches:
         rounds[:, 1:] += np.array(self.guessing) + np.array(self.rule)
         return rounds
 
+    @property
+    def c(self) -> float:
+        """A draft step over a pass of the target on the fewest rows, both over one token: medians, at the most guesses."""
+        return float(np.median(self.guessing[0][-1]) / self.gammas[-1] / np.median(self.passes[0][0]))
+
     def cost(self, rows: int, gamma: int) -> Interval:
         """A pass over gamma + 1 tokens of every text, in passes over one of each."""
         own = np.array(self.passes)[self.rows.index(rows)]
@@ -81,11 +86,15 @@ class Batches:
         chosen = max(found, key=lambda gamma: found[gamma].value)
         return chosen, found[chosen]
 
+    def paying(self, key: str) -> dict[int, bool]:
+        """Number of rows -> whether some gamma is faster there than the target alone, by more than chance."""
+        return {rows: self.best(key, rows)[1].low > 1.0 for rows in self.rows}
+
     def edge(self, key: str) -> tuple[int | None, int | None]:
-        """The most rows on which some gamma is faster than the target alone, and the next number that was tried; None: there is none."""
-        paying = [rows for rows in self.rows if self.best(key, rows)[1].value > 1.0]
-        last = paying[-1] if paying else None
-        return last, next((rows for rows in self.rows if rows > (last or 0)), None)
+        """Counted upwards from one row: the last number that pays, and the first that does not; None: there is none."""
+        first = next((rows for rows, pays in self.paying(key).items() if not pays), None)
+        before = [rows for rows in self.rows if first is None or rows < first]
+        return (before[-1] if before else None), first
 
     @property
     def spread(self) -> float:
@@ -107,14 +116,17 @@ class Batches:
             )
         last, after = self.edge(key)
         if last is None:
-            return "Speculation does not pay on this machine, however few texts are written side by side."
+            return "Speculation does not pay on this machine, not even for one text."
         gamma, factor = self.best(key, last)
         gain = f"with gamma {gamma} {factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) times as fast as the target alone"
         many = "one text" if last == 1 else f"{last} texts"
         if after is None:
             return f"Speculation pays on all numbers of texts that were tried: on {many} it is still {gain}."
-        slower = self.best(key, after)[1]
-        return f"Speculation stops paying between {last} and {after} texts: on {many} it is {gain}, on {after} at best {slower.value:.2f} times."
+        at_best = self.best(key, after)[1]
+        said = f"on {after} at best {at_best.value:.2f} ({at_best.low:.2f} to {at_best.high:.2f}) times"
+        again = {rows: self.best(key, rows)[1].value for rows, pays in self.paying(key).items() if pays and rows > after}
+        more = f" It gains again on {', '.join(map(str, again))}, {max(again.values()):.2f} times at most." if again else ""
+        return f"Speculation stops paying between {last} and {after} texts side by side: on {many} it is {gain}, {said}.{more}"
 
     @property
     def _turn_count(self) -> int:

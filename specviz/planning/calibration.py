@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from specviz.planning.plan import Interval
 from specviz.planning.study import RESAMPLES, Cell
 
 
@@ -31,6 +32,14 @@ def calibration(predicted: Sequence[float], measured: Sequence[float], groups: i
     parts = [part for part in np.array_split(order, groups) if len(part)]
     pairs = [(np.asarray(predicted)[part].mean(), np.asarray(measured)[part].mean(), len(part)) for part in parts]
     return tuple((float(a), float(b), n) for a, b, n in pairs)
+
+
+def over_kinds(cells: Sequence[Cell], seed: int = 0) -> Interval:
+    """Mean of the measured shares of different kinds of text, and the middle 95% over resampled kinds."""
+    shares = np.array([cell.share for cell in cells])
+    picked = np.random.default_rng(seed).integers(0, len(shares), (RESAMPLES, len(shares)))
+    low, high = np.percentile(shares[picked].mean(1), (2.5, 97.5)).tolist()
+    return Interval(float(shares.mean()), low, high)
 
 
 def reliability(cells: Sequence[Cell], least: int = 30, seed: int = 0) -> tuple[Point, ...]:

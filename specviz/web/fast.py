@@ -10,13 +10,14 @@ from types import ModuleType
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.models.catalogue import ASSETS
+from specviz.planning.batches import Batches
 from specviz.planning.plan import Plan
 from specviz.planning.plans import TEXT, Choice, from_json
 from specviz.planning.study import Study
 from specviz.settings import PROMPT_MAX, Settings
 from specviz.web.exact import Exam
 
-PLANS, STUDY = ASSETS / "traces" / "plans.json", ASSETS / "traces" / "study.json"
+PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
 FIRST = Choice()
 LINKED = 1200  # characters of a text that a link holds
@@ -39,6 +40,16 @@ def study() -> Study | None:
         return Study.from_json(STUDY.read_text(encoding="utf-8"))
     except (OSError, SpecvizError):
         logging.getLogger(__name__).exception("there is no recorded study to open with")
+        return None
+
+
+@lru_cache(maxsize=1)
+def batches() -> Batches | None:
+    """The recorded rounds over many texts; None where the file is missing or damaged."""
+    try:
+        return Batches.from_json(BATCHES.read_text(encoding="utf-8"))
+    except (OSError, SpecvizError):
+        logging.getLogger(__name__).exception("there is no recorded measurement of many texts")
         return None
 
 
