@@ -61,7 +61,7 @@ def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light")
         figure.add_scatter(x=[running.c], y=[running.alpha], mode="markers", name="the running pair", hovertemplate="the running pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
                            marker={"size": 13, "symbol": "diamond", "color": INK[kind], "line": {"color": SHADES[kind][1][1], "width": 1.4}})  # fmt: skip
     figure.add_scatter(x=[chosen.c], y=[chosen.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
-                       marker={"size": 15, "symbol": "circle-cross-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
+                       marker={"size": 19, "symbol": "circle-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
     figure.update_layout(
         height=400, margin={"l": 8, "r": 12, "t": 40, "b": 46}, dragmode=False, hovermode="closest", legend=LEGEND
     )

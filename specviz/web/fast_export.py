@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
 
 import streamlit as st
 
@@ -21,23 +23,24 @@ def fold(forecasts: Forecasts) -> None:
     if plan is None:
         export("fast", "how-fast", (), lambda: None)
         return
-    package = fast_package(forecasts, plan)
+    package = fast_package(forecasts, plan, st.session_state)
     said = "" if forecasts.own else f"This is the recorded plan, of the text {plan.text['name']}."
     export("fast", package.stem, package.names, lambda: package, said)
 
 
-def fast_package(forecasts: Forecasts, plan: Plan) -> Package:
+def fast_package(forecasts: Forecasts, plan: Plan, chosen: Mapping[str, Any] = {}) -> Package:
+    """chosen: the state of the page, in which the sliders stand."""
     said = facts(
         plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study", "python -m specviz record --curve"], n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not forecasts.own, sentence=plan.in_words,
     )  # fmt: skip
-    return how_fast(plan, sections(forecasts, plan), said)
+    return how_fast(plan, sections(forecasts, plan, chosen), said)
 
 
-def sections(forecasts: Forecasts, plan: Plan) -> Sections:
+def sections(forecasts: Forecasts, plan: Plan, chosen: Mapping[str, Any]) -> Sections:
     """What stands behind the tabs, the sliders where the visitor has left them."""
     choice, found, many = forecasts.question.choice, study(), batches()
-    asked = what_if(choice, plan, many, st.session_state)
+    asked = what_if(choice, plan, many, chosen)
     return Sections(
         study=found and (found, choice.draft),
         many=many and (many, of_batches(many, choice)[0]),

@@ -10,6 +10,7 @@ from specviz.figures.fast_surface import Spot
 from specviz.planning.batches import Batches
 from specviz.planning.plan import Plan
 from specviz.planning.plans import DRAFTS, Choice
+from specviz.theory import best_gamma
 
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
 
@@ -36,10 +37,10 @@ def running(choice: Choice, plan: Plan | None, many: Batches | None, gamma: int)
 
 
 def what_if(choice: Choice, plan: Plan | None, many: Batches | None, chosen: Mapping[str, Any] = {}) -> WhatIf:
-    """Where the sliders stand: as ``chosen`` (a page's state), else at the running pair and the gamma that was planned."""
-    best = int(plan.best.value) if plan and plan.best else 0
-    gamma = chosen.get(slider("gamma", choice), best or 1)
-    here = running(choice, plan, many, gamma) or Spot(plan.rows[0].alpha if plan else 0.5, ILLUSTRATED)
+    """Where the sliders stand: as ``chosen`` (a page's state), else at the running pair and the gamma planned, or else the formula's best."""
+    planned = plan.row(int(plan.best.value)) if plan and plan.best else None
+    here = running(choice, plan, many, planned.gamma if planned else 1) or Spot(plan.rows[0].alpha if plan else 0.5, ILLUSTRATED)
+    gamma = chosen.get(slider("gamma", choice), planned.gamma if planned else best_gamma(here.factors()) or 1)
     alpha, c = (chosen.get(slider(name, choice), round(min(1.0, getattr(here, name)), 2)) for name in ("alpha", "c"))
     return WhatIf(gamma, Spot(alpha, c))
 
