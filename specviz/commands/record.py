@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--turns",
         type=int,
         default=5,
-        help="--gallery, --passage, --plans: how often each is timed (default: 5); --curve: a third of it",
+        help="--gallery, --passage, --plans: how often each is timed (default: 5); --curve: three times as often",
     )
     parser.add_argument("--plans", action="store_true", help="record what How fast? opens with: plans, each with its measurement")
     parser.add_argument(

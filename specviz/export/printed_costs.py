@@ -42,7 +42,7 @@ def batch(found: Batches, key: str) -> Figure:
     figure, axes = _plain(3.2)
     places = range(len(found.rows))
     last, first = found.edge(key)
-    if last is not None and first is not None:
+    if found.steady and last is not None and first is not None:
         axes.axvspan(found.rows.index(last), found.rows.index(first), color=BAND, alpha=0.6, linewidth=0.0, label="stops paying")
     for gamma, style in zip(found.gammas, STYLES, strict=False):
         axes.plot(places, [found.factor(key, rows, gamma).value for rows in found.rows], linestyle=style, color=PLAIN, linewidth=0.9, label=f"gamma {gamma}")  # fmt: skip

@@ -8,9 +8,9 @@ from specviz.export.printed import INK, print_style
 from specviz.export.printed_fast import banded
 from specviz.export.printed_pages import GREY, RIGHT, _framed, _plain
 from specviz.figures.fast import PLAIN
-from specviz.figures.fast_study import WIDE, by_kind, means, uncut
+from specviz.figures.fast_study import GROUPS, WIDE, by_kind, means, span, uncut
 from specviz.figures.theme import MEANINGS
-from specviz.planning.calibration import reliability
+from specviz.planning.calibration import calibration, reliability
 from specviz.planning.study import Study
 
 
@@ -37,7 +37,11 @@ def foretold(study: Study, draft: str) -> Figure:
     axes.plot([cell.statistics["overlap"] for cell in cells], shares, "o", markerfacecolor="none", markersize=4, color=PLAIN, label="overlap on the text itself")  # fmt: skip
     axes.errorbar([cell.kept for cell in cells], shares, yerr=[WIDE * cell.noise for cell in cells], fmt="D", markersize=3.5, linewidth=0.8,
                   color=RIGHT, ecolor=GREY, label="kept guesses")  # fmt: skip
-    return _square(figure, axes, "foretold share", "measured share of tested guesses kept", f"Foretold and measured: {draft}")
+    groups = calibration([cell.kept for cell in cells], shares, GROUPS)
+    axes.plot([one[0] for one in groups], [one[1] for one in groups], color=RIGHT, linewidth=1.6, label="its means by eighths")
+    _ends(axes, *span(cells))
+    axes.set_ylabel("measured share of tested guesses kept", color=INK)
+    return _framed(figure, axes, "foretold share", f"Foretold and measured: {draft}")
 
 
 @print_style()
@@ -49,11 +53,12 @@ def confidence(study: Study, draft: str) -> Figure:
     axes.plot([0, 1], [0, 1], linestyle=":", color=PLAIN, linewidth=0.9)
     axes.errorbar([one.sure for one in points], [one.right for one in points], yerr=spread, fmt="s-", markersize=4, capsize=2,
                   color=MEANINGS["draft"].light, label="the draft")  # fmt: skip
-    return _square(figure, axes, "probability of the draft's first choice", "how often the text has it", f"Confidence: {draft}")
+    _ends(axes, 0.0, 1.0)
+    axes.set_ylabel("how often the text has it", color=INK)
+    return _framed(figure, axes, "probability of the draft's first choice", f"Confidence: {draft}")
 
 
-def _square(figure: Figure, axes, across: str, up: str, title: str) -> Figure:
-    axes.set_xlim(-0.02, 1.02)
-    axes.set_ylim(-0.02, 1.02)
-    axes.set_ylabel(up, color=INK)
-    return _framed(figure, axes, across, title)
+def _ends(axes, low: float, high: float) -> None:
+    edge = 0.02 * (high - low)
+    axes.set_xlim(low - edge, high + edge)
+    axes.set_ylim(low - edge, high + edge)

@@ -23,7 +23,7 @@ def factors(found: Batches, key: str, kind: str = "light") -> go.Figure:
     banded(figure, places, best, "the best gamma", kind)
     _ends(figure, places[-1], {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best))
     last, first = found.edge(key)
-    if last is not None and first is not None:
+    if found.steady and last is not None and first is not None:
         figure.add_vrect(x0=found.rows.index(last), x1=found.rows.index(first), fillcolor=BAND, line_width=0, layer="below",
                          annotation={"text": "stops paying", "font": {"size": 11.5}}, annotation_position="outside top")  # fmt: skip
     figure.add_scatter(x=[-0.15, places[-1] + 0.15], y=[1.0, 1.0], mode="lines", name="the target alone", line={"width": 1.2, "color": DRAWS[kind]},

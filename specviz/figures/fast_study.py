@@ -10,11 +10,12 @@ import plotly.graph_objects as go
 from specviz.figures.evidence import DRAWS, GRID
 from specviz.figures.fast import PLAIN, banded, laid_out
 from specviz.figures.theme import LEGEND, MEANINGS
-from specviz.planning.calibration import calibration_error, over_kinds, reliability
+from specviz.planning.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.planning.plan import Interval
 from specviz.planning.study import DRAFTS, KINDS, STATISTICS, Cell, Study
 
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
+GROUPS = 8  # of cells, by what was foretold: a mean of each
 WIDE = 1.96  # standard errors on each side of a share
 
 
@@ -90,6 +91,9 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": DRAWS[kind]}
     figure.add_scatter(x=[cell.kept for cell in cells], y=[cell.share for cell in cells], mode="markers", name="kept guesses", error_y=spread, **look,
                        marker={"size": 7, "symbol": "diamond", "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
+    groups = calibration([cell.kept for cell in cells], [cell.share for cell in cells], GROUPS)
+    figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="its means by eighths", hoverinfo="skip",
+                       line={"width": 2, "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
     return _square(figure, "foretold share", "measured share of tested guesses kept", span(cells))
 
 

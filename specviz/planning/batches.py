@@ -64,7 +64,7 @@ class Batches:
     def cost(self, rows: int, gamma: int) -> Interval:
         """A pass over gamma + 1 tokens of every text, in passes over one of each."""
         own = np.array(self.passes)[self.rows.index(rows)]
-        return _middle(own[1 + self.gammas.index(gamma)], own[0], self._turns)
+        return _interval(*_ratio(own[1 + self.gammas.index(gamma)], own[0], self._turns))
 
     def tokens(self, key: str, gamma: int) -> Interval:
         """Tokens per pass of each text; the interval from texts drawn again."""
@@ -74,11 +74,20 @@ class Batches:
 
     def factor(self, key: str, rows: int, gamma: int) -> Interval:
         """Tokens per second over those of the target alone on as many rows; the interval from texts and turns drawn again."""
+        if (key, rows, gamma) not in self._factors:
+            self._factors[key, rows, gamma] = self._factor(key, rows, gamma)
+        return self._factors[key, rows, gamma]
+
+    @cached_property
+    def _factors(self) -> dict[tuple[str, int, int], Interval]:
+        """What was asked for already: a picture and its sentence ask for the same numbers."""
+        return {}
+
+    def _factor(self, key: str, rows: int, gamma: int) -> Interval:
         counts, own = np.array(self.rounds[key][self.gammas.index(gamma)]), self.seconds[self.rows.index(rows)]
-        costs = _middle(own[0], own[1 + self.gammas.index(gamma)], self._turns, spread=False)
-        many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
-        value = self.length * len(counts) / counts.sum()
-        return _interval(value * costs[0], many * costs[1])
+        cost, costs = _ratio(own[0], own[1 + self.gammas.index(gamma)], self._turns)
+        tokens, texts = self.length * len(counts), self._texts(len(counts))
+        return _interval(tokens / counts.sum() * cost, tokens / (texts @ counts) * costs)
 
     def best(self, key: str, rows: int) -> tuple[int, Interval]:
         """The gamma that is fastest on so many rows, and its factor."""
@@ -170,10 +179,9 @@ class Batches:
                 raise ValueError(f"{name} must have the shape {shape}")
 
 
-def _middle(above: np.ndarray, below: np.ndarray, picked: np.ndarray, spread: bool = True) -> Any:
-    """Median over median of two kinds of work in the same turns: an interval, or the value and those of the resampled turns."""
-    value, many = float(np.median(above) / np.median(below)), np.median(above[picked], 1) / np.median(below[picked], 1)
-    return _interval(value, many) if spread else (value, many)
+def _ratio(above: np.ndarray, below: np.ndarray, picked: np.ndarray) -> tuple[float, np.ndarray]:
+    """Median over median of two kinds of work in the same turns (T,), and the same in each resample of the turns (RESAMPLES, T)."""
+    return float(np.median(above) / np.median(below)), np.median(above[picked], 1) / np.median(below[picked], 1)
 
 
 def _interval(value: float, many: np.ndarray) -> Interval:
