@@ -50,7 +50,7 @@ def batch(found: Batches, key: str) -> Figure:
     axes.axhline(1.0, color=GREY, linewidth=0.9)
     axes.set_xticks(list(places), [str(rows) for rows in found.rows])
     axes.set_ylabel("times as fast as the target alone", color=INK)
-    return _framed(figure, axes, "texts side by side", "Many texts at once")
+    return _listed(figure, axes, "texts side by side", "Many texts at once")
 
 
 @print_style()
@@ -61,7 +61,15 @@ def passes(found: Batches) -> Figure:
     axes.plot(sizes, sizes, linestyle=":", color=PLAIN, linewidth=0.9, label="as dear as one by one")
     for place, rows in enumerate(found.rows):
         values = [1.0, *(found.cost(rows, gamma).value for gamma in found.gammas)]
-        axes.plot(sizes, values, color=GREY, linewidth=0.8 + 0.15 * place, label=f"{rows} texts" if place else "one text",
+        axes.plot(sizes, values, color=GREY, linewidth=0.8 + 0.15 * place, alpha=1.0 - 0.1 * (len(found.rows) - 1 - place), label=f"{rows} texts" if place else "one text",
                   linestyle="-" if place else "--")  # fmt: skip
     axes.set_ylabel("in passes over one token of each text", color=INK)
-    return _framed(figure, axes, "tokens of each text in a pass: gamma + 1", "What checking costs")
+    return _listed(figure, axes, "tokens of each text in a pass: gamma + 1", "What checking costs")
+
+
+def _listed(figure: Figure, axes, across: str, title: str) -> Figure:
+    """Many lines are named beside the picture, not above it."""
+    _framed(figure, axes, across, title)
+    axes.set_title(title, loc="left", fontsize=9)
+    axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5))
+    return figure
