@@ -21,6 +21,7 @@ from specviz.settings import Settings
 
 SCHEMA = "specviz-batches-1"
 RESAMPLES = 400
+LEAST = 6  # turns under which their middle half says nothing
 MIDDLE = (2.5, 97.5)  # percentiles
 Turns = tuple[tuple[tuple[float, ...], ...], ...]
 
@@ -113,11 +114,13 @@ class Batches:
 
     @property
     def steady(self) -> bool:
-        """Whether the turns lie close enough together for a verdict."""
-        return self.spread <= UNSTEADY
+        """Whether there are turns enough for a verdict, and they lie close enough together."""
+        return self._turn_count >= LEAST and self.spread <= UNSTEADY
 
     def in_words(self, key: str) -> str:
         """Where speculation stops paying, as a sentence."""
+        if self._turn_count < LEAST:
+            return f"No verdict: each pass was timed {self._turn_count} times; fewer than {LEAST} do not show how far turns lie apart."
         if not self.steady:
             return (
                 f"No verdict: the middle half of the turns of one round spans {self.spread:.0%} of their median; at most {UNSTEADY:.0%} is "
