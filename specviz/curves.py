@@ -112,18 +112,18 @@ def _passes(pair: Pair, gamma: int, repeats: int) -> dict[tuple[str, int], float
     """Median seconds of each kind of work, in turns; the first two turns fill caches and are left out."""
     probes: dict[tuple[str, int], Callable[[], object]] = {}
     for n in BLOCKS:
-        probes["chain", n] = _pass(_opened(pair), 1, tuple(range(ROOT, n - 2)))
+        probes["chain", n] = target_pass(_opened(pair), 1, tuple(range(ROOT, n - 2)))
     for n in NODES:
-        probes["tree", n] = _pass(_opened(pair), 1, branching(n))
+        probes["tree", n] = target_pass(_opened(pair), 1, branching(n))
     for rows in ROWS:
         probes |= _batch(pair, rows, gamma)
     times: dict[tuple[str, int], list[float]] = {key: [] for key in probes}
     for turn in range(repeats + 2):
         for key, probe in probes.items():
-            _settle(pair)
+            settle(pair)
             began = time.perf_counter()
             probe()
-            _settle(pair)
+            settle(pair)
             if turn > 1:
                 times[key].append(time.perf_counter() - began)
     per_step = {key: gamma if key[0] == "draft" else 1 for key in probes}
@@ -139,28 +139,30 @@ def _opened(pair: Pair) -> LawSource:
     return pair.open(Settings(pair=pair.name))[0]
 
 
-def _rows(count: int) -> list[Prefix]:
+def prefixes(count: int) -> list[Prefix]:
+    """So many rows, each with HELD tokens in the cache once it has been read."""
     return [Prefix(tuple(range(1, HELD + 2)), 0, 64, draw=draw) for draw in range(count)]
 
 
-def _pass(source: LawSource, rows: int, parents: tuple[int, ...]) -> Callable[[], object]:
+def target_pass(source: LawSource, rows: int, parents: tuple[int, ...]) -> Callable[[], object]:
+    """A pass over one token of every row, and over a tree of more with these parents; each call makes it anew from the same cache."""
     nodes = len(parents)
     block = Block((tuple(range(nodes)),) * rows, (parents,) * rows, (None,) * rows, ((None,) * nodes,) * rows, "none")
-    prefixes = _rows(rows)
-    return lambda: source.laws(prefixes, block)
+    held = prefixes(rows)
+    return lambda: source.laws(held, block)
 
 
 def _batch(pair: Pair, count: int, gamma: int) -> dict[tuple[str, int], Callable[[], object]]:
     settings = Settings(pair=pair.name, gamma=gamma)
     target, draft = pair.open(settings)
-    rows, coins, rule = _rows(count), PhiloxCoins(0), rule_of(settings)
+    rows, coins, rule = prefixes(count), PhiloxCoins(0), rule_of(settings)
     proposer = DraftModel(draft, gamma)
     block = proposer.propose(rows, coins)
     p = target.laws(rows, block)
     chain = tuple(range(ROOT, gamma - 1))
     return {
-        ("one", count): _pass(target, count, ()),
-        ("block", count): _pass(target, count, chain),
+        ("one", count): target_pass(target, count, ()),
+        ("block", count): target_pass(target, count, chain),
         ("draft", count): lambda: proposer.propose(rows, coins),
         ("rule", count): lambda: rule.verify(rows, block, p, coins),
     }
@@ -183,7 +185,7 @@ def _written(pair: Pair, settings: Settings) -> tuple[float, float]:
     return tokens / len(rounds), statistics.median(round_.timing["draft"] for round_ in rounds)
 
 
-def _settle(pair: Pair) -> None:
+def settle(pair: Pair) -> None:
     """Wait for a device that works on its own."""
     if pair.target.device.type == "cuda":
         torch.cuda.synchronize()

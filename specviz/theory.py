@@ -39,6 +39,20 @@ def wall_clock_factor(alpha: float, gamma: int, c: float) -> float:
     return expected_tokens(alpha, gamma) / (gamma * c + 1.0)
 
 
+def factor_grid(alphas: np.ndarray, costs: np.ndarray, gamma: int) -> np.ndarray:
+    """wall_clock_factor at every alpha (A,) and every c (C,): (A, C)."""
+    tokens = np.power(np.asarray(alphas, dtype=float)[:, None], np.arange(gamma + 1)).sum(1)
+    return tokens[:, None] / (gamma * np.asarray(costs, dtype=float)[None, :] + 1.0)
+
+
+def dearest(alpha: float, gamma: int, reached: float = 1.0) -> float:
+    """The cost c at which gamma guesses are just ``reached`` times as fast as the target alone: wall_clock_factor solved for c.
+
+    gamma >= 1, reached > 0; below 0 where not even a draft that costs nothing gets so far.
+    """
+    return (expected_tokens(alpha, gamma) / reached - 1.0) / gamma
+
+
 def pays(alpha: float, c: float) -> bool:
     """Whether some gamma is faster than the target alone at Leviathan's cost: alpha > c (Corollary 3.9)."""
     return alpha > c

@@ -8,13 +8,16 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SettingsError, TraceError
-from specviz.export import printed_fast
+from specviz.export import printed_costs, printed_fast, printed_study
 from specviz.figures import fast as figures
+from specviz.figures import fast_batch, fast_study, fast_surface
 from specviz.planning.plan import Interval
 from specviz.planning.plans import CHOICES, GAMMAS, Choice, from_json, to_json
 from specviz.settings import Settings
+from specviz.theory import wall_clock_factor
 from specviz.web import fast_export, fast_work
-from specviz.web.fast import Ask, Forecasts, recorded, shown_text, study
+from specviz.web.fast import Ask, Forecasts, batches, recorded, shown_text, study
+from specviz.web.fast_sections import of_batches, running, slider, what_if
 from specviz.web.queue import Queue, Stopped
 from tests.pages import FreeTicket, first_paint
 from tests.test_plan import TEXT, curve, planned
@@ -42,7 +45,7 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], shown_text())
-    assert seen["figures"] == (2 if shown.costs is None else 3) and "Plan for this text" in seen["buttons"]
+    assert seen["figures"] == (3 if shown.costs is None else 4) and "Plan for this text" in seen["buttons"]
     assert any(one.startswith("Recorded for the text bedtime.txt") and "cores" in one for one in seen["text"])
 
 
@@ -108,14 +111,84 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     assert "measured" not in named, "nothing was"
 
 
-def test_the_picture_of_acceptance_is_the_study():
+@pytest.mark.parametrize(
+    ("axis", "places"), ((fast_study.TEMPERATURE, [0.0, 0.3, 0.6, 1.0, 1.4]), (fast_study.TOP_P, [0.5, 0.8, 0.9, 0.95, 1.0]))
+)
+def test_the_pictures_of_acceptance_are_the_study(axis, places):
     found = study()
-    figure = figures.temperatures(found, "storybook")
-    assert len(figure.data) == 9 + 1
-    cells = [cell for cell in found.measured(("storybook",)) if cell.temperature == 1.0]
+    figure = fast_study.kept(found, "storybook", axis)
     mean = figure.data[-1]
+    assert len(figure.data) == 9 + 2 and list(mean.x) == places and figure.layout.xaxis.title.text == axis
+    cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
-    assert figures.scores(found)[0]["predictor"] == "kept guesses"
+    assert f"at {axis} {places[0]:g}" in fast_study.kept_conclusion(found, "storybook", axis)
+    assert fast_study.scores(found)[0]["predictor"] == "kept guesses"
+
+
+def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
+    found = study()
+    cells, named = found.measured(("storybook",)), {trace.name: trace for trace in fast_study.foretold(found, "storybook").data}
+    points = named["kept guesses"]
+    assert list(points.x) == [cell.kept for cell in cells] and list(points.y) == [cell.share for cell in cells]
+    assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
+    held = sum(abs(cell.kept - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
+    assert f"{held} of {len(cells)} intervals" in fast_study.foretold_conclusion(found, "storybook")
+    low, high = fast_study.span(cells)
+    assert all(low <= x <= high for cell in cells for x in (cell.kept, cell.share, cell.statistics["overlap"]))
+
+
+def test_the_drafts_calibration_is_that_of_temperature_1_over_all_kinds():
+    found = study()
+    (_, points) = fast_study.confidence(found, "storybook").data
+    assert list(points.x) == sorted(points.x) and sum(points.customdata) <= sum(
+        n for c in fast_study.uncut(found, "storybook") for n, _, _ in c.bins
+    )
+    assert len(fast_study.uncut(found, "storybook")) == 9 and "calibration error" in fast_study.confidence_conclusion(
+        found, "storybook"
+    )
+    assert "all equally sure (1.00)" in fast_study.confidence_conclusion(found, "ngram")
+
+
+def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
+    spot, pair = fast_surface.Spot(0.8, 0.1), fast_surface.Spot(0.66, 0.19)
+    named = {trace.name: trace for trace in fast_surface.surface(3, spot, pair).data}
+    shade = named["factor"]
+    assert shade.z[30][6] == pytest.approx(wall_clock_factor(shade.y[30], 3, shade.x[6]))
+    assert (named["the running pair"].x[0], named["the running pair"].y[0]) == (0.19, 0.66)
+    assert (named["what if"].x[0], named["what if"].y[0]) == (0.1, 0.8)
+    edge = named[fast_surface.ALONE]
+    assert all(wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
+    assert "the running pair" not in {trace.name for trace in fast_surface.surface(3, spot, None).data}
+
+
+def test_what_the_surface_says_follows_from_the_formula():
+    assert "no gamma pays" in fast_surface.in_words(2, fast_surface.Spot(0.3, 0.3))
+    best = max(range(1, 17), key=lambda gamma: wall_clock_factor(0.7, gamma, 0.1))
+    assert f"The best gamma is {best}: {wall_clock_factor(0.7, best, 0.1):.2f} times" in fast_surface.in_words(
+        1, fast_surface.Spot(0.7, 0.1)
+    )
+    assert "No other gamma" in fast_surface.in_words(best, fast_surface.Spot(0.7, 0.1))
+    assert "not marked" in fast_surface.of_pair(2, None, None)
+    assert "1.20 by kept guesses" in fast_surface.of_pair(2, fast_surface.Spot(0.7, 0.1), 1.2)
+
+
+def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
+    plan, choice = planned(0.5), Choice()
+    here = what_if(choice, plan, None)
+    assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
+    assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)
+    assert what_if(choice, plan, None, {slider("c", choice): 0.7, slider("gamma", choice): 5}).spot.c == 0.7
+    timeless = replace(plan, costs=None, best=None)
+    assert running(choice, timeless, None, 2) is None, "nothing was timed"
+    assert running(choice, timeless, batches(), 2).c == batches().c
+    assert running(Choice("ngram"), timeless, batches(), 2) is None, "copying has no draft that was timed"
+
+
+def test_many_texts_are_shown_for_the_drafts_that_were_counted():
+    found = batches()
+    assert of_batches(found, Choice("storybook-distilled", "0"))[0] == "storybook-distilled 0"
+    key, said = of_batches(found, Choice("ngram", "0.6"))
+    assert key == "storybook 0.6" and "no draft to run" in said
 
 
 def test_the_papers_table_stands_beside_its_formula():
@@ -154,12 +227,38 @@ def test_the_same_numbers_leave_in_print_and_on_the_screen_and_the_command_makes
     printed = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
     for name in ("kept guesses", "by depth", "one alpha"):
         assert printed[name] == list(page[name].y)
-    assert {"plan.json", "gammas.csv", "study.csv", "tokens.svg", "acceptance.pdf", "figures.html"} <= set(package.names)
+    figures_ = (
+        "tokens.svg",
+        "kept-over-temperature.pdf",
+        "kept-over-top-p.svg",
+        "foretold.png",
+        "confidence.svg",
+        "many-texts.svg",
+        "what-if.svg",
+    )
+    assert {"plan.json", "gammas.csv", "study.csv", "many-texts.csv", "what-if.csv", "figures.html", *figures_} <= set(
+        package.names
+    )
     assert package.file("gammas.csv") == package.file("gammas.csv") and len(package.file("gammas.csv").splitlines()) == 1 + len(
         GAMMAS
     )
     words = fast_export.command(shown).split()
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
+
+
+def test_what_stands_behind_the_tabs_is_the_same_in_print():
+    found, many = study(), batches()
+    over = fast_study.means(found, "storybook", fast_study.TOP_P)
+    printed = {line.get_label(): line for line in printed_study.kept(found, "storybook", fast_study.TOP_P).axes[0].lines}
+    assert list(printed["mean of 9 kinds of text"].get_ydata()) == [one.value for one in over.values()]
+    printed = {line.get_label(): line for line in printed_costs.batch(many, "storybook 1").axes[0].lines}
+    page = {trace.name: trace for trace in fast_batch.factors(many, "storybook 1").data}
+    for name in ("gamma 2", "the best gamma"):
+        assert list(printed[name].get_ydata()) == list(page[name].y)
+    spots = fast_surface.Spot(0.8, 0.1), fast_surface.Spot(0.66, 0.19)
+    printed = {line.get_label(): line for line in printed_costs.surface(3, *spots).axes[0].lines}
+    assert (*printed["the running pair"].get_xdata(), *printed["the running pair"].get_ydata()) == (0.19, 0.66)
+    assert len(printed_study.foretold(found, "storybook").axes) == len(printed_study.confidence(found, "storybook").axes) == 1
 
 
 def test_a_verdict_in_words_stands_for_each_outcome():

@@ -154,6 +154,7 @@ def test_bytes_that_make_a_character_together_are_said_behind_the_last_of_them(o
     lane = replace(one.target, trace=trace, clock=(0.1, 0.2, 0.3))
     tokens = words.lanes_payload(replace(one, target=lane, read=None))["lanes"][0]["tokens"]
     assert [token["makes"] for token in tokens] == ["", "", "é"]
+    assert tokens[2]["since"] == 1, "the outline begins at the first of the two"
     assert [token["glyphs"][0] for token in tokens[1:]] == [{"t": "C3", "k": "byte"}, {"t": "A9", "k": "byte"}]
 
 
@@ -171,6 +172,21 @@ def test_the_conclusion_counts_what_the_big_model_drew(one):
     drawn = SETTINGS.length - counts.get("kept", 0)
     assert f"let {counts.get('kept', 0)} guesses stand and drew {drawn} itself" in said
     assert f"{len(one.speculative.trace.rounds)} passes; alone, {SETTINGS.length}" in said
+
+
+def test_a_text_that_ends_early_is_said_with_its_reason(one):
+    assert words.ended(one) == ""
+    end = {**one.target.trace.pieces, 9: b"<|endoftext|>".hex()}
+    short = replace(
+        one.target, trace=replace(one.target.trace, rounds=(round_of(kind="bonus", token=9),), pieces=end), clock=(0.1,)
+    )
+    said = words.ended(replace(one, target=short))
+    assert (
+        said == f"The big model’s own text ends after 1 of {SETTINGS.length} tokens, where <|endoftext|> came, which ends a text."
+    )
+    assert words.ended(replace(one, target=short, speculative=short)).startswith("Both texts end after 1 of")
+    cut = replace(short, trace=replace(short.trace, rounds=(round_of(kind="bonus", token=8),)))
+    assert "context was full" in words.ended(replace(one, target=cut))
 
 
 def test_a_slower_way_a_busy_machine_and_uneven_turns_are_said(one):

@@ -204,3 +204,14 @@ def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_turn(
         texts = [{p for s, g, p in counted if (s, g) == (seed, gamma)} for gamma in (0, 1, 2)]
         assert texts[0] == texts[1] == texts[2]
     assert plan_run.timed(None, Settings(), (0,), prompts[:2], 3, lambda share: None)[1] == [1, 1, 1]
+
+
+def test_a_text_is_written_by_all_lengths_before_the_next_begins_and_each_goes_first_equally_often(monkeypatch):
+    """A burst of other work then meets all contestants alike, and none has the caches as the one before left them more often."""
+    seen = []
+    monkeypatch.setattr(plan_run, "_one_text", lambda pair, settings, prompt: seen.append((prompt, settings.gamma)))
+    plan_run.timed(None, Settings(), (0, 1, 2), [(n,) for n in range(6)], 2, lambda share: None)
+    threes = [seen[n : n + 3] for n in range(3, len(seen), 3)]
+    assert len(threes) == 6
+    assert all(len({prompt for prompt, _ in three}) == 1 and {gamma for _, gamma in three} == {0, 1, 2} for three in threes)
+    assert sorted(three[0][1] for three in threes) == [0, 0, 1, 1, 2, 2]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.models.catalogue import ASSETS
+from specviz.planning.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.planning.predict import openings, readable
-from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, Cell, Study, calibration, left_out
+from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Cell, Study, left_out
 from specviz.planning.study_run import SHELF, Size, run_study, statistics
 from specviz.settings import Settings
 
@@ -22,16 +25,16 @@ TEXTS = {
 
 @pytest.fixture(scope="module")
 def small(pair, tmp_path_factory):
-    """Two kinds, two temperatures and two drafts on the tiny pair."""
+    """Two kinds, two temperatures, one cut and two drafts on the tiny pair."""
     shelf = tmp_path_factory.mktemp("kinds")
     for kind, text in TEXTS.items():
         (shelf / f"{kind}.txt").write_text(text)
     size = Size(openings=4, opening=8, length=16, gamma=3)
-    return run_study(size, 7, tuple(TEXTS), (0.0, 1.0), ("storybook", "ngram"), lambda name: pair, shelf)
+    return run_study(size, 7, tuple(TEXTS), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, shelf)
 
 
 def test_every_cell_is_measured_or_says_why_not(small):
-    assert len(small.cells) == 2 * 2 * 2
+    assert len(small.cells) == 2 * 3 * 2
     for cell in small.measured():
         assert cell.statistics.keys() == STATISTICS.keys() and all(0.0 <= x < 99.0 for x in cell.statistics.values())
         assert 0 <= cell.accepted <= cell.tested and cell.tokens == 4 * 16 <= cell.rounds * 4
@@ -49,7 +52,7 @@ def test_at_temperature_0_the_forecast_is_what_is_measured(small):
 def test_statistics_of_greedy_laws_are_all_one_number(pair):
     """One-hot laws: the overlap, both divergences and the agreement say whether two tokens are one."""
     own = openings(readable(pair, TEXTS["bedtime"], 8, 16), 8, 16, 3)
-    found = statistics(pair, Settings(temperature=0.0, length=16), own)
+    found, _ = statistics(pair, Settings(temperature=0.0, length=16), own)
     assert found["overlap"] == pytest.approx(found["kl_pq"]) == pytest.approx(found["kl_qp"]) == pytest.approx(found["agreement"])
     assert found["entropy_p"] == found["entropy_q"] == 0.0
 
@@ -77,9 +80,50 @@ def test_calibration_groups_are_equal_and_ordered():
     assert points == ((pytest.approx(0.2), pytest.approx(0.2), 2), (pytest.approx(0.7), pytest.approx(0.7), 2))
 
 
+def test_both_laws_are_cut_alike_and_both_axes_share_the_whole_law_of_temperature_1(small):
+    assert [cell.top_p for cell in small.over_top_p("storybook")] == [None, 0.5] * 2
+    assert [cell.temperature for cell in small.over_temperature("storybook")] == [0.0, 1.0] * 2
+    whole, cut = small.over_top_p("storybook")[:2]
+    assert (
+        cut.statistics["entropy_p"] < whole.statistics["entropy_p"]
+        and cut.statistics["entropy_q"] < whole.statistics["entropy_q"]
+    )
+
+
+def test_the_bins_hold_every_place_and_give_the_calibration_error(small):
+    for cell in small.measured(("storybook",)):
+        assert sum(places for places, _, _ in cell.bins) == 4 * 16
+        assert all(0 <= right <= places and places * b / 10 - 1e-9 <= sure <= places * (b + 1) / 10 + 1e-9
+                   for b, (places, sure, right) in enumerate(cell.bins))  # fmt: skip
+        assert calibration_error([cell]) == pytest.approx(cell.statistics["calibration"])
+
+
+def test_a_draft_that_is_as_right_as_it_is_sure_lies_on_the_diagonal_and_another_below():
+    """Two kinds of 100 places in two bins; the third bin has too few places for a point."""
+    honest = Cell("bedtime", 1.0, "storybook", bins=((100, 20.0, 20), (100, 80.0, 80), (2, 1.9, 0)))
+    proud = Cell("code", 1.0, "storybook", bins=((100, 20.0, 10), (100, 80.0, 60), (2, 1.9, 0)))
+    assert [(one.sure, one.right, one.low, one.high) for one in reliability([honest])] == [(0.2,) * 4, (0.8,) * 4]
+    low, high = reliability([honest, proud])
+    assert (low.right, high.right, high.low, high.high) == (0.15, 0.7, 0.6, 0.8)
+    assert calibration_error([honest]) == pytest.approx(1.9 / 202) and reliability([]) == ()
+
+
+def test_a_mean_over_kinds_lies_between_the_kinds():
+    cells = [Cell(kind, 1.0, "storybook", tested=100, accepted=kept) for kind, kept in (("bedtime", 40), ("code", 80))]
+    found = over_kinds(cells)
+    assert (found.value, found.low, found.high) == (pytest.approx(0.6), 0.4, 0.8)
+
+
+def test_a_study_from_before_the_cuts_is_read(small):
+    cells = [{k: v for k, v in cell.items() if k not in ("top_p", "bins")} for cell in json.loads(small.to_json())["cells"]]
+    old = Study.from_json(json.dumps(json.loads(small.to_json()) | {"cells": cells}))
+    assert all(cell.top_p is None and cell.bins == () for cell in old.cells)
+
+
 def test_the_record_comes_back_and_damage_is_refused(small):
     again = Study.from_json(small.to_json())
-    assert [cell.accepted for cell in again.cells] == [cell.accepted for cell in small.cells]
+    assert [(cell.accepted, cell.top_p) for cell in again.cells] == [(cell.accepted, cell.top_p) for cell in small.cells]
+    assert [len(cell.bins) for cell in again.cells] == [len(cell.bins) for cell in small.cells]
     for damaged in ("{}", "[]", small.to_json().replace("specviz-study-1", "other"), small.to_json()[:-9]):
         with pytest.raises(TraceError):
             Study.from_json(damaged)
@@ -87,7 +131,8 @@ def test_the_record_comes_back_and_damage_is_refused(small):
 
 def test_the_recorded_study_is_whole_and_the_forecast_is_the_best_predictor_in_it(capsys):
     study = Study.from_json(RECORDED.read_text(encoding="utf-8"))
-    assert len(study.cells) == len(KINDS) * len(TEMPERATURES) * len(DRAFTS)
+    assert len(study.cells) == len(KINDS) * (len(TEMPERATURES) + len(TOP_PS)) * len(DRAFTS)
+    assert all(len(cell.bins) == 10 for cell in study.measured())
     assert study.scores()[0].name == "kept guesses"
     assert {path.stem for path in SHELF.glob("*.txt")} == set(KINDS)
     assert main(["study", "--read", str(RECORDED)]) == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,8 +16,10 @@ from specviz.planning.reported import ROWS
 from specviz.theory import (
     LinearCost,
     best_gamma,
+    dearest,
     expected_tokens,
     factor,
+    factor_grid,
     hazard_tokens,
     least_factor,
     least_overlap,
@@ -43,6 +46,26 @@ def test_some_gamma_pays_exactly_where_alpha_exceeds_c_and_then_reaches_the_coro
     assert (chosen > 0) == pays(alpha, c)
     if chosen:
         assert factors[chosen] >= least_factor(alpha, c) - 1e-12
+
+
+@pytest.mark.parametrize("gamma", (1, 3, 8))
+def test_a_grid_is_the_formula_at_every_point_and_a_level_of_it_is_where_the_formula_reaches_it(gamma):
+    alphas, costs = np.linspace(0.0, 1.0, 5), np.linspace(0.0, 1.0, 4)
+    grid = factor_grid(alphas, costs, gamma)
+    for row, alpha in zip(grid, alphas, strict=True):
+        assert row == pytest.approx([wall_clock_factor(alpha, gamma, c) for c in costs])
+        for reached in (0.8, 1.0, 1.5):
+            if (c := dearest(alpha, gamma, reached)) >= 0.0:
+                assert wall_clock_factor(alpha, gamma, c) == pytest.approx(reached)
+            else:
+                assert wall_clock_factor(alpha, gamma, 0.0) < reached
+
+
+def test_with_one_guess_what_pays_is_what_is_kept_more_often_than_it_costs():
+    """Corollary 3.9: gamma 1 pays just up to c = alpha, and no longer block up to a dearer draft."""
+    for alpha in (0.1, 0.5, 0.9):
+        assert dearest(alpha, 1) == pytest.approx(alpha)
+        assert all(dearest(alpha, gamma) <= alpha for gamma in range(2, 17))
 
 
 def test_time_is_bought_with_operations():

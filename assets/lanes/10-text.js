@@ -25,7 +25,7 @@ function fillLane(lane, data, room) {
     const item = makeToken(one, lane.made.length, data.key, room);
     if (one.lead) lane.text.append(" ");
     lane.text.append(item.face);
-    if (one.makes) lane.text.append(h("span", { class: "makes" }, `= ${one.makes}`));
+    if (one.makes) join(lane, item);
     for (let n = 0; n < one.breaks; n += 1) lane.text.append(h("br"));
     lane.made.push(item);
   }
@@ -38,6 +38,18 @@ function fillLane(lane, data, room) {
   for (const item of stops) item.face.tabIndex = item === kept ? 0 : -1;
   lane.stops = stops;
   lane.data = data;
+}
+
+/** The tokens whose bytes make one character get a common outline, and the character behind them. */
+function join(lane, item) {
+  const { makes, since } = item.one;
+  const faces = [...lane.made.slice(since).map(({ face }) => face), item.face];
+  const old = faces[0].closest(".made");
+  const box = old ?? h("span", { class: "made", role: "group" });
+  if (!old) faces[0].before(box);
+  box.querySelector(".makes")?.remove(); // a longer character goes on from one that stood
+  box.append(...faces.filter((face) => face.parentNode !== box), h("span", { class: "makes" }, `= ${makes}`));
+  box.setAttribute("aria-label", `${faces.length} tokens that make ${makes} together`);
 }
 
 function makeToken(one, place, key, room) {

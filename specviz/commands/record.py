@@ -7,6 +7,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
+from specviz.commands.batches import record_batches
 from specviz.commands.options import law_options, pair_options, proposer_options, refuse_proposer, run_options, settings_of
 from specviz.commands.plans import record_plans
 from specviz.commands.trees import record_trees
@@ -34,15 +35,23 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--passage", action="store_true", help="record what Whole text opens with: a text both ways at temperatures 1 and 0"
     )
     parser.add_argument(
-        "--turns", type=int, default=5, help="--gallery, --passage, --plans: how often each is timed (default: 5)"
+        "--turns",
+        type=int,
+        default=5,
+        help="--gallery, --passage, --plans: how often each is timed (default: 5); --curve: three times as often",
     )
     parser.add_argument("--plans", action="store_true", help="record what How fast? opens with: plans, each with its measurement")
+    parser.add_argument(
+        "--curve", action="store_true", help="record what How fast? shows of many texts at once: passes over 1 to 64 rows"
+    )
     parser.add_argument("--tokens-only", action="store_true", help="--plans: leave speed out, for a machine that is busy")
     parser.add_argument(
         "--trees", action="store_true", help="record how many nodes of a tree pay: what --nodes is where it is left out"
     )
     parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
-    parser.add_argument("--texts", type=int, help="--passage: other texts that both models read (24); --plans: of each plan (48)")
+    parser.add_argument(
+        "--texts", type=int, help="--passage: other texts that both models read (24); --plans, --curve: of each plan (48)"
+    )
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
 
@@ -51,7 +60,7 @@ def run(options: argparse.Namespace) -> int:
     gamma, length = (GUESSES, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
     options.gamma = gamma if options.gamma is None else options.gamma
     options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
-    options.texts = (48 if options.plans else 24) if options.texts is None else options.texts
+    options.texts = (48 if options.plans or options.curve else 24) if options.texts is None else options.texts
     settings = settings_of(options)
     from specviz.models.fingerprint import fingerprints
     from specviz.models.loading import load_pair
@@ -65,6 +74,8 @@ def run(options: argparse.Namespace) -> int:
         return record_plans(settings, options, lambda text: _written(options, "plans.json", text))
     if options.trees:
         return record_trees(settings, options, lambda text: _written(options, "trees.json", text))
+    if options.curve:
+        return record_batches(settings, options, lambda text: _written(options, "batches.json", text))
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
     trace = decode_run(pair, settings, rounds=options.rounds)

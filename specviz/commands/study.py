@@ -11,7 +11,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 
 if TYPE_CHECKING:
-    from specviz.planning.study import Study
+    from specviz.planning.study import Cell, Study
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,8 +51,12 @@ def measured(options: argparse.Namespace) -> Study:
         raise KeyboardInterrupt("no cell was kept; the same command begins anew") from stop
 
 
+def _law(cell: Cell) -> str:
+    return f"{cell.temperature:g}" if cell.top_p is None else f"p {cell.top_p:g}"
+
+
 def as_text(study: Study) -> str:
-    """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and temperature."""
+    """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and law."""
     from specviz.planning.study import DRAFTS, NETWORKS, STATISTICS
 
     lines = []
@@ -69,10 +73,10 @@ def as_text(study: Study) -> str:
             error = f"{score.error:.3f} ({score.low:.3f} to {score.high:.3f})"
             lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{error:<38}{score.explained:>9.2f}")
         lines.append("")
-    lines.append("share of tested guesses that were kept, by kind of text and temperature")
+    lines.append("share of tested guesses that were kept, by kind of text, over temperature, and over top-p at temperature 1")
     for draft in dict.fromkeys(cell.draft for cell in study.cells):
         cells = [cell for cell in study.cells if cell.draft == draft]
-        lines.append(f"  {draft:<20}" + "".join(f"{t:>7g}" for t in dict.fromkeys(cell.temperature for cell in cells)))
+        lines.append(f"  {draft:<20}" + "".join(f"{law:>7}" for law in dict.fromkeys(_law(cell) for cell in cells)))
         for kind in dict.fromkeys(cell.kind for cell in cells):
             shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in cells if cell.kind == kind]
             lines.append(f"    {kind:<18}" + "".join(shares))

@@ -1,43 +1,111 @@
-"""How fast? as a package: the plan's record and its rows, the study's cells, and the pictures that stand on the page."""
+"""How fast? as a package: the plan's record and its rows, and what stands behind each tab, with its pictures."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from specviz.export.facts import conditions
 from specviz.export.package import Package, Picture
 from specviz.figures import fast as figures
+from specviz.figures import fast_batch, fast_study, fast_surface
+from specviz.figures.fast_surface import Spot
+from specviz.planning.batches import Batches
 from specviz.planning.plan import Interval, Plan
 from specviz.planning.study import STATISTICS, Study
 
 ROWS = ("gamma", *(f"{name}{end}" for name in ("tokens", "measured_tokens", "factor", "measured_factor") for end in ("", "_low", "_high")),
         "hazards", "one_alpha", "text_read_on", "alpha", "leviathan", "hazards_linear_cost", "operations")  # fmt: skip
-CELLS = ("kind", "temperature", "draft", "tested", "accepted", "kept_foretold", *STATISTICS, "blank_because")
+BATCHES = ("texts", "gamma", *(f"{name}{end}" for name in ("factor", "pass", "tokens") for end in ("", "_low", "_high")))
+CELLS = ("kind", "temperature", "top_p", "draft", "tested", "accepted", "kept_foretold", *STATISTICS, "blank_because")
 
 
-def how_fast(plan: Plan, study: Study | None, draft: str, said: Mapping[str, Any]) -> Package:
-    """What stands on the page. draft: whose acceptance is drawn; said: of the manifest."""
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """What else stands on the page. Whatever there is no record of is None.
+
+    study  with the draft whose acceptance is drawn; many  with the name of the rounds that are; what_if  gamma, the chosen point
+    and the running pair
+    """
+
+    study: tuple[Study, str] | None = None
+    many: tuple[Batches, str] | None = None
+    what_if: tuple[int, Spot, Spot | None] | None = None
+
+
+def how_fast(plan: Plan, sections: Sections, said: Mapping[str, Any]) -> Package:
+    """What stands on the page. said: of the manifest."""
     where = conditions(plan.settings, plan.models)
-    pictures = {"tokens": Picture(_paper("tokens", plan), partial(figures.tokens, plan))}
+    pictures = {"tokens": Picture(_paper("fast", "tokens", plan), partial(figures.tokens, plan))}
     captions = [f"{figures.tokens_conclusion(plan)} {where}", f"{plan.in_words} {where}"]
     if plan.costs is not None:
-        pictures["speed"] = Picture(_paper("factors", plan), partial(figures.factors, plan))
-    tables: dict[str, Callable] = {"gammas.csv": lambda: (ROWS, _rows(plan))}
-    if study is not None and study.measured((draft,)):
-        pictures["acceptance"] = Picture(_paper("temperatures", study, draft), partial(figures.temperatures, study, draft))
-        captions.append(figures.temperatures_conclusion(study, draft))
-        tables["study.csv"] = lambda: (CELLS, _cells(study))
-    return Package("how-fast", "How fast?", {"plan.json": json.loads(plan.to_json())}, tables, pictures, tuple(captions), said)
+        pictures["speed"] = Picture(_paper("fast", "factors", plan), partial(figures.factors, plan))
+    data, tables = {"plan.json": json.loads(plan.to_json())}, {"gammas.csv": lambda: (ROWS, _rows(plan))}
+    for part, section in ((_study, sections.study), (_many, sections.many), (_what_if, sections.what_if)):
+        if section is not None:
+            part(section, pictures, captions, tables)
+    return Package("how-fast", "How fast?", data, tables, pictures, tuple(captions), said)
 
 
-def _paper(name: str, *arguments: Any) -> Callable[[], Any]:
+def _study(section: tuple[Study, str], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]) -> None:
+    found, draft = section
+    if not found.measured((draft,)):
+        return
+    for axis in fast_study.AXES:
+        if len(fast_study.cells_over(found, draft, axis)) > 1:
+            pictures[f"kept-over-{axis}"] = Picture(
+                _paper("study", "kept", *section, axis), partial(fast_study.kept, *section, axis)
+            )
+            captions.append(fast_study.kept_conclusion(found, draft, axis))
+    for name in ("foretold", "confidence"):
+        pictures[name] = Picture(_paper("study", name, *section), partial(getattr(fast_study, name), *section))
+        captions.append(getattr(fast_study, f"{name}_conclusion")(*section))
+    tables["study.csv"] = lambda: (CELLS, _cells(found))
+
+
+def _many(section: tuple[Batches, str], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]) -> None:
+    found, key = section
+    pictures["many-texts"] = Picture(_paper("costs", "batch", found, key), partial(fast_batch.factors, found, key))
+    pictures["passes"] = Picture(_paper("costs", "passes", found), partial(fast_batch.passes, found))
+    captions += [found.in_words(key), fast_batch.passes_conclusion(found)]
+    tables["many-texts.csv"] = lambda: (BATCHES, _batches(found, key))
+
+
+def _what_if(
+    section: tuple[int, Spot, Spot | None], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]
+) -> None:
+    gamma, chosen, running = section
+    pictures["what-if"] = Picture(_paper("costs", "surface", *section), partial(fast_surface.surface, *section))
+    captions.append(f"{fast_surface.in_words(gamma, chosen)} {fast_surface.FORMULA}")
+    rows = fast_surface.table(running, chosen)
+    tables["what-if.csv"] = lambda: (list(rows[0]), _plain(rows))
+
+
+def _plain(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    for row in rows:
+        yield ["" if value is None else value for value in row.values()]
+
+
+def _batches(found: Batches, key: str) -> Iterator[list[Any]]:
+    for rows in found.rows:
+        for gamma in found.gammas:
+            spans = (found.factor(key, rows, gamma), found.cost(rows, gamma), found.tokens(key, gamma))
+            yield [rows, gamma, *(x for span in spans for x in _span(span))]
+
+
+def _paper(where: str, name: str, *arguments: Any) -> Callable[[], Any]:
     def paper() -> Any:
-        from specviz.export import printed_fast  # matplotlib is loaded when somebody asks for a figure, and not before
+        from specviz.export import (  # matplotlib is loaded when somebody asks, not before
+            printed_costs,
+            printed_fast,
+            printed_study,
+        )
 
-        return getattr(printed_fast, name)(*arguments)
+        files = {"fast": printed_fast, "study": printed_study, "costs": printed_costs}
+        return getattr(files[where], name)(*arguments)
 
     return paper
 
@@ -58,4 +126,5 @@ def _span(found: Interval | None) -> tuple[Any, Any, Any]:
 def _cells(study: Study) -> Iterator[list[Any]]:
     for cell in study.cells:
         found = [cell.statistics.get(name, "") for name in STATISTICS]
-        yield [cell.kind, cell.temperature, cell.draft, cell.tested, cell.accepted, cell.kept, *found, cell.reason]
+        top_p = "" if cell.top_p is None else cell.top_p
+        yield [cell.kind, cell.temperature, top_p, cell.draft, cell.tested, cell.accepted, cell.kept, *found, cell.reason]

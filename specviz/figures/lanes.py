@@ -31,7 +31,7 @@ def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
     """What the component draws. done: whether nothing more comes.
 
     lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
-            the character that this token's bytes and those before it make together
+            the character that this token's bytes make together with those of the tokens from number ``since`` on
     end     seconds at the right end of both tracks; pace  how many times slower a replay runs than the writing did
     """
     end = max(_end(one, getattr(one, lane), done) for lane in LANES)
@@ -57,7 +57,7 @@ def _lane(one: Passage, key: str) -> dict[str, Any]:
     pieces = {**one.target.trace.pieces, **lane.trace.pieces}
     forks = one.read.forks if key == ALONE and one.read else {}
     made = _made(lane)
-    tokens = [_token(pieces, token) | {"fork": n in forks, "makes": made.get(n, "")} for n, token in enumerate(lane.tokens)]
+    tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
     if key == GUESSED:
         links = [round_link(one.settings, n) for n in range(len(rounds))]
@@ -85,12 +85,12 @@ def _token(pieces: Mapping[int, str], one: Token) -> dict[str, Any]:
             "name": name(raw, one.token)}  # fmt: skip
 
 
-def _made(lane: Lane) -> dict[int, str]:
-    """Last token of each run of tokens that are no whole character alone -> the character that they make together."""
+def _made(lane: Lane) -> dict[int, dict[str, Any]]:
+    """Last token of each run of tokens that are no whole character alone -> what they make together, and the first of them."""
     trace = lane.trace
     tail = b"" if trace.encoder_ids else unfinished(b"".join(piece(trace.pieces, token) for token in trace.prompt_ids))
     runs = braces(tail, [piece(trace.pieces, token) for token in trace.output_ids])
-    return {run["last"]: run["text"] for run in runs if run["first"] != run["last"]}
+    return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
 
 
 def round_link(settings: Settings, round_: int) -> str:
@@ -171,6 +171,24 @@ def texts_sentence(one: Passage) -> str:
             " At temperature 0 nothing is left to luck." if one.settings.temperature == 0.0 else ""
         )
     return "Two texts, since each way has luck of its own; the law behind them is one. No single text can show that: the page Is it exact? tests it."
+
+
+def ended(one: Passage) -> str:
+    """Where a text is shorter than was asked for, and why; nothing where both are as long."""
+    asked, counts = one.settings.length, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
+    short = {key: count for key, count in counts.items() if count < asked}
+    if len(short) == 2 and counts[ALONE] == counts[GUESSED]:
+        return f"Both texts end after {counts[ALONE]} of {asked} tokens, {_why(one, ALONE)}."
+    whose = {ALONE: "The big model’s own text", GUESSED: "The text with guesses"}
+    return " ".join(f"{whose[key]} ends after {count} of {asked} tokens, {_why(one, key)}." for key, count in short.items())
+
+
+def _why(one: Passage, key: str) -> str:
+    trace = getattr(one, key).trace
+    last = piece(trace.pieces, trace.output_ids[-1]) if trace.output_ids else b""
+    return (
+        f"where {last.decode()} came, which ends a text" if is_special(last) else "where a token ended it or the context was full"
+    )
 
 
 def speed(one: Passage) -> str:

@@ -90,11 +90,10 @@ class Forecast:
 
     def formulas(self, gamma: int, curve: Curve) -> tuple[float, float]:
         """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""
-        costs, alone = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone))
-        alpha, c = self.rounds[gamma].alpha, float(curve.parts["draft"][-1]) / (len(costs) - 1) / alone
+        costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
         linear = LinearCost.fitted({n: float(seconds) for n, seconds in enumerate(costs) if n})
         tokens = hazard_tokens(self.hazards(), gamma)
-        return wall_clock_factor(alpha, gamma, c), factor(tokens, linear.seconds(gamma), alone)
+        return wall_clock_factor(alpha, gamma, curve.c), factor(tokens, linear.seconds(gamma), alone)
 
     def checked(self, gamma: int, tokens: int, measured: np.ndarray, plain: np.ndarray | None = None) -> Checked:
         """Measured rounds (B,) of texts of so many tokens, and the gap of every formula to them. plain: rounds of the token rule."""

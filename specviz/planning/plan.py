@@ -49,6 +49,11 @@ class Curve:
     parts: Mapping[str, tuple[float, ...]]
 
     @property
+    def c(self) -> float:
+        """A draft step over a pass of the target: the median round's guessing at the most guesses, for each of them, over one token alone."""
+        return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.alone)
+
+    @property
     def spread(self) -> float:
         """The widest middle half of any probe, as a share of its median."""
         columns = [sorted(column) for column in (self.alone, *zip(*self.rounds, strict=True))]

@@ -153,22 +153,24 @@ def timed(
 ) -> tuple[dict[int, list[float]], list[int]]:
     """Seconds of each turn by gamma, 0 being the target alone, and how many texts each turn wrote.
 
-    A turn has texts of its own, so that all turns together have every text once; with fewer texts than turns some come again. Within a
-    turn all gammas write the same ones under the same seed, and who goes first moves on by one. A turn before them warms up.
+    A turn has texts of its own, so that all turns together have every text once; with fewer texts than turns some come again. Each text is
+    written by all gammas, one right after the other under the same seed, before the next text begins: a burst of other work meets all
+    alike. Who goes first moves on by one with every text. A turn of one text before them warms up.
     """
     parts = [prompts[turn % len(prompts) :: turns] for turn in range(turns)]
     seconds: dict[int, list[float]] = {gamma: [] for gamma in gammas}
+    first = 0
     for turn, part in enumerate([prompts[:1], *parts]):
-        first = turn % len(gammas)
-        for place, gamma in enumerate((*gammas[first:], *gammas[:first])):
-            asked, spent = replace(settings, gamma=gamma, seed=(settings.seed + 100 + turn) % 2**63), 0.0
-            for number, prompt in enumerate(part):
+        seed, spent = (settings.seed + 100 + turn) % 2**63, dict.fromkeys(gammas, 0.0)
+        for number, prompt in enumerate(part):
+            for place, gamma in enumerate((*gammas[first:], *gammas[:first])):
                 began = time.perf_counter()
-                _one_text(pair, asked, prompt)
-                spent += time.perf_counter() - began
-                watch((turn + (place + (number + 1) / len(part)) / len(gammas)) / (turns + 1))
-            if turn:
-                seconds[gamma].append(spent)
+                _one_text(pair, replace(settings, gamma=gamma, seed=seed), prompt)
+                spent[gamma] += time.perf_counter() - began
+                watch((turn + (number + (place + 1) / len(gammas)) / len(part)) / (turns + 1))
+            first = (first + 1) % len(gammas)
+        for gamma in gammas if turn else ():
+            seconds[gamma].append(spent[gamma])
     return seconds, [len(part) for part in parts]
 
 

@@ -30,6 +30,7 @@ KINDS = {
     "code": "Python",
 }
 TEMPERATURES = (0.0, 0.3, 0.6, 1.0, 1.4)
+TOP_PS = (0.95, 0.9, 0.8, 0.5)  # cuts of the law at temperature 1
 DRAFTS = {  # name -> pair and proposer
     "storybook": ("storybook", "draft"),
     "storybook-distilled": ("storybook-distilled", "draft"),
@@ -52,11 +53,14 @@ RESAMPLES = 1000
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One kind of text, temperature and draft.
+    """One kind of text, law and draft.
 
     statistics  on the text itself, over the places where something is guessed; kept  the share foretold from texts of the target
     tested      guesses that a coin met in speculative runs, and how many of them were accepted; tokens written in rounds
     reason      why nothing was measured, where nothing was
+    top_p       the cut of both laws, None where they are whole
+    bins        per tenth of the draft's confidence: places of the text, the sum of the confidence there, and how often the draft's
+                largest token stood there
     """
 
     kind: str
@@ -70,6 +74,8 @@ class Cell:
     rounds: int = 0
     per_pass: float = 0.0
     reason: str = ""
+    top_p: float | None = None
+    bins: tuple[tuple[int, float, int], ...] = ()
 
     @property
     def share(self) -> float:
@@ -115,6 +121,14 @@ class Study:
     def measured(self, drafts: Sequence[str] = tuple(DRAFTS)) -> tuple[Cell, ...]:
         return tuple(cell for cell in self.cells if cell.draft in drafts and not cell.reason)
 
+    def over_temperature(self, draft: str) -> tuple[Cell, ...]:
+        """Measured cells of a draft under whole laws."""
+        return tuple(cell for cell in self.measured((draft,)) if cell.top_p is None)
+
+    def over_top_p(self, draft: str) -> tuple[Cell, ...]:
+        """Measured cells of a draft at temperature 1, whole and cut."""
+        return tuple(cell for cell in self.measured((draft,)) if cell.temperature == 1.0)
+
     def scores(self, drafts: Sequence[str] = tuple(DRAFTS), seed: int = 0) -> tuple[Score, ...]:
         """Every predictor, the best first, over the cells of these drafts."""
         cells = self.measured(drafts)
@@ -129,6 +143,8 @@ class Study:
     def to_json(self) -> str:
         record = {name: getattr(self, name) for name in ("gamma", "openings", "opening", "length", "seed", "date")}
         cells = [asdict(cell) | {"statistics": {k: round(v, 6) for k, v in cell.statistics.items()}} for cell in self.cells]
+        for cell in cells:
+            cell["bins"] = [(places, round(sure, 4), right) for places, sure, right in cell["bins"]]
         return json.dumps({"schema": SCHEMA, "models": dict(self.models), "cells": cells, **record}, allow_nan=False)
 
     @classmethod
@@ -138,7 +154,8 @@ class Study:
             record = json.loads(text)
             if record.pop("schema") != SCHEMA:
                 raise TraceError(f"The study has another schema; this version reads {SCHEMA!r}.")
-            return cls(**record | {"cells": tuple(Cell(**cell) for cell in record["cells"])})
+            cells = (Cell(**cell | {"bins": tuple(map(tuple, cell.get("bins", ())))}) for cell in record["cells"])
+            return cls(**record | {"cells": tuple(cells)})
         except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise TraceError(f"The study is damaged: {type(error).__name__} {str(error)[:200]}.") from error
 
@@ -166,11 +183,3 @@ def _score(name: str, predicted: np.ndarray, truth: np.ndarray, kinds: np.ndarra
     low, high = np.percentile(sums[picked].sum(1) / counts[picked].sum(1), (2.5, 97.5)).tolist()
     explained = 1.0 - float(((predicted - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
     return Score(name, float(errors.mean()), low, high, explained, tuple(predicted.tolist()))
-
-
-def calibration(predicted: Sequence[float], measured: Sequence[float], groups: int = 8) -> tuple[tuple[float, float, int], ...]:
-    """Points of a calibration plot: cells in groups of equal size by what was predicted; mean predicted, mean measured, cells."""
-    order = np.argsort(predicted)
-    parts = [part for part in np.array_split(order, groups) if len(part)]
-    pairs = [(np.asarray(predicted)[part].mean(), np.asarray(measured)[part].mean(), len(part)) for part in parts]
-    return tuple((float(a), float(b), n) for a, b, n in pairs)

@@ -1,4 +1,4 @@
-"""Fills the cells of a study: for every kind of text, temperature and draft the plain statistics, the forecast, and a speculative run."""
+"""Fills the cells of a study: for every kind of text, law and draft the plain statistics, the forecast, and a speculative run."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from specviz.models.catalogue import ASSETS
 from specviz.models.loading import Pair, load_pair
 from specviz.planning.kept_guess import rounds
 from specviz.planning.predict import Ids, along, chances, openings, readable, written
-from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, Cell, Study
+from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Cell, Study
 from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import opened
 from specviz.proposers.texts import read
@@ -25,6 +25,7 @@ from specviz.verification.warp import one_hot
 SHELF = ASSETS / "texts" / "kinds"
 BINS = 10  # of a draft's confidence
 Texts = Sequence[tuple[Ids, Sequence[int]]]
+Bins = tuple[tuple[int, float, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,17 +43,22 @@ def run_study(
     seed: int = 7,
     kinds: Sequence[str] = tuple(KINDS),
     temperatures: Sequence[float] = TEMPERATURES,
+    top_ps: Sequence[float] = TOP_PS,
     drafts: Sequence[str] = tuple(DRAFTS),
     load: Callable[[str], Pair] = load_pair,
     shelf: Path = SHELF,
     watch: Callable[[float], None] = lambda share: None,
 ) -> Study:
-    """Every cell. load: name of a pair -> pair; shelf: the folder with one text file for each kind. watch may raise to stop it."""
+    """Every cell: whole laws at the temperatures, and those of temperature 1 cut by each top-p.
+
+    load  name of a pair -> pair; shelf  the folder with one text file for each kind; watch  may raise to stop it
+    """
     pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
-    cells, work = [], len(kinds) * len(temperatures)
-    for number, (kind, temperature) in enumerate((k, t) for k in kinds for t in temperatures):
+    laws = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
+    cells, work = [], len(kinds) * len(laws)
+    for number, (kind, (temperature, top_p)) in enumerate((k, law) for k in kinds for law in laws):
         path = shelf / f"{kind}.txt"
-        settings = Settings(temperature=temperature, length=size.length, gamma=size.gamma, seed=seed)
+        settings = Settings(temperature=temperature, top_p=top_p, length=size.length, gamma=size.gamma, seed=seed)
         first = next(iter(pairs.values()))  # the shipped drafts share their target
         own = openings(
             readable(first, read(str(path), path), size.opening, size.length), size.opening, size.length, size.openings
@@ -74,13 +80,13 @@ def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, dr
     _, count, guesses = written(pair, replace(settings, seed=settings.seed + 1), [prompt for prompt, _ in own], guessing=True)
     tested, accepted = guesses.sum(0).tolist()
     if not tested or found is None:
-        return Cell(kind, settings.temperature, draft, reason="Nothing was guessed.")
+        return Cell(kind, settings.temperature, draft, reason="Nothing was guessed.", top_p=settings.top_p)
     numbers = (foretold.alpha, tested, accepted, len(own) * settings.length, int(count.sum()), foretold.per_pass)
-    return Cell(kind, settings.temperature, draft, found, *numbers)
+    return Cell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
 
 
-def statistics(pair: Pair, settings: Settings, texts: Texts) -> dict[str, float] | None:
-    """STATISTICS on texts, over the places where the proposer guesses; None where it never does.
+def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
+    """STATISTICS on texts, over the places where the proposer guesses, and the bins of a cell; None where it never does.
 
     The divergences enter as exp(-KL), which is 0 where a law lacks a token of the other, as a guess that is certain always does. The
     calibration error is the mean distance of the draft's confidence from how often it is right about the text, in BINS bins.
@@ -100,8 +106,10 @@ def statistics(pair: Pair, settings: Settings, texts: Texts) -> dict[str, float]
         return None
     found = {name: joined[name].mean() for name in ("entropy_p", "entropy_q", "agreement")}
     found |= {name: torch.exp(-joined[name]).mean() for name in ("kl_pq", "kl_qp")}
-    found |= {"overlap": joined["beta"].mean(), "calibration": _calibration(joined["top_q"], joined["right"])}
-    return {name: float(found[name]) for name in STATISTICS}
+    bins = _binned(joined["top_q"], joined["right"])
+    gaps = sum(abs(sure - right) for _, sure, right in bins)
+    found |= {"overlap": joined["beta"].mean(), "calibration": gaps / len(joined["beta"])}
+    return {name: float(found[name]) for name in STATISTICS}, bins
 
 
 def _guesses(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor) -> tuple[Tensor, Tensor]:
@@ -115,7 +123,8 @@ def _guesses(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: 
     return one_hot(torch.tensor([one[0] if one else 0 for one in guess]), p.shape[-1]), made
 
 
-def _calibration(confidence: Tensor, right: Tensor) -> Tensor:
-    bins = (confidence * BINS).long().clamp(max=BINS - 1)
-    gaps = [(confidence[bins == b].sum() - right[bins == b].sum()).abs() for b in range(BINS)]
-    return torch.stack(gaps).sum() / len(right)
+def _binned(confidence: Tensor, right: Tensor) -> Bins:
+    place = (confidence * BINS).long().clamp(max=BINS - 1)
+    return tuple(
+        (int((place == b).sum()), float(confidence[place == b].sum()), int(right[place == b].sum())) for b in range(BINS)
+    )

@@ -9,6 +9,7 @@ from types import ModuleType
 
 from specviz.errors import SettingsError
 from specviz.models.catalogue import ASSETS
+from specviz.planning.batches import Batches
 from specviz.planning.plan import Plan
 from specviz.planning.plans import TEXT, Choice, from_json
 from specviz.planning.study import Study
@@ -16,7 +17,7 @@ from specviz.recorded import of_file
 from specviz.settings import PROMPT_MAX, Settings
 from specviz.web.queued import Queued
 
-PLANS, STUDY = ASSETS / "traces" / "plans.json", ASSETS / "traces" / "study.json"
+PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
 FIRST = Choice()
 LINKED = 1200  # characters of a text that a link holds
@@ -32,6 +33,12 @@ def recorded() -> dict[str, Plan]:
 def study() -> Study | None:
     """The recorded study; None where the file is missing or damaged."""
     return of_file(STUDY, Study.from_json, None)
+
+
+@lru_cache(maxsize=1)
+def batches() -> Batches | None:
+    """The recorded rounds over many texts; None where the file is missing or damaged."""
+    return of_file(BATCHES, Batches.from_json, None)
 
 
 @lru_cache(maxsize=1)

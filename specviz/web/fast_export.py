@@ -1,15 +1,20 @@
-"""What How fast? takes along: the plan on screen and the study as a package."""
+"""What How fast? takes along: the plan on screen and what stands behind the tabs as a package."""
 
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
+from typing import Any
+
+import streamlit as st
 
 from specviz.export.facts import facts
-from specviz.export.fast import how_fast
+from specviz.export.fast import Sections, how_fast
 from specviz.export.package import Package
 from specviz.planning.plan import Plan
 from specviz.web.download import export
-from specviz.web.fast import Forecasts, study
+from specviz.web.fast import Forecasts, batches, study
+from specviz.web.fast_sections import of_batches, running, what_if
 
 
 def fold(forecasts: Forecasts) -> None:
@@ -18,18 +23,29 @@ def fold(forecasts: Forecasts) -> None:
     if plan is None:
         export("fast", "how-fast", (), lambda: None)
         return
-    package = fast_package(forecasts, plan)
+    package = fast_package(forecasts, plan, st.session_state)
     said = "" if forecasts.own else f"This is the recorded plan, of the text {plan.text['name']}."
     export("fast", package.stem, package.names, lambda: package, said)
 
 
-def fast_package(forecasts: Forecasts, plan: Plan) -> Package:
-    draft = forecasts.question.choice.draft
+def fast_package(forecasts: Forecasts, plan: Plan, chosen: Mapping[str, Any] = {}) -> Package:
+    """chosen: the state of the page, in which the sliders stand."""
     said = facts(
-        plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study"], n=plan.openings,
+        plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study", "python -m specviz record --curve"], n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not forecasts.own, sentence=plan.in_words,
     )  # fmt: skip
-    return how_fast(plan, study(), draft, said)
+    return how_fast(plan, sections(forecasts, plan, chosen), said)
+
+
+def sections(forecasts: Forecasts, plan: Plan, chosen: Mapping[str, Any]) -> Sections:
+    """What stands behind the tabs, the sliders where the visitor has left them."""
+    choice, found, many = forecasts.question.choice, study(), batches()
+    asked = what_if(choice, plan, many, chosen)
+    return Sections(
+        study=found and (found, choice.draft),
+        many=many and (many, of_batches(many, choice)[0]),
+        what_if=(asked.gamma, asked.spot, running(choice, plan, many, asked.gamma)),
+    )
 
 
 def command(plan: Plan) -> str:

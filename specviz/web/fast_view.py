@@ -1,4 +1,4 @@
-"""The page How fast? on screen: a text, a draft and a temperature; the verdict; tokens, speed and acceptance as pictures."""
+"""The page How fast? on screen: a text, a draft and a temperature; the verdict; tokens and speed as pictures."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from specviz.figures import fast as figures
 from specviz.planning.plan import Plan
 from specviz.planning.plans import DRAFTS, TEMPERATURES, Choice
 from specviz.planning.reported import SOURCE
-from specviz.web import fast_export
-from specviz.web.fast import Ask, Forecasts, shown_text, study
+from specviz.web import fast_export, fast_tabs
+from specviz.web.fast import Ask, Forecasts, shown_text
+from specviz.web.fast_parts import picture, sentence
 from specviz.web.queued import LOOK_AGAIN
 
 CSS = """
@@ -33,7 +34,6 @@ LEDE = (
     "probability min(1, q/p): so tokens per pass are counted at every gamma, and nothing is speculated."
 )
 NAMES = {"storybook": "draft", "storybook-distilled": "taught draft", "ngram": "copied from the text"}
-PLOT = {"displayModeBar": False}
 
 
 def head() -> None:
@@ -92,11 +92,10 @@ def _live() -> None:
         st.caption("The plan appears here once it is made.")
     else:
         notes([measured(forecasts, plan)], "from")
-        st.container(key="fast-said").markdown(_escaped(plan.in_words))
+        sentence(plan.in_words)
         _pictures(plan, kind)
-    _acceptance(forecasts.question.choice.draft, kind)
-    if plan is not None:
         _folds(plan)
+    fast_tabs.sections(forecasts, plan, kind)
 
 
 def _buttons(forecasts: Forecasts) -> None:
@@ -130,32 +129,14 @@ def _pictures(plan: Plan, kind: str) -> None:
             "### Tokens per pass\nBy kept guesses, with one chance for each depth or one alpha for all, and as measured on other luck."
         )
         said = figures.tokens_conclusion(plan)
-        st.plotly_chart(figures.tokens(plan, kind), key="fast-figure-tokens", config=PLOT, alt=said)
-        st.container(key="fast-said-tokens").markdown(_escaped(said))
+        picture(figures.tokens(plan, kind), "tokens", said)
     if right is None:
         st.caption("Tokens are one half, what a round costs is the other: plan for this text to measure its speed here.")
         return
     with right:
         st.markdown("### Speed\nTokens are one half, what a round costs is the other.")
-        st.plotly_chart(figures.factors(plan, kind), key="fast-figure-factors", config=PLOT, alt=plan.in_words)
         by = ", ".join(f"{name} {gamma}" for name, gamma in plan.chosen_by.items())
-        st.container(key="fast-said-factors").markdown(_escaped(f"The best gamma by each: {by}; 0 is the target alone."))
-
-
-def _acceptance(draft: str, kind: str) -> None:
-    found = study()
-    if found is None or not found.measured((draft,)):
-        return
-    st.markdown("### How often guesses are kept\nOver temperature, a line for each of nine kinds of text; recorded.")
-    said = figures.temperatures_conclusion(found, draft)
-    st.plotly_chart(figures.temperatures(found, draft, kind), key="fast-figure-temperatures", config=PLOT, alt=said)
-    st.container(key="fast-said-temperatures").markdown(_escaped(said))
-    with st.expander("Which plain statistic would have told it beforehand?"):
-        st.dataframe(figures.scores(found), hide_index=True)
-        st.caption(
-            "Error of the predicted share of kept guesses over all drafts, on kinds of text that the fit had not seen. Kept guesses and "
-            "the overlap itself are fitted to nothing; the overlap is read off the text, kept guesses off what the target writes on from it."
-        )
+        picture(figures.factors(plan, kind), "factors", f"The best gamma by each: {by}; 0 is the target alone.")
 
 
 def _folds(plan: Plan) -> None:
@@ -164,8 +145,3 @@ def _folds(plan: Plan) -> None:
     with st.expander("How near was the formula to the paper’s own table?"):
         st.dataframe(figures.published(), hide_index=True)
         st.caption(f"{SOURCE}, speed-ups as reported, entered by hand; the formula at c = .02, .04 and .11 for the three drafts.")
-
-
-def _escaped(text: str) -> str:
-    """Our own sentences hold no markdown but for signs that could be taken as such."""
-    return text.replace("$", "\\$").replace("~", "\\~")

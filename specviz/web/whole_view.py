@@ -111,7 +111,7 @@ def _live() -> None:
     if one.read is None:
         notes(["Being written now. The clocks count each way’s own work."], "from")
     else:
-        notes([come_from(writing, one), *words.cautions(one)], "from")
+        notes([come_from(writing, one), *filter(None, [words.ended(one)]), *words.cautions(one)], "from")
     lanes(words.lanes_payload(one, done=one.read is not None))
     st.caption(CLOCKS)
     if one.read is not None:

@@ -1,0 +1,63 @@
+"""What the tabs of How fast? show for a choice: which record of many texts, where the running pair stands, where sliders begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from specviz.figures.fast_surface import Spot
+from specviz.planning.batches import Batches
+from specviz.planning.plan import Plan
+from specviz.planning.plans import DRAFTS, Choice
+from specviz.theory import best_gamma
+
+ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A gamma and a point of the surface."""
+
+    gamma: int
+    spot: Spot
+
+
+def running(choice: Choice, plan: Plan | None, many: Batches | None, gamma: int) -> Spot | None:
+    """Where the running pair stands: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
+
+    Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
+    """
+    if plan is None:
+        return None
+    row = min(plan.rows, key=lambda one: abs(one.gamma - gamma))
+    if plan.costs is not None:
+        return Spot(row.alpha, plan.costs.c)
+    return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
+
+
+def what_if(choice: Choice, plan: Plan | None, many: Batches | None, chosen: Mapping[str, Any] = {}) -> WhatIf:
+    """Where the sliders stand: as ``chosen`` (a page's state), else at the running pair and the gamma planned, or else the formula's best."""
+    planned = plan.row(int(plan.best.value)) if plan and plan.best else None
+    here = running(choice, plan, many, planned.gamma if planned else 1) or Spot(plan.rows[0].alpha if plan else 0.5, ILLUSTRATED)
+    gamma = chosen.get(slider("gamma", choice), planned.gamma if planned else best_gamma(here.factors()) or 1)
+    alpha, c = (chosen.get(slider(name, choice), round(min(1.0, getattr(here, name)), 2)) for name in ("alpha", "c"))
+    return WhatIf(gamma, Spot(alpha, c))
+
+
+def slider(name: str, choice: Choice) -> str:
+    """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
+    return f"fast-what-{name}-{choice.key}"
+
+
+def of_batches(found: Batches, choice: Choice) -> tuple[str, str]:
+    """Whose rounds are shown beside the passes of the shipped pair, and a sentence that says so and where both were measured."""
+    key = choice.key if choice.key in found.rounds else Choice("storybook", choice.temperature).key
+    whose = f"rounds of {DRAFTS[key.split(' ')[0]][1]}"
+    more = "" if key == choice.key else f", since {DRAFTS[choice.draft][1]} has no draft to run"
+    machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
+    where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
+    return key, (
+        f"Recorded {found.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {found.held} tokens in the cache, "
+        f"and {whose} over {texts} texts of {found.length} tokens at temperature {choice.temperature}{more}."
+    )
