@@ -18,7 +18,7 @@ from specviz.settings import Settings
 from specviz.verification.overlap import overlap
 from specviz.verification.rules import TokenRule
 
-NEAR = 1e-6  # laws differ by less
+NEAR = 2e-6  # laws differ by less: 1.6e-6 at most between the passes of the shipped pair
 
 
 def near_edges(

@@ -87,7 +87,7 @@ def as_record(answer: Answer) -> dict[str, Any]:
 def redraw_tolerance(answer: Answer) -> dict[str, Any]:
     """How many draws may fall into another cell when the same seed is drawn again elsewhere, in float32.
 
-    Passes of other shapes round otherwise, so a coin within 1e-6 of what it was compared with may fall to the other side. Where
+    Passes of other shapes round otherwise, so a coin within NEAR of what it was compared with may fall to the other side. Where
     shared laws write the same draws these are counted, one by one; elsewhere their number is estimated.
     """
     why = f"coins within {NEAR:g} of a threshold or of the edge of a token"
