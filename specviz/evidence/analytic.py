@@ -23,7 +23,7 @@ from torch import Tensor
 
 from specviz.coins import Coins, Prefix, Purpose
 from specviz.engine import step
-from specviz.evidence.fresh import Fresh
+from specviz.evidence.fresh import Alone, Fresh
 from specviz.evidence.probes import LAST, Handed, drawn_law, next_law
 from specviz.models.base import LawSource
 from specviz.models.exits import exit_of
@@ -119,7 +119,7 @@ def analytic(
     rule: Rule,
     settings: Settings,
     ids: Sequence[int],
-    fresh: Fresh,
+    fresh: Fresh | Alone,
     fresh_draft: Fresh | None = None,
     positions: int = 300,
     watch: Callable[[float], None] = lambda share: None,
@@ -152,7 +152,7 @@ def _compared(
     decided: int,
     proposer: Proposer,
     rule: Rule,
-    fresh: Fresh,
+    fresh: Fresh | Alone,
     fresh_draft: Fresh | None,
     dice: np.random.Generator,
 ) -> Iterator[Place]:

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
+from typing import Protocol
 
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specviz.coins import Prefix
 from specviz.models.exits import Exit
 from specviz.settings import Settings
+from specviz.verification.block import Block, empty_block
 from specviz.verification.warp import warp
 
 
@@ -40,6 +43,34 @@ class Fresh:
         logits = logits[0, -count:].cpu()
         law = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
         return law, margin(logits, self.settings)
+
+
+class Served(Protocol):
+    """A target as a request has opened it: models/cached.py and models/processed.py are such."""
+
+    settings: Settings
+
+    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor: ...
+
+    def warped(self, logits: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The laws that a target serves when nobody guesses: passes of one token over a cache of its own.
+
+    For targets whose library pass over a whole text is no reference: in bfloat16 and in int8 that rounds otherwise, too.
+    """
+
+    source: Served
+
+    def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+        logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
+        return self.source.warped(logits).cpu(), margin(logits.cpu(), self.source.settings)
+
+    def _logits(self, ids: tuple[int, ...]) -> Tensor:
+        return self.source.logits([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
 
 
 def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:

@@ -93,7 +93,11 @@ class CachedModel:
 
     def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LawSource says."""
-        law = warp(self.logits(rows, block), self.settings)
+        return self.warped(self.logits(rows, block))
+
+    def warped(self, logits: Tensor) -> Tensor:
+        """Logits (..., v) of the model's own vocabulary -> laws (..., V) float64."""
+        law = warp(logits, self.settings)
         return torch.nn.functional.pad(law, (0, self.vocabulary - self._known)) if self._known < self.vocabulary else law
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:

@@ -68,11 +68,13 @@ class Weights:
         return cls(whole, joined, packs)
 
 
-def product(x: Tensor, weights: Weights | Tensor) -> Tensor:
-    """``F.linear`` without bias; x (B, T, in), weights (out, in) -> (B, T, out).
+def product(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
+    """``F.linear`` without bias; x (B, T, in), weights (out, in) -> (B, T, out). A matrix that is a layer by itself does it its own way.
 
     One token goes in twice, and its second answer is dropped: a matrix times one vector is slower than times two.
     """
+    if isinstance(weights, nn.Module):
+        return weights(x)
     rows, fresh, width = x.shape
     known = weights if isinstance(weights, Weights) else Weights(weights)
     if x.device.type != "cpu":

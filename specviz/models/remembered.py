@@ -15,7 +15,7 @@ from specviz.coins import Prefix
 from specviz.models.cached import CachedModel
 from specviz.models.loading import Pair
 from specviz.settings import Settings
-from specviz.verification.block import Block, empty_block
+from specviz.verification.block import Block, empty_block, texts
 
 TOGETHER = 64  # contexts in one pass
 MOST = 400_000_000  # bytes of laws that are kept; beyond them the memory starts anew
@@ -65,9 +65,7 @@ class RememberedModel:
 
     def _contexts(self, row: Prefix, block: Block, index: int) -> list[Context]:
         """Token ids before each law that a row asks for: its own, and with the path down to each node."""
-        found = [row.ids]
-        for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
-            found.append((*found[parent + 1], token))
+        found = texts(row.ids, block, index)
         return [() if self.longest is not None and len(ids) > self.longest else ids for ids in found]
 
     def _learn(self, fresh: list[Context]) -> None:

@@ -2,7 +2,8 @@
 
 Each row of a weight matrix becomes whole numbers from -127 to 127 and one scale (weight-only quantisation; Dettmers et al. 2022
 call it vector-wise absmax). The draft that results is another draft, with laws of its own: what it guesses is drawn from them and
-judged by them, so the text's law stays the target's. A target is never rounded here, for its law is what is to be kept.
+judged by them, so the text's law stays the target's. A target is not rounded so, for its law is what is to be kept
+(quantised.py has what becomes of one that is served in int8).
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """A Llama layer's arithmetic with its weights at hand (Touvron et al. 2023), without the library's wrappers.
 
-In a pass of one token through a small model the wrappers take longer than the arithmetic. The weights are the model's own.
+In a pass of one token through a small model the wrappers take longer than the arithmetic. The weights are the model's own; a
+matrix in int8 (quantised.py) has none in float32, and does its product itself.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from transformers.cache_utils import CacheLayerMixin
 
 from specviz.models.columns import extend
 from specviz.models.products import Weights, product
+from specviz.models.quantised import Int8Linear
 
 PACKED_MAX = 512 * 2**20  # bytes of weights up to which a second, packed copy of them is kept
 _made: WeakKeyDictionary = WeakKeyDictionary()  # model -> Written; only read once they are made
@@ -27,7 +29,7 @@ class Written(NamedTuple):
     """What passes through a model read of it: its layers' arithmetic, none where it is not written out here, and the output matrix."""
 
     layers: list[WrittenLayer]
-    head: Weights
+    head: Weights | nn.Module
 
 
 def written(model: LlamaForCausalLM) -> Written:
@@ -37,14 +39,38 @@ def written(model: LlamaForCausalLM) -> Written:
             known = plain(model)
             packs = known and sum(p.numel() * p.element_size() for p in model.parameters()) <= PACKED_MAX
             layers = [WrittenLayer(layer, model.config.head_dim, packs) for layer in model.model.layers] if known else []
-            _made[model] = Written(layers, Weights.of(model.lm_head, packs=packs))
+            _made[model] = Written(layers, matrix(model.lm_head, packs=packs))
         return _made[model]
 
 
 def plain(model: LlamaForCausalLM) -> bool:
-    """Whether this arithmetic is the model's: float32, no biases, SiLU. (The library takes norms of other types in float32.)"""
+    """Whether this arithmetic is the model's: float32, no biases, SiLU. (The library takes norms of other types in float32.)
+
+    A model whose matrices are in a form that is not known here, as another library's quantisation leaves them, is left to that library.
+    """
     config = model.config
-    return model.dtype is torch.float32 and not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
+    simple = model.dtype is torch.float32 and not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
+    return simple and all(_known(*parts) for layer in model.model.layers for parts in _projections(layer))
+
+
+def matrix(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:
+    """What ``product`` multiplies by, for layers that read the same input; a single one in a form not known here stays what it is."""
+    if all(isinstance(part, Int8Linear) for part in parts):
+        return Int8Linear.joined(parts)
+    return Weights.of(*parts, packs=packs) if _known(*parts) else parts[0]
+
+
+def _known(*parts: nn.Module) -> bool:
+    """Whether these are all plain weights, or all in int8."""
+    floats = all(type(part) is nn.Linear and type(part.weight) in (Tensor, nn.Parameter) for part in parts)
+    return floats or all(isinstance(part, Int8Linear) for part in parts)
+
+
+def _projections(layer: nn.Module) -> tuple[tuple[nn.Module, ...], ...]:
+    """A layer's matrices, those that read the same input together."""
+    attention, network = layer.self_attn, layer.mlp
+    every = attention.q_proj, attention.k_proj, attention.v_proj
+    return every, (attention.o_proj,), (network.gate_proj, network.up_proj), (network.down_proj,)
 
 
 class WrittenLayer:
@@ -56,10 +82,8 @@ class WrittenLayer:
     __slots__ = ("all", "down", "entering", "epsilon", "first", "heads", "out", "scaling", "second", "shared", "size", "turned")
 
     def __init__(self, layer: nn.Module, size: int, packs: bool = False):
-        attention, network = layer.self_attn, layer.mlp
-        self.all = Weights.of(attention.q_proj, attention.k_proj, attention.v_proj, packs=packs)
-        self.entering = Weights.of(network.gate_proj, network.up_proj, packs=packs)
-        self.out, self.down = Weights.of(attention.o_proj, packs=packs), Weights.of(network.down_proj, packs=packs)
+        attention = layer.self_attn
+        self.all, self.out, self.entering, self.down = (matrix(*parts, packs=packs) for parts in _projections(layer))
         self.first, self.second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
         self.epsilon, self.scaling, self.size = layer.input_layernorm.variance_epsilon, attention.scaling, size
         self.heads = attention.q_proj.out_features // size

@@ -57,6 +57,14 @@ def depth(parents: tuple[int, ...], node: int) -> int:
     return steps
 
 
+def texts(ids: tuple[int, ...], block: Block, index: int) -> list[tuple[int, ...]]:
+    """What stands before each law that a row asks for: its prefix ``ids``, and with it the path down to each node."""
+    found = [ids]
+    for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
+        found.append((*found[parent + 1], token))
+    return found
+
+
 @lru_cache(maxsize=256)
 def ancestors(parents: tuple[int, ...], width: int) -> Tensor:
     """(width, width) bool: which nodes of a row's block each node sees, itself included. Rows behind the last node see nothing."""

@@ -1,0 +1,82 @@
+"""A target with its matrices in int8: weights with one scale for each output, activations with one scale for each token.
+
+Dettmers et al. 2022 (LLM.int8(), vector-wise quantisation). The scale of an activation is taken from its own token alone, so what a
+token becomes does not depend on what else rides in the same pass: the law after a prefix stays a function of the prefix. Libraries that take
+one scale over a whole pass lack this, ``torch.ao.quantization.quantize_dynamic`` among them: there the guesses change the laws.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from copy import copy, deepcopy
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from specviz.errors import UnsupportedModel
+
+LARGEST = 127  # of an int8 number, both ways
+
+
+class Int8Linear(nn.Module):
+    """A matrix in int8. It keeps no float weights, so nothing can use them by mistake.
+
+    matrix  (out, in) int8; scale  (out,) of the float weights; bias  (out,) or None
+    """
+
+    def __init__(self, linear: nn.Linear):
+        super().__init__()
+        self.in_features, self.out_features = linear.in_features, linear.out_features
+        weight = linear.weight.detach()
+        scale = weight.abs().amax(1).clamp(min=torch.finfo(weight.dtype).tiny) / LARGEST
+        self.register_buffer("matrix", (weight / scale[:, None]).round().to(torch.int8))
+        self.register_buffer("scale", scale)
+        self.register_buffer("bias", None if linear.bias is None else linear.bias.detach().clone())
+
+    @classmethod
+    def joined(cls, parts: Sequence[Int8Linear]) -> Int8Linear:
+        """Matrices that read the same input as one, the first on top: what they read is rounded once."""
+        if len(parts) == 1:
+            return parts[0]
+        whole = copy(parts[0])
+        whole._buffers = {name: _stacked([part._buffers[name] for part in parts]) for name in whole._buffers}
+        whole.out_features = sum(part.out_features for part in parts)
+        return whole
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., in) -> (..., out), summed in whole numbers and therefore alike in passes of every shape."""
+        tokens = x.reshape(-1, x.shape[-1])
+        scales = self.scales(tokens).clamp(min=torch.finfo(x.dtype).tiny) / LARGEST
+        sums = torch._int_mm((tokens / scales).round_().to(torch.int8), self.matrix.t())
+        out = (sums * scales).mul_(self.scale)
+        return (out if self.bias is None else out + self.bias).view(*x.shape[:-1], -1)
+
+    def scales(self, tokens: Tensor) -> Tensor:
+        """(T, in) -> (T, 1): the largest number of each token."""
+        return tokens.abs().amax(-1, keepdim=True)
+
+
+def _stacked(parts: Sequence[Tensor | None]) -> Tensor | None:
+    return None if parts[0] is None else torch.cat(list(parts))
+
+
+def quantised(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> PreTrainedModel:
+    """A copy of a model with every matrix but the embedding in int8; the model itself is left as it is.
+
+    Raises UnsupportedModel for a model that is not float32 on a CPU, and for a family whose layers hold no plain matrices.
+    """
+    if model.dtype is not torch.float32 or model.device.type != "cpu":
+        where = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
+        raise UnsupportedModel(f"A target is quantised from float32 on a CPU here, and this one is {where}.")
+    places = [(owner, name) for owner in model.modules() for name, part in owner.named_children() if type(part) is nn.Linear]
+    if len(places) < 2:
+        raise UnsupportedModel(
+            f"Models of the family {model.config.model_type} keep their matrices in another form than is quantised here."
+        )
+    other = deepcopy(model)
+    for owner in other.modules():
+        for name, part in [*owner.named_children()]:
+            if type(part) is nn.Linear:
+                setattr(owner, name, kind(part))
+    return other.eval()

@@ -1,0 +1,231 @@
+"""Fills the laboratory: every way to serve a target reads the same texts, is checked against itself with guesses, and is timed in turns.
+
+Distances are between laws of passes of one token, as the target serves them alone. Whether guesses keep such a law is shown by the analytic
+check (evidence/analytic.py): the law of what the decoder writes, caches and all, against the same target's passes of one token.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from statistics import median
+
+import numpy as np
+from torch import Tensor
+
+from specviz.bench import machine
+from specviz.coins import PhiloxCoins
+from specviz.engine import decode, target_only
+from specviz.errors import SettingsError, SpecvizError
+from specviz.evidence.analytic import Analytic, analytic
+from specviz.evidence.fresh import Alone, Fresh
+from specviz.models.loading import Pair
+from specviz.planning.plan import Interval
+from specviz.planning.predict import openings, readable, written
+from specviz.proposers.draft import DraftModel
+from specviz.settings import Settings
+from specviz.statistics.luck import Use, generator
+from specviz.surroundings.laboratory import ENTRIES, LOSSY, REFERENCE, Kept, Laboratory, Row
+from specviz.surroundings.near_ties_run import microscope
+from specviz.surroundings.served import Served, refuse_uncompared, served
+from specviz.trace import Round
+from specviz.verification.overlap import overlap
+
+Ids = tuple[int, ...]
+Places = Sequence[tuple[Ids, Ids]]  # texts: what each begins with, and how it goes on
+Watch = Callable[[float, str], None]
+RESAMPLES, MIDDLE = 1000, (2.5, 97.5)
+SHARES = {"reading": 0.3, "checking": 0.3, "timing": 0.2, "greedy": 0.2}  # of the work, by and large
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """positions  prefixes of each row's check; turns  timed ones; tokens  of a timed text; prompts, greedy  of the microscope, tokens of each"""
+
+    positions: int
+    turns: int
+    tokens: int
+    prompts: int
+    greedy: int
+
+
+def laboratory(
+    pair: Pair,
+    settings: Settings,
+    places: Places,
+    effort: Effort,
+    name: str,
+    watch: Watch = lambda share, doing: None,
+    keys: Sequence[str] = tuple(ENTRIES),
+) -> Laboratory:
+    """Run every row, the reference among them. settings: seed, gamma and temperature; places: at least one text, all of one length.
+
+    Raises UnsupportedModel for a target that cannot be the reference, SettingsError for texts that leave nothing to read.
+    """
+    refuse_uncompared(pair)
+    if not places or not places[0][1]:
+        raise SettingsError("text", f"{len(places)} texts", "long enough to be read on from somewhere")
+    ways, rows = _opened(pair, keys)
+    tell = _Told(watch)
+    read = reading(pair, ways, settings, places, tell.part("reading"))
+    for number, (key, way) in enumerate(ways.items()):
+        tell.part("checking")(number / len(ways), f"guesses against its own law: {ENTRIES[key].name}")
+        found = checked(pair, key, ways, way, settings, places, effort.positions)
+        rows[key] = replace(rows[key], **read.get(ENTRIES[key].of, {}), own=_kept(found))
+    timed, spread = timing(pair, ways, settings, places, effort, tell.part("timing"))
+    rows = {key: replace(row, **timed.get(key, {})) for key, row in rows.items()}
+    prompts = [opening for opening, _ in places[: effort.prompts]]
+    seen = microscope(pair, ways, settings, prompts, effort.greedy, tell.part("greedy"))
+    now = datetime.now(UTC).strftime("%-d %B %Y")
+    opening, length = (len(part) for part in places[0])
+    return Laboratory(settings, tuple(rows.values()), seen, name, len(places), opening, length, effort.turns, spread, machine(pair),
+                      pair.describe(), now)  # fmt: skip
+
+
+def _opened(pair: Pair, keys: Sequence[str]) -> tuple[dict[str, Served], dict[str, Row]]:
+    ways, rows = {}, {}
+    for key in keys:
+        try:
+            ways[key], rows[key] = served(pair, key), Row(key)
+        except SpecvizError as error:
+            rows[key] = Row(key, str(error))
+    return ways, rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """Shares of parts of the work as shares of the whole."""
+
+    watch: Watch
+
+    def part(self, name: str) -> Watch:
+        before = sum(share for part, share in SHARES.items() if [*SHARES].index(part) < [*SHARES].index(name))
+        return lambda share, doing: self.watch(before + SHARES[name] * share, doing)
+
+
+def reading(
+    pair: Pair, ways: dict[str, Served], settings: Settings, places: Places, watch: Watch
+) -> dict[str, dict[str, Interval]]:
+    """How far each way's own law lies from the reference's, and how much of the draft it keeps, over all prefixes of the texts."""
+    keys = [key for key in ways if ENTRIES[key].kind != LOSSY]
+    apart: dict[str, list[float]] = {key: [] for key in keys}
+    kept: dict[str, list[float]] = {key: [] for key in keys}
+    for number, place in enumerate(places):
+        q = _laws(pair.open(settings)[1], place)
+        reference = _laws(ways[REFERENCE].open(settings), place)
+        for key in keys:
+            watch(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
+            p = reference if key == REFERENCE else _laws(ways[key].open(settings), place)
+            apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
+            kept[key].append(float(overlap(p, q).mean()))
+    return {
+        key: {"overlap": over_texts(kept[key])} | ({} if key == REFERENCE else {"apart": over_texts(apart[key])}) for key in keys
+    }
+
+
+def _laws(source, place: tuple[Ids, Ids]) -> Tensor:
+    """(L, V): the law before each token of a continuation, token by token."""
+    opening, text = place
+    return Alone(source).laws(opening + text[:-1], len(text))[0]
+
+
+def over_texts(means: Sequence[float]) -> Interval:
+    """The mean over texts of one length, with the middle 95% of the means of texts drawn again (Efron 1979); one text: no width known."""
+    values = np.array(means)
+    again = generator(0, Use.RESAMPLED).integers(0, len(values), (RESAMPLES, len(values)))
+    low, high = np.percentile(values[again].mean(1), MIDDLE).tolist()
+    return Interval(float(values.mean()), low, high)
+
+
+def checked(
+    pair: Pair, key: str, ways: dict[str, Served], way: Served, settings: Settings, places: Places, positions: int
+) -> Analytic:
+    """The decoder with guesses against the law that this way means to keep, along the texts one after the other."""
+    meant = ways[ENTRIES[key].of].open(settings)
+    ids = tuple(token for opening, text in places for token in opening + text)
+    draft, fresh_draft = pair.open(settings)[1], Fresh(pair.draft, settings, pair.vocabulary)
+    proposer = DraftModel(draft, settings.gamma)
+    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh_draft, positions)
+
+
+def _kept(found: Analytic) -> Kept:
+    mean = float(found.tv.mean()) if found.places else 0.0
+    return Kept(mean, found.worst, found.prefixes, len(found.near_ties))
+
+
+def timing(
+    pair: Pair, ways: dict[str, Served], settings: Settings, places: Places, effort: Effort, watch: Watch
+) -> tuple[dict[str, dict[str, object]], float]:
+    """Every row with guesses and, but for mistakes, without, in turns; the first turn warms up and is not counted.
+
+    returns  fields of each row, and the middle half of the reference's seconds as a share of their median
+    """
+    asked = replace(settings, length=effort.tokens)
+    alone: dict[str, list[float]] = {key: [] for key in ways if ENTRIES[key].kind != LOSSY}
+    guessed: dict[str, list[float]] = {key: [] for key in ways}
+    rounds: dict[str, list[Round]] = {key: [] for key in ways}
+    work = (effort.turns + 1) * len(ways)
+    for turn in range(effort.turns + 1):
+        own = replace(asked, seed=(asked.seed + turn) % 2**63)
+        prompt = places[turn % len(places)][0]
+        for number, (key, way) in enumerate(ways.items()):
+            watch((turn * len(ways) + number) / work, f"timing, turn {turn} of {effort.turns}: {ENTRIES[key].name}")
+            if key in alone:
+                spent, _ = _timed(target_only(way.open(own), PhiloxCoins(own.seed), own, prompt))
+                alone[key] += [spent] * bool(turn)
+            spent, made = _timed(_guessing(pair, way, own, prompt))
+            guessed[key] += [spent] * bool(turn)
+            rounds[key] += made if turn else []
+    base = alone[REFERENCE]
+    return {key: _fields(rounds[key], base, alone.get(key), guessed[key], effort.tokens) for key in ways}, _spread(base)
+
+
+def _guessing(pair: Pair, way: Served, settings: Settings, prompt: Ids) -> Iterator[Round]:
+    proposer = DraftModel(pair.open(settings)[1], settings.gamma)
+    return decode(way.open(settings), proposer, way.rule, PhiloxCoins(settings.seed), settings, prompt)
+
+
+def _timed(rounds: Iterator[Round]) -> tuple[float, list[Round]]:
+    """Seconds of one text, and its rounds without their laws; the end-of-text token does not end it."""
+    began = time.perf_counter()
+    made = [replace(one, full=None) for one in rounds]
+    return time.perf_counter() - began, made
+
+
+def _fields(
+    made: list[Round], base: list[float], alone: list[float] | None, guessed: list[float], tokens: int
+) -> dict[str, object]:
+    met = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
+    return {
+        "tokens": sum(len(one.committed) for one in made),
+        "passes": len(made),
+        "tested": len(met),
+        "kept": sum(map(bool, met)),
+        "alone": None if alone is None else _factor(base, alone),
+        "guessed": _factor(base, guessed),
+        "ms": (0.0 if alone is None else 1e3 * median(alone) / tokens, 1e3 * median(guessed) / tokens),
+    }
+
+
+def _factor(slow: list[float], fast: list[float]) -> Interval:
+    found = [a / b for a, b in zip(slow, fast, strict=True)]
+    return Interval(median(found), min(found), max(found))
+
+
+def _spread(seconds: list[float]) -> float:
+    ordered = sorted(seconds)
+    return (ordered[(3 * len(ordered)) // 4] - ordered[len(ordered) // 4]) / ordered[len(ordered) // 2]
+
+
+def cut_from(pair: Pair, text: str, opening: int, length: int, count: int) -> Places:
+    """At most ``count`` places spread evenly over a text. Raises SettingsError as planning.predict.readable."""
+    return openings(readable(pair, text, opening, length), opening, length, count)
+
+
+def written_from(pair: Pair, settings: Settings, prompt: str, length: int, count: int) -> Places:
+    """A prompt that the reference target itself goes on from, ``count`` times with other luck."""
+    ids = pair.encode(prompt)
+    tokens, _, _ = written(pair, replace(settings, length=length), [ids] * count)
+    return [(ids, tuple(row)) for row in tokens.tolist()]
