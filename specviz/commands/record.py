@@ -10,6 +10,8 @@ from pathlib import Path
 from specviz.commands.batches import record_batches
 from specviz.commands.options import law_options, pair_options, proposer_options, refuse_proposer, run_options, settings_of
 from specviz.commands.plans import record_plans
+from specviz.commands.surroundings import GUESSES as LAB_GUESSES
+from specviz.commands.surroundings import POSITIONS, record_surroundings
 from specviz.commands.trees import record_trees
 from specviz.errors import SettingsError
 from specviz.models.catalogue import ASSETS
@@ -48,9 +50,17 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trees", action="store_true", help="record how many nodes of a tree pay: what --nodes is where it is left out"
     )
+    parser.add_argument(
+        "--surroundings", action="store_true", help="record what Around the rule opens with: the target served in other ways"
+    )
+    parser.add_argument(
+        "--positions", type=int, default=POSITIONS, help=f"--surroundings: prefixes of each check (default: {POSITIONS})"
+    )
     parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
     parser.add_argument(
-        "--texts", type=int, help="--passage: other texts that both models read (24); --plans, --curve: of each plan (48)"
+        "--texts",
+        type=int,
+        help="--passage: other texts that both models read (24); --plans, --curve: of each plan (48); --surroundings: texts read (24)",
     )
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
@@ -58,6 +68,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     plain = Settings()
     gamma, length = (GUESSES, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
+    gamma = LAB_GUESSES if options.surroundings else gamma
     options.gamma = gamma if options.gamma is None else options.gamma
     options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
     options.texts = (48 if options.plans or options.curve else 24) if options.texts is None else options.texts
@@ -72,6 +83,8 @@ def run(options: argparse.Namespace) -> int:
         return passages(settings, options)
     if options.plans:
         return record_plans(settings, options, lambda text: _written(options, "plans.json", text))
+    if options.surroundings:
+        return record_surroundings(settings, options, lambda text: _written(options, "surroundings.json", text))
     if options.trees:
         return record_trees(settings, options, lambda text: _written(options, "trees.json", text))
     if options.curve:

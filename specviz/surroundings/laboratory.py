@@ -140,6 +140,16 @@ class Laboratory:
         """Whether the turns of the reference lie close enough together for its speed to be believed."""
         return self.spread <= UNSTEADY
 
+    @property
+    def unsteady(self) -> str:
+        """The sentence where they do not; empty where they do."""
+        if self.steady:
+            return ""
+        return (
+            f"the middle half of the reference’s own turns spans {self.spread:.0%} of their median; at most {UNSTEADY:.0%} is allowed. "
+            "Another program may keep this machine busy: run it again alone."
+        )
+
 
 def to_json(one: Laboratory) -> str:
     record = {name: getattr(one, name) for name in ("text", "texts", "opening", "length", "turns", "spread", "date")}

@@ -6,18 +6,14 @@ check (evidence/analytic.py): the law of what the decoder writes, caches and all
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from statistics import median
 
 import numpy as np
 from torch import Tensor
 
 from specviz.bench import machine
-from specviz.coins import PhiloxCoins
-from specviz.engine import decode, target_only
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.analytic import Analytic, analytic
 from specviz.evidence.fresh import Alone, Fresh
@@ -29,13 +25,10 @@ from specviz.settings import Settings
 from specviz.statistics.luck import Use, generator
 from specviz.surroundings.laboratory import ENTRIES, LOSSY, REFERENCE, Kept, Laboratory, Row
 from specviz.surroundings.near_ties_run import microscope
-from specviz.surroundings.served import Served, refuse_uncompared, served
-from specviz.trace import Round
+from specviz.surroundings.served import Place, Places, Served, Watch, refuse_uncompared, served
+from specviz.surroundings.timing import timing
 from specviz.verification.overlap import overlap
 
-Ids = tuple[int, ...]
-Places = Sequence[tuple[Ids, Ids]]  # texts: what each begins with, and how it goes on
-Watch = Callable[[float, str], None]
 RESAMPLES, MIDDLE = 1000, (2.5, 97.5)
 SHARES = {"reading": 0.3, "checking": 0.3, "timing": 0.2, "greedy": 0.2}  # of the work, by and large
 
@@ -62,19 +55,19 @@ def laboratory(
 ) -> Laboratory:
     """Run every row, the reference among them. settings: seed, gamma and temperature; places: at least one text, all of one length.
 
-    Raises UnsupportedModel for a target that cannot be the reference, SettingsError for texts that leave nothing to read.
+    Raises UnsupportedModel for a target that cannot be the reference, SettingsError for texts that the context does not hold.
     """
     refuse_uncompared(pair)
-    if not places or not places[0][1]:
-        raise SettingsError("text", f"{len(places)} texts", "long enough to be read on from somewhere")
+    assert places and places[0][1], "there is nothing to read"
+    refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
     ways, rows = _opened(pair, keys)
     tell = _Told(watch)
     read = reading(pair, ways, settings, places, tell.part("reading"))
     for number, (key, way) in enumerate(ways.items()):
-        tell.part("checking")(number / len(ways), f"guesses against its own law: {ENTRIES[key].name}")
-        found = checked(pair, key, ways, way, settings, places, effort.positions)
+        watching = _piece(tell.part("checking"), number, ways)
+        found = checked(pair, key, ways, way, settings, places, effort.positions, watching)
         rows[key] = replace(rows[key], **read.get(ENTRIES[key].of, {}), own=_kept(found))
-    timed, spread = timing(pair, ways, settings, places, effort, tell.part("timing"))
+    timed, spread = timing(pair, ways, replace(settings, length=effort.tokens), places, effort.turns, tell.part("timing"))
     rows = {key: replace(row, **timed.get(key, {})) for key, row in rows.items()}
     prompts = [opening for opening, _ in places[: effort.prompts]]
     seen = microscope(pair, ways, settings, prompts, effort.greedy, tell.part("greedy"))
@@ -105,6 +98,21 @@ class _Told:
         return lambda share, doing: self.watch(before + SHARES[name] * share, doing)
 
 
+def _piece(watch: Watch, number: int, ways: dict[str, Served]) -> Callable[[float], None]:
+    """One of several equal pieces of a part."""
+    doing = f"guesses against its own law: {ENTRIES[[*ways][number]].name}"
+    return lambda share: watch((number + share) / len(ways), doing)
+
+
+def refuse_too_long(pair: Pair, opening: int, length: int) -> None:
+    """Raises SettingsError where a context does not hold a text and what is written after it."""
+    contexts = [source.context for source in pair.open(Settings()) if source.context is not None]
+    if contexts and opening + length > min(contexts):
+        raise SettingsError(
+            "prompt", f"{opening} tokens", f"at most {min(contexts) - length} tokens here: {length} more are written"
+        )
+
+
 def reading(
     pair: Pair, ways: dict[str, Served], settings: Settings, places: Places, watch: Watch
 ) -> dict[str, dict[str, Interval]]:
@@ -125,7 +133,7 @@ def reading(
     }
 
 
-def _laws(source, place: tuple[Ids, Ids]) -> Tensor:
+def _laws(source, place: Place) -> Tensor:
     """(L, V): the law before each token of a continuation, token by token."""
     opening, text = place
     return Alone(source).laws(opening + text[:-1], len(text))[0]
@@ -140,83 +148,27 @@ def over_texts(means: Sequence[float]) -> Interval:
 
 
 def checked(
-    pair: Pair, key: str, ways: dict[str, Served], way: Served, settings: Settings, places: Places, positions: int
+    pair: Pair,
+    key: str,
+    ways: dict[str, Served],
+    way: Served,
+    settings: Settings,
+    places: Places,
+    positions: int,
+    watch: Callable[[float], None],
 ) -> Analytic:
     """The decoder with guesses against the law that this way means to keep, along the texts one after the other."""
     meant = ways[ENTRIES[key].of].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
     draft, fresh_draft = pair.open(settings)[1], Fresh(pair.draft, settings, pair.vocabulary)
     proposer = DraftModel(draft, settings.gamma)
-    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh_draft, positions)
+    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh_draft, positions, watch)
 
 
-def _kept(found: Analytic) -> Kept:
-    mean = float(found.tv.mean()) if found.places else 0.0
-    return Kept(mean, found.worst, found.prefixes, len(found.near_ties))
-
-
-def timing(
-    pair: Pair, ways: dict[str, Served], settings: Settings, places: Places, effort: Effort, watch: Watch
-) -> tuple[dict[str, dict[str, object]], float]:
-    """Every row with guesses and, but for mistakes, without, in turns; the first turn warms up and is not counted.
-
-    returns  fields of each row, and the middle half of the reference's seconds as a share of their median
-    """
-    asked = replace(settings, length=effort.tokens)
-    alone: dict[str, list[float]] = {key: [] for key in ways if ENTRIES[key].kind != LOSSY}
-    guessed: dict[str, list[float]] = {key: [] for key in ways}
-    rounds: dict[str, list[Round]] = {key: [] for key in ways}
-    work = (effort.turns + 1) * len(ways)
-    for turn in range(effort.turns + 1):
-        own = replace(asked, seed=(asked.seed + turn) % 2**63)
-        prompt = places[turn % len(places)][0]
-        for number, (key, way) in enumerate(ways.items()):
-            watch((turn * len(ways) + number) / work, f"timing, turn {turn} of {effort.turns}: {ENTRIES[key].name}")
-            if key in alone:
-                spent, _ = _timed(target_only(way.open(own), PhiloxCoins(own.seed), own, prompt))
-                alone[key] += [spent] * bool(turn)
-            spent, made = _timed(_guessing(pair, way, own, prompt))
-            guessed[key] += [spent] * bool(turn)
-            rounds[key] += made if turn else []
-    base = alone[REFERENCE]
-    return {key: _fields(rounds[key], base, alone.get(key), guessed[key], effort.tokens) for key in ways}, _spread(base)
-
-
-def _guessing(pair: Pair, way: Served, settings: Settings, prompt: Ids) -> Iterator[Round]:
-    proposer = DraftModel(pair.open(settings)[1], settings.gamma)
-    return decode(way.open(settings), proposer, way.rule, PhiloxCoins(settings.seed), settings, prompt)
-
-
-def _timed(rounds: Iterator[Round]) -> tuple[float, list[Round]]:
-    """Seconds of one text, and its rounds without their laws; the end-of-text token does not end it."""
-    began = time.perf_counter()
-    made = [replace(one, full=None) for one in rounds]
-    return time.perf_counter() - began, made
-
-
-def _fields(
-    made: list[Round], base: list[float], alone: list[float] | None, guessed: list[float], tokens: int
-) -> dict[str, object]:
-    met = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
-    return {
-        "tokens": sum(len(one.committed) for one in made),
-        "passes": len(made),
-        "tested": len(met),
-        "kept": sum(map(bool, met)),
-        "alone": None if alone is None else _factor(base, alone),
-        "guessed": _factor(base, guessed),
-        "ms": (0.0 if alone is None else 1e3 * median(alone) / tokens, 1e3 * median(guessed) / tokens),
-    }
-
-
-def _factor(slow: list[float], fast: list[float]) -> Interval:
-    found = [a / b for a, b in zip(slow, fast, strict=True)]
-    return Interval(median(found), min(found), max(found))
-
-
-def _spread(seconds: list[float]) -> float:
-    ordered = sorted(seconds)
-    return (ordered[(3 * len(ordered)) // 4] - ordered[len(ordered) // 4]) / ordered[len(ordered) // 2]
+def _kept(found: Analytic) -> Kept | None:
+    if not found.places:
+        return None
+    return Kept(float(found.tv.mean()), found.worst, found.prefixes, len(found.near_ties))
 
 
 def cut_from(pair: Pair, text: str, opening: int, length: int, count: int) -> Places:
@@ -227,5 +179,6 @@ def cut_from(pair: Pair, text: str, opening: int, length: int, count: int) -> Pl
 def written_from(pair: Pair, settings: Settings, prompt: str, length: int, count: int) -> Places:
     """A prompt that the reference target itself goes on from, ``count`` times with other luck."""
     ids = pair.encode(prompt)
+    refuse_too_long(pair, len(ids), length)
     tokens, _, _ = written(pair, replace(settings, length=length), [ids] * count)
     return [(ids, tuple(row)) for row in tokens.tolist()]

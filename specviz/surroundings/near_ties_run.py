@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from torch import Tensor
@@ -14,12 +14,10 @@ from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.surroundings.near_ties import ARMS, DIGITS, Arm, Greedy, Microscope, Pairing
-from specviz.surroundings.served import Served, Source
+from specviz.surroundings.served import Ids, Served, Source, Watch
 from specviz.verification.block import Block, texts
 from specviz.verification.rules import TokenRule
 
-Ids = tuple[int, ...]
-Watch = Callable[[float, str], None]
 SHOWN = 12  # tokens of the prompt's end that are kept
 _SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("bf16", "bf16"), "fp32-blocks": ("fp32", "fp32")}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field, replace
 
@@ -24,6 +24,10 @@ from specviz.surroundings.laboratory import PENALTY, TOP_K, WORD
 from specviz.verification.rules import Rule, TokenRule
 
 Source = CachedModel | Processed
+Ids = tuple[int, ...]
+Place = tuple[Ids, Ids]  # a text: what it begins with, and how it goes on
+Places = Sequence[Place]
+Watch = Callable[[float, str], None]  # told the share of the work that is done and what is being done; may raise to stop it
 
 
 @dataclass(frozen=True, slots=True)
