@@ -18,6 +18,7 @@ pages = [
     st.Page("pages/whole.py", title="Whole text", url_path="whole"),
     st.Page("pages/exact.py", title="Is it exact?", url_path="exact"),
     st.Page("pages/broken.py", title="Break it", url_path="broken"),
+    st.Page("pages/around.py", title="Around the rule", url_path="around"),
     st.Page("pages/fast.py", title="How fast?", url_path="fast"),
     st.Page("pages/proposers.py", title="Other proposers", url_path="proposers"),
 ]

@@ -20,6 +20,7 @@ SCHEMA = "specviz-surroundings-1"
 TOP_K, PENALTY, WORD = 20, 1.3, "the"
 EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
 REFERENCE = "fp32"
+TOLERANCE = 5e-6  # of evidence/analytic.py, which says why; a test compares them
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +82,7 @@ class Row:
     own      what guesses change
     tokens   written in so many passes; tested, kept  guesses
     alone    times the speed of the reference target alone, without guesses and with them: median, least and most of the turns
-    ms       milliseconds a token, medians: alone, and with guesses
+    ms       milliseconds a token, medians: alone (None for a mistake, which is its sibling there), and with guesses
     """
 
     key: str
@@ -95,7 +96,7 @@ class Row:
     kept: int = 0
     alone: Interval | None = None
     guessed: Interval | None = None
-    ms: tuple[float, float] | None = None
+    ms: tuple[float | None, float] | None = None
 
     @property
     def entry(self) -> Entry:

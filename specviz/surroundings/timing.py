@@ -67,7 +67,7 @@ def _fields(
         "kept": sum(map(bool, met)),
         "alone": None if alone is None else _factor(base, alone),
         "guessed": _factor(base, guessed),
-        "ms": (0.0 if alone is None else 1e3 * median(alone) / tokens, 1e3 * median(guessed) / tokens),
+        "ms": (None if alone is None else 1e3 * median(alone) / tokens, 1e3 * median(guessed) / tokens),
     }
 
 
