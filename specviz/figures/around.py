@@ -64,9 +64,8 @@ def conclusion(one: Laboratory) -> str:
         f"({far.entry.name}) in the mean. In the exact rows guesses change each of these laws by TV "
         f"{number(max(row.own.worst for row in exact))} at most."
     )
-    for row in rows:
-        if row.entry.kind == ROUNDING:
-            said += f" In {row.entry.name} passes of several tokens round otherwise: TV {number(row.own.worst)} at most."
+    rounded = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.entry.kind == ROUNDING]
+    said += f" Where passes of several tokens round otherwise: up to TV {', '.join(rounded)}." if rounded else ""
     wrong = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.entry.kind == LOSSY]
     return said + (f" The mistakes: up to TV {', '.join(wrong)}." if wrong else "")
 

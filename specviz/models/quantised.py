@@ -3,6 +3,9 @@
 Dettmers et al. 2022 (LLM.int8(), vector-wise quantisation). The scale of an activation is taken from its own token alone, so what a
 token becomes does not depend on what else rides in the same pass: the law after a prefix stays a function of the prefix. Libraries that take
 one scale over a whole pass lack this, ``torch.ao.quantization.quantize_dynamic`` among them: there the guesses change the laws.
+
+What is left is rounding: where attention is summed in another order, in a pass of several tokens, a number that lies beside a half
+becomes another whole one, and the last digit of a float a step of 1/127.
 """
 
 from __future__ import annotations

@@ -46,7 +46,8 @@ def _entries(*rows: tuple[str, str, str, str] | tuple[str, str, str, str, str]) 
 ENTRIES = _entries(
     (REFERENCE, "float32", EXACT, "The law of the published weights: here the reference."),
     ("bf16", "bfloat16", ROUNDING, "The law of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
-    ("int8", "int8, a scale for each token", EXACT, "The law of the quantised target: another model, kept as it is."),
+    ("int8", "int8, a scale for each token", ROUNDING,
+     "The law of the quantised target: another model. A number beside a half falls otherwise where a pass sums in another order."),
     ("int8-pass", "int8, one scale for a pass", LOSSY,
      "No law of the text alone: the guesses change the scale, and so how everything else is rounded.", "int8"),
     ("top-k", f"top-k {TOP_K}", EXACT, f"The law cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
