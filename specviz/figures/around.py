@@ -35,6 +35,11 @@ def _guesses(row: Row) -> str:
     return f"{number(row.own.mean)}, at most {number(row.own.worst)}"
 
 
+def entries(one: Laboratory) -> list[tuple[str, str]]:
+    """Name and sentence of each row."""
+    return [(row.entry.name, row.reason or row.entry.said) for row in one.rows]
+
+
 def details(one: Laboratory) -> list[dict[str, object]]:
     """What stands behind the table: counts, prefixes, times."""
     rows = []

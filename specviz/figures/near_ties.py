@@ -30,7 +30,7 @@ def conclusion(seen: Seen) -> str:
         )
     first = min(one.place for one in parted)
     said = f"Of {texts} of {length} tokens {len(parted)} part" if many > 1 else "The greedy texts part"
-    said += f" between {arm.first} and {arm.second}, {'the first ' if len(parted) > 1 else ''}after {first} tokens. "
+    said += f" between {arm.first} and {arm.second}, {'the first ' if len(parted) > 1 else ''}{f'after {first} tokens' if first else 'at the first token'}. "
     return said + (
         f"There the two largest logits lie {seen.there:.2g} apart{' in the middle' if len(parted) > 1 else ''}"
         f"{f', at most {seen.largest:.2g}' if len(parted) > 1 else ''}; at all places {seen.typical:.2g} in the middle. "
@@ -130,7 +130,12 @@ def at_least(margin: float) -> float:
 
 def _laid_out(figure: go.Figure, across: str) -> go.Figure:
     figure.update_layout(
-        height=340, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest", legend=LEGEND
+        height=340,
+        margin={"l": 8, "r": 12, "t": 46, "b": 46},
+        dragmode=False,
+        hovermode="closest",
+        legend=LEGEND,
+        showlegend=True,
     )
     figure.update_xaxes(title=across, gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(type="log", title=MARGIN, dtick=1, gridcolor=GRID, zeroline=False, fixedrange=True,

@@ -28,7 +28,7 @@ class Entry:
     """One way to serve a target.
 
     kind  EXACT: guesses keep its law; ROUNDING: up to what passes of several tokens round otherwise; LOSSY: they do not, by mistake
-    law   what it is exact with respect to; for a mistake, what goes wrong
+    law   what it is exact with respect to, in a few words; said  in a sentence; for a mistake, what goes wrong
     of    the entry whose law it means to keep: itself, but for a mistake
     """
 
@@ -36,27 +36,30 @@ class Entry:
     name: str
     kind: str
     law: str
+    said: str
     of: str
 
 
-def _entries(*rows: tuple[str, str, str, str] | tuple[str, str, str, str, str]) -> dict[str, Entry]:
-    return {row[0]: Entry(*row) if len(row) == 5 else Entry(*row, row[0]) for row in rows}
+def _entries(*rows: tuple[str, ...]) -> dict[str, Entry]:
+    return {row[0]: Entry(*row) if len(row) == 6 else Entry(*row, row[0]) for row in rows}
 
 
 ENTRIES = _entries(
-    (REFERENCE, "float32", EXACT, "The law of the published weights: here the reference."),
-    ("bf16", "bfloat16", ROUNDING, "The law of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
-    ("int8", "int8, a scale for each token", ROUNDING,
+    (REFERENCE, "float32", EXACT, "the published weights’ law", "The law of the published weights in float32: here the reference."),
+    ("bf16", "bfloat16", ROUNDING, "the verifying pass’s law",
+     "The law of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
+    ("int8", "int8, a scale for each token", ROUNDING, "the quantised target’s law",
      "The law of the quantised target: another model. A number beside a half falls otherwise where a pass sums in another order."),
-    ("int8-pass", "int8, one scale for a pass", LOSSY,
-     "No law of the text alone: the guesses change the scale, and so how everything else is rounded.", "int8"),
-    ("top-k", f"top-k {TOP_K}", EXACT, f"The law cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
-    ("ban", f"“{WORD}” banned", EXACT, "The law without the word, rescaled: guesses are judged by it, and all draws come from it."),
-    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY,
+    ("int8-pass", "int8, one scale for a pass", LOSSY, "no law of the text alone",
+     "The guesses change the scale, and so how everything else in their pass is rounded.", "int8"),
+    ("top-k", f"top-k {TOP_K}", EXACT, "the cut law", f"The law cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
+    ("ban", f"“{WORD}” banned", EXACT, "the law without the word",
+     "The law without the word, rescaled: guesses are judged by it, and all draws come from it."),
+    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "neither law",
      "Guesses are judged by the law with the word, so the draft’s are kept; only the target’s own draws leave it out.", "ban"),
-    ("penalty", f"repetition penalty {PENALTY:g}", EXACT,
+    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "the penalised law",
      "The law with a penalty on every token of its own prefix, guesses before it included."),
-    ("penalty-once", "penalty set once a round", LOSSY,
+    ("penalty-once", "penalty set once a round", LOSSY, "neither law",
      "The penalty knows the committed text only: what the block itself repeats goes unpunished.", "penalty"),
 )  # fmt: skip
 

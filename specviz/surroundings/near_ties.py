@@ -30,10 +30,10 @@ class Arm:
 ARMS = {
     arm.key: arm
     for arm in (
-        Arm("bf16", "bfloat16", "float32", "bfloat16"),
+        Arm("bf16", "bf16", "float32", "bfloat16"),
         Arm("int8", "int8", "float32", "int8"),
         Arm("bf16-blocks", "bf16 + guesses", "bfloat16, alone", "bfloat16, with guesses", True),
-        Arm("fp32-blocks", "float32 + guesses", "float32, alone", "float32, with guesses", True),
+        Arm("fp32-blocks", "fp32 + guesses", "float32, alone", "float32, with guesses", True),
     )
 }
 

@@ -43,6 +43,7 @@ COLUMN_HELP = {
     "speed alone": "Times the float32 target alone; median of the turns.",
     "speed with guesses": "Times the float32 target alone; median of the turns.",
 }
+WIDTHS = {figures.COLUMNS[0]: 195, "verdict": 140, figures.COLUMNS[2]: 175}
 
 
 def head() -> None:
@@ -134,12 +135,10 @@ def measured(surroundings: Surroundings, one: Laboratory) -> str:
 def _table(one: Laboratory) -> None:
     number = {name: st.column_config.NumberColumn(format="%.2f", help=help_) for name, help_ in COLUMN_HELP.items()
               if name in ("guess kept", "tokens per pass", "speed alone", "speed with guesses")}  # fmt: skip
-    text = {
-        name: st.column_config.TextColumn(help=COLUMN_HELP[name]) for name in ("verdict", "TV to float32", "TV that guesses make")
-    }
+    text = {name: st.column_config.TextColumn(help=COLUMN_HELP[name]) for name in ("TV to float32", "TV that guesses make")}
     wide = {
-        figures.COLUMNS[0]: st.column_config.TextColumn(width=200, pinned=True),
-        figures.COLUMNS[2]: st.column_config.TextColumn(width="large"),
+        name: st.column_config.TextColumn(width=width, pinned=name == figures.COLUMNS[0], help=COLUMN_HELP.get(name))
+        for name, width in WIDTHS.items()
     }
     st.dataframe(figures.table(one), hide_index=True, height="content", column_config=number | text | wide, alt=figures.conclusion(one),
                  placeholder="", key="around-table")  # fmt: skip
@@ -165,6 +164,8 @@ def _microscope(one: Laboratory, arm: str, kind: str) -> None:
 
 
 def _folds(one: Laboratory) -> None:
+    with st.expander("What each row is"):
+        st.markdown("\n".join(f"- **{name}**: {_escaped(said)}" for name, said in figures.entries(one)))
     with st.expander("The numbers behind the table"):
         st.dataframe(figures.details(one), hide_index=True)
     with st.expander("How it was measured"):
