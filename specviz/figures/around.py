@@ -11,7 +11,7 @@ from specviz.planning.plan import Interval
 from specviz.surroundings.laboratory import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, Row
 
 COLUMNS = ("the target, served as", "verdict", "exact with respect to", "TV to float32", "TV that guesses make", "guess kept",
-           "tokens per pass", "speed alone", "speed with guesses")  # fmt: skip
+           "tokens per pass", "speed alone", "with guesses")  # fmt: skip
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 
 

@@ -45,10 +45,10 @@ def _entries(*rows: tuple[str, ...]) -> dict[str, Entry]:
 
 
 ENTRIES = _entries(
-    (REFERENCE, "float32", EXACT, "the published weights’ law", "The law of the published weights in float32: here the reference."),
-    ("bf16", "bfloat16", ROUNDING, "the verifying pass’s law",
+    (REFERENCE, "float32", EXACT, "the published weights", "The law of the published weights in float32: here the reference."),
+    ("bf16", "bfloat16", ROUNDING, "the verifying pass",
      "The law of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
-    ("int8", "int8, a scale for each token", ROUNDING, "the quantised target’s law",
+    ("int8", "int8, a scale for each token", ROUNDING, "the quantised target",
      "The law of the quantised target: another model. A number beside a half falls otherwise where a pass sums in another order."),
     ("int8-pass", "int8, one scale for a pass", LOSSY, "no law of the text alone",
      "The guesses change the scale, and so how everything else in their pass is rounded.", "int8"),

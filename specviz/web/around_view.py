@@ -41,9 +41,9 @@ COLUMN_HELP = {
     "guess kept": "Chance that the unchanged draft’s guess is kept: sum of min(p, q), mean over all prefixes.",
     "tokens per pass": "Tokens written for each pass of the target, with guesses.",
     "speed alone": "Times the float32 target alone; median of the turns.",
-    "speed with guesses": "Times the float32 target alone; median of the turns.",
+    "with guesses": "Times the float32 target alone; median of the turns.",
 }
-WIDTHS = {figures.COLUMNS[0]: 195, "verdict": 140, figures.COLUMNS[2]: 175}
+WIDTHS = dict(zip(figures.COLUMNS, (190, 140, 155, 150, 165, 85, 115, 95, 100), strict=True))
 
 
 def head() -> None:
@@ -133,14 +133,12 @@ def measured(surroundings: Surroundings, one: Laboratory) -> str:
 
 
 def _table(one: Laboratory) -> None:
-    number = {name: st.column_config.NumberColumn(format="%.2f", help=help_) for name, help_ in COLUMN_HELP.items()
-              if name in ("guess kept", "tokens per pass", "speed alone", "speed with guesses")}  # fmt: skip
-    text = {name: st.column_config.TextColumn(help=COLUMN_HELP[name]) for name in ("TV to float32", "TV that guesses make")}
-    wide = {
-        name: st.column_config.TextColumn(width=width, pinned=name == figures.COLUMNS[0], help=COLUMN_HELP.get(name))
-        for name, width in WIDTHS.items()
-    }
-    st.dataframe(figures.table(one), hide_index=True, height="content", column_config=number | text | wide, alt=figures.conclusion(one),
+    config = {}
+    for name, width in WIDTHS.items():
+        helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == figures.COLUMNS[0]}
+        plain = name in ("guess kept", "tokens per pass", "speed alone", "with guesses")
+        config[name] = st.column_config.NumberColumn(format="%.2f", **helped) if plain else st.column_config.TextColumn(**helped)
+    st.dataframe(figures.table(one), hide_index=True, height="content", column_config=config, alt=figures.conclusion(one),
                  placeholder="", key="around-table")  # fmt: skip
 
 
