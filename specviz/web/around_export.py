@@ -40,6 +40,6 @@ def command(one: Laboratory) -> str:
     settings, pair = one.settings, one.settings.pair.split("|")
     words = ["python", "-m", "specviz", "record", "--surroundings"]
     words += ["--target", pair[0], "--draft", pair[1]] if len(pair) == 2 else ["--pair", settings.pair]
-    positions = max((row.own.prefixes for row in one.rows if row.own), default=1)
+    positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
     words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--turns", str(one.turns)]
     return shlex.join([*words, "--positions", str(positions), "--out", "surroundings.json"])
