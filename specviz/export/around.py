@@ -49,7 +49,7 @@ def _rows(one: Laboratory) -> Iterator[list[Any]]:
         spans = [x for name in SPANS for x in _span(getattr(row, name))]
         own = [row.own.mean, row.own.worst, row.own.prefixes, row.own.near_ties] if row.own else [""] * 4
         ms = ["" if x is None else x for x in row.ms or ("", "")]
-        yield [row.key, row.entry.name, "" if row.reason else row.entry.kind, *spans, *own, row.tokens, row.passes, row.tested, row.kept,
+        yield [row.key, row.entry.name, "" if row.reason else row.verdict, *spans, *own, row.tokens, row.passes, row.tested, row.kept,
                *ms, row.reason]  # fmt: skip
 
 

@@ -18,7 +18,7 @@ LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 def table(one: Laboratory) -> list[dict[str, object]]:
     """A line for each row; its columns are COLUMNS."""
     return [
-        dict(zip(COLUMNS, (row.entry.name, "–" if row.reason else row.entry.kind, row.reason or row.entry.law, _mean(row.apart),
+        dict(zip(COLUMNS, (row.entry.name, "–" if row.reason else row.verdict, row.reason or row.entry.law, _mean(row.apart),
                            _guesses(row), row.overlap and row.overlap.value, row.per_pass, row.alone and row.alone.value,
                            row.guessed and row.guessed.value), strict=True))
         for row in one.rows
@@ -59,8 +59,8 @@ def _span(found: Interval | None) -> str:
 def conclusion(one: Laboratory) -> str:
     """What the table shows: how far laws were moved, how little guesses add to that, and what mistakes do."""
     rows = [row for row in one.rows if row.own is not None]
-    moved = [row for row in rows if row.apart is not None and row.entry.kind != LOSSY]
-    exact = [row for row in rows if row.entry.kind == EXACT]
+    moved = [row for row in rows if row.apart is not None and row.verdict != LOSSY]
+    exact = [row for row in rows if row.verdict == EXACT]
     if not moved or not exact:
         return "Nothing could be compared on this pair."
     near, far = min(moved, key=lambda row: row.apart.value), max(moved, key=lambda row: row.apart.value)
@@ -69,9 +69,9 @@ def conclusion(one: Laboratory) -> str:
         f"({far.entry.name}) in the mean. In the exact rows guesses change each of these laws by TV "
         f"{number(max(row.own.worst for row in exact))} at most."
     )
-    rounded = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.entry.kind == ROUNDING]
+    rounded = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == ROUNDING]
     said += f" Where passes of several tokens round otherwise: up to TV {', '.join(rounded)}." if rounded else ""
-    wrong = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.entry.kind == LOSSY]
+    wrong = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == LOSSY]
     return said + (f" The mistakes: up to TV {', '.join(wrong)}." if wrong else "")
 
 

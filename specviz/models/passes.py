@@ -14,7 +14,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.products import product
-from specviz.models.written import normed, written
+from specviz.models.written import WrittenLayer, normed, written
 
 _GROW = 512  # positions by which a table of angles grows
 
@@ -81,7 +81,10 @@ class LlamaPass:
         if mask is None and hidden.shape[1] > 1:
             mask = causal(hidden.shape[1], width, hidden)
         cos, sin, signed = self._angles(hidden, positions, width)
-        if self.written and width > 0:  # an empty cache has no layers yet: the library's code makes them
+        wide = bool(self.written) and self.written[0].wide
+        if wide and width == 0:
+            _begin(cache, self.written, hidden)
+        if wide or (self.written and width > 0):  # an empty cache has no layers yet: the library's code makes them
             across, signed = cos[:, :, None], signed[:, :, None]
             for layer, held in zip(self.written, cache.layers[: len(self.written)], strict=True):
                 hidden = layer(hidden, across, signed, mask, held)
@@ -115,6 +118,13 @@ class LlamaPass:
             found = _with_signed(*self.body.rotary_emb(hidden, position_ids=places[None]))
             self.angles = torch.cat([table[0] for table in found], -1)
         return self.angles[positions].chunk(3, -1)
+
+
+def _begin(cache: Cache, layers: list[WrittenLayer], hidden: Tensor) -> None:
+    """Layers without columns, for a model whose first pass is to be summed like all others."""
+    for place, layer in enumerate(layers):
+        nothing = hidden.new_empty(len(hidden), layer.turned - layer.heads, 0, layer.size)
+        cache.update(nothing, nothing, place)
 
 
 def _with_signed(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:

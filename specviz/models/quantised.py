@@ -4,8 +4,9 @@ Dettmers et al. 2022 (LLM.int8(), vector-wise quantisation). The scale of an act
 token becomes does not depend on what else rides in the same pass: the law after a prefix stays a function of the prefix. Libraries that take
 one scale over a whole pass lack this, ``torch.ao.quantization.quantize_dynamic`` among them: there the guesses change the laws.
 
-What is left is rounding: where attention is summed in another order, in a pass of several tokens, a number that lies beside a half
-becomes another whole one, and the last digit of a float a step of 1/127.
+Rounding to whole numbers makes the last digit of a float a step of 1/127 wherever a number lies beside a half. A pass of several tokens sums
+attention in another order than passes of one, so around these matrices it is summed in float64 (written.py); families that go through
+the library's own code keep float32 there, and are alike in passes of other shapes up to such steps only.
 """
 
 from __future__ import annotations

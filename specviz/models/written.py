@@ -79,11 +79,26 @@ class WrittenLayer:
     layer  one of the model's; size  of a head; packs  as in Weights
     """
 
-    __slots__ = ("all", "down", "entering", "epsilon", "first", "heads", "out", "scaling", "second", "shared", "size", "turned")
+    __slots__ = (
+        "all",
+        "down",
+        "entering",
+        "epsilon",
+        "first",
+        "heads",
+        "out",
+        "scaling",
+        "second",
+        "shared",
+        "size",
+        "turned",
+        "wide",
+    )
 
     def __init__(self, layer: nn.Module, size: int, packs: bool = False):
         attention = layer.self_attn
         self.all, self.out, self.entering, self.down = (matrix(*parts, packs=packs) for parts in _projections(layer))
+        self.wide = isinstance(self.all, Int8Linear)  # sums of another order must not show before they are rounded to int8
         self.first, self.second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
         self.epsilon, self.scaling, self.size = layer.input_layernorm.variance_epsilon, attention.scaling, size
         self.heads = attention.q_proj.out_features // size
@@ -96,11 +111,16 @@ class WrittenLayer:
         every = product(normed(hidden, self.first, self.epsilon), self.all).view(rows, fresh, -1, self.size)
         turned = rotated(every[:, :, : self.turned], cos, signed).transpose(1, 2)
         extend(held, turned[:, self.heads :], every[:, :, self.turned :].transpose(1, 2))
-        queries = turned[:, : self.heads]
-        mixed = F.scaled_dot_product_attention(queries, held.keys, held.values, mask, scale=self.scaling, enable_gqa=self.shared)
+        mixed = self._mixed(turned[:, : self.heads], held.keys, held.values, mask)
         hidden = hidden + product(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
         gate, up = product(normed(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
         return hidden + product(torch.sigmoid(gate).mul_(gate).mul_(up), self.down)  # SiLU; torch's own takes twice as long here
+
+    def _mixed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        if self.wide:
+            queries, keys, values, mask = (None if x is None else x.double() for x in (queries, keys, values, mask))
+        mixed = F.scaled_dot_product_attention(queries, keys, values, mask, scale=self.scaling, enable_gqa=self.shared)
+        return mixed.float() if self.wide else mixed
 
 
 def rotated(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:

@@ -48,8 +48,8 @@ ENTRIES = _entries(
     (REFERENCE, "float32", EXACT, "the published weights", "The law of the published weights in float32: here the reference."),
     ("bf16", "bfloat16", ROUNDING, "the verifying pass",
      "The law of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
-    ("int8", "int8, a scale for each token", ROUNDING, "the quantised target",
-     "The law of the quantised target: another model. A number beside a half falls otherwise where a pass sums in another order."),
+    ("int8", "int8, a scale for each token", EXACT, "the quantised target",
+     "The law of the quantised target: another model, kept as it is. Sums are of whole numbers, and attention is summed in float64."),
     ("int8-pass", "int8, one scale for a pass", LOSSY, "no law of the text alone",
      "The guesses change the scale, and so how everything else in their pass is rounded.", "int8"),
     ("top-k", f"top-k {TOP_K}", EXACT, "the cut law", f"The law cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
@@ -105,6 +105,12 @@ class Row:
     @property
     def entry(self) -> Entry:
         return ENTRIES[self.key]
+
+    @property
+    def verdict(self) -> str:
+        """What was found: an exact row beyond what float32 rounds, as families in int8 may be, is exact up to rounding."""
+        beyond = self.entry.kind == EXACT and self.own is not None and self.own.worst > TOLERANCE
+        return ROUNDING if beyond else self.entry.kind
 
     @property
     def per_pass(self) -> float | None:
