@@ -81,7 +81,7 @@ def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
     assert [row.key for row in shown.rows] == list(ENTRIES) and shown.settings == Ask(Settings()).settings
     for row in shown.rows:
         assert row.own.prefixes >= 100
-        if row.verdict == EXACT:
+        if row.entry.kind == EXACT:
             assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own law"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
