@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import itertools
-import json
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -21,9 +17,8 @@ from specviz.surroundings.near_ties import ARMS, Greedy, Pairing, Seen
 from specviz.web import around_export, around_work, cache, warmup
 from specviz.web.around import Ask, Surroundings, recorded
 from specviz.web.queue import Queue, Stopped
-from tests.test_exact_page import NO_TORCH, FreeTicket
+from tests.pages import FreeTicket, first_paint
 
-ROOT = Path(__file__).resolve().parents[1]
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
 HAND_MADE = Seen("bf16", tuple(
     Pairing((1, 2), Greedy((3, 4, 5), (2.0, 0.5, margin)), Greedy((3, 4, last), (2.1, 0.4, margin)), PIECES)
@@ -47,12 +42,7 @@ def shown() -> Laboratory:
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    code = NO_TORCH.replace("pages/exact.py", "pages/around.py").replace(
-        '"prompt": app.text_area[0].value', '"prompt": app.text_area[0].value, "figures": len(app.get("plotly_chart"))'
-    )
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(query)], cwd=ROOT, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout.splitlines()[-1])
+    return first_paint("around", query)
 
 
 def test_the_recorded_laboratory_opens_without_torch_and_says_where_it_was_made():
