@@ -35,8 +35,10 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
         raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
     if settings.temperature == 0.0:
         return one_hot(first_argmax(logits), logits.shape[-1])
-    logits = logits.double() - largest.double()
-    law = torch.softmax(logits if settings.temperature == 1.0 else logits / settings.temperature, -1)
+    if settings.temperature == 1.0:  # the same numbers in fewer steps
+        law = torch.softmax(logits, -1, dtype=torch.float64)
+    else:
+        law = torch.softmax((logits.double() - largest.double()) / settings.temperature, -1)
     if settings.top_k is not None and settings.top_k < law.shape[-1]:
         law = _keep(law, _first_k(law, settings.top_k))
     if settings.top_p is not None and settings.top_p < 1.0:
