@@ -202,6 +202,13 @@ def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypa
     assert record["schema"] == "specviz-matrix-1" and record["right"] and record["models"]["pair"] == pair.name
 
 
+def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads, monkeypatch, capsys):
+    monkeypatch.setattr(command, "WORKERS", 1)
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    assert verify(pair_folders, "--only", "medusa-tree", "token", "--tv", "0.4", "--heads", heads, "--format", "json") == 0
+    assert {cell["line"] for cell in json.loads(capsys.readouterr().out)["cells"]} == {"medusa-tree"}
+
+
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
     monkeypatch.setattr(matrix, "_desk", None)
     monkeypatch.setattr(stored.HEADS, "admitted", set())
