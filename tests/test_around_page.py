@@ -84,6 +84,9 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
     assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
     for line, row in zip(lines, shown.rows, strict=True):
         assert (line["verdict"], line["guess kept"], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
+    for noisy in (False, True):
+        speeds = [line["speed alone"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
+        assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"
     said = figures.conclusion(shown)
     far = max((row for row in shown.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
     assert far.entry.name in said and all(row.entry.name in said for row in shown.rows if row.entry.kind == LOSSY)

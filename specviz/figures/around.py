@@ -16,11 +16,11 @@ LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 
 
 def table(one: Laboratory) -> list[dict[str, object]]:
-    """A line for each row; its columns are COLUMNS."""
+    """A line for each row; its columns are COLUMNS. Speeds that are no verdict stay out of it; the details hold them with their spread."""
     return [
         dict(zip(COLUMNS, (row.entry.name, "–" if row.reason else row.verdict, row.reason or row.entry.law, _mean(row.apart),
-                           _guesses(row), row.overlap and row.overlap.value, row.per_pass, row.alone and row.alone.value,
-                           row.guessed and row.guessed.value), strict=True))
+                           _guesses(row), row.overlap and row.overlap.value, row.per_pass, _speed(one, row.alone),
+                           _speed(one, row.guessed)), strict=True))
         for row in one.rows
     ]  # fmt: skip
 
@@ -29,10 +29,14 @@ def _mean(found: Interval | None) -> str:
     return "" if found is None else f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
 
 
+def _speed(one: Laboratory, found: Interval | None) -> float | None:
+    return found.value if one.steady and found is not None else None
+
+
 def _guesses(row: Row) -> str:
     if row.own is None:
         return ""
-    return f"{number(row.own.mean)}, at most {number(row.own.worst)}"
+    return f"{number(row.own.mean)}, ≤ {number(row.own.worst)}"
 
 
 def entries(one: Laboratory) -> list[tuple[str, str]]:
