@@ -19,6 +19,7 @@ body:not(:has(.st-key-fold)) .st-key-export { right: 4rem; }
 [data-testid="stPopoverBody"]:has([class*="st-key-fold-"]) { width: min(26rem, calc(100vw - 1rem)); max-height: calc(100vh - 4.5rem) !important; padding: 1rem; }
 [data-testid="stPopoverBody"]:has([class*="st-key-fold-"]) .stVerticalBlock { gap: 0.5rem; }
 body:has(.st-key-fold) [data-testid="stStatusWidget"] { translate: -14.5rem 0; } /* beside the two buttons, not over them */
+[data-testid="stStatusWidget"] button { display: none; } /* it would halt the drawing of a page, not its work: each page has a Stop of its own */
 .st-key-problems [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }

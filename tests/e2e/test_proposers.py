@@ -63,7 +63,7 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     assert query(page)["row"] == "draft"
     run = page.get_by_role("button", name="Run the gallery")
     run.click()
-    stop = page.get_by_role("button", name="Stop", exact=True)
+    stop = page.locator(".st-key-lineup-stop button")
     expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile("first run|Turn"), timeout=PATIENT)
     began = time.monotonic()
     stop.click()
