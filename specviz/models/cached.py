@@ -14,13 +14,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from specviz.coins import Prefix
-from specviz.models.passes import lowest, opened
+from specviz.models.masks import additive, corner, windows
+from specviz.models.passes import opened
 from specviz.settings import Settings
-from specviz.verification.block import ROOT, Block, ancestors, children, depth, empty_block
+from specviz.verification.block import ROOT, Block, ancestors, children, depths_of, empty_block
 from specviz.verification.warp import warp
 
 
@@ -85,7 +87,7 @@ class CachedModel:
         self._known: int = text.vocab_size
         self.vocabulary: int = vocabulary or self._known
         self.context: int | None = getattr(text, "max_position_embeddings", None)
-        self._windows = _windows(text)
+        self._windows = windows(text)
         self._pass = opened(model)
         self._cache = self._empty()
         self._rows: list[_Row] = []
@@ -98,7 +100,7 @@ class CachedModel:
     def warped(self, logits: Tensor) -> Tensor:
         """Logits (..., v) of the model's own vocabulary -> laws (..., V) float64."""
         law = warp(logits, self.settings)
-        return torch.nn.functional.pad(law, (0, self.vocabulary - self._known)) if self._known < self.vocabulary else law
+        return F.pad(law, (0, self.vocabulary - self._known)) if self._known < self.vocabulary else law
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:
         """(B, width): the target's last hidden state, after its last norm, where each row's last token was predicted.
@@ -129,7 +131,7 @@ class CachedModel:
         for index, (row, held, fresh) in enumerate(zip(rows, self._rows, fed, strict=True)):
             before, tokens = [0] * (lead - len(fresh)), block.tokens[index]
             after = [0] * (nodes - len(tokens))
-            depths = [len(row.ids) + depth(block.parents[index], node) for node in range(len(tokens))]
+            depths = [len(row.ids) + level for level in depths_of(block.parents[index])]
             ids.append([*before, *fresh, *tokens, *after])
             positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
         ids, positions = torch.tensor(ids), torch.tensor(positions)
@@ -210,6 +212,8 @@ class CachedModel:
         even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
         if plain and even and block.is_chain:
             return None
+        if plain and len(fed) == 1 and not any(self._windows.values()):
+            return F.pad(corner(lead, block.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
         begins, total = self._width + lead, self._width + lead + block.widest
         where = [[-1] * total for _ in fed]  # position of the token in each column; -1: a column that is not the row's own
         for line, row, fresh in zip(where, self._rows, fed, strict=True):
@@ -219,16 +223,7 @@ class CachedModel:
         seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
         seen[:, lead:, begins:] = torch.stack([ancestors(parents, block.widest) for parents in block.parents])
         where[:, begins:] = positions[:, lead:]
-        return self._additive(seen, where, positions)
-
-    def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
-        device, dtype = self.device, self.model.dtype
-        masks = {}
-        for kind, window in self._windows.items():
-            near = seen if window is None else seen & (where[:, None, :] > positions[:, :, None] - window)
-            mask = torch.zeros(near.shape, dtype=dtype).masked_fill_(~near, lowest(dtype))
-            masks[kind] = mask[:, None].to(device)
-        return masks if len(masks) > 1 else next(iter(masks.values()))
+        return additive(seen, where, positions, self._windows, self.model.dtype, self.device)
 
     def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: Block) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
@@ -245,12 +240,3 @@ def _shared(held: list[int], wanted: tuple[int, ...]) -> int:
         return len(held)
     shorter = min(len(held), len(wanted))  # the answer where one is the beginning of the other
     return next((i for i, (a, b) in enumerate(zip(held, wanted, strict=False)) if a != b), shorter)
-
-
-def _windows(config: object) -> dict[str, int | None]:
-    """Kinds of attention layers and how far back each looks; None: to the beginning."""
-    window = getattr(config, "sliding_window", None)
-    kinds = getattr(config, "layer_types", None)
-    if kinds:
-        return {kind: window if kind == "sliding_attention" else None for kind in sorted(set(kinds))}
-    return {"full_attention": window}

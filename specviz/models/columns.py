@@ -29,7 +29,7 @@ def extend(held: CacheLayerMixin, keys: Tensor, values: Tensor) -> None:
 
 def _fits(room: Tensor, old: Tensor, columns: int) -> bool:
     """Whether ``old`` are the first columns of ``room``, which has so many."""
-    return room.data_ptr() == old.data_ptr() and len(room) == len(old) and room.shape[2] >= columns
+    return room.data_ptr() == old.data_ptr() and room.shape[0] == old.shape[0] and room.shape[2] >= columns
 
 
 def _copied(old: Tensor, columns: int) -> Tensor:

@@ -18,7 +18,7 @@ from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
 from transformers.cache_utils import Cache
 
 from specviz.models.cached import CachedModel
-from specviz.models.passes import lowest
+from specviz.models.masks import lowest
 from specviz.settings import Settings
 
 

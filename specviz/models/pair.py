@@ -15,6 +15,7 @@ from specviz.models.conditioned import ConditionedModel
 from specviz.models.exits import exit_of
 from specviz.models.layered import LayeredModel, LowerLayers
 from specviz.models.rounded import BITS, is_rounded
+from specviz.models.stepping import SteppingModel
 from specviz.models.tokens import pieces
 from specviz.settings import Settings
 
@@ -49,7 +50,7 @@ class Pair:
 
     def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
         """Target and draft with fresh caches, for one request."""
-        return tuple(self.source(model, settings, self.vocabulary) for model in (self.target, self.draft))
+        return self.source(self.target, settings, self.vocabulary), self.guessing(settings)
 
     def open_layered(self, settings: Settings) -> tuple[LayeredModel, LowerLayers]:
         """The target, and its own first layers with an exit in the draft's place, for one request: what they compute they share.
@@ -62,6 +63,10 @@ class Pair:
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> CachedModel:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""
         return CachedModel(model, settings, vocabulary)
+
+    def guessing(self, settings: Settings) -> CachedModel:
+        """The draft with a fresh cache, for one request."""
+        return SteppingModel(self.draft, settings, self.vocabulary)
 
     def encode(self, prompt: str) -> tuple[int, ...]:
         """Ids that a text begins with: the prompt's; the start token alone for an empty one.
@@ -112,6 +117,9 @@ class EncoderDecoderPair(Pair):
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> ConditionedModel:
         """One of the two models, its encoder done with the prompt that the settings hold."""
         return ConditionedModel(model, settings, vocabulary, self.encoder_ids(settings.prompt))
+
+    def guessing(self, settings: Settings) -> ConditionedModel:
+        return self.source(self.draft, settings, self.vocabulary)
 
     def encode(self, prompt: str) -> tuple[int, ...]:
         """The decoder's start token, whatever the prompt."""

@@ -13,6 +13,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 from transformers.cache_utils import Cache
 
+from specviz.models.masks import causal
 from specviz.models.products import product
 from specviz.models.written import WrittenLayer, normed, written
 
@@ -130,18 +131,3 @@ def _begin(cache: Cache, layers: list[WrittenLayer], hidden: Tensor) -> None:
 def _with_signed(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     first, second = sin.chunk(2, -1)
     return cos, sin, torch.cat((-first, second), -1)
-
-
-def causal(fresh: int, width: int, like: Tensor) -> Tensor:
-    """Additive mask (1, 1, fresh, width + fresh): each fresh column sees all before it and itself."""
-    mask = torch.full((fresh, width + fresh), lowest(like.dtype), dtype=like.dtype, device=like.device)
-    return mask.triu_(width + 1)[None, None]
-
-
-def lowest(kind: torch.dtype) -> float:
-    """What a mask adds to a column that is not to be seen: finite in ``kind`` and in float32, in which many families take softmax.
-
-    Were it infinite there, a row that sees nothing (padding of a ragged batch) would be NaN, and with it, through the cache,
-    its neighbours.
-    """
-    return max(torch.finfo(kind).min, torch.finfo(torch.float32).min)

@@ -77,14 +77,14 @@ def product(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
         return weights(x)
     rows, fresh, width = x.shape
     known = weights if isinstance(weights, Weights) else Weights(weights)
-    if x.device.type != "cpu":
+    if not x.is_cpu:
         return F.linear(x, known.plain)
-    tokens = x.reshape(-1, width)
+    tokens, count = x.reshape(-1, width), rows * fresh
     if known.rounded is not None:
         found = torch._weight_int8pack_mm(tokens.bfloat16(), *known.rounded).float()
-    elif len(tokens) == 1:
+    elif count == 1:
         found = torch.mm(known.plain, tokens.expand(2, -1).contiguous().t()).t()[:1].contiguous()
-    elif len(tokens) <= (FEW if known.packs and known.plain.numel() > SMALL else SOME):
+    elif count <= (FEW if known.packs and known.plain.numel() > SMALL else SOME):
         found = torch.mm(known.plain, tokens.t()).t().contiguous()
     elif _ONEDNN and x.dtype is torch.float32:
         form = known.packed if known.packs else known.plain

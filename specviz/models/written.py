@@ -105,10 +105,17 @@ class WrittenLayer:
         self.turned = self.heads + attention.k_proj.out_features // size  # heads that are rotated: the queries' and the keys'
         self.shared = self.turned != 2 * self.heads
 
-    def __call__(self, hidden: Tensor, cos: Tensor, signed: Tensor, mask: Tensor | None, held: CacheLayerMixin) -> Tensor:
-        """hidden (B, T, width) -> the same; cos, signed (B, T, 1, D) as in ``rotated``; ``held``: the cache's layer, which grows by T columns."""
+    def __call__(
+        self, hidden: Tensor, cos: Tensor, signed: Tensor, mask: Tensor | None, held: CacheLayerMixin, every: Tensor | None = None
+    ) -> Tensor:
+        """hidden (B, T, width) -> the same; cos, signed (B, T, 1, D) as in ``rotated``; ``held``: the cache's layer, which grows by T columns.
+
+        every  queries, keys and values of ``hidden``, (B, T, out), where they are known already
+        """
         rows, fresh, _ = hidden.shape
-        every = product(normed(hidden, self.first, self.epsilon), self.all).view(rows, fresh, -1, self.size)
+        if every is None:
+            every = product(normed(hidden, self.first, self.epsilon), self.all)
+        every = every.view(rows, fresh, -1, self.size)
         turned = rotated(every[:, :, : self.turned], cos, signed).transpose(1, 2)
         extend(held, turned[:, self.heads :], every[:, :, self.turned :].transpose(1, 2))
         mixed = self._mixed(turned[:, : self.heads], held.keys, held.values, mask)

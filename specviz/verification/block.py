@@ -57,6 +57,14 @@ def depth(parents: tuple[int, ...], node: int) -> int:
     return steps
 
 
+def depths_of(parents: tuple[int, ...]) -> list[int]:
+    """``depth`` of every node."""
+    found: list[int] = []
+    for parent in parents:
+        found.append(0 if parent == ROOT else found[parent] + 1)
+    return found
+
+
 def texts(ids: tuple[int, ...], block: Block, index: int) -> list[tuple[int, ...]]:
     """What stands before each law that a row asks for: its prefix ``ids``, and with it the path down to each node."""
     found = [ids]
