@@ -80,6 +80,8 @@ class CachedModel:
     vocabulary  V, at least the model's own; ids that the model lacks are impossible
     """
 
+    biased = False  # whether a mask also holds what attention adds for the distance between two tokens
+
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
         self.model, self.settings = model, settings
         self.device = model.device  # the library looks it up among the weights each time it is asked
@@ -212,7 +214,7 @@ class CachedModel:
         even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
         if plain and even and block.is_chain:
             return None
-        if plain and len(fed) == 1 and not any(self._windows.values()):
+        if plain and len(fed) == 1 and not self.biased and not any(self._windows.values()):
             return F.pad(corner(lead, block.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
         begins, total = self._width + lead, self._width + lead + block.widest
         where = [[-1] * total for _ in fed]  # position of the token in each column; -1: a column that is not the row's own
@@ -223,6 +225,9 @@ class CachedModel:
         seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
         seen[:, lead:, begins:] = torch.stack([ancestors(parents, block.widest) for parents in block.parents])
         where[:, begins:] = positions[:, lead:]
+        return self._additive(seen, where, positions)
+
+    def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
         return additive(seen, where, positions, self._windows, self.model.dtype, self.device)
 
     def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: Block) -> None:

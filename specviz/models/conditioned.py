@@ -29,6 +29,8 @@ class ConditionedModel(CachedModel):
     prompt  what the encoder reads, at least one id; all rows share it
     """
 
+    biased = True
+
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None, prompt: Sequence[int]):
         super().__init__(model, settings, vocabulary)
         self._pass = ConditionedPass(model, prompt)
