@@ -21,6 +21,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pair", help="name of the pair on this machine (default: as the certificate says)")
     parser.add_argument("--target", metavar="T", help="where the target is on this machine; needs --draft")
     parser.add_argument("--draft", metavar="D", help="where the draft is on this machine; needs --target")
+    parser.add_argument("--draft-bits", type=int, help="8 where the draft was rounded to 8 bits; needs --target and --draft")
     parser.add_argument("--format", choices=("text", "json"), default="text")
 
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from specviz.chosen import LENGTH_MAX, read_coin
 from specviz.errors import SettingsError
+from specviz.models.places import Places
 from specviz.proposers.paying import with_paying_nodes
 from specviz.settings import NODES_MAX, PROPOSER_FIELDS, SHAPE, SIBLINGS, TREE_LEVELS, Settings
 
@@ -19,6 +20,11 @@ def pair_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--pair", help="name of a pair that comes with the project (default: storybook)")
     parser.add_argument("--target", metavar="T", help="folder or hub name of the target; needs --draft")
     parser.add_argument("--draft", metavar="D", help="folder or hub name of the draft; needs --target")
+    parser.add_argument(
+        "--draft-bits",
+        type=int,
+        help="8: round the draft's weights to 8 bits, faster for Llama-style drafts on a CPU (default: as they are)",
+    )
     parser.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
     parser.add_argument("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
 
@@ -151,12 +157,19 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def pair_name(options: argparse.Namespace) -> str:
-    """``--pair``, or ``target|draft`` from the two folders."""
+    """``--pair``, or the name that models/places.py gives two folders."""
+    bits = getattr(options, "draft_bits", None)
+    if bits not in (None, 8):
+        raise SettingsError("draft-bits", bits, "8, or left out for weights as they are")
     if (options.target is None) != (options.draft is None):
         missing = "--draft" if options.draft is None else "--target"
         raise SettingsError("pair", f"no {missing}", "--pair NAME, or --target and --draft together")
     if options.target is not None:
         if options.pair is not None:
             raise SettingsError("pair", options.pair, "left out when --target and --draft are given")
-        return f"{options.target}|{options.draft}"
+        return Places(options.target, options.draft, bits == 8).name
+    if bits is not None:
+        raise SettingsError(
+            "draft-bits", bits, "given with --target and --draft; of the pairs that ship, storybook-8bit has such a draft"
+        )
     return options.pair or _DEFAULTS.pair

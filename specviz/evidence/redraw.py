@@ -23,6 +23,7 @@ from specviz.models.catalogue import PAIRS
 from specviz.models.fingerprint import fingerprints
 from specviz.models.loading import Pair, load_pair
 from specviz.models.paths import laws_after
+from specviz.models.places import places_of
 from specviz.samples import Samples
 from specviz.settings import Settings
 
@@ -39,6 +40,12 @@ class NotAtHand(SpecvizError):
     """The models behind a certificate are not here: nothing can be drawn again."""
 
 
+def _at_hand(name: str) -> bool:
+    """Whether both folders of a pair of one's own are on this machine."""
+    places = places_of(name)
+    return places is not None and Path(places.target).is_dir() and Path(places.draft).is_dir()
+
+
 def models(record: dict[str, Any], pair: str | None = None) -> Pair:
     """The pair that the certificate was made with. Raises NotAtHand with the reason.
 
@@ -49,7 +56,7 @@ def models(record: dict[str, Any], pair: str | None = None) -> Pair:
         raise NotAtHand("its draws came from a file")
     stored = record["models"]
     name = pair or Settings.from_record(record["settings"]).pair
-    if pair is None and name not in PAIRS and not all(Path(part).is_dir() for part in name.split("|")):
+    if pair is None and name not in PAIRS and not _at_hand(name):
         raise NotAtHand(f"'{name}' is not on this machine; say where it is with --target and --draft")
     if stored["dtype"] not in KINDS:
         raise NotAtHand(f"passes in {stored['dtype']} round differently from machine to machine")

@@ -16,6 +16,7 @@ from specviz.export import printed, series
 from specviz.export.facts import proposer_options
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures import report as screen
+from specviz.models.places import as_options
 from specviz.settings import Settings
 from specviz.statistics.findings import POWER
 
@@ -156,7 +157,7 @@ def _command(record: Mapping[str, Any], one: Mapping[str, Any], words: list[Any]
     words = ["python", "-m", "specviz", "verify", *words, "--tv", one["plan"]["tv"], "--seed", settings["seed"]]
     if models:
         words += [
-            *_pair(settings["pair"]),
+            *as_options(settings["pair"]),
             "--device",
             models["device"],
             "--dtype",
@@ -173,13 +174,6 @@ def _command(record: Mapping[str, Any], one: Mapping[str, Any], words: list[Any]
 
 def _sources(files: list[Mapping[str, Any]]) -> list[str]:
     return ["--samples", files[0]["name"], *(["--against", files[1]["name"]] if files[1:] else [])]
-
-
-def _pair(name: str) -> list[str]:
-    if "|" not in name:
-        return ["--pair", name]
-    target, draft = name.split("|")
-    return ["--target", target, "--draft", draft]
 
 
 def _tests(record: Mapping[str, Any]):

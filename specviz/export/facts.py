@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
+from specviz.models.places import as_options
 from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings
 from specviz.versions import versions
 
@@ -44,9 +45,9 @@ def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
 
 def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     """What writes the same run without the page."""
-    pair, plain = settings.pair.split("|"), Settings()
+    plain = Settings()
     words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json"]
-    words += ["--target", pair[0], "--draft", pair[1]] if len(pair) == 2 else ["--pair", settings.pair]
+    words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.length, "--seed", settings.seed]
     for name in LAWS[:-1]:
         if getattr(settings, name) != getattr(plain, name):

@@ -17,6 +17,7 @@ from specviz.models.catalogue import HASHES, PAIRS
 from specviz.models.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.fit import refuse_too_large
 from specviz.models.pair import EncoderDecoderPair, Pair
+from specviz.models.places import places_of
 from specviz.models.rounded import round_weights
 from specviz.models.tokens import difference
 
@@ -27,7 +28,7 @@ transformers.utils.logging.disable_progress_bar()
 
 
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
-    """A pair of the catalogue, or ``target|draft``, each a folder or a hub name.
+    """A pair of the catalogue, or one of places.py: ``target|draft``, each a folder or a hub name.
 
     device  auto (cuda, then mps, then cpu), or one of these; dtype  auto (bfloat16 on cuda, else float32), or a float type
 
@@ -35,11 +36,11 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
     """
     where, kind = pick_device(device, dtype)
     if entry := PAIRS.get(name):
-        places = entry.target, entry.draft
+        places, rounded = (entry.target, entry.draft), entry.rounded
         if entry.shipped:
             check_hashes(Path(entry.target).parent)
-    elif name.count("|") == 1 and all(part.strip() for part in name.split("|")):
-        places = tuple(part.strip() for part in name.split("|"))
+    elif own := places_of(name):
+        places, rounded = (own.target, own.draft), own.rounded
     else:
         raise ModelError(f"There is no pair {name!r}; known are {', '.join(PAIRS)}, or a target and a draft of your own.")
     refuse_mixed(places, [load_config(place) for place in places])
@@ -50,7 +51,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
             "Both models must read and write the same tokens."
         )
     target, draft = (load_model(place, where, kind) for place in places)
-    if entry and entry.rounded:
+    if rounded:
         round_weights(draft)
     for model, place in zip((target, draft), places, strict=True):
         if len(tokenizers[0]) > model.config.get_text_config().vocab_size:
