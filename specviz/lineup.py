@@ -51,17 +51,17 @@ ENTRIES = _entries(
     ("target", "Target alone", {"proposer": "none"}, "Nobody guesses: one token for each pass of the target."),
     ("draft", "Draft model", {"proposer": "draft"}, "A smaller model guesses a chain."),
     ("block", "Draft, block rule", {"proposer": "draft", "rule": "block"}, "The same chain, judged as a whole."),
-    ("tree-top", "Tree of likeliest tokens", {"proposer": "tree", "siblings": "top"},
+    ("tree-top", "Tree of the likeliest", {"proposer": "tree", "siblings": "top"},
      "The draft's likeliest tokens, without luck, as many as pay."),
     ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
      "Different tokens drawn from the draft, as many as pay; where only two pay, one below the other."),
     ("tree-wide", "Larger tree", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
      "Three of the draft's tokens side by side, two below each, one below these: more of them are kept than with a small tree, and more is paid."),
     ("several", "Two drafts", {"proposer": "several", "drafts": 2}, "Two chains drawn from the draft side by side."),
-    ("several-kseq", "Two drafts, k-sequential", {"proposer": "several", "drafts": 2, "rule": "k-seq"},
-     "Two chains, their first tokens judged as equals."),
+    ("several-kseq", "Two drafts, k-seq", {"proposer": "several", "drafts": 2, "rule": "k-seq"},
+     "Two chains, their first tokens judged as equals (k-sequential selection)."),
     ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target's own state: a tree of as many tokens as pay."),
-    ("medusa-wide", "Medusa heads, larger tree", {"proposer": "medusa", "tree": SHAPE},
+    ("medusa-wide", "Medusa, larger tree", {"proposer": "medusa", "tree": SHAPE},
      "The same heads with three tokens side by side, two below each, one below these."),
     ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target's own first layers; what they compute serves its pass too."),
     ("ngram", "Copy from the text", {"proposer": "ngram"}, "What followed the last words earlier in this text."),
@@ -70,7 +70,7 @@ ENTRIES = _entries(
     ("uniform", "Any token", {"proposer": "uniform"}, "All tokens alike."),
     ("adversarial", "Adversary", {"proposer": "adversarial"}, "The draft turned upside down: its least likely tokens first."),
     ("oracle", "The target itself", {"proposer": "oracle"}, "The target guesses: every guess is kept, and nothing is saved."),
-    ("typical", "Draft, typical acceptance", {"proposer": "draft", "rule": "typical"},
+    ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
      "The draft's chain, kept wherever the target finds it likely enough."),
 )  # fmt: skip
 
@@ -78,7 +78,7 @@ ENTRIES = _entries(
 def senseless(entry: Entry, settings: Settings) -> str:
     """Why a row says nothing under these settings; empty where it does."""
     if settings.temperature == 0.0 and entry.key == "tree":
-        return "At temperature 0 nothing is drawn: this is the tree of likeliest tokens."
+        return "At temperature 0 nothing is drawn: this is the tree of the likeliest tokens."
     if settings.temperature == 0.0 and entry.key.startswith("several"):
         return "At temperature 0 both drafts would write the same chain."
     return ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
-from specviz.figures.evidence import BAND, GRID, safe, short
+from specviz.figures.evidence import BAND, DRAWS, GRID, safe, short
 from specviz.figures.narration import number
 from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.planning.plan import Interval
@@ -86,7 +86,8 @@ def distances(one: Laboratory, kind: str = "light") -> go.Figure:
     blue, red = getattr(MEANINGS["target"], kind), getattr(MEANINGS["rejected"], kind)
     figure = go.Figure()
     figure.add_vrect(x0=LEAST, x1=TOLERANCE, fillcolor=BAND, line_width=0, layer="below")
-    figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="rounding", font={"size": 12})
+    figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="rounding",
+                          font={"size": 12, "color": DRAWS[kind]})  # fmt: skip
     for row, place in zip(rows, places, strict=True):
         ends = [max(LEAST, row.own.mean), max(LEAST, row.own.worst)]
         figure.add_scatter(
@@ -101,7 +102,7 @@ def distances(one: Laboratory, kind: str = "light") -> go.Figure:
                        customdata=[row.entry.name for row, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
     figure.update_layout(height=110 + 31 * len(rows), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, legend=LEGEND)
     figure.update_yaxes(tickvals=places, ticktext=[safe(short(row.entry.name, 30)) for row in rows], range=[-0.6, len(rows) - 0.1],
-                        showgrid=False, automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
-    figure.update_xaxes(type="log", range=[-8, 0], dtick=2, exponentformat="power", gridcolor=GRID, zeroline=False, fixedrange=True,
+                        showgrid=False, zeroline=False, automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
+    figure.update_xaxes(type="log", range=[-8, 0.12], dtick=2, exponentformat="power", gridcolor=GRID, zeroline=False, fixedrange=True,
                         title="total variation")  # fmt: skip
     return figure

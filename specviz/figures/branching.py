@@ -82,10 +82,12 @@ def lorenz(curves: Sequence[tuple[str, Spread]], kind: str = "light") -> go.Figu
         }
         figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=safe(name.rpartition(", ")[2]), line=line,
                            hovertemplate="%{x:.0%} of the tokens hold %{y:.0%}<extra></extra>")  # fmt: skip
-    first = curves[0][1]
-    figure.add_scatter(x=list(TOPS), y=[share.value for share in first.tops], mode="markers+text", showlegend=False,
-                       text=[f"{share.value:.0%}" if place else "" for place, share in enumerate(first.tops)], textposition="bottom right",
-                       marker={"size": 8, "color": _ink(kind)}, hoverinfo="skip")  # fmt: skip
+    tops = list(zip(TOPS, (share.value for share in curves[0][1].tops), strict=True))
+    figure.add_scatter(x=[top for top, _ in tops], y=[held for _, held in tops], mode="markers", showlegend=False,
+                       marker={"size": 8, "color": _ink(kind)}, hovertemplate="%{x:.0%} of the tokens hold %{y:.0%}<extra></extra>")  # fmt: skip
+    top, held = tops[-1]
+    figure.add_annotation(x=top, y=held, ax=0.3, ay=0.1, axref="x", ayref="y", xanchor="left", align="left", arrowcolor=_ink(kind), arrowwidth=1,
+                          arrowhead=0, standoff=6, text=f"{top:.0%} of the tokens<br>hold {held:.0%}", font={"size": 12, "color": _ink(kind)})  # fmt: skip
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
     figure.update_xaxes(title="share of the tokens, furthest apart first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
@@ -100,14 +102,14 @@ def _ink(kind: str) -> str:
 
 
 def lorenz_conclusion(curves: Sequence[tuple[str, Spread]]) -> str:
-    """What the top shares hold in the first curve, and the tenth in each other."""
+    """What the first hundredth and tenth hold in the first curve, and the tenth in each other."""
     one = curves[0][1]
     if not one.total:
         return "There is no divergence in this text: both models agree at every token."
-    held = ", ".join(f"{share.value:.0%}" for share in one.tops)
+    few, many = one.tops[0], one.tops[-1]
     said = (
-        f"The 1, 5 and 10% of the tokens where the models lie furthest apart hold {held} of all divergence"
-        f"{_interval(one.tops[-1], 'the tenth')}; spread evenly they would hold 1, 5 and 10%. "
+        f"The tenth of the tokens where the models lie furthest apart holds {many.value:.0%} of all divergence{_interval(many)}, "
+        f"the first hundredth {few.value:.0%}; spread evenly they would hold 10% and 1%. "
     )
     for name, other in curves[1:]:
         said += f"In {name}, {other.count:,} tokens, the tenth holds {other.tops[-1].value:.0%}{_interval(other.tops[-1])}. "
@@ -122,10 +124,10 @@ def _half(one: Spread) -> str:
     return said + (f" At {same:.0%} of them the two models agree fully." if same >= 0.05 else "")
 
 
-def _interval(share: Share, what: str = "") -> str:
+def _interval(share: Share) -> str:
     if share.low is None:
         return ""
-    return f" ({what + ' ' if what else ''}{share.low:.0%} to {share.high:.0%})"
+    return f" ({share.low:.0%} to {share.high:.0%})"
 
 
 def kinds(one: Spread, own: Spread | None = None, kind: str = "light") -> go.Figure:
@@ -140,7 +142,7 @@ def kinds(one: Spread, own: Spread | None = None, kind: str = "light") -> go.Fig
     ticks = [f"{row.name} ({row.count})" for row in order]
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
-    figure.update_yaxes(tickvals=list(places.values()), ticktext=ticks, range=[-0.7, len(order) - 0.4], automargin=True, showgrid=False,
+    figure.update_yaxes(tickvals=list(places.values()), ticktext=ticks, range=[-0.7, len(order) - 0.4], automargin=True, showgrid=False, zeroline=False,
                         fixedrange=True, ticks="")  # fmt: skip
     figure.update_xaxes(title="1 − β on average", rangemode="tozero", gridcolor=GRID, zeroline=False, fixedrange=True)
     return figure

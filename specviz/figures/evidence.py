@@ -122,11 +122,10 @@ def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
                        hovertext=hover, hoverinfo="text")  # fmt: skip
     figure.update_layout(
         barmode="overlay", height=92 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
-        legend=LEGEND,
-        hoverlabel={"align": "left"},
+        legend=LEGEND, showlegend=True, hoverlabel={"align": "left"},
     )  # fmt: skip
     ticks = [safe(short(one.labels[place])) for place in places]
-    figure.update_yaxes(tickvals=rows, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, automargin=True,
+    figure.update_yaxes(tickvals=rows, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, zeroline=False, automargin=True,
                         fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, end], tickformat=".0%" if end > 0.1 else ".1%", gridcolor=GRID, zeroline=False, fixedrange=True,
                         title="share of all draws", nticks=6, tickfont={"size": 12})  # fmt: skip

@@ -13,10 +13,10 @@ from specviz.settings import Settings
 
 COLUMNS = (
     "who guesses",
-    "verdict",
     "tokens per pass",
-    "kept, by position",
     "ms per token",
+    "verdict",
+    "kept, by position",
     "guesses per pass",
     "how that is known",
 )
@@ -33,6 +33,11 @@ def signed(row: Row) -> str:
     """The verdict behind the sign that it has in the matrix."""
     word = verdict(row)
     return word if row.reason else f"{'✓' if row.exact else '=' if row.coincides else '✗'} {word}"
+
+
+def marked(row: Row) -> str:
+    """The row's name behind the sign of its verdict: on a phone the column of names alone stays in sight."""
+    return f"{signed(row)[0]} {row.entry.name}"
 
 
 def evidence(row: Row) -> str:
@@ -56,7 +61,7 @@ def certain(first: First) -> bool:
 def table(one: Lineup) -> list[dict[str, object]]:
     """A line for each row, in the gallery's order; its columns are COLUMNS."""
     return [
-        dict(zip(COLUMNS, (row.entry.name, signed(row), row.per_pass, list(row.shares), row.ms and row.ms[0],
+        dict(zip(COLUMNS, (row.entry.name, row.per_pass, row.ms and row.ms[0], signed(row), list(row.shares),
                            None if row.reason else row.nodes, evidence(row)), strict=True))
         for row in one.rows
     ]  # fmt: skip
@@ -189,7 +194,7 @@ def shortcut(first: First, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=[first.law[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact law",
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
     figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": DRAWS[kind]})
-    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12},
+    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": DRAWS[kind]},
                           text=f"p must exceed {number(first.edge, 3)}")  # fmt: skip
     return _laid_out(figure, first, places, "probability of the first token")
 
@@ -217,7 +222,7 @@ def _laid_out(figure: go.Figure, first: First, places: list[int], title: str) ->
         legend=LEGEND,
     )  # fmt: skip
     ticks = [safe(short(name_of(first, cell))) for cell in places]
-    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) + 0.5], showgrid=False,
+    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) + 0.5], showgrid=False, zeroline=False,
                         automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=".0%" if most > 0.1 else ".1%", gridcolor=GRID, zeroline=False,
                         fixedrange=True, title=title, nticks=6, tickfont={"size": 12})  # fmt: skip

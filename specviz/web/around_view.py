@@ -43,7 +43,7 @@ COLUMN_HELP = {
     "speed alone": "Times the float32 target alone; median of the turns.",
     "with guesses": "Times the float32 target alone; median of the turns.",
 }
-WIDTHS = dict(zip(figures.COLUMNS, (190, 140, 155, 150, 165, 85, 115, 95, 100), strict=True))
+WIDTHS = dict(zip(figures.COLUMNS, (190, 152, 186, 162, 165, 85, 115, 95, 100), strict=True))
 
 
 def head() -> None:
@@ -102,7 +102,10 @@ def _live() -> None:
     _table(one)
     said = figures.conclusion(one)
     st.container(key="around-said").markdown(_escaped(said))
-    st.markdown("### Two distances\nWhat was changed about the target, and what guesses change about that, on one scale.")
+    st.markdown(
+        "### Two distances\nWhat was changed about the target, and what guesses change about that, on one scale: "
+        "total variation (TV), the most by which the two laws differ about any event."
+    )
     st.plotly_chart(figures.distances(one, kind), key="around-figure-distances", config=PLOT, alt=said)
     _microscope(one, surroundings.question.arm, kind)
     _folds(one)
@@ -138,8 +141,9 @@ def _table(one: Laboratory) -> None:
         helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == figures.COLUMNS[0]}
         plain = name in ("guess kept", "tokens per pass", "speed alone", "with guesses")
         config[name] = st.column_config.NumberColumn(format="%.2f", **helped) if plain else st.column_config.TextColumn(**helped)
-    st.dataframe(figures.table(one), hide_index=True, height="content", column_config=config, alt=figures.conclusion(one),
-                 placeholder="", key="around-table")  # fmt: skip
+    shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
+    st.dataframe(figures.table(one), hide_index=True, height="content", column_config=config, column_order=shown,
+                 alt=figures.conclusion(one), placeholder="", key="around-table")  # fmt: skip
 
 
 def _microscope(one: Laboratory, arm: str, kind: str) -> None:

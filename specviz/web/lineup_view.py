@@ -38,10 +38,10 @@ NAMES = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p .9"}
 PLOT = {"displayModeBar": False}
 COLUMN_HELP = {
     "verdict": "✓ exact: what it writes has the target's law. ✗ lossy: it has another one.",
-    "tokens per pass": "Tokens written for each pass of the target.",
+    "tokens per pass": "Per pass: tokens written for each pass of the target.",
     "kept, by position": "Of the guesses tested at the first, second, … place of a round, the share that was kept. "
     "Under the block rule all are tested: of the rounds, the share that kept at least so many.",
-    "ms per token": "Median over the turns; all rows took turns on one machine.",
+    "ms per token": "Milliseconds for each token: median over the turns; all rows took turns on one machine.",
     "how that is known": "Enumerated: on small tables every outcome of this rule with this proposer adds up to the target's law. "
     "Drawn: how far (TV) first tokens drawn here lie from the exact law of this text, and what chance stays below 99 times in 100. "
     "Computed: how far the law that the rule writes lies from it.",
@@ -139,16 +139,20 @@ def measured(gallery: Gallery, one: Lineup) -> str:
 def _table(gallery: Gallery, one: Lineup) -> None:
     """The gallery as rows, one of which can be selected; the address keeps which."""
     keys = [row.key for row in one.rows]
+    lines = [line | {"who guesses": figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
+    # the first three columns are as wide as a phone
     config: dict[str, Any] = {"verdict": st.column_config.TextColumn(width=125, help=COLUMN_HELP["verdict"])}
-    config["who guesses"] = st.column_config.TextColumn(width=190, pinned=True)
-    config["tokens per pass"] = st.column_config.NumberColumn(format="%.2f", help=COLUMN_HELP["tokens per pass"])
-    config["ms per token"] = st.column_config.NumberColumn(format="%.1f", help=COLUMN_HELP["ms per token"])
+    config["who guesses"] = st.column_config.TextColumn(width=164, pinned=True, help=COLUMN_HELP["verdict"])
+    config["tokens per pass"] = st.column_config.NumberColumn(
+        "per pass", width=76, format="%.2f", help=COLUMN_HELP["tokens per pass"]
+    )
+    config["ms per token"] = st.column_config.NumberColumn("ms/token", width=80, format="%.1f", help=COLUMN_HELP["ms per token"])
     config["guesses per pass"] = st.column_config.NumberColumn(format="%.1f", help=COLUMN_HELP["guesses per pass"])
     config["kept, by position"] = st.column_config.BarChartColumn(y_min=0.0, y_max=1.0, help=COLUMN_HELP["kept, by position"])
     config["how that is known"] = st.column_config.TextColumn(width="large", help=COLUMN_HELP["how that is known"])
     place = keys.index(gallery.question.row) if gallery.question.row in keys else None
     event = st.dataframe(
-        figures.table(one), hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
+        lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
         selection_default=None if place is None else {"selection": {"rows": [place]}}, alt=f"{figures.conclusion(one)} {figures.positions(one)}", placeholder="",
         key=f"lineup-table-{st.session_state.get('lineup-turn', 0)}-{gallery.question.choice}-{int(gallery.own)}",
     )  # fmt: skip
