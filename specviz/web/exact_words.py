@@ -129,9 +129,7 @@ def fill_sentence(drawn: Drawn) -> str:
 
 
 def _outside(drawn: Drawn) -> str:
-    outside = [
-        f"{len(arm.outside)} on the {side}" for arm, side in zip(drawn.arms, ("left", "right"), strict=True) if arm.outside
-    ]
+    outside = [f"{len(arm.outside)} of “{arm.name}”" for arm in drawn.arms if arm.outside]  # a phone has no left and right
     return f"Here some are outside ({', '.join(outside)}): that is no verdict, the looks are. " if outside else ""
 
 

@@ -10,7 +10,7 @@ CSS = """
 .stMain .block-container { max-width: 1560px; padding-left: clamp(0.75rem, 4vw, 5rem); padding-right: clamp(0.75rem, 4vw, 5rem); }
 @media (max-width: 640px) { .stMain .block-container { padding-top: 3.6rem; padding-bottom: 0.5rem; } [data-testid="stHorizontalBlock"] { row-gap: 1rem; } }
 .stMainBlockContainer > div > .stVerticalBlock { gap: 0.5rem; }
-[data-testid="stLayoutWrapper"]:has(> :is(.st-key-fold, .st-key-export)) { position: absolute; } /* in the header: they leave no gap where they are written */
+[data-testid="stLayoutWrapper"]:has(> :is(.st-key-fold, .st-key-export)) { position: absolute; width: 0; } /* in the header: they leave no gap where they are written */
 .st-key-fold { position: fixed; top: 0.65rem; right: 4rem; z-index: 999991; width: auto; }
 .st-key-export { position: fixed; top: 0.65rem; right: 12.6rem; z-index: 999990; width: auto; }
 body:has(.st-key-exact-head, .st-key-broken-head, .st-key-whole-head) .st-key-export { right: 10.6rem; } /* beside a shorter word */
@@ -24,9 +24,10 @@ body:has(.st-key-fold) [data-testid="stStatusWidget"] { translate: -14.5rem 0; }
 [data-testid="stPlotlyChart"] :is(.xtick, .ytick, .g-xtitle, .g-ytitle) text { fill: color-mix(in srgb, currentColor 78%, transparent) !important; } /* Streamlit's grey is too faint to read */
 [data-testid="stBaseButton-primary"]:not(:disabled) { background: #0072B2; border-color: #0072B2; color: #fff; } /* white on the lighter blue of dark pages is too faint */
 [data-testid="stBaseButton-primary"]:not(:disabled):hover { background: #005f96; border-color: #005f96; }
+[data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { opacity: 1; }
 [data-testid="stCaptionContainer"] { color: color-mix(in srgb, var(--st-text-color, currentColor) 74%, transparent); }
 :is(a, button, summary, [role="tab"], [role="radio"]):focus-visible { outline: 2px solid light-dark(#0072B2, #6FBBEA) !important; outline-offset: 2px; }
-[data-testid="stSidebar"][aria-expanded="false"] { visibility: hidden; } /* Tab does not go through what cannot be seen */
+[data-testid="stSidebar"][data-collapsed="true"] { visibility: hidden; } /* Tab does not go through what cannot be seen */
 [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; row-gap: 0.25rem; } /* on a phone every choice is in sight */
 .st-key-problems [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
