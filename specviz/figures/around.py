@@ -10,19 +10,25 @@ from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.planning.plan import Interval
 from specviz.surroundings.laboratory import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, Row
 
-COLUMNS = ("the target, served as", "verdict", "exact with respect to", "TV to float32", "TV that guesses make", "guess kept",
+COLUMNS = ("the target, served as", "TV that guesses make", "verdict", "exact with respect to", "TV to float32", "guess kept",
            "tokens per pass", "speed alone", "with guesses")  # fmt: skip
+SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✗"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 
 
 def table(one: Laboratory) -> list[dict[str, object]]:
     """A line for each row; its columns are COLUMNS. Speeds that are no verdict stay out of it; the details hold them with their spread."""
     return [
-        dict(zip(COLUMNS, (row.entry.name, "–" if row.reason else row.verdict, row.reason or row.entry.law, _mean(row.apart),
-                           _guesses(row), row.overlap and row.overlap.value, row.per_pass, _speed(one, row.alone),
+        dict(zip(COLUMNS, (row.entry.name, _guesses(row), "–" if row.reason else row.verdict, row.reason or row.entry.law,
+                           _mean(row.apart), row.overlap and row.overlap.value, row.per_pass, _speed(one, row.alone),
                            _speed(one, row.guessed)), strict=True))
         for row in one.rows
     ]  # fmt: skip
+
+
+def marked(row: Row) -> str:
+    """The row's name behind the sign of its verdict: on a phone the column of names alone stays in sight."""
+    return f"{'–' if row.reason else SIGNS[row.verdict]} {row.entry.name}"
 
 
 def _mean(found: Interval | None) -> str:

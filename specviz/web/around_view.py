@@ -33,8 +33,8 @@ LEDE = (
 )
 PLOT = {"displayModeBar": False}
 COLUMN_HELP = {
-    "verdict": "exact: guesses leave the served law as it is. exact up to rounding: but for what passes of several tokens round "
-    "otherwise. lossy: a mistake; guesses change the law.",
+    "verdict": "✓ exact: guesses leave the served law as it is. ≈ exact up to rounding: but for what passes of several tokens round "
+    "otherwise. ✗ lossy: a mistake; guesses change the law.",
     "TV to float32": "Between the laws of passes of one token, mean over all prefixes (middle 95% over texts drawn again).",
     "TV that guesses make": "Between the law of what the decoder writes, guesses and caches and all, and that of the same target "
     "alone: mean and largest over the prefixes checked.",
@@ -43,7 +43,7 @@ COLUMN_HELP = {
     "speed alone": "Times the float32 target alone; median of the turns.",
     "with guesses": "Times the float32 target alone; median of the turns.",
 }
-WIDTHS = dict(zip(figures.COLUMNS, (190, 152, 186, 162, 165, 85, 115, 95, 100), strict=True))
+WIDTHS = dict(zip(figures.COLUMNS, (208, 158, 152, 186, 162, 85, 115, 95, 100), strict=True))
 
 
 def head() -> None:
@@ -142,7 +142,9 @@ def _table(one: Laboratory) -> None:
         plain = name in ("guess kept", "tokens per pass", "speed alone", "with guesses")
         config[name] = st.column_config.NumberColumn(format="%.2f", **helped) if plain else st.column_config.TextColumn(**helped)
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
-    st.dataframe(figures.table(one), hide_index=True, height="content", column_config=config, column_order=shown,
+    first = figures.COLUMNS[0]
+    lines = [line | {first: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
+    st.dataframe(lines, hide_index=True, height="content", column_config=config, column_order=shown,
                  alt=figures.conclusion(one), placeholder="", key="around-table")  # fmt: skip
 
 
