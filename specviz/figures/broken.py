@@ -101,7 +101,8 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
         late = one.caught >= 1000  # the words go to the left of the line
         figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": style(one.wrong, one.wrong, kind)["color"]})
         figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✗ caught at {one.caught:,}", showarrow=False,
-                              xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, font={"size": 13})  # fmt: skip
+                              xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
+                              font={"size": 13, "color": evidence.DRAWS[kind]})  # under the line at 1  # fmt: skip
     end = max(3.0, log10(max(one.n, default=1000)))
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="draws of each (each step ten times as many)", gridcolor=GRID,
@@ -153,7 +154,7 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
         looks = [style(wrong, arm, kind) for arm in (0, 1)]
         figure.add_bar(
             x=[one.name for one in pair], y=values, text=[f"{one:{form}}" for one in values], textposition="outside",
-            cliponaxis=False, width=0.55, row=1, col=column, hoverinfo="skip",
+            cliponaxis=False, width=0.55, textfont={"color": evidence.DRAWS[kind]}, row=1, col=column, hoverinfo="skip",
             marker={"color": [look["color"] for look in looks],
                     "pattern": {"shape": [look["hatch"] for look in looks], "fillmode": "overlay", "fgcolor": "white", "size": 7}},
         )  # fmt: skip
@@ -161,7 +162,7 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
                             col=column)  # fmt: skip
     figure.update_yaxes(gridcolor=GRID, fixedrange=True, zeroline=False, nticks=5)
     figure.update_xaxes(fixedrange=True, showgrid=False)
-    figure.update_annotations(font_size=13)
+    figure.update_annotations(font={"size": 13, "color": evidence.DRAWS[kind]})
     figure.update_layout(height=340, margin={"l": 8, "r": 8, "t": 40, "b": 30}, showlegend=False, dragmode=False)
     return figure
 

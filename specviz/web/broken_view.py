@@ -35,7 +35,7 @@ CSS = """
 .broken-texts span { flex: 0 0 8.2rem; opacity: 0.75; font-size: 0.9rem; }
 .broken-texts q { quotes: none; white-space: pre-wrap; overflow-wrap: anywhere; }
 .broken-texts i { opacity: 0.6; font-style: normal; }
-.broken-texts b { font-weight: 600; padding: 0 0.15rem; border-radius: 0.2rem; }
+.broken-texts b { white-space: nowrap; font-weight: 600; padding: 0 0.15rem; border-radius: 0.2rem; }
 .broken-texts b.right { border-bottom: 0.16rem solid #0072B2; }
 .broken-texts b.wrong { border-bottom: 0.16rem dashed #D55E00;
   background: repeating-linear-gradient(135deg, rgba(213, 94, 0, 0.28) 0 0.14rem, transparent 0.14rem 0.36rem); }

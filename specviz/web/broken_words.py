@@ -7,6 +7,7 @@ from html import escape
 
 from specviz.evidence.mistakes import Mistake
 from specviz.figures.broken import Curve, raised
+from specviz.figures.narration import number
 from specviz.web.broken import Case, Found, Pairing, Trial
 from specviz.web.exact_words import TAIL, Verdict
 
@@ -88,8 +89,8 @@ def _caught(trial: Trial) -> tuple[str, str]:
     places = [place for place, pair in enumerate(trial.drawn.looks) if pair[arm].rejected]
     found, right = trial.drawn.looks[places[0]][arm], trial.drawn.looks[-1][1 - arm]
     before = f"The look before, at {trial.drawn.looks[places[0] - 1][arm].n:,}, saw nothing. " if places[0] else ""
-    small = "p < 1e-300" if found.p < 1e-300 else f"p = {found.p:.2g}"
-    said = f"{found.test}: {small}, where {found.level:.2g} was allowed. {before}"
+    small = "p < 10⁻³⁰⁰" if found.p < 1e-300 else f"p = {number(found.p)}"
+    said = f"The {found.test} test: {small}, where {number(found.level)} was allowed. {before}"
     if any(pair[1 - arm].rejected for pair in trial.drawn.looks):
         return (
             f"Caught: {found.n:,} draws were enough.",

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from specviz.export.facts import proposer_options
+from specviz.figures.narration import number
 from specviz.settings import Settings
 from specviz.web.exact import SOURCES, Drawn, Exam, Question
 
@@ -50,7 +51,9 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
         test = min(found.tests, key=lambda one: one.p_value)
         words = f"Not exact: {_draws(found.plan.n)} do not follow the target’s law."
         return Verdict(
-            "rejected", words, f"{test.name}: p = {test.p_value:.2g}, where {test.alpha:.2g} was allowed. {_hidden(found)}"
+            "rejected",
+            words,
+            f"The {test.name} test: p = {number(test.p_value)}, where {number(test.alpha)} was allowed. {_hidden(found)}",
         )
     if found.verdict == "too few draws":
         return Verdict("untold", f"{_draws(found.plan.n)} cannot tell: all texts share one cell.", _next(drawn, question))

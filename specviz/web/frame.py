@@ -21,7 +21,7 @@ body:not(:has(.st-key-fold)) .st-key-export { right: 4rem; }
 [data-testid="stPopoverBody"]:has([class*="st-key-fold-"]) .stVerticalBlock { gap: 0.5rem; }
 body:has(.st-key-fold) [data-testid="stStatusWidget"] { translate: -14.5rem 0; } /* beside the two buttons, not over them */
 [data-testid="stStatusWidget"] button { display: none; } /* it would halt the drawing of a page, not its work: each page has a Stop of its own */
-[data-testid="stPlotlyChart"] :is(.xtick, .ytick, .g-xtitle, .g-ytitle) text { fill: color-mix(in srgb, currentColor 78%, transparent) !important; } /* Streamlit's grey is too faint to read */
+[data-testid="stPlotlyChart"] :is([class$="tick"], [class^="g-x"], [class^="g-y"]) text { fill: color-mix(in srgb, currentColor 78%, transparent) !important; } /* Streamlit's grey is too faint to read */
 [data-testid="stBaseButton-primary"]:not(:disabled) { background: #0072B2; border-color: #0072B2; color: #fff; } /* white on the lighter blue of dark pages is too faint */
 [data-testid="stBaseButton-primary"]:not(:disabled):hover { background: #005f96; border-color: #005f96; }
 [data-testid="stCaptionContainer"], [data-testid="stCaptionContainer"] * { opacity: 1; }
