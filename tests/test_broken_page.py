@@ -117,7 +117,7 @@ def test_a_false_alarm_of_the_right_rule_is_called_one():
     one = trial()
     found = Found(1000, True, "G", 0.0, 1e-4, 0.1, True, 0.5)
     one.drawn = Seen(looks=((found, found),))
-    assert "a false alarm" in words._caught(one)[1] and "p < 1e-300" in words._caught(one)[1]
+    assert "a false alarm" in words._caught(one)[1] and "p < 10⁻³⁰⁰" in words._caught(one)[1]
 
 
 def test_what_can_hide_inside_a_cell_is_said():
