@@ -10,7 +10,7 @@ from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.planning.plan import Interval
 from specviz.surroundings.laboratory import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, Row
 
-COLUMNS = ("the target, served as", "TV that guesses make", "verdict", "exact with respect to", "TV to float32", "guess kept",
+COLUMNS = ("the target, served as", "TV by guesses", "verdict", "exact with respect to", "TV to float32", "guess kept",
            "tokens per pass", "speed alone", "with guesses")  # fmt: skip
 SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✗"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis

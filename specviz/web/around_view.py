@@ -36,7 +36,7 @@ COLUMN_HELP = {
     "verdict": "✓ exact: guesses leave the served law as it is. ≈ exact up to rounding: but for what passes of several tokens round "
     "otherwise. ✗ lossy: a mistake; guesses change the law.",
     "TV to float32": "Between the laws of passes of one token, mean over all prefixes (middle 95% over texts drawn again).",
-    "TV that guesses make": "Between the law of what the decoder writes, guesses and caches and all, and that of the same target "
+    "TV by guesses": "Between the law of what the decoder writes, guesses and caches and all, and that of the same target "
     "alone: mean and largest over the prefixes checked.",
     "guess kept": "Chance that the unchanged draft’s guess is kept: sum of min(p, q), mean over all prefixes.",
     "tokens per pass": "Tokens written for each pass of the target, with guesses.",
@@ -175,7 +175,7 @@ def _folds(one: Laboratory) -> None:
     with st.expander("How it was measured"):
         st.markdown(
             "**TV to float32**: each way to serve the target reads the same texts, one token a pass, and its law is held against "
-            "float32’s at every place.  \n**TV that guesses make**: the decoder is led along the texts, its guesses kept and refused at "
+            "float32’s at every place.  \n**TV by guesses**: the decoder is led along the texts, its guesses kept and refused at "
             "random; at each place the law of the token that it writes is put together from what proposer and rule really do, and held "
             "against the law of the same target alone. No draws, so nothing is left to chance.  \n**Mistakes** wrap one argument of the "
             "decoder; the decoder itself has no switch that makes it wrong."
