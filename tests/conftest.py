@@ -42,6 +42,22 @@ def encoder_decoders(encoder_decoder_folders):
     return {kind: load_pair("|".join(map(str, where)), "cpu", "float64") for kind, where in encoder_decoder_folders.items()}
 
 
+@pytest.fixture(scope="session")
+def report(pair_folders, tmp_path_factory):
+    """The file that verify writes on the tiny pair."""
+    from tests.certified import write_report
+
+    return write_report(pair_folders, tmp_path_factory.mktemp("certificate"))
+
+
+@pytest.fixture
+def record(report):
+    """What stands in it."""
+    from specviz.evidence.certificate import read
+
+    return read(report)
+
+
 @pytest.fixture
 def page_pair(pair, monkeypatch):
     """The work of pages without a server: the tiny pair is what their weights are."""

@@ -140,9 +140,9 @@ def drawn(
     was kept whole is among those that are tested.
     """
     tokens = np.full((count, LENGTH), NONE, dtype=np.int32)
+    coins, prompt = Slices(PhiloxCoins(settings.seed), 0, count), tuple(ids)
     for first in range(0, count, BATCH):
-        coins = Slices(PhiloxCoins(settings.seed), first, min(BATCH, count - first))
-        rows = [Prefix(tuple(ids), 0, settings.length - draw % 2, draw) for draw in range(first, first + coins.count)]
+        rows = [Prefix(prompt, 0, settings.length - draw % 2, draw) for draw in range(first, min(first + BATCH, count))]
         while rows:
             going = []
             for row, round_ in zip(rows, step(rows, target, proposer, rule, coins, stops), strict=True):
@@ -164,7 +164,8 @@ class Slices:
     cut: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
-        return np.array([self._stream(purpose, row.start, node)[row.draw - self.first] for row in rows])
+        streams = {start: self._stream(purpose, start, node) for start in {row.start for row in rows}}
+        return np.array([streams[row.start][row.draw - self.first] for row in rows])
 
     def _stream(self, *address: int) -> np.ndarray:
         if address not in self.cut:

@@ -9,6 +9,7 @@ Yang et al. 2024, multi-candidate speculative decoding).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -57,8 +58,10 @@ class Tree:
 
 def likeliest(law: Tensor, count: int) -> list[int]:
     """The ``count`` likeliest tokens of a law (V,), likeliest first, smaller ids first among equals; none of mass 0."""
-    edge = law.topk(min(count, len(law))).values[-1]
-    ids = (law >= edge).nonzero()[:, 0]  # few: a sort of the whole vocabulary takes five times as long
+    masses, ids = (found.tolist() for found in law.topk(min(count + 1, len(law))))  # one more: is the last place shared?
+    if all(one > other or not other for one, other in pairwise(masses)):
+        return [token for token, mass in zip(ids[:count], masses, strict=False) if mass]
+    ids = (law >= masses[:count][-1]).nonzero()[:, 0]  # few: a sort of the whole vocabulary takes five times as long
     largest, order = law[ids].sort(descending=True, stable=True)
     return ids[order[:count]][largest[:count] > 0].tolist()
 

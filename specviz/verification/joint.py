@@ -24,7 +24,7 @@ from specviz.errors import SettingsError
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.block import Block
 from specviz.verification.draw import draw
-from specviz.verification.rules import Shown, threshold
+from specviz.verification.rules import Shown, at_tokens, threshold
 
 ALLOWED = "token, k-seq or typical where the proposals are a tree: block judges chains"
 
@@ -35,22 +35,26 @@ class Weighed:
 
     weights  N + 1 numbers w_0 .. w_N in [0, 1]; edges  N thresholds h_1 .. h_N in [0, 1]
     left     N tensors (V,): max(0, w_i p - q) after the first i guesses, i from 0, not rescaled
+    p, q     N numbers each: what target and draft give the guesses
     """
 
     weights: tuple[float, ...]
     edges: tuple[float, ...]
     left: tuple[Tensor, ...]
+    p: tuple[float, ...]
+    q: tuple[float, ...]
 
 
 def weighed(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> Weighed:
     """p (N + 1, V) after the prefix and after each guess, q (N, V) what each was drawn from, None where N is 0."""
     weights, edges, left = [1.0], [], []
-    for node, token in enumerate(tokens):
+    p_token, q_token = at_tokens(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1)))
+    for node, (wanted, claimed) in enumerate(zip(p_token, q_token, strict=True)):
         left.append((weights[-1] * p[node] - q[node]).clamp_(min=0.0))
-        weights.append(threshold(weights[-1] * float(p[node, token]), float(q[node, token])))
+        weights.append(threshold(weights[-1] * wanted, claimed))
         if node:
             edges.append(_edge(weights[node], float(left[node].sum())))
-    return Weighed(tuple(weights), (*edges, weights[-1])[: len(tokens)], tuple(left))
+    return Weighed(tuple(weights), (*edges, weights[-1])[: len(tokens)], tuple(left), tuple(p_token), tuple(q_token))
 
 
 def _edge(weight: float, mass: float) -> float:
@@ -100,8 +104,8 @@ class BlockRule:
                 token=x,
                 parent=node - 1,
                 source=block.source,
-                q=float(q[node, x]),
-                p=float(p[node, x]),
+                q=found.q[node],
+                p=found.p[node],
                 u_draft=block.u_draft[index][node],
                 u=uniforms[node],
                 threshold=found.edges[node],

@@ -149,7 +149,7 @@ class Walk:
         self.tokens, self.parents, self.q = block.tokens[index], block.parents[index], block.q[index]
         self.u_draft, self.source = block.u_draft[index], block.source
         self.row, self.p, self.coins = row, p, coins
-        self.p_token, self.q_token = _at_tokens(p, self.q, self.tokens, self.parents)
+        self.p_token, self.q_token = at_tokens(p, self.q, self.tokens, self.parents)
         self.looked: dict[int, tuple[float, float, float, bool]] = {}  # node -> p that the coin met, coin, threshold, accepted
         self.path: list[int] = []
         self.refused: int | None = None  # last sibling refused under the last kept node
@@ -225,7 +225,7 @@ def ended(walks: Sequence[Walk]) -> tuple[Outcome, ...]:
     return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 
-def _at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]) -> tuple[list[float], list[float]]:
+def at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]) -> tuple[list[float], list[float]]:
     """Target and draft probability of each proposed token, as Python floats."""
     if not tokens:
         return [], []
