@@ -20,14 +20,26 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
     add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
     add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
+    add(
+        "--resume",
+        type=Path,
+        metavar="FILE",
+        help="keep every finished cell in FILE; the same command goes on from there (default with --out: that name and .cells)",
+    )
     add("--format", choices=("text", "json"), default="text")
 
 
 def run(options: argparse.Namespace) -> int:
     if not 2 <= options.texts <= 1024:
         raise SettingsError("texts", options.texts, "a whole number from 2 to 1024")
+    if options.read and options.resume:
+        raise SettingsError("resume", str(options.resume), "left out with --read: nothing is measured")
+    if options.out and options.out.is_dir():
+        raise SettingsError("out", str(options.out), "a file, and this is a folder")
     from specviz.planning.study import Study
 
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
     if options.read:
         if not options.read.is_file():
             raise SettingsError("read", str(options.read), "a file that study --out has written")
@@ -35,20 +47,38 @@ def run(options: argparse.Namespace) -> int:
     else:
         study = measured(options)
     if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
         options.out.write_text(study.to_json() + "\n", encoding="utf-8")
+    if kept := kept_in(options):
+        kept.unlink(missing_ok=True)
     print(study.to_json() if options.format == "json" else as_text(study))
     return 0
 
 
+def kept_in(options: argparse.Namespace) -> Path | None:
+    """Where the cells of an unfinished study stand."""
+    if options.read:
+        return None
+    return options.resume or (options.out and options.out.with_name(f"{options.out.name}.cells"))
+
+
 def measured(options: argparse.Namespace) -> Study:
-    """The whole study of the shipped drafts; minutes."""
+    """The whole study of the shipped drafts; minutes. An interruption says how to go on."""
     from specviz.planning.study_run import Size, run_study
 
+    path = kept_in(options)
     try:
-        return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"))
+        return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"), resume=path)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt("no cell was kept; the same command begins anew") from stop
+        raise KeyboardInterrupt(how_to_go_on(path)) from stop
+
+
+def how_to_go_on(path: Path | None) -> str:
+    """What an interrupted study leaves, in words."""
+    if path is None:
+        return "no cell was kept; with --out FILE or --resume FILE the same command can go on where it stopped"
+    if not path.exists():
+        return "no cell was begun; the same command begins anew"
+    return f"every finished cell is kept in '{path}'; the same command goes on from there"
 
 
 def _law(cell: Cell) -> str:

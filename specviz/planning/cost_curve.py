@@ -1,8 +1,9 @@
-"""What a whole round costs at every number of guesses, whatever becomes of them: probes in turns, no text is decoded.
+"""What a whole round costs at every number of guesses, as a run pays for it: stretches of rounds in turns, of which no text is kept.
 
-The target alone and rounds with 0 to G guesses take turns in one process, each at the cache lengths that the texts have halfway.
-Every probe makes some rounds in a row and the last of them are timed: the first find the caches of the model and of the processor as
-another probe left them, which in a run of one kind they never are.
+The target alone and rounds with 0 to G guesses take turns in one process. Each opens the models, reads a prompt, jumps to a place of
+the text, makes a round that is not timed (it finds the caches of model and processor as the jump left them, which in a run it never does), and
+goes on from there like a run: what a round leaves behind is what the next one meets. One round made over and over from one place is
+a few hundredths cheaper than that. The places of the turns are spread over the text, as the rounds of a run are.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from specviz.coins import PhiloxCoins, Prefix
-from specviz.engine import TargetOnlyCoins, step
+from specviz.engine import TargetOnlyCoins, advance, step
 from specviz.models.base import LawSource
 from specviz.models.loading import Pair
 from specviz.planning.plan import Curve
@@ -21,74 +22,106 @@ from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import opened
 from specviz.settings import Settings
-from specviz.trace import Round
 from specviz.verification.gallery import rule_of
-from specviz.verification.rules import Rule, TokenRule
+from specviz.verification.rules import TokenRule
 
 PARTS = ("draft", "target", "rule")
-WARM, TIMED = 2, 3  # rounds of a probe before its clock starts, and on it
+ALONE = -1  # "guesses" of the target alone
+WARM, TIMED = 2, 5  # rounds of a stretch before its clock starts, the jump among them, and on it
+SPREAD = 0.6180339887498949  # how far on the next turn's place lies, as a share of the text: any number of turns is spread evenly
+WARM_TURNS = 2  # turns that are left out: first passes are slow
+
+Text = tuple[tuple[int, ...], Sequence[int]]
+
+
+class Probes:
+    """Turns of probes for 0 to ``most`` guesses, on texts (prompt, tokens), one text after the other; and what they say.
+
+    Each turn may come at any moment, between other work of the process.
+    """
+
+    def __init__(self, pair: Pair, settings: Settings, texts: Sequence[Text], most: int):
+        self.pair, self.settings, self.texts = pair, settings, texts
+        self.kinds = range(ALONE, most + 1)
+        self.coins = PhiloxCoins(settings.seed)
+        self.turns = -WARM_TURNS
+        self._warm: list[tuple[float, ...]] = []
+        self._first: list[tuple[float, ...]] = []
+        self._parts: list[list[dict[str, float]]] = []
+
+    def turn(self) -> None:
+        """Every probe once, all from one place of one text; who goes first moves on by one with every turn."""
+        number = self.turns + WARM_TURNS
+        share, begin = (0.5 + number * SPREAD) % 1.0, number % len(self.kinds)
+        found = {}
+        for n in (*self.kinds[begin:], *self.kinds[:begin]):
+            found[n] = self._stretch(n, *self.texts[number % len(self.texts)], share)
+        self.turns += 1
+        if self.turns > 0:
+            first, warm, parts = zip(*(found[n] for n in self.kinds), strict=True)
+            self._first.append(first)
+            self._warm.append(warm)
+            self._parts.append(list(parts[1:]))
+
+    def until(self, turns: float) -> None:
+        """Take turns until there are so many, those that warm up not counted."""
+        while self.turns < turns:
+            self.turn()
+
+    def curve(self) -> Curve:
+        """What was timed so far, at least one turn."""
+        by_guesses = list(zip(*self._parts, strict=True))
+        medians = {part: tuple(statistics.median(one[part] for one in turns) for turns in by_guesses) for part in PARTS}
+        whole = [statistics.median(column) for column in zip(*self._warm, strict=True)][1:]
+        rest = tuple(max(0.0, all_ - sum(medians[part][n] for part in PARTS)) for n, all_ in enumerate(whole))
+        alone, rounds = tuple(one[0] for one in self._warm), tuple(one[1:] for one in self._warm)
+        return Curve(alone, rounds, tuple(self._first), medians | {"rest": rest})
+
+    def _stretch(
+        self, n: int, prompt: tuple[int, ...], tokens: Sequence[int], share: float
+    ) -> tuple[float, float, dict[str, float]]:
+        """Seconds of a text's first round, opening included; of a round on the way, in the mean; and of the parts of that."""
+        guesses = max(n, 0)
+        room = max(len(tokens), guesses + 1)
+        place = int(share * (room - guesses))
+        begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, room - place)
+        began = time.perf_counter()
+        target, proposer, coins = self._opened(n, tokens)
+        rule = TokenRule() if n == ALONE else rule_of(self.settings)
+        step([Prefix(prompt, 0, room)], target, proposer, rule, coins)
+        first, row, rounds = time.perf_counter() - began, begin, []
+        for number in range(WARM + TIMED):
+            if number == WARM:
+                began = time.perf_counter()
+            (round_,) = step([row], target, proposer, rule, coins)
+            rounds.append(round_.timing)
+            row = advance(row, round_)
+            row = row if row.room > guesses else begin  # the text's last rounds have no room for n guesses
+        spent = (time.perf_counter() - began) / TIMED
+        return first, spent, {part: statistics.mean(one[part] for one in rounds[WARM:]) for part in PARTS}
+
+    def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LawSource, Proposer, object]:
+        """Caches of their own for a stretch, and its coins."""
+        if n == ALONE:
+            return self.pair.source(self.pair.target, self.settings), Nothing(), TargetOnlyCoins(self.coins)
+        target, proposer = opened(self.pair, replace(self.settings, gamma=n))
+        return target, _full(proposer, n, tokens), self.coins
 
 
 def cost_curve(
     pair: Pair,
     settings: Settings,
-    texts: Sequence[tuple[tuple[int, ...], Sequence[int]]],
+    texts: Sequence[Text],
     most: int,
     turns: int,
     watch: Callable[[float], None] = lambda share: None,
 ) -> Curve:
-    """Probes after half of each (prompt, tokens), text after text, for 0 to ``most`` guesses.
-
-    turns  how often each probe is timed, at least 1; two more warm up
-    """
-    coins = PhiloxCoins(settings.seed)
-    asked = [replace(settings, gamma=n) for n in range(most + 1)]
-    opened_once = [(pair.open(settings)[0], Nothing()), *(opened(pair, one) for one in asked)]
-    warm, cold, parts = [], [], {part: [[] for _ in asked] for part in PARTS}
-    for turn in range(turns + 2):
-        prompt, tokens = texts[turn % len(texts)]
-        half = len(tokens) // 2
-        row = Prefix((*prompt, *(int(x) for x in tokens[:half])), half, max(len(tokens) - half, most + 1))
-        here, first = [], []
-        for n, (target, proposer) in enumerate(opened_once, start=-1):
-            luck, guesser = (TargetOnlyCoins(coins), proposer) if n < 0 else (coins, _full(proposer, n, tokens))
-            spent, one = _timed(row, target, guesser, TokenRule() if n < 0 else rule_of(settings), luck)
-            here.append(spent)
-            first.append(_first(pair, settings if n < 0 else asked[n], prompt, len(tokens), luck, n, tokens))
-            for part in PARTS if turn > 1 and n >= 0 else ():
-                parts[part][n].append(one.timing[part])
-        if turn > 1:
-            warm.append(tuple(here))
-            cold.append(tuple(first))
-        watch((turn + 1) / (turns + 2))
-    medians = {part: tuple(statistics.median(values) for values in by) for part, by in parts.items()}
-    whole = [statistics.median(column) for column in zip(*warm, strict=True)][1:]
-    rest = tuple(max(0.0, all_ - sum(medians[part][n] for part in PARTS)) for n, all_ in enumerate(whole))
-    return Curve(tuple(one[0] for one in warm), tuple(one[1:] for one in warm), tuple(cold), medians | {"rest": rest})
-
-
-def _first(
-    pair: Pair, settings: Settings, prompt: tuple[int, ...], room: int, coins: object, n: int, tokens: Sequence[int]
-) -> float:
-    """Seconds of a text's first round, caches opened and the prompt read; n below 0: by the target alone."""
-    began = time.perf_counter()
-    if n < 0:
-        target, proposer = pair.source(pair.target, settings), Nothing()
-    else:
-        target, proposer = opened(pair, settings)
-        proposer = _full(proposer, n, tokens)
-    step([Prefix(prompt, 0, room)], target, proposer, TokenRule() if n < 0 else rule_of(settings), coins)
-    return time.perf_counter() - began
-
-
-def _timed(row: Prefix, target: LawSource, proposer: Proposer, rule: Rule, coins: object) -> tuple[float, Round]:
-    """Mean seconds of the timed rounds, and the last of them."""
-    for _ in range(WARM):
-        step([row], target, proposer, rule, coins)
-    began = time.perf_counter()
-    for _ in range(TIMED):
-        (round_,) = step([row], target, proposer, rule, coins)
-    return (time.perf_counter() - began) / TIMED, round_
+    """So many turns of probes, at least 1, with nothing between them."""
+    probes = Probes(pair, settings, texts, most)
+    while probes.turns < turns:
+        probes.turn()
+        watch((probes.turns + WARM_TURNS) / (turns + WARM_TURNS))
+    return probes.curve()
 
 
 def _full(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:

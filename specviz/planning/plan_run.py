@@ -15,9 +15,9 @@ from specviz.coins import PhiloxCoins
 from specviz.engine import decode, target_only
 from specviz.errors import SettingsError
 from specviz.models.loading import Pair
-from specviz.planning.cost_curve import cost_curve
+from specviz.planning.cost_curve import Probes, Text, cost_curve
 from specviz.planning.forecast import Forecast
-from specviz.planning.plan import Interval, Plan, Row
+from specviz.planning.plan import Curve, Interval, Plan, Row
 from specviz.planning.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
 from specviz.proposers.gallery import opened
 from specviz.settings import Settings
@@ -76,28 +76,38 @@ def make_plan(
         gammas,
         plain=None if settings.rule == PLAIN else chances(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
     )
-    rows, costs, best = tuple(forecast.row(gamma) for gamma in gammas), None, None
-    if effort.probes:
-        costs = cost_curve(pair, settings, ours, gammas[-1], effort.probes, lambda share: tell("costs", share))
-        factors, best = forecast.factors(costs)
-        rows = tuple(_priced(row, factors[row.gamma], forecast.formulas(row.gamma, costs)) for row in rows)
-    if settings.proposer == "draft":
-        c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
-        rows = tuple(replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows)
     plan = Plan(
         settings=settings,
         text={"name": name, "tokens": len(ids), "sha256": hashlib.sha256(text.encode()).hexdigest()},
         openings=len(prompts),
         opening=effort.opening,
         length=settings.length,
-        rows=rows,
-        costs=costs,
-        best=best,
+        rows=_rows(pair, settings, forecast, gammas),
         machine=machine(pair),
         models=pair.describe(),
         date=datetime.now(UTC).strftime("%-d %B %Y"),
     )
-    return _checked(pair, plan, prompts, forecast, effort, tell) if effort.check else plan
+    if effort.check:
+        return _checked(pair, plan, ours, forecast, effort, tell)
+    if not effort.probes:
+        return plan
+    return _with_costs(
+        plan, forecast, cost_curve(pair, settings, ours, gammas[-1], effort.probes, lambda share: tell("costs", share))
+    )
+
+
+def _rows(pair: Pair, settings: Settings, forecast: Forecast, gammas: Sequence[int]) -> tuple[Row, ...]:
+    rows = tuple(forecast.row(gamma) for gamma in gammas)
+    if settings.proposer != "draft":
+        return rows
+    c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
+    return tuple(replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows)
+
+
+def _with_costs(plan: Plan, forecast: Forecast, costs: Curve) -> Plan:
+    factors, best = forecast.factors(costs)
+    rows = tuple(_priced(row, factors[row.gamma], forecast.formulas(row.gamma, costs)) for row in plan.rows)
+    return replace(plan, rows=rows, costs=costs, best=best)
 
 
 def _priced(row: Row, found: Interval, formulas: tuple[float, float]) -> Row:
@@ -106,17 +116,23 @@ def _priced(row: Row, found: Interval, formulas: tuple[float, float]) -> Row:
 
 def _stages(watch: Watch, effort: Effort) -> Callable[[str, float], None]:
     """Shares of stages as one share of the whole; what a stage is worth was read off runs of the shipped pair."""
-    worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over yours": 8, "costs": 6 if effort.probes else 0}
+    worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over yours": 8}
     if effort.check:
-        worth |= {"counting rounds": 110, "timing": 150 if effort.probes else 0}
+        worth |= {"counting rounds": 110, "timing": 160 if effort.probes else 0}
+    else:
+        worth |= {"costs": 10 if effort.probes else 0}
     before = {name: sum(list(worth.values())[:place]) for place, name in enumerate(worth)}
     return lambda name, share: watch((before[name] + worth[name] * share) / sum(worth.values()), name)
 
 
 def _checked(
-    pair: Pair, plan: Plan, prompts: Sequence[Ids], forecast: Forecast, effort: Effort, tell: Callable[[str, float], None]
+    pair: Pair, plan: Plan, ours: Sequence[Text], forecast: Forecast, effort: Effort, tell: Callable[[str, float], None]
 ) -> Plan:
-    """The same openings by the speculative decoder under other seeds: rounds counted for every gamma, then speed by the clock."""
+    """The same openings by the speculative decoder under other seeds: rounds counted for every gamma, then speed by the clock.
+
+    Probes and measured texts take turns: what slows the machine down for a minute is in the prediction and in what it is held against.
+    """
+    prompts = [prompt for prompt, _ in ours]
     lengths, other = [row.gamma for row in plan.rows], plan.settings.rule != PLAIN
     work = [(gamma, rule) for gamma in lengths for rule in ((plan.settings.rule, PLAIN) if other else (PLAIN,))]
     count: dict[tuple[int, str], np.ndarray] = {}
@@ -133,7 +149,12 @@ def _checked(
     if not effort.probes:
         return replace(plan, checked=tuple(found))
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
-    seconds, sizes = timed(pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share))
+    probes = Probes(pair, plan.settings, ours, lengths[-1])
+    seconds, sizes = timed(
+        pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share),
+        between=lambda share: probes.until(effort.probes * share),
+    )  # fmt: skip
+    plan = _with_costs(plan, forecast, probes.curve())
     rates = {
         gamma: tuple(size * plan.length / spent for size, spent in zip(sizes, values, strict=True))
         for gamma, values in seconds.items()
@@ -149,13 +170,20 @@ def _ratio(alone: Sequence[float], own: Sequence[float]) -> Interval:
 
 
 def timed(
-    pair: Pair, settings: Settings, gammas: Sequence[int], prompts: Sequence[Ids], turns: int, watch: Callable[[float], None]
+    pair: Pair,
+    settings: Settings,
+    gammas: Sequence[int],
+    prompts: Sequence[Ids],
+    turns: int,
+    watch: Callable[[float], None],
+    between: Callable[[float], None] = lambda share: None,
 ) -> tuple[dict[int, list[float]], list[int]]:
     """Seconds of each turn by gamma, 0 being the target alone, and how many texts each turn wrote.
 
     A turn has texts of its own, so that all turns together have every text once; with fewer texts than turns some come again. Each text is
     written by all gammas, one right after the other under the same seed, before the next text begins: a burst of other work meets all
-    alike. Who goes first moves on by one with every text. A turn of one text before them warms up.
+    alike. Who goes first moves on by one with every text. A turn of one text before them warms up. between: told after each text which
+    share of the work is done; what it does is not timed.
     """
     parts = [prompts[turn % len(prompts) :: turns] for turn in range(turns)]
     seconds: dict[int, list[float]] = {gamma: [] for gamma in gammas}
@@ -169,6 +197,7 @@ def timed(
                 spent[gamma] += time.perf_counter() - began
                 watch((turn + (number + (place + 1) / len(gammas)) / len(part)) / (turns + 1))
             first = (first + 1) % len(gammas)
+            between((turn + (number + 1) / len(part)) / (turns + 1))
         for gamma in gammas if turn else ():
             seconds[gamma].append(spent[gamma])
     return seconds, [len(part) for part in parts]

@@ -87,6 +87,10 @@ class Cell:
         """Standard error of the share if tests were independent."""
         return (max(self.share * (1.0 - self.share), 0.25 / self.tested) / self.tested) ** 0.5
 
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Cell:
+        return cls(**record | {"bins": tuple(map(tuple, record.get("bins", ())))})
+
 
 @dataclass(frozen=True, slots=True)
 class Score:
@@ -154,8 +158,7 @@ class Study:
             record = json.loads(text)
             if record.pop("schema") != SCHEMA:
                 raise TraceError(f"The study has another schema; this version reads {SCHEMA!r}.")
-            cells = (Cell(**cell | {"bins": tuple(map(tuple, cell.get("bins", ())))}) for cell in record["cells"])
-            return cls(**record | {"cells": tuple(cells)})
+            return cls(**record | {"cells": tuple(map(Cell.of_record, record["cells"]))})
         except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError) as error:
             raise TraceError(f"The study is damaged: {type(error).__name__} {str(error)[:200]}.") from error
 

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from specviz.models.catalogue import ASSETS
+from specviz.models.fingerprint import fingerprints
 from specviz.models.loading import Pair, load_pair
 from specviz.planning.kept_guess import rounds
 from specviz.planning.predict import Ids, along, chances, openings, readable, written
 from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Cell, Study
+from specviz.planning.study_kept import KeptCells
 from specviz.proposers.copied import Copied
 from specviz.proposers.gallery import opened
 from specviz.proposers.texts import read
 from specviz.settings import Settings
 from specviz.verification.divergence import compared
 from specviz.verification.warp import one_hot
+from specviz.versions import versions
 
 SHELF = ASSETS / "texts" / "kinds"
 BINS = 10  # of a draft's confidence
@@ -48,15 +53,23 @@ def run_study(
     load: Callable[[str], Pair] = load_pair,
     shelf: Path = SHELF,
     watch: Callable[[float], None] = lambda share: None,
+    resume: Path | None = None,
 ) -> Study:
     """Every cell: whole laws at the temperatures, and those of temperature 1 cut by each top-p.
 
-    load  name of a pair -> pair; shelf  the folder with one text file for each kind; watch  may raise to stop it
+    load    name of a pair -> pair; shelf  the folder with one text file for each kind; watch  may raise to stop it
+    resume  the file in which every finished cell is kept, and from which it goes on; a cell does not depend on the others
+
+    Raises TraceError for a file of another study, SettingsError for one that cannot be written.
     """
     pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
     laws = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
-    cells, work = [], len(kinds) * len(laws)
-    for number, (kind, (temperature, top_p)) in enumerate((k, law) for k in kinds for law in laws):
+    work = [(kind, *law) for kind in kinds for law in laws]
+    kept = KeptCells.open(resume, _asked(size, seed, work, drafts, pairs, shelf))
+    for number, (kind, temperature, top_p) in enumerate(work):
+        left = [draft for draft in drafts if (kind, temperature, top_p, draft) not in kept.cells]
+        if not left:
+            continue
         path = shelf / f"{kind}.txt"
         settings = Settings(temperature=temperature, top_p=top_p, length=size.length, gamma=size.gamma, seed=seed)
         first = next(iter(pairs.values()))  # the shipped drafts share their target
@@ -65,13 +78,30 @@ def run_study(
         )
         prompts = [prompt for prompt, _ in own]
         ours = list(zip(prompts, written(first, settings, prompts)[0], strict=True))
-        for place, draft in enumerate(drafts):
+        for draft in left:
             pair, asked = pairs[DRAFTS[draft][0]], replace(settings, proposer=DRAFTS[draft][1])
-            cells.append(_cell(pair, asked, own, ours, kind, draft))
-            watch((number + (place + 1) / len(drafts)) / work)
+            kept.add(_cell(pair, asked, own, ours, kind, draft))
+            watch((number + (drafts.index(draft) + 1) / len(drafts)) / len(work))
+    cells = [kept.cells[*one, draft] for one in work for draft in drafts]
     models = {name: pair.describe() for name, pair in pairs.items()}
     now = datetime.now(UTC).strftime("%-d %B %Y")
     return Study(tuple(cells), size.gamma, size.openings, size.opening, size.length, seed, models, now)
+
+
+def _asked(
+    size: Size, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, Pair], shelf: Path
+) -> dict[str, Any]:
+    """What the cells follow from, and what they would differ by on another machine."""
+    kinds = dict.fromkeys(kind for kind, _, _ in work)
+    return {
+        **asdict(size),
+        "seed": seed,
+        "laws": work,
+        "drafts": drafts,
+        "texts": {kind: hashlib.sha256((shelf / f"{kind}.txt").read_bytes()).hexdigest() for kind in kinds},
+        "models": {name: pair.describe() | fingerprints(pair) for name, pair in pairs.items()},
+        "versions": versions(),
+    }
 
 
 def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> Cell:
