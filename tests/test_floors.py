@@ -47,6 +47,7 @@ FLOORS = (  # from the ground up; a name ending in / stands for every file of th
         "passage_run",
         "planning/plan_run",
         "planning/study_run",
+        "planning/study_kept",
         "planning/batches_run",
         "surroundings/served",
         "surroundings/timing",

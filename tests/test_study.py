@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.models.catalogue import ASSETS
+from specviz.planning import study_run
 from specviz.planning.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.planning.predict import openings, readable
 from specviz.planning.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Cell, Study, left_out
@@ -23,14 +25,38 @@ TEXTS = {
 }
 
 
+SIZE = Size(openings=4, opening=8, length=16, gamma=3)
+
+
 @pytest.fixture(scope="module")
-def small(pair, tmp_path_factory):
-    """Two kinds, two temperatures, one cut and two drafts on the tiny pair."""
-    shelf = tmp_path_factory.mktemp("kinds")
+def shelf(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("kinds")
     for kind, text in TEXTS.items():
-        (shelf / f"{kind}.txt").write_text(text)
-    size = Size(openings=4, opening=8, length=16, gamma=3)
-    return run_study(size, 7, tuple(TEXTS), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, shelf)
+        (folder / f"{kind}.txt").write_text(text)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def small(pair, shelf):
+    """Two kinds, two temperatures, one cut and two drafts on the tiny pair."""
+    return run_study(SIZE, 7, tuple(TEXTS), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, shelf)
+
+
+@pytest.fixture
+def studied(pair, shelf):
+    """Makes six cells of one kind; ``cells`` after which it is stopped, and anything else of a study."""
+
+    def make(resume=None, cells=99, seed=7, size=SIZE, top_ps=(0.5,)):
+        left = iter(range(cells - 1))
+
+        def watch(share):
+            if next(left, None) is None:
+                raise KeyboardInterrupt
+
+        drafts = ("storybook", "ngram")
+        return run_study(size, seed, ("bedtime",), (0.0, 1.0), top_ps, drafts, lambda name: pair, shelf, watch, resume)
+
+    return make
 
 
 def test_every_cell_is_measured_or_says_why_not(small):
@@ -139,7 +165,82 @@ def test_the_recorded_study_is_whole_and_the_forecast_is_the_best_predictor_in_i
     assert "networks alone" in capsys.readouterr().out
 
 
+def test_a_study_that_is_stopped_again_and_again_goes_on_to_the_same_cells_and_makes_none_twice(studied, tmp_path, monkeypatch):
+    whole, path, made = studied(), tmp_path / "cells", []
+    plain = study_run._cell
+    monkeypatch.setattr(study_run, "_cell", lambda *asked: made.append(asked[1:2] + asked[4:]) or plain(*asked))
+    for cells in (1, 3):
+        with pytest.raises(KeyboardInterrupt):
+            studied(path, cells)
+    again = studied(path)
+    assert again.cells == whole.cells and again.to_json() == whole.to_json() and len(made) == len(whole.cells) == 6
+    assert studied(path).cells == whole.cells and len(made) == 6 and [one.name for one in tmp_path.iterdir()] == ["cells"]
+
+
+@pytest.mark.parametrize(
+    ("other", "said"),
+    (({"seed": 8}, "seed was 7, now 8"), ({"size": replace(SIZE, gamma=2)}, "gamma was 3, now 2"), ({"top_ps": ()}, "laws was")),
+)
+def test_cells_of_another_study_are_refused_and_left_alone(studied, tmp_path, other, said):
+    path = tmp_path / "cells"
+    with pytest.raises(KeyboardInterrupt):
+        studied(path, 1)
+    before = path.read_bytes()
+    with pytest.raises(TraceError, match=f"keeps cells of another study: {said}"):
+        studied(path, **other)
+    assert path.read_bytes() == before
+
+
+def test_cells_of_other_weights_are_refused(studied, tmp_path, monkeypatch):
+    with pytest.raises(KeyboardInterrupt):
+        studied(tmp_path / "cells", 1)
+    monkeypatch.setattr(study_run, "fingerprints", lambda pair: {"target_sha256": "other"})
+    with pytest.raises(TraceError, match="target-sha256 was"):
+        studied(tmp_path / "cells")
+
+
+@pytest.mark.parametrize(
+    "how", (lambda text: text[:-9], lambda text: text.replace('"tested": ', '"tested": 1'), lambda text: "Dear")
+)
+def test_a_damaged_file_of_cells_is_refused_and_left_alone(studied, tmp_path, how):
+    path = tmp_path / "cells"
+    with pytest.raises(KeyboardInterrupt):
+        studied(path, 1)
+    path.write_text(how(path.read_text()))
+    before = path.read_bytes()
+    with pytest.raises(TraceError, match="cells' of a study's cells is damaged"):
+        studied(path)
+    assert path.read_bytes() == before
+
+
+def test_the_command_says_how_to_go_on_and_forgets_the_cells_of_a_finished_study(small, tmp_path, monkeypatch, capsys):
+    out, cells = tmp_path / "study.json", tmp_path / "study.json.cells"
+
+    def stopped(*_, resume, **__):
+        if resume is not None and resume.name != "unborn.cells":
+            resume.write_text("cells")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(study_run, "run_study", stopped)
+    for words, said in (
+        ((), "no cell was kept; with --out FILE or --resume FILE"),
+        (("--out", str(tmp_path / "unborn")), "no cell was begun"),
+        (("--out", str(out)), f"every finished cell is kept in '{cells}'; the same command goes on from there"),
+    ):
+        assert main(["study", *words]) == 130
+        assert said in capsys.readouterr().err
+    monkeypatch.setattr(study_run, "run_study", lambda *_, **__: small)
+    assert main(["study", "--out", str(out)]) == 0
+    assert not cells.exists() and Study.from_json(out.read_text()).cells
+
+
 def test_bad_input_is_a_sentence(capsys, tmp_path):
+    assert main(["study", "--read", "x", "--resume", "y"]) == 2
+    assert "left out with --read" in capsys.readouterr().err
+    assert main(["study", "--out", str(tmp_path)]) == 2
+    assert "a file, and this is a folder" in capsys.readouterr().err
+    assert main(["study", "--resume", str(tmp_path / "nowhere" / "cells")]) == 2
+    assert "resume must be a file that can be written" in capsys.readouterr().err
     assert main(["study", "--texts", "1"]) == 2
     assert "from 2 to 1024" in capsys.readouterr().err
     assert main(["study", "--read", str(tmp_path / "none.json")]) == 2
