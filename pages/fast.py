@@ -5,16 +5,15 @@ import streamlit as st
 from specviz.web import fast_view as view
 from specviz.web import warmup
 from specviz.web.entry import through_app
-from specviz.web.exact_session import current, keep_link
-from specviz.web.fast import Ask, Forecasts
+from specviz.web.exact_session import current
+from specviz.web.fast import Ask
 
 through_app()
 warmup.start()
-forecasts, turn = current("fast", Forecasts, Ask.of_link)
+forecasts, turn = current("fast", view.visited, Ask.of_link)
 view.head()
 ask, problems = view.fields(forecasts, turn)
 if forecasts.choose(ask):
     st.session_state["fast-moved"] = True
 view.notes(problems, "fields")
-keep_link(forecasts, "fast")
 view.live()

@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
-from typing import Any
-
-import streamlit as st
 
 from specviz.export.facts import facts
 from specviz.export.fast import Sections, how_fast
@@ -23,24 +19,23 @@ def fold(forecasts: Forecasts) -> None:
     if plan is None:
         export("fast", "how-fast", (), lambda: None)
         return
-    package = fast_package(forecasts, plan, st.session_state)
+    package = fast_package(forecasts, plan)
     said = "" if forecasts.own else f"This is the recorded plan, of the text {plan.text['name']}."
     export("fast", package.stem, package.names, lambda: package, said)
 
 
-def fast_package(forecasts: Forecasts, plan: Plan, chosen: Mapping[str, Any] = {}) -> Package:
-    """chosen: the state of the page, in which the sliders stand."""
+def fast_package(forecasts: Forecasts, plan: Plan) -> Package:
     said = facts(
         plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study", "python -m specviz record --curve"], n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not forecasts.own, sentence=plan.in_words,
     )  # fmt: skip
-    return how_fast(plan, sections(forecasts, plan, chosen), said)
+    return how_fast(plan, sections(forecasts, plan), said)
 
 
-def sections(forecasts: Forecasts, plan: Plan, chosen: Mapping[str, Any]) -> Sections:
+def sections(forecasts: Forecasts, plan: Plan) -> Sections:
     """What stands behind the tabs, the sliders where the visitor has left them."""
     choice, found, many = forecasts.question.choice, study(), batches()
-    asked = what_if(choice, plan, many, chosen)
+    asked = what_if(forecasts.question, plan, many)
     return Sections(
         study=found and (found, choice.draft),
         many=many and (many, of_batches(many, choice)[0]),

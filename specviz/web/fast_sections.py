@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.figures.fast_surface import Spot
@@ -11,6 +11,7 @@ from specviz.planning.batches import Batches
 from specviz.planning.plan import Plan
 from specviz.planning.plans import DRAFTS, Choice
 from specviz.theory import best_gamma
+from specviz.web.fast import NUMBERS, TABS, Ask
 
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
 
@@ -36,18 +37,43 @@ def running(choice: Choice, plan: Plan | None, many: Batches | None, gamma: int)
     return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
 
 
-def what_if(choice: Choice, plan: Plan | None, many: Batches | None, chosen: Mapping[str, Any] = {}) -> WhatIf:
-    """Where the sliders stand: as ``chosen`` (a page's state), else at the running pair and the gamma planned, or else the formula's best."""
+def what_if(ask: Ask, plan: Plan | None, many: Batches | None) -> WhatIf:
+    """Where the sliders stand: where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
+    choice = ask.choice
     planned = plan.row(int(plan.best.value)) if plan and plan.best else None
     here = running(choice, plan, many, planned.gamma if planned else 1) or Spot(plan.rows[0].alpha if plan else 0.5, ILLUSTRATED)
-    gamma = chosen.get(slider("gamma", choice), planned.gamma if planned else best_gamma(here.factors()) or 1)
-    alpha, c = (chosen.get(slider(name, choice), round(min(1.0, getattr(here, name)), 2)) for name in ("alpha", "c"))
+    gamma = ask.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
+    alpha, c = (
+        round(min(1.0, getattr(here, name)), 2) if getattr(ask, name) is None else getattr(ask, name) for name in ("alpha", "c")
+    )
     return WhatIf(gamma, Spot(alpha, c))
 
 
-def slider(name: str, choice: Choice) -> str:
+def followed(ask: Ask, plan: Plan | None, many: Batches | None, state: Mapping[str, Any], turn: int) -> Ask:
+    """What is asked once tabs and sliders have been touched (a page's state); what was never drawn stays as it was asked.
+
+    A slider that stands where it begins was not moved: a link says nothing of it.
+    """
+    title = state.get(tabs(turn))
+    tab = next((name for name, one in TABS.items() if one == title), ask.tab)
+    begin = what_if(Ask(ask.text, ask.choice), plan, many)
+    first = {"alpha": begin.spot.alpha, "c": begin.spot.c, "gamma": begin.gamma}
+    moved = {}
+    for name in NUMBERS:
+        value = state.get(slider(name, ask.choice, turn))
+        if value is not None:
+            moved[name] = None if round(value, 2) == first[name] else round(value, 2)
+    return replace(ask, tab=tab, **moved)
+
+
+def tabs(turn: int) -> str:
+    """Key of the tabs' widget, made anew when a link fills the page."""
+    return f"fast-tabs-{turn}"
+
+
+def slider(name: str, choice: Choice, turn: int) -> str:
     """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
-    return f"fast-what-{name}-{choice.key}"
+    return f"fast-what-{name}-{choice.key}-{turn}"
 
 
 def of_batches(found: Batches, choice: Choice) -> tuple[str, str]:

@@ -10,33 +10,27 @@ from specviz.planning.plan import Plan
 from specviz.planning.plans import Choice
 from specviz.planning.study import Study
 from specviz.settings import GAMMA_MAX
-from specviz.web.fast import Forecasts, batches, study
+from specviz.web.fast import TABS, Ask, Forecasts, batches, study
 from specviz.web.fast_parts import picture, sentence
-from specviz.web.fast_sections import of_batches, running, slider, what_if
-
-KEPT, FORETOLD, MANY, WHAT_IF = TABS = (
-    "How often guesses are kept",
-    "Could it be told beforehand?",
-    "Many texts at once",
-    "What if?",
-)
+from specviz.web.fast_sections import of_batches, running, slider, tabs, what_if
 
 
-def sections(forecasts: Forecasts, plan: Plan | None, kind: str) -> None:
+def sections(forecasts: Forecasts, plan: Plan | None, kind: str, turn: int) -> None:
     """All tabs, and in the open one its section."""
-    choice, found = forecasts.question.choice, study()
-    for name, tab in zip(TABS, st.tabs(TABS, key="fast-tabs", on_change="rerun"), strict=True):
+    ask, choice, found = forecasts.question, forecasts.question.choice, study()
+    shown = st.tabs([*TABS.values()], default=TABS[ask.tab], key=tabs(turn), on_change="rerun")
+    for name, tab in zip(TABS, shown, strict=True):
         if not tab.open:
             continue
         with tab:
-            if name == WHAT_IF:
-                _what_if(choice, plan, kind)
-            elif name == MANY:
+            if name == "what-if":
+                _what_if(ask, plan, kind, turn)
+            elif name == "many":
                 _many(batches(), choice, kind)
             elif found is None or not found.measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
-                (_kept if name == KEPT else _foretold)(found, choice.draft, kind)
+                (_kept if name == "kept" else _foretold)(found, choice.draft, kind)
 
 
 def _kept(found: Study, draft: str, kind: str) -> None:
@@ -94,16 +88,17 @@ def _many(found: Batches | None, choice: Choice, kind: str) -> None:
         st.dataframe(fast_batch.rows(found, key), hide_index=True)
 
 
-def _what_if(choice: Choice, plan: Plan | None, kind: str) -> None:
+def _what_if(ask: Ask, plan: Plan | None, kind: str, turn: int) -> None:
     """The surface with its three sliders, which begin where the running pair stands."""
     st.caption(fast_surface.FORMULA)
-    start, places, held = what_if(choice, plan, batches()), st.columns(3, gap="large"), {"persist_state": "session"}
+    choice = ask.choice
+    start, places, held = what_if(ask, plan, batches()), st.columns(3, gap="large"), {"persist_state": "session"}
     said = {"alpha": "alpha: share of guesses kept", "c": "c: draft step over target pass"}
     alpha, c = (
-        place.slider(text, 0.0, 1.0, getattr(start.spot, name), 0.01, key=slider(name, choice), **held)
+        place.slider(text, 0.0, 1.0, getattr(start.spot, name), 0.01, key=slider(name, choice, turn), **held)
         for place, (name, text) in zip(places, said.items(), strict=False)
     )
-    gamma = places[2].slider("gamma: guesses of a round", 1, GAMMA_MAX, start.gamma, key=slider("gamma", choice), **held)
+    gamma = places[2].slider("gamma: guesses of a round", 1, GAMMA_MAX, start.gamma, key=slider("gamma", choice, turn), **held)
     spot, pair = fast_surface.Spot(alpha, c), running(choice, plan, batches(), gamma)
     picture(fast_surface.surface(gamma, spot, pair, kind), "surface", fast_surface.in_words(gamma, spot))
     sentence(fast_surface.of_pair(gamma, pair, counted(plan, gamma)), "-pair")

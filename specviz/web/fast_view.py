@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import streamlit as st
@@ -12,8 +13,10 @@ from specviz.planning.plan import Plan
 from specviz.planning.plans import DRAFTS, TEMPERATURES, Choice
 from specviz.planning.reported import SOURCE
 from specviz.web import fast_export, fast_tabs
-from specviz.web.fast import Ask, Forecasts, shown_text
+from specviz.web.exact_session import keep_link
+from specviz.web.fast import Ask, Forecasts, batches, shown_text
 from specviz.web.fast_parts import picture, sentence
+from specviz.web.fast_sections import followed
 from specviz.web.queued import LOOK_AGAIN
 
 CSS = """
@@ -58,10 +61,18 @@ def fields(forecasts: Forecasts, turn: int) -> tuple[Ask, list[str]]:
         "Temperature", list(TEMPERATURES), default=ask.choice.temperature, required=True, **key("heat")
     )
     choice = Choice(draft or ask.choice.draft, heat or ask.choice.temperature)
+    moved = {} if choice == ask.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
     try:
-        return Ask((text or "").strip(), choice), []
+        return replace(ask, text=(text or "").strip(), choice=choice, **moved), []
     except SettingsError as error:
         return ask, [str(error)]
+
+
+def visited(question: Ask) -> Forecasts:
+    """What a link asks for, with the plans that this visitor has made already: Back does not lose them."""
+    fresh, before = Forecasts(question), st.session_state.get("fast")
+    fresh.found = before.found if before is not None else {}
+    return fresh
 
 
 def notes(sentences: list[str], where: str) -> None:
@@ -72,7 +83,7 @@ def notes(sentences: list[str], where: str) -> None:
 
 
 def live() -> None:
-    """Everything that changes while a plan is made; looks again by itself as long as there is work."""
+    """Everything that changes while a plan is made, tabs and sliders; looks again by itself as long as there is work."""
     forecasts: Forecasts = st.session_state["fast"]
     forecasts.polling = forecasts.busy
     st.fragment(_live, run_every=LOOK_AGAIN if forecasts.polling else None)()
@@ -82,6 +93,10 @@ def _live() -> None:
     forecasts: Forecasts = st.session_state["fast"]
     if forecasts.ticket is not None:
         forecasts.ticket.look()
+    turn = st.session_state["fast-turn"]
+    if forecasts.choose(followed(forecasts.question, forecasts.shown, batches(), st.session_state, turn)):
+        st.session_state["fast-moved"] = True
+    keep_link(forecasts, "fast")
     if forecasts.busy != forecasts.polling:
         st.rerun()
     fast_export.fold(forecasts)
@@ -95,7 +110,7 @@ def _live() -> None:
         sentence(plan.in_words)
         _pictures(plan, kind)
         _folds(plan)
-    fast_tabs.sections(forecasts, plan, kind)
+    fast_tabs.sections(forecasts, plan, kind, turn)
 
 
 def _buttons(forecasts: Forecasts) -> None:

@@ -12,10 +12,10 @@ SHORT = NASTY[:40]
 PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill. "
 
 
-def open_plans(page: Page, server: str, link: str = "") -> Page:
+def open_plans(page: Page, server: str, link: str = "", heading: str = "Over temperature") -> Page:
     """Open the page and wait until its pictures stand."""
     page.goto(f"{server}/fast{link}")
-    expect(page.get_by_role("heading", name="Over temperature")).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_role("heading", name=heading)).to_be_visible(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
     return page
 
@@ -67,7 +67,22 @@ def test_a_slider_moves_what_the_formula_says_and_only_the_open_tab_is_drawn(pag
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     expect(said).to_contain_text("with gamma 16", timeout=PATIENT)
     expect(said).to_contain_text("no gamma pays")
+    page.wait_for_url(re.compile("tab=what-if.*alpha=0&gamma=16"))
+    page.reload()
+    expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
+    expect(said).to_contain_text("with gamma 16")
     page.get_by_role("tab", name="Many texts at once").click()
     expect(page.locator(".st-key-fast-said-batch")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".st-key-fast-said-surface")).to_have_count(0)
+    page.wait_for_url(re.compile("tab=many"))
+    page.go_back()
+    expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
+    assert page.mistakes == []
+
+
+def test_a_link_with_places_that_are_none_opens_and_says_so(page, server):
+    open_plans(page, server, "?tab=many&alpha=7&c=x", "Where it stops paying")
+    notes = page.locator(".st-key-fast-notes-live")
+    expect(notes).to_contain_text("The link's alpha was left out: alpha must be a number from 0 to 1, got 7.0.")
+    expect(notes).to_contain_text("The link's c was left out")
     assert page.mistakes == []
