@@ -6,7 +6,10 @@ No test looks at how fast anything is: seconds are given by hand, or only asked 
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
+from functools import partial
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +17,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.errors import TraceError
-from specviz.planning import plan_run
+from specviz.planning import cost_curve, plan_run
 from specviz.planning.forecast import Forecast
 from specviz.planning.kept_guess import Chances
 from specviz.planning.plan import Checked, Curve, Interval, Plan
@@ -24,12 +27,14 @@ TEXT = (
     "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
     * 4
 )
+PROBES = 3
 SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas", "1-3")
 
 
 @pytest.fixture
-def asked(pair_folders, tmp_path):
-    """The command on the tiny pair, and the file of its text."""
+def asked(pair_folders, tmp_path, monkeypatch):
+    """The command on the tiny pair, with few turns of probes, and the file of its text."""
+    monkeypatch.setattr(plan_run, "Effort", partial(plan_run.Effort, probes=PROBES))
     file = tmp_path / "text.txt"
     file.write_text(TEXT)
     target, draft = map(str, pair_folders)
@@ -37,11 +42,11 @@ def asked(pair_folders, tmp_path):
 
 
 def curve(guess: float, turns: int = 5, wobble: float = 0.0) -> Curve:
-    """Rounds of 5 ms and ``guess`` ms more for each guess; every other turn takes ``wobble`` longer, as a share."""
-    scale = [1.0 + wobble * (turn % 2) for turn in range(turns)]
-    rounds = tuple(tuple(s * (5.0 + n * guess) for n in range(5)) for s in scale)
-    first = tuple((5.0 * s, *one) for s, one in zip(scale, rounds, strict=True))
-    return Curve(tuple(5.0 * s for s in scale), rounds, first, {"draft": tuple(n * guess for n in range(5))})
+    """Rounds of 5 ms and ``guess`` ms more for each guess; in every other turn one with 4 guesses takes ``wobble`` longer, as a share."""
+    plain = [5.0 + n * guess for n in range(5)]
+    rounds = tuple((*plain[:4], plain[4] * (1.0 + wobble * (turn % 2))) for turn in range(turns))
+    first = tuple((5.0, *one) for one in rounds)
+    return Curve((5.0,) * turns, rounds, first, {"draft": tuple(n * guess for n in range(5))})
 
 
 def planned(guess: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
@@ -76,6 +81,22 @@ def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
     slow = replace(plain, first=tuple((x + 30.0, *(y + 40.0 for y in more)) for x, *more in plain.first))
     factors, _ = Forecast(every, every, (4,)).factors(slow)
     assert factors[4].value == pytest.approx((40 * 5.0 + 30.0) / (8 * 7.0 + 40.0))
+
+
+def test_a_machine_that_is_slower_for_whole_turns_changes_no_ratio():
+    """Every other turn takes twice as long, all probes alike: the same factors and intervals, and as steady."""
+    every, calm = Chances.of_chain(np.full((20, 40), 0.8), 4), curve(0.1)
+    slow = [1.0 + turn % 2 for turn in range(5)]
+    torn = replace(
+        calm,
+        alone=tuple(s * x for s, x in zip(slow, calm.alone, strict=True)),
+        rounds=tuple(tuple(s * x for x in turn) for s, turn in zip(slow, calm.rounds, strict=True)),
+        first=tuple(tuple(s * x for x in turn) for s, turn in zip(slow, calm.first, strict=True)),
+    )
+    (one, best), (other, chosen) = (Forecast(every, every, (2, 4)).factors(costs) for costs in (calm, torn))
+    assert best == chosen and [one[g].value for g in (2, 4)] == pytest.approx([other[g].value for g in (2, 4)])
+    assert [one[g].low for g in (2, 4)] == pytest.approx([other[g].low for g in (2, 4)])
+    assert torn.spread == pytest.approx(0.0)
 
 
 def test_a_machine_that_wobbles_gets_no_verdict_and_is_told_why():
@@ -113,6 +134,7 @@ def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, 
         if temperature == 0.0:
             assert measured.gaps["kept guesses"].value == pytest.approx(0.0, abs=1e-12)
     assert len(plan.alone) == 2 and plan.costs.parts.keys() == {"draft", "target", "rule", "rest"}
+    assert len(plan.costs.alone) == PROBES and all(abs(one.luck) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked)
 
 
 def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsys):
@@ -192,11 +214,18 @@ def test_a_bench_whose_turns_lie_far_apart_gives_no_verdict():
 def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_turn(monkeypatch):
     seen = []
     monkeypatch.setattr(
-        plan_run, "_one_text", lambda pair, settings, prompt: seen.append((settings.seed, settings.gamma, prompt))
+        plan_run, "_one_text", lambda pair, settings, prompt: seen.append((settings.seed, settings.gamma, prompt)) or 2
     )
     prompts = [(n,) for n in range(7)]
-    seconds, sizes = plan_run.timed(None, Settings(), (0, 1, 2), prompts, 3, lambda share: None)
-    assert sizes == [3, 2, 2] and all(len(values) == 3 for values in seconds.values())
+    shares = []
+    seconds, sizes, rounds = plan_run.timed(None, Settings(), (0, 1, 2), prompts, 3, lambda share: None, shares.append)
+    assert sizes == [3, 2, 2] and rounds == dict.fromkeys((0, 1, 2), 14), "the text that warms up is not counted"
+    assert (
+        len(shares) == 8
+        and shares == sorted(shares)
+        and shares[-1] == 1.0
+        and all(len(values) == 3 for values in seconds.values())
+    )
     counted = [one for one in seen if one[0] > Settings().seed + 100]
     for gamma in (0, 1, 2):
         assert sorted(prompt for _, g, prompt in counted if g == gamma) == prompts
@@ -209,9 +238,52 @@ def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_turn(
 def test_a_text_is_written_by_all_lengths_before_the_next_begins_and_each_goes_first_equally_often(monkeypatch):
     """A burst of other work then meets all contestants alike, and none has the caches as the one before left them more often."""
     seen = []
-    monkeypatch.setattr(plan_run, "_one_text", lambda pair, settings, prompt: seen.append((prompt, settings.gamma)))
+    monkeypatch.setattr(plan_run, "_one_text", lambda pair, settings, prompt: seen.append((prompt, settings.gamma)) or 1)
     plan_run.timed(None, Settings(), (0, 1, 2), [(n,) for n in range(6)], 2, lambda share: None)
     threes = [seen[n : n + 3] for n in range(3, len(seen), 3)]
     assert len(threes) == 6
     assert all(len({prompt for prompt, _ in three}) == 1 and {gamma for _, gamma in three} == {0, 1, 2} for three in threes)
     assert sorted(three[0][1] for three in threes) == [0, 0, 1, 1, 2, 2]
+
+
+@pytest.mark.parametrize("proposer", ("draft", "ngram"))
+def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past_its_end(pair, monkeypatch, proposer):
+    """Every stretch is opened, reads the prompt, and each of its rounds begins where the one before ended, unless the text is full."""
+    seen = []
+    plain = cost_curve.step
+
+    def watched(rows, *asked):
+        (found,) = plain(rows, *asked)
+        seen.append((rows[0], len(found.proposals), len(found.committed)))
+        return [found]
+
+    monkeypatch.setattr(cost_curve, "step", watched)
+    prompt, tokens = tuple(range(10, 18)), list(range(20, 60))
+    probes = cost_curve.Probes(pair, Settings(proposer=proposer, seed=3), [(prompt, tokens)], 3)
+    probes.until(8)
+    per = 1 + cost_curve.WARM + cost_curve.TIMED
+    stretches = [seen[first : first + per] for first in range(0, len(seen), per)]
+    assert len(stretches) == 10 * 5 and len(probes.curve().alone) == len(probes.curve().first) == 8
+    places = {n: [] for n in range(4)}
+    for (first, _, _), *rounds in stretches:
+        assert first.ids == prompt and first.room == len(tokens)
+        guesses, (begin, _, _) = rounds[-1][1], rounds[0]
+        assert begin.ids == (*prompt, *tokens[: begin.start]) and all(made == guesses < row.room for row, made, _ in rounds)
+        for (row, _, written), (after, _, _) in pairwise(rounds):
+            assert after.start == row.start + written or (after == begin and row.room - written <= guesses)
+        places[guesses].append(begin.start / (len(tokens) - guesses))
+    for found in places.values():
+        gaps = np.diff([0.0, *sorted(found), 1.0])
+        assert gaps.max() < 0.25, "ten places, or twenty of rounds without guesses"
+
+
+def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(asked, capsys, monkeypatch):
+    """What slows the machine down for a minute then meets both the prediction and what it is held against."""
+    seen = []
+    probe, text = cost_curve.Probes.turn, plan_run._one_text
+    monkeypatch.setattr(cost_curve.Probes, "turn", lambda self: seen.append("probe") or probe(self))
+    monkeypatch.setattr(plan_run, "_one_text", lambda *a: seen.append("text") or text(*a))
+    main([*asked[0], "--check", "--turns", "2"])
+    *texts, rest = re.split("(?:probe)+", "".join(seen).replace("text", "t"))
+    assert rest == "" and seen.count("probe") == PROBES + cost_curve.WARM_TURNS and seen.count("text") == 5 * 4
+    assert len(texts) == PROBES and all(len(one) % 4 == 0 for one in texts), "the target alone and three lengths write each text"

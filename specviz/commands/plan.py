@@ -180,7 +180,7 @@ def _costs(plan: Plan) -> str:
 def _check(plan: Plan) -> list[str]:
     lines = ["", "Measured, on other luck, and how far each prediction lay above it:"]
     head = f"{'gamma':>5}  {'tokens per pass':<24}{'kept guesses':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
-    lines.append(head + (f"   {'times the target alone':<23}{'predicted':>10}" if plan.alone else ""))
+    lines.append(head + (f"   {'times the target alone':<23}{'predicted':>10}{'by luck':>9}" if plan.alone else ""))
     for one in plan.checked:
         tokens = f"{one.tokens.value:.3f} ({one.tokens.low:.3f} to {one.tokens.high:.3f})"
         gap = one.gaps["kept guesses"]
@@ -190,7 +190,10 @@ def _check(plan: Plan) -> list[str]:
         if one.factor is not None:
             factor = f"{one.factor.value:.3f} ({one.factor.low:.3f} to {one.factor.high:.3f})"
             line += f"   {factor:<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
+            line += f"{one.luck:>+9.1%}" if one.luck is not None else ""
         lines.append(line)
+    if plan.alone:
+        lines.append("By luck: rounds of the timed texts above the predicted ones, which are in the gap of the speed.")
     if not plan.believed:
         said = f"No verdict on these speeds: the turns of one of them span more than {APART:.0%} of it. Another program may keep this"
         lines.append(f"{said} machine busy: run it again alone.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -37,7 +38,8 @@ def record_plans(settings: Settings, options: argparse.Namespace, keep: Callable
             done = (number + share) / len(CHOICES)
             print(f"\r{done:4.0%} {key}: {doing:<40}", end="", file=sys.stderr, flush=True)
 
+        began = time.monotonic()
         found[choice.key] = make_plan(pair, asked, text, GAMMAS, effort, f"{TEXT}.txt", watch)
-    print(file=sys.stderr)
+        print(f"\r{choice.key}: {time.monotonic() - began:.0f} s. {found[choice.key].in_words:<60}", file=sys.stderr)
     print(f"{len(found)} plans -> {keep(to_json(found))}")
     return 0

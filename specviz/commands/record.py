@@ -60,7 +60,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--texts",
         type=int,
-        help="--passage: other texts that both models read (24); --plans, --curve: of each plan (48); --surroundings: texts read (24)",
+        help="--passage: other texts that both models read (24); --plans: of each plan (32); --curve (48); --surroundings: texts read (24)",
     )
     parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
@@ -71,7 +71,8 @@ def run(options: argparse.Namespace) -> int:
     gamma = LAB_GUESSES if options.surroundings else gamma
     options.gamma = gamma if options.gamma is None else options.gamma
     options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
-    options.texts = (48 if options.plans or options.curve else 24) if options.texts is None else options.texts
+    texts = 32 if options.plans else 48 if options.curve else 24
+    options.texts = texts if options.texts is None else options.texts
     settings = settings_of(options)
     from specviz.models.fingerprint import fingerprints
     from specviz.models.loading import load_pair

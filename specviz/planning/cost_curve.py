@@ -63,7 +63,7 @@ class Probes:
             self._warm.append(warm)
             self._parts.append(list(parts[1:]))
 
-    def until(self, turns: float) -> None:
+    def until(self, turns: int) -> None:
         """Take turns until there are so many, those that warm up not counted."""
         while self.turns < turns:
             self.turn()

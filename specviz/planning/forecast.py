@@ -64,6 +64,7 @@ class Forecast:
     def factors(self, curve: Curve) -> tuple[dict[int, Interval], Interval]:
         """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' turns."""
         table = np.column_stack([curve.alone, np.array(curve.rounds), np.array(curve.first)])
+        table /= np.exp(np.log(table).mean(1, keepdims=True))  # a machine that is slower for a turn is so for all of its probes
         turns = self.dice.integers(0, len(table), (RESAMPLES, len(table)))
         costs, resampled = np.median(table, axis=0), np.median(table[turns], axis=1)
         plain = np.ones((1, len(self.weights[0])))
@@ -79,7 +80,8 @@ class Forecast:
     def _factor(self, gamma: int, weights: np.ndarray, costs: np.ndarray) -> np.ndarray:
         """Seconds of the target alone over those of speculation, (K,), both with their first rounds, which read the prompts.
 
-        weights  (K, B): how often each text counts; costs  (K, 2 G + 4): a token alone, rounds with 0 to G guesses, the first rounds alike
+        weights  (K, B): how often each text counts; costs  (K, 2 G + 4): a token alone, rounds with 0 to G guesses, the first rounds alike,
+        in any unit of time
         """
         one, texts = self.rounds[gamma], weights.sum(1)
         alone, warm, first = costs[:, 0], costs[:, 1 : costs.shape[1] // 2], costs[:, costs.shape[1] // 2 :]

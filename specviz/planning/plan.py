@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from statistics import median
+from statistics import geometric_mean, median
 from typing import Any
 
 from specviz.recorded import from_record
@@ -55,8 +55,13 @@ class Curve:
 
     @property
     def spread(self) -> float:
-        """The widest middle half of any probe, as a share of its median."""
-        columns = [sorted(column) for column in (self.alone, *zip(*self.rounds, strict=True))]
+        """The widest middle half of any probe beside the others of its turn, as a share of its median.
+
+        Speed-ups are ratios: a machine that is slower for a whole turn takes nothing from them.
+        """
+        turns = [(alone, *rounds) for alone, rounds in zip(self.alone, self.rounds, strict=True)]
+        beside = [[seconds / geometric_mean(turn) for seconds in turn] for turn in turns]
+        columns = [sorted(column) for column in zip(*beside, strict=True)]
         return max((c[(3 * len(c)) // 4] - c[len(c) // 4]) / c[len(c) // 2] for c in columns)
 
 
@@ -90,6 +95,7 @@ class Checked:
 
     rate  tokens per second by turn; None where no speed was measured
     gain  measured tokens per pass above those of the token rule after the same openings; None under that rule itself
+    luck  rounds that the timed texts took over predicted ones minus 1: what the clock's own draws add to the gap of the speed
     """
 
     gamma: int
@@ -98,6 +104,7 @@ class Checked:
     factor: Interval | None = None
     rate: tuple[float, ...] | None = None
     gain: Interval | None = None
+    luck: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,8 +168,8 @@ class Plan:
             return "No verdict on speed: no costs were measured."
         if not self.steady:
             return (
-                f"No verdict: the same pass took so different times that the middle half of the probes spans {self.costs.spread:.0%} of "
-                f"their median; at most {UNSTEADY:.0%} is allowed. Another program may keep this machine busy: run it again alone."
+                "No verdict: beside the other probes of its turn one took so different times that their middle half spans "
+                f"{self.costs.spread:.0%} of their median; at most {UNSTEADY:.0%} is allowed. Another program may keep this machine busy: run it again alone."
             )
         row = self.row(int(self.best.value))
         if row is None:

@@ -150,16 +150,25 @@ def _checked(
         return replace(plan, checked=tuple(found))
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
     probes = Probes(pair, plan.settings, ours, lengths[-1])
-    seconds, sizes = timed(
+    seconds, sizes, made = timed(
         pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share),
-        between=lambda share: probes.until(effort.probes * share),
+        between=lambda share: probes.until(round(effort.probes * share)),
     )  # fmt: skip
     plan = _with_costs(plan, forecast, probes.curve())
     rates = {
         gamma: tuple(size * plan.length / spent for size, spent in zip(sizes, values, strict=True))
         for gamma, values in seconds.items()
     }
-    found = [replace(row, rate=rates[row.gamma], factor=_ratio(seconds[0], seconds[row.gamma])) for row in found]
+    predicted = {row.gamma: sum(sizes) * plan.length / row.tokens.value for row in plan.rows}
+    found = [
+        replace(
+            row,
+            rate=rates[row.gamma],
+            factor=_ratio(seconds[0], seconds[row.gamma]),
+            luck=made[row.gamma] / predicted[row.gamma] - 1.0,
+        )
+        for row in found
+    ]
     return replace(plan, checked=tuple(found), alone=rates[0])
 
 
@@ -177,8 +186,8 @@ def timed(
     turns: int,
     watch: Callable[[float], None],
     between: Callable[[float], None] = lambda share: None,
-) -> tuple[dict[int, list[float]], list[int]]:
-    """Seconds of each turn by gamma, 0 being the target alone, and how many texts each turn wrote.
+) -> tuple[dict[int, list[float]], list[int], dict[int, int]]:
+    """Seconds of each turn by gamma, 0 being the target alone; how many texts each turn wrote; and by gamma the rounds of all turns.
 
     A turn has texts of its own, so that all turns together have every text once; with fewer texts than turns some come again. Each text is
     written by all gammas, one right after the other under the same seed, before the next text begins: a burst of other work meets all
@@ -187,26 +196,27 @@ def timed(
     """
     parts = [prompts[turn % len(prompts) :: turns] for turn in range(turns)]
     seconds: dict[int, list[float]] = {gamma: [] for gamma in gammas}
-    first = 0
+    rounds, first = dict.fromkeys(gammas, 0), 0
     for turn, part in enumerate([prompts[:1], *parts]):
         seed, spent = (settings.seed + 100 + turn) % 2**63, dict.fromkeys(gammas, 0.0)
         for number, prompt in enumerate(part):
             for place, gamma in enumerate((*gammas[first:], *gammas[:first])):
                 began = time.perf_counter()
-                _one_text(pair, replace(settings, gamma=gamma, seed=seed), prompt)
+                made = _one_text(pair, replace(settings, gamma=gamma, seed=seed), prompt)
                 spent[gamma] += time.perf_counter() - began
+                rounds[gamma] += made if turn else 0
                 watch((turn + (number + (place + 1) / len(gammas)) / len(part)) / (turns + 1))
             first = (first + 1) % len(gammas)
             between((turn + (number + 1) / len(part)) / (turns + 1))
         for gamma in gammas if turn else ():
             seconds[gamma].append(spent[gamma])
-    return seconds, [len(part) for part in parts]
+    return seconds, [len(part) for part in parts], rounds
 
 
-def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> None:
+def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> int:
+    """Write it; returns its rounds."""
     coins = PhiloxCoins(settings.seed)
     if settings.gamma == 0:
-        drain(target_only(pair.source(pair.target, settings), coins, settings, prompt))
-        return
+        return len(drain(target_only(pair.source(pair.target, settings), coins, settings, prompt)))
     target, proposer = opened(pair, settings)
-    drain(decode(target, proposer, rule_of(settings), coins, settings, prompt))
+    return len(drain(decode(target, proposer, rule_of(settings), coins, settings, prompt)))

@@ -17,7 +17,8 @@ GAMMAS = tuple(range(1, 9))
 DRAFTS = {  # name -> what of the settings says so, and who that is
     "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft that ships"),
     "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft taught by the target"),
-    "ngram": ({"pair": "storybook", "proposer": "ngram"}, "copied from the text so far"),
+    "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the taught draft in 8 bits"),
+    "ngram": ({"pair": "storybook", "proposer": "ngram"}, "guesses copied from the text so far"),
 }
 TEMPERATURES = ("0", "0.6", "1")
 

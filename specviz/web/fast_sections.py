@@ -13,6 +13,7 @@ from specviz.planning.plans import DRAFTS, Choice
 from specviz.theory import best_gamma
 from specviz.web.fast import NUMBERS, TABS, Ask
 
+NEAREST = {"storybook-8bit": "storybook-distilled"}  # whose rounds are shown where a draft's own were not recorded
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
 
 
@@ -78,9 +79,10 @@ def slider(name: str, choice: Choice, turn: int) -> str:
 
 def of_batches(found: Batches, choice: Choice) -> tuple[str, str]:
     """Whose rounds are shown beside the passes of the shipped pair, and a sentence that says so and where both were measured."""
-    key = choice.key if choice.key in found.rounds else Choice("storybook", choice.temperature).key
+    stands_in = Choice(NEAREST.get(choice.draft, "storybook"), choice.temperature)
+    key = choice.key if choice.key in found.rounds else stands_in.key
     whose = f"rounds of {DRAFTS[key.split(' ')[0]][1]}"
-    more = "" if key == choice.key else f", since {DRAFTS[choice.draft][1]} has no draft to run"
+    more = "" if key == choice.key else f"; there is no such record of {DRAFTS[choice.draft][1]}"
     machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
     return key, (

@@ -36,7 +36,12 @@ LEDE = (
     "What does speculation gain, and can it be known beforehand? Where the target’s own text has a token, it was a kept guess with "
     "probability min(1, q/p): so tokens per pass are counted at every gamma, and nothing is speculated."
 )
-NAMES = {"storybook": "draft", "storybook-distilled": "taught draft", "ngram": "copied from the text"}
+NAMES = {
+    "storybook": "draft",
+    "storybook-distilled": "taught draft",
+    "storybook-8bit": "taught, in 8 bits",
+    "ngram": "copied from the text",
+}
 
 
 def head() -> None:
