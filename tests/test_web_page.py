@@ -184,8 +184,10 @@ def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypa
     assert "is neither a folder on this machine nor a hub name" in said(app)
     assert shown(app)["mode"] == "recorded"
     app.text_input(key="own-target").set_value(str(opening / "target"))
+    app.checkbox(key="own-rounded").check()
     app.button(key="own-load").click().run()
     assert shown(app)["mode"] == "live"
+    assert "draft draft in 8 bits" in shown(app)["payload"]["status"][0]
 
 
 def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):

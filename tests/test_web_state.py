@@ -193,6 +193,20 @@ def test_a_link_never_loads_a_pair_of_its_own(recording):
     assert (visit.job.settings.prompt, visit.job.rounds) == ("a bear", 3)
 
 
+def test_a_link_to_a_draft_in_8_bits_offers_it_so_and_another_ending_names_no_pair(recording):
+    visit = Visit(recording)
+    visit.open_link({"pair": "owner/target|owner/draft|8bit", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
+    visit.load_own("owner/target", "owner/draft")
+    assert visit.job.settings.pair == "owner/target|owner/draft" and visit.job.rounds != 3, "not what the link offered"
+    visit = Visit(recording)
+    visit.open_link({"pair": "owner/target|owner/draft|8bit", "prompt": "a bear", "at": "3.1"}, own_pairs=True)
+    visit.load_own("owner/target", "owner/draft", rounded=True)
+    assert (visit.job.settings.pair, visit.job.rounds) == ("owner/target|owner/draft|8bit", 3)
+    visit = Visit(recording)
+    visit.open_link({"pair": "owner/target|owner/draft|4bit", "prompt": "a bear"}, own_pairs=True)
+    assert visit.offer is None
+
+
 def test_a_link_asks_for_a_bounded_number_of_rounds(recording):
     visit = Visit(recording)
     visit.open_link({"prompt": "a bear", "length": "4096", "at": "900.1"})

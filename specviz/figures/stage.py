@@ -11,6 +11,7 @@ from typing import Any
 from specviz.chosen import read_coin
 from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.narration import looked_at, motions, number, ordinal, refused_at
+from specviz.models.places import places_of
 from specviz.trace import Decision, Law, Round, Trace
 
 BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
@@ -68,8 +69,10 @@ def _status(trace: Trace) -> list[str]:
 
 def _pair_name(pair: str) -> str:
     """A pair of folders or hub names by their last parts: a page is no place for paths."""
-    names = [part.rstrip("/").split("/")[-1] for part in pair.split("|")]
-    return f"{names[0]} pair" if len(names) == 1 else f"target {names[0]}, draft {names[1]}"
+    if (places := places_of(pair)) is None:
+        return f"{pair} pair"
+    target, draft = (part.rstrip("/").split("/")[-1] for part in (places.target, places.draft))
+    return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"
 
 
 def _edit_sentence(key: tuple[int, str], u: float) -> str:

@@ -8,6 +8,7 @@ from specviz.export.around import around_the_rule
 from specviz.export.facts import facts
 from specviz.export.package import Package
 from specviz.figures import around as figures
+from specviz.models.places import as_options
 from specviz.surroundings.laboratory import Laboratory
 from specviz.web.around import Surroundings
 from specviz.web.download import export
@@ -37,9 +38,9 @@ def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
 
 def command(one: Laboratory) -> str:
     """What records the same rows without the page; times are those of the machine it runs on."""
-    settings, pair = one.settings, one.settings.pair.split("|")
+    settings = one.settings
     words = ["python", "-m", "specviz", "record", "--surroundings"]
-    words += ["--target", pair[0], "--draft", pair[1]] if len(pair) == 2 else ["--pair", settings.pair]
+    words += as_options(settings.pair)
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
     words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--turns", str(one.turns)]
     return shlex.join([*words, "--positions", str(positions), "--out", "surroundings.json"])

@@ -8,6 +8,7 @@ from html import escape
 from specviz.evidence.mistakes import Mistake
 from specviz.figures.broken import Curve, raised
 from specviz.figures.narration import number
+from specviz.models.places import as_options
 from specviz.web.broken import Case, Found, Pairing, Trial
 from specviz.web.exact_words import TAIL, Verdict
 
@@ -216,13 +217,12 @@ def _shown(text: str) -> str:
 def command(case: Case) -> str:
     """The command that tries the same mistake without the page."""
     settings = case.settings
-    pair = settings.pair.split("|")
     parts = [
         "python",
         "-m",
         "specviz",
         "verify",
-        *(["--target", pair[0], "--draft", pair[1]] if len(pair) == 2 else ["--pair", settings.pair]),
+        *as_options(settings.pair),
     ]
     parts += ["--decoder", case.mistake, "--prompt", settings.prompt, "--seed", str(settings.seed)]
     return shlex.join(parts)

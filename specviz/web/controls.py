@@ -11,10 +11,14 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.models.catalogue import PAIRS
+from specviz.models.places import Places, places_of
 from specviz.settings import Settings
 from specviz.web.state import Fields, Visit
 
 FLAG = "--allow-own-pairs"
+EIGHT_BITS = (
+    "Another draft, with laws of its own: faster for Llama-style drafts on a CPU. What is written keeps the target's law."
+)
 WIDE = 64  # characters that a field for a number takes
 
 
@@ -86,13 +90,14 @@ def _fields(visit: Visit) -> dict[str, Any]:
 
 
 def _own_pair(visit: Visit) -> None:
-    """Two fields and a button: nothing is looked for or fetched before it is pressed."""
+    """Two fields, a choice and a button: nothing is looked for or fetched before it is pressed."""
     pair = (visit.offer or visit).settings.pair
-    offered = pair.split("|") if "|" in pair else ("", "")
-    target = st.text_input("Target: folder or hub name", value=offered[0], key="own-target", max_chars=500)
-    draft = st.text_input("Draft: folder or hub name", value=offered[-1], key="own-draft", max_chars=500)
+    offered = places_of(pair) or Places("", "")
+    target = st.text_input("Target: folder or hub name", value=offered.target, key="own-target", max_chars=500)
+    draft = st.text_input("Draft: folder or hub name", value=offered.draft, key="own-draft", max_chars=500)
+    rounded = st.checkbox("Round the draft to 8 bits", value=offered.rounded, key="own-rounded", help=EIGHT_BITS)
     if st.button("Load this pair", key="own-load"):
-        visit.load_own(target, draft)
+        visit.load_own(target, draft, rounded)
 
 
 def as_fields(settings: Settings) -> dict[str, str | int]:

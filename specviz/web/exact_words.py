@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from specviz.export.facts import proposer_options
 from specviz.figures.narration import number
+from specviz.models.places import as_options
 from specviz.settings import Settings
 from specviz.web.exact import SOURCES, Drawn, Exam, Question
 
@@ -151,9 +152,8 @@ def engine_sentence(drawn: Drawn, question: Question) -> str:
 def command(exam: Exam) -> str:
     """The command that examines the same question without the page, and inside the cells too."""
     settings, plain = exam.question.settings, Settings()
-    pair = settings.pair.split("|")
     parts = ["python", "-m", "specviz", "verify"]
-    parts += ["--target", pair[0], "--draft", pair[1]] if len(pair) == 2 else ["--pair", settings.pair]
+    parts += as_options(settings.pair)
     parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--draws", str(max(exam.drawn.n, 10_000))]
     parts += ["--decoder", exam.question.source, "--seed", str(settings.seed)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):

@@ -7,6 +7,7 @@ import shlex
 from specviz.export.facts import facts
 from specviz.export.fast import Sections, how_fast
 from specviz.export.package import Package
+from specviz.models.places import as_options
 from specviz.planning.plan import Plan
 from specviz.web.download import export
 from specviz.web.fast import Forecasts, batches, study
@@ -46,7 +47,7 @@ def sections(forecasts: Forecasts, plan: Plan) -> Sections:
 def command(plan: Plan) -> str:
     """What makes the same plan without the page, on the same text in a file; times are those of the machine it runs on."""
     settings, gammas = plan.settings, [row.gamma for row in plan.rows]
-    words = ["python", "-m", "specviz", "plan", "--pair", settings.pair, "--proposer", settings.proposer, "--text", "text.txt"]
+    words = ["python", "-m", "specviz", "plan", *as_options(settings.pair), "--proposer", settings.proposer, "--text", "text.txt"]
     words += [
         "--temperature",
         f"{settings.temperature:g}",

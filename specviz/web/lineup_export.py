@@ -9,6 +9,7 @@ from specviz.export.lineup import other_proposers
 from specviz.export.package import Package
 from specviz.figures import lineup as figures
 from specviz.lineup import Lineup
+from specviz.models.places import as_options
 from specviz.web.download import export
 from specviz.web.lineup import Gallery
 
@@ -36,10 +37,10 @@ def lineup_package(gallery: Gallery, one: Lineup) -> Package:
 
 def command(one: Lineup) -> str:
     """What runs the same rows without the page, under all of its laws; times are those of the machine it runs on."""
-    settings, pair = one.settings, one.settings.pair.split("|")
+    settings = one.settings
     draws = max((row.first.n for row in one.rows if row.first), default=1)
     words = ["python", "-m", "specviz", "record", "--gallery"]
-    words += ["--target", pair[0], "--draft", pair[1]] if len(pair) == 2 else ["--pair", settings.pair]
+    words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
     words += ["--max-new-tokens", str(settings.length), "--turns", str(one.turns), "--draws", str(draws), "--out", "gallery.json"]
     return shlex.join(words)

@@ -13,6 +13,7 @@ from urllib.parse import urlencode
 from specviz.errors import SettingsError
 from specviz.figures.stage import open_ended, read_cursor, stage_payload, write_cursor
 from specviz.models.catalogue import PAIRS
+from specviz.models.places import Places, places_of
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.jobs import AHEAD, Job, coin_cursor, link_job, rounds_before
@@ -88,7 +89,7 @@ class Visit:
     def open_link(self, query: Mapping[str, str], own_pairs: bool = False) -> None:
         """Show what an address asks for. Values that cannot be used fall back one by one, and are named."""
         settings, self.said = Settings.from_query(query)
-        own = own_pairs and settings.pair not in PAIRS and settings.pair.count("|") == 1
+        own = own_pairs and settings.pair not in PAIRS and places_of(settings.pair) is not None
         if not own:
             settings = self._known_pair(settings)
         cursor, asks = self._link_cursor(query), settings != Settings() or query.get("prompt") == settings.prompt
@@ -109,12 +110,15 @@ class Visit:
         said = ["The coins that you chose were given back to chance: this is another run."] if self.settings.edited else []
         self.job = Job(replace(settings, coins={}), AHEAD, said=said)
 
-    def load_own(self, target: str, draft: str) -> None:
-        """Run a pair of the visitor's own; when a link offered just this one, with everything else that the link asks for."""
+    def load_own(self, target: str, draft: str, rounded: bool = False) -> None:
+        """Run a pair of the visitor's own; when a link offered just this one, with everything else that the link asks for.
+
+        rounded  whether the draft's weights are to be rounded to 8 bits
+        """
         if not target.strip() or not draft.strip() or "|" in target + draft:
             self.said = ["A pair of your own needs a target and a draft, each a folder or a hub name such as owner/model."]
             return
-        pair = f"{target.strip()}|{draft.strip()}"
+        pair = Places(target.strip(), draft.strip(), rounded).name
         offer, self.offer = self.offer, None
         if offer is not None and offer.settings.pair == pair:
             self.job = offer
