@@ -13,7 +13,7 @@ from tests.e2e.test_page import NASTY, PATIENT, query
 def open_broken(page: Page, server: str, link: str = "?prompt=Once+upon&mistake=R5") -> Page:
     """Open the page and wait until its texts are written."""
     page.goto(f"{server}/broken{link}")
-    expect(page.get_by_text("How fast?", exact=True)).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_test_id("stMainBlockContainer").get_by_text("How fast?", exact=True)).to_be_visible(timeout=PATIENT)
     expect(page.locator(".st-key-broken-stop")).to_have_count(0, timeout=PATIENT)
     return page
 
