@@ -124,7 +124,7 @@ def _buttons(forecasts: Forecasts) -> None:
         if forecasts.busy:
             st.button("Stop", key="fast-stop", on_click=forecasts.stop)
         st.caption(
-            "The target writes on from sixteen places of the text; both models read that once; rounds are timed, none is run."
+            "The target writes on from sixteen places of the text; both models read that once. Only probes are timed: no text is written with guesses."
         )
     place = st.container(key="fast-progress")  # always there: what stands below keeps its position
     if forecasts.busy:
