@@ -128,7 +128,7 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, Part]:
     try:
         with path.open("rb") as source:
             head = _head(source.readline(HEAD), path)
-            if other := _difference(head["asked"], asked):
+            if other := first_difference(head["asked"], asked):
                 raise EvidenceError(
                     f"'{path}' keeps draws of another run: {other}. Repeat that run's command to go on with it, or name another file."
                 )
@@ -173,9 +173,9 @@ def _part(one: dict[str, Any], source, size: int, total) -> Part:
     return Part(one["n"], one["source"], arrays[0], Half(*one["half"], *arrays[1:]) if one["half"] else None)
 
 
-def _difference(stored: Any, wanted: Any, name: str = "") -> str:
+def first_difference(stored: Any, wanted: Any, name: str = "") -> str:
     """The first thing that was asked otherwise, in words, or ''."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
         names = {**wanted, **stored}
-        return next((why for key in names if (why := _difference(stored.get(key), wanted.get(key), key))), "")
+        return next((why for key in names if (why := first_difference(stored.get(key), wanted.get(key), key))), "")
     return "" if stored == wanted else f"{name.replace('_', '-')} was {str(stored)[:80]}, now {str(wanted)[:80]}"

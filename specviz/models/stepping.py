@@ -20,7 +20,7 @@ from specviz.coins import Prefix
 from specviz.models.cached import CachedModel
 from specviz.models.passes import LlamaPass
 from specviz.models.products import product
-from specviz.models.written import normed
+from specviz.models.written import WrittenLayer, normed
 from specviz.settings import Settings
 from specviz.verification.block import Block
 
@@ -107,6 +107,6 @@ def _table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
 
 
 @torch.inference_mode()
-def _joined(embedding: Tensor, layer) -> Tensor:
+def _joined(embedding: Tensor, layer: WrittenLayer) -> Tensor:
     pieces = [product(normed(piece, layer.first, layer.epsilon)[None], layer.all)[0] for piece in embedding.split(_PIECE)]
     return torch.cat([embedding, torch.cat(pieces)], 1)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.errors import SettingsError, TraceError
-from specviz.evidence.kept import _difference
+from specviz.evidence.kept import first_difference
 from specviz.evidence.seal import canonical, digest
 from specviz.planning.study import Cell
 from specviz.recorded import from_record, to_text
@@ -88,7 +88,7 @@ def _read(path: Path, asked: dict[str, Any]) -> list[Cell]:
     except OSError as error:
         raise TraceError(f"'{path}' could not be read ({error.strerror}).") from error
     stored, cells = from_record(text, SCHEMA, what, _made)
-    if other := _difference(stored, asked):
+    if other := first_difference(stored, asked):
         raise TraceError(
             f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."
         )
