@@ -116,6 +116,17 @@ def eight():
     return load_pair("storybook-8bit")
 
 
+@pytest.mark.parametrize(("columns", "eight"), [(20, False), (32, True), (40, False), (48, True)])
+def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied_as_it_is(columns, eight):
+    """torch's product reads 16 numbers at a time; of rows of 20 it read beyond the matrix, and the process ended there."""
+    layer = nn.Linear(columns, 24, bias=False)
+    round_weights(nn.Sequential(layer))
+    known = Weights.of(layer)
+    assert (known.rounded is not None) is eight
+    x = torch.randn(1, 3, columns, generator=torch.Generator().manual_seed(1))
+    assert torch.allclose(product(x, known), nn.functional.linear(x, layer.weight), atol=0.05)
+
+
 def test_the_shipped_draft_in_8_bits_guesses_as_well_and_the_target_is_the_same(eight, monkeypatch):
     full = load_pair("storybook-distilled")
     assert eight.coarse and not full.coarse and eight.describe()["draft"]["bits"] == 8 and "bits" not in full.describe()["draft"]

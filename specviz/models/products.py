@@ -20,6 +20,9 @@ FEW = 6  # tokens of a pass, all rows together, up to which the weights stand on
 SOME = 8  # the same where they are not packed, or are so few that oneDNN's call takes longer than its work
 SMALL = 2**16  # weights of such a matrix
 HINT = 16  # tokens that a packing is made for
+EIGHT_BITS_BY = (
+    16  # numbers that torch's product in 8 bits reads at a time; of rows that are no multiple of it, it reads past the end
+)
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
@@ -41,7 +44,8 @@ class Weights:
 
     def __init__(self, plain: Tensor, rounded: Rounded | None = None, packs: bool = False):
         here = plain.device.type == "cpu" and plain.dtype is torch.float32
-        self.plain, self.rounded = plain, rounded if here and hasattr(torch, "_weight_int8pack_mm") else None
+        eight = here and hasattr(torch, "_weight_int8pack_mm") and plain.shape[1] % EIGHT_BITS_BY == 0
+        self.plain, self.rounded = plain, rounded if eight else None
         self.packs, self._packed = packs and here and _ONEDNN, None
 
     @property
