@@ -53,17 +53,14 @@ def run(options: argparse.Namespace) -> int:
         exit_layer=options.exit_layer,
     )
     from specviz.evidence.matrix import chosen, examine
-    from specviz.models.exits import EXITS
+    from specviz.models.attachments import admit
     from specviz.models.fingerprint import fingerprints
-    from specviz.models.heads import HEADS
     from specviz.models.loading import load_pair
     from specviz.versions import versions
 
     only = [name for part in options.only for name in part.split(",") if name]
     chosen(only)
-    for kind, folder in ((HEADS, settings.heads), (EXITS, settings.exit)):
-        if folder:
-            kind.admit(folder)
+    admit(settings)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
     matrix = examine(pair, settings, tv, only, Watch(), workers)

@@ -68,14 +68,10 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
         from specviz.proposers.texts import admit
 
         admit(options.text)
-    if options.heads:
-        from specviz.models.heads import HEADS
+    if options.heads or options.exit:
+        from specviz.models.attachments import admit as admit_attached
 
-        HEADS.admit(options.heads)
-    if options.exit:
-        from specviz.models.exits import EXITS
-
-        EXITS.admit(options.exit)
+        admit_attached(options)
     return {name: getattr(options, name) for name in PROPOSER_FIELDS}
 
 

@@ -29,9 +29,8 @@ from specviz.errors import SettingsError
 from specviz.evidence.experiment import Plan
 from specviz.evidence.matrix_cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
+from specviz.models.attachments import admit
 from specviz.models.base import LawSource
-from specviz.models.exits import EXITS
-from specviz.models.heads import HEADS
 from specviz.models.loading import Pair, load_pair
 from specviz.models.paths import laws_after
 from specviz.models.remembered import RememberingPair
@@ -182,9 +181,7 @@ def _sit(settings: Settings, tv: float) -> None:
     if parent := parent_process():
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
-    for kind, folder in ((HEADS, settings.heads), (EXITS, settings.exit)):
-        if folder:
-            kind.admit(folder)
+    admit(settings)
     _desk = Desk(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
     gc.freeze()  # what is loaded stays: the collector need not look through it again and again
 

@@ -23,7 +23,7 @@ from specviz.models.masks import additive, corner, windows
 from specviz.models.passes import opened
 from specviz.settings import Settings
 from specviz.verification.block import ROOT, Block, ancestors, children, depths_of, empty_block
-from specviz.verification.warp import warp
+from specviz.verification.warp import warp, widened
 
 
 @dataclass(slots=True)
@@ -101,8 +101,7 @@ class CachedModel:
 
     def warped(self, logits: Tensor) -> Tensor:
         """Logits (..., v) of the model's own vocabulary -> laws (..., V) float64."""
-        law = warp(logits, self.settings)
-        return F.pad(law, (0, self.vocabulary - self._known)) if self._known < self.vocabulary else law
+        return widened(warp(logits, self.settings), self.vocabulary)
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:
         """(B, width): the target's last hidden state, after its last norm, where each row's last token was predicted.

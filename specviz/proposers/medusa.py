@@ -21,7 +21,7 @@ from specviz.proposers.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.tree import Tree
 from specviz.settings import SHAPE, Settings, widths
 from specviz.verification.block import Block, depth, empty_block
-from specviz.verification.warp import warp
+from specviz.verification.warp import warp, widened
 
 
 class HeadLaws:
@@ -55,9 +55,7 @@ class HeadLaws:
             places = {row.ids[:-1]: index for index, row in reversed([*enumerate(rows)])}  # the first row of each text
             number = {text: order for order, text in enumerate(places)}
             features = self.target.features([rows[index] for index in places.values()])
-            laws = warp(self.heads.logits(features, self.levels), self.settings)
-            missing = self.vocabulary - laws.shape[-1]
-            laws = torch.nn.functional.pad(laws, (0, missing)) if missing else laws
+            laws = widened(warp(self.heads.logits(features, self.levels), self.settings), self.vocabulary)
             self._rows, self._laws = rows, laws[[number[row.ids[:-1]] for row in rows]]
         return self._laws
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 
 from specviz.errors import ModelError
@@ -46,6 +47,11 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     if settings.min_p is not None:
         law = _keep(law, law >= settings.min_p * law.amax(-1, keepdim=True))
     return law
+
+
+def widened(law: Tensor, vocabulary: int) -> Tensor:
+    """A law over the first v ids as one over all of them: (..., v) -> (..., V); ids that its model lacks are impossible."""
+    return F.pad(law, (0, vocabulary - law.shape[-1])) if law.shape[-1] < vocabulary else law
 
 
 def first_argmax(values: Tensor) -> Tensor:
