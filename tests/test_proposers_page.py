@@ -8,12 +8,14 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SettingsError
+from specviz.figures import block_gain
 from specviz.figures import lineup as figures
+from specviz.figures import matrix as figures_matrix
 from specviz.lineup import CHOICES, ENTRIES, Lineup
 from specviz.models.catalogue import PAIRS
 from specviz.settings import Settings
 from specviz.web import lineup as web
-from specviz.web import lineup_view, lineup_work
+from specviz.web import lineup_matrix, lineup_view, lineup_work
 from specviz.web.lineup import Ask, Gallery, opening, recorded
 from tests.pages import PROMPT, FreeTicket, first_paint
 
@@ -195,7 +197,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
 
     gallery = Gallery(Ask(opening(BASE), "1", "tree"))
     package = lineup_package(gallery, shown)
-    assert package.names[:4] == ("gallery.json", "rows.csv", "first-tokens.csv", "caption.txt")
+    assert package.names[:4] == ("gallery.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
     assert [row["row"] for row in rows] == list(ENTRIES)
     for line, row in zip(rows, shown.rows, strict=True):
@@ -207,6 +209,17 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
         if one["row"] == "typical"
     ]
     assert [float(one["written"]) for one in lines] == list(first.written)
+    gains = list(csv.DictReader(io.StringIO(package.file("block-gain.csv").decode("utf-8-sig"))))
+    plan = web.block_gain()
+    assert [float(line["counted"]) for line in gains] == [row.gain.value for row in plan.rows]
+    assert [float(line["measured_high"]) for line in gains] == [one.gain.high for one in plan.checked]
+    cells = list(csv.DictReader(io.StringIO(package.file("matrix.csv").decode("utf-8-sig"))))
+    matrix = lineup_matrix.recorded()
+    assert [(one["line"], one["rule"], one["column"], one["verdict"], one["n"]) for one in cells] == [
+        (one["line"], one["rule"], one["column"], one["verdict"], str(one["n"])) for one in matrix["cells"]
+    ]
+    said_of_both = package.file("caption.txt").decode()
+    assert block_gain.sentence(plan) in said_of_both and figures_matrix.conclusion(matrix) in said_of_both
     assert package.file("same-law.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file("shortcut.svg")
     said = package.facts
     assert said["commands"][0].startswith("python -m specviz record --gallery") and said["recorded"] is True

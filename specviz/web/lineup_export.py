@@ -11,7 +11,8 @@ from specviz.figures import lineup as figures
 from specviz.lineup import Lineup
 from specviz.models.places import as_options
 from specviz.web.download import export
-from specviz.web.lineup import Gallery
+from specviz.web.lineup import Gallery, block_gain
+from specviz.web.lineup_matrix import recorded as recorded_matrix
 
 
 def fold(gallery: Gallery) -> None:
@@ -32,7 +33,7 @@ def lineup_package(gallery: Gallery, one: Lineup) -> Package:
         one.settings, one.models, "proposers", link, [command(one)], n=max((row.first.n for row in one.rows if row.first), default=0),
         turns=one.turns, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
     )  # fmt: skip
-    return other_proposers(one, choice, said)
+    return other_proposers(one, choice, said, block_gain(), recorded_matrix())
 
 
 def command(one: Lineup) -> str:
