@@ -14,7 +14,8 @@ import numpy as np
 from specviz.figures.broken import Curve, Speed
 from specviz.web.broken import Found, Pairing, Seen, Trial
 from specviz.web.exact import started
-from specviz.web.exact_work import SHARD, Bench, _only
+from specviz.web.exact_bench import Bench, only_outcome
+from specviz.web.exact_work import SHARD
 from specviz.web.queue import Ticket
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def prepared(trial: Trial, ticket: Ticket) -> Table:
         runs = [_long(trial, bench, arm, ticket) for arm in (0, 1)]
         pairings = _pairings(bench, [texts for texts, _ in runs]) if not case.hidden else ()
         alike = sum(left == right for left, right in zip(*(texts for texts, _ in runs), strict=True))
-        notes = tuple(filter(None, (started(case.settings), _only(bench))))
+        notes = tuple(filter(None, (started(case.settings), only_outcome(bench))))
         trial.drawn = Seen(
             bench.picture(names), pairings, (alike, TEXTS), tuple(speed for _, speed in runs), _toy(case), Curve(names, None),
             notes=notes,

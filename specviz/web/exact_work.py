@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Is it exact?: the law and its cells, draws in shards, looks, p-values under many seeds.
+"""What runs in the queue for the page Is it exact?: draws in shards, looks, p-values under many seeds.
 
 Every step ticks its ticket several times a second. A shard is a pure function of (settings, first, count), so draws add up
 over clicks, and a stopped click has lost nothing but its last shard. Of a million draws only counts are kept.
@@ -6,78 +6,29 @@ over clicks, and a stopped click has lost nothing but its last shard. Of a milli
 
 from __future__ import annotations
 
-import importlib
 import threading
-from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from specviz.errors import SpecvizError
-from specviz.figures.evidence import Filling, Flat, label
-from specviz.web import cache, loads
-from specviz.web.exact import SOURCES, Drawn, Exam, Filed, Upload, guessed, started
+from specviz.figures.evidence import Flat
+from specviz.web.exact import SOURCES, Drawn, Exam, guessed, started
+from specviz.web.exact_bench import BAND, Bench, only_outcome
+from specviz.web.exact_uploads import examine_files
 from specviz.web.queue import Ticket
 
 if TYPE_CHECKING:
-    from specviz.evidence.partition import Partition
     from specviz.samples import Samples
 
-SHOWN = 18  # most cells of the picture
-LEAST = 0.002  # their least mass
 THROUGH_ENGINE = 100  # a click of so many draws or fewer goes through the engine, caches and all
 SHARD = 250_000  # most draws of a shard: memory, and how often the picture fills
 ENGINE_SHARD = 2000  # where the engine alone draws: some seconds between two pictures
 SLOW_SHARD = 8  # of a decoder that draws one text at a time: well under a second
 TEXTS = 200  # latest draws that are searched for two different texts
-TV, TV_OF_TWO = 0.01, 0.1  # that a file must show, where its draws can; that two files must show
-BAND = 0.99  # of all bars together
+__all__ = ["draw", "examine_files", "many_seeds", "prepared"]  # what the page asks for
 _global_luck = threading.Lock()  # transformers draws from torch's one global generator
-
-
-class Bench:
-    """What an examination keeps between clicks: the open pair, the cells of picture and looks, the counts of both arms."""
-
-    def __init__(self, exam: Exam, ticket: Ticket):
-        settings = exam.question.settings
-        key = settings.pair, settings.device, settings.dtype
-        self.pair = loads.waited(ticket, key, cache.weights)
-        self.models = cache.identity(*key)
-        importlib.import_module(
-            "pandas"
-        )  # Plotly looks at it while it draws, and must not meet it half imported by another visitor
-        ticket.tick(doing="Working out the exact law")
-        from specviz.evidence import looks
-        from specviz.evidence.partition import exact_partition
-
-        self.ids = self.pair.encode(settings.prompt)
-        target, _ = self.pair.open(settings)
-        shape = settings.length, self.pair.stops
-        self.cells = _possible(exact_partition(target, self.ids, settings.length, SHOWN, LEAST, self.pair.stops))
-        self.looks: list[Partition] = []
-        for look in range(looks.LOOKS.looks):
-            ticket.tick()
-            self.looks.append(looks.partition(target, self.ids, look, *shape))
-        self.look_counts = [np.zeros(len(one.names), dtype=np.int64) for one in self.looks]
-        self.counts = [np.zeros(len(self.cells.names), dtype=np.int64) for _ in range(2)]
-        self.n = 0
-        pieces = self.pair.pieces({token for name in self.cells.names for token in name})
-        self.labels = tuple(label(*cell, pieces) for cell in zip(self.cells.names, self.cells.whole.tolist(), strict=True))
-
-    def picture(self, names: tuple[str, str]) -> tuple[Filling, Filling]:
-        """Both arms as they stand."""
-        from specviz.statistics.variation import cell_band
-
-        law = self.cells.masses / self.cells.masses.sum()
-        one_by_one = 1.0 - (1.0 - BAND) / len(law)  # so that all bars together stay inside with BAND
-        low, high = cell_band(law, self.n, one_by_one).tolist() if self.n else ([0.0] * len(law), [1.0] * len(law))
-        fixed = (self.labels, tuple(self.cells.whole.tolist()), tuple(law.tolist()))
-        return tuple(
-            Filling(name, *fixed, tuple(counts.tolist()), tuple(low), tuple(high), self.n)
-            for name, counts in zip(names, self.counts, strict=True)
-        )
 
 
 def prepared(exam: Exam, ticket: Ticket) -> Bench:
@@ -86,7 +37,7 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
         exam.bench = Bench(exam, ticket)
         settings = exam.question.settings
         own = guessed(settings) if exam.question.source == "speculative" else ""
-        notes = tuple(filter(None, (started(settings), own, _only(exam.bench))))
+        notes = tuple(filter(None, (started(settings), own, only_outcome(exam.bench))))
         exam.drawn = Drawn(exam.bench.picture(names(exam)), notes=notes)
     ticket.tick(1.0)
     return exam.bench
@@ -111,45 +62,6 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
         _add(exam, bench, arms, through_engine(exam, count))
         done += size
         ticket.tick(done / count)
-
-
-def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
-    """One file against the law of the target, or two against each other. The report takes its place only when it is whole."""
-    loads.libraries(ticket)
-    from specviz.evidence.compared import compare
-    from specviz.evidence.files import parse
-
-    settings = exam.question.settings
-    heaps = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
-    if len(heaps) == 2:
-        ticket.tick(0.5, "Comparing the two files")
-        exam.filed = Filed(compare(*heaps, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share)))
-        return
-    from specviz.evidence.experiment import Plan
-    from specviz.evidence.filed import against_law
-
-    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    ticket.tick(0.3, "Working out the exact law")
-
-    def plan(n: int, length: int) -> Plan:
-        return Plan.fitting(n, length, TV)
-
-    asked = replace(settings, prompt=heaps[0].prompt)
-    report = against_law(heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the draws"))
-    exam.filed = Filed(report, _heaviest(report))
-
-
-def _heaviest(report: Mapping[str, Any]) -> Filling:
-    """The heaviest cells of a report, with the band that chance leaves all of them in."""
-    from specviz.statistics.variation import cell_band
-
-    one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
-    cells = sorted(one["cells"], key=lambda cell: -cell["mass"])[:SHOWN]
-    law = np.array([cell["mass"] for cell in cells]) / sum(cell["mass"] for cell in one["cells"])
-    low, high = cell_band(law, one["n"], 1.0 - (1.0 - BAND) / len(law)).tolist()
-    names = tuple(label(cell["begins"], cell["whole"], pieces) for cell in cells)
-    columns = (tuple(cell["whole"] for cell in cells), tuple(law.tolist()), tuple(cell["count"] for cell in cells))
-    return Filling(report["decoder"], names, *columns, tuple(low), tuple(high), one["n"])
 
 
 def shard_size(exam: Exam, n: int, left: int, asked: int) -> int:
@@ -249,21 +161,3 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int, draws: int) -> None:
             ((low, *_), (high, *_)) = cell_band([0.1] * 10, len(values), 1.0 - (1.0 - BAND) / 10) * len(values)
             exam.drawn = replace(exam.drawn, flat=Flat(tuple(values), draws, round(low), round(high)))
     ticket.tick(1.0)
-
-
-def _possible(cells: Partition) -> Partition:
-    """Without cells that the target never writes, unless nothing else is left: a draw there is found by the looks."""
-    keep = [place for place, mass in enumerate(cells.masses) if mass > 0.0 or not cells.names[place]]
-    return replace(cells, names=tuple(cells.names[place] for place in keep), masses=cells.masses[keep], whole=cells.whole[keep])
-
-
-def _only(bench: Bench) -> str:
-    """What to say where the law leaves nothing to chance, or to tell."""
-    possible = bench.cells.masses > 0.0
-    if possible.sum() > 1:
-        return ""
-    if bench.cells.whole[possible].all():
-        return (
-            "The law has one outcome only (temperature 0, or a filter that leaves one token): the test is equality, draw by draw."
-        )
-    return "Every continuation is pooled into one cell: this law is too flat for a picture, and draws cannot be told apart here."
