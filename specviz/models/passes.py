@@ -66,7 +66,7 @@ class LlamaPass:
     """
 
     def __init__(self, model: LlamaForCausalLM, first: int = 0, last: int | None = None):
-        self.keeps_features = True
+        self.keeps_features, self.first = True, first
         self.body, self.embedding = model.model, model.model.embed_tokens.weight
         self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles by position alone
         self.angles = self.features = torch.empty(0)
@@ -82,10 +82,9 @@ class LlamaPass:
         if mask is None and hidden.shape[1] > 1:
             mask = causal(hidden.shape[1], width, hidden)
         cos, sin, signed = self._angles(hidden, positions, width)
-        wide = bool(self.written) and self.written[0].wide
-        if wide and width == 0:
-            _begin(cache, self.written, hidden)
-        if wide or (self.written and width > 0):  # an empty cache has no layers yet: the library's code makes them
+        if self.written:
+            if width == 0:
+                _begin(cache, self.written, hidden, self.first)
             across, signed = cos[:, :, None], signed[:, :, None]
             for layer, held in zip(self.written, cache.layers[: len(self.written)], strict=True):
                 hidden = layer(hidden, across, signed, mask, held)
@@ -121,9 +120,9 @@ class LlamaPass:
         return self.angles[positions].chunk(3, -1)
 
 
-def _begin(cache: Cache, layers: list[WrittenLayer], hidden: Tensor) -> None:
-    """Layers without columns, for a model whose first pass is to be summed like all others."""
-    for place, layer in enumerate(layers):
+def _begin(cache: Cache, layers: list[WrittenLayer], hidden: Tensor, first: int) -> None:
+    """Layers without columns, for an empty cache has none yet. first: place of the first of them in the whole model."""
+    for place, layer in enumerate(layers, first):
         nothing = hidden.new_empty(len(hidden), layer.turned - layer.heads, 0, layer.size)
         cache.update(nothing, nothing, place)
 
