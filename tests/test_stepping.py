@@ -19,14 +19,14 @@ from specviz.verification.block import Block, depth, depths_of, empty_block
 from tests.test_cached_models import V, fresh, moved_on, network, random_block
 
 
-def counted(model: SteppingModel) -> list[int]:
-    """Grows by the token of every short step."""
-    tokens, step = [], model._pass.step
-    model._pass.step = lambda token, *rest: (tokens.append(token), step(token, *rest))[1]
-    return tokens
+def counted(model: SteppingModel) -> list[tuple[int, ...]]:
+    """Grows by the tokens of every short step."""
+    steps, step = [], model._pass.step
+    model._pass.step = lambda tokens, *rest: (steps.append(tuple(tokens)), step(tokens, *rest))[1]
+    return steps
 
 
-def worst_and_steps(network_, rounds: int) -> tuple[float, int]:
+def worst_and_steps(network_, rounds: int) -> tuple[float, list[int]]:
     """Largest difference to fresh passes over rounds of guessing, keeping some, and now and then a tree, two rows, or another text."""
     dice, model = random.Random(3), SteppingModel(network_, Settings())
     steps, ids, worst = counted(model), (5, 6, 7), 0.0
@@ -48,7 +48,7 @@ def worst_and_steps(network_, rounds: int) -> tuple[float, int]:
             if len(ids) > 100
             else ids + guesses[: dice.randrange(len(guesses) + 1)] + (dice.randrange(V),)
         )
-    return worst, len(steps)
+    return worst, [len(tokens) for tokens in steps]
 
 
 @pytest.mark.parametrize("table", (True, False), ids=("table", "no table"))
@@ -57,7 +57,9 @@ def test_a_step_is_the_fresh_pass_after_any_history(table, monkeypatch):
         monkeypatch.setattr(stepping, "TABLE_MAX", 0)
     worst, steps = worst_and_steps(network("Llama"), 120)
     assert worst < 2e-5
-    assert steps > 150, "the short way was taken"
+    assert steps.count(1) > 150 and steps.count(2) > 10 and len(steps) == steps.count(1) + steps.count(2), (
+        "the short way was taken"
+    )
 
 
 def test_the_laws_of_an_8_bit_draft_are_those_of_its_other_way():
@@ -78,7 +80,7 @@ def test_an_id_that_the_draft_lacks_is_read_as_its_other_way_reads_it():
     for ids in ((3, 4), (3, 4, V + 5), (3, 4, V + 5, 9)):
         one, other = (model.laws([Prefix(ids, 0, 9)], empty_block(1)) for model in (short, long))
         assert one.shape[-1] == V + 8 and torch.allclose(one, other, atol=1e-6)
-    assert steps == [V - 1, 9]
+    assert steps == [(V - 1,), (9,)]
 
 
 def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
@@ -87,6 +89,16 @@ def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
     model.logits([Prefix(ids, 0, 9)], Block(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
     for ids in ((5, 6, 3), (5, 6, 3, 7, 9)):
         assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0]).abs().max()) < 2e-5
+
+
+def test_after_a_round_whose_guesses_were_all_kept_two_tokens_are_read_at_once_and_after_none_was_made_more_go_the_long_way():
+    network_ = network("Llama")
+    model, ids = SteppingModel(network_, Settings()), (5, 6)
+    steps = counted(model)
+    for fresh_tokens in ((), (7,), (8, 9), (3, 4, 5), (1,)):
+        ids += fresh_tokens
+        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0]).abs().max()) < 2e-5
+    assert steps == [(7,), (8, 9), (1,)]
 
 
 @pytest.mark.parametrize("kind", ("GPT2", "Mistral"))

@@ -1,8 +1,9 @@
 """A model that is asked for one more token after another, as drafts are.
 
 A step of a one-layer draft is some forty operations of a few microseconds each, and nearly as long again goes into finding out
-what is asked for, what is held, and who sees what. Where one text goes on by one token there is nothing to find out. And what a
-first layer computes before it looks back, the norm and the projections, depends on the token alone: it is read from a table.
+what is asked for, what is held, and who sees what. Where one text goes on by one token there is nothing to find out, nor where it
+goes on by two, as after a round whose guesses were all kept: the last of them has not been read yet. And what a first layer computes
+before it looks back, the norm and the projections, depends on the token alone: it is read from a table.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from transformers.cache_utils import Cache
 
 from specviz.coins import Prefix
 from specviz.models.cached import CachedModel
+from specviz.models.masks import causal
 from specviz.models.passes import LlamaPass
 from specviz.models.products import product
 from specviz.models.written import WrittenLayer, normed
@@ -25,13 +27,14 @@ from specviz.settings import Settings
 from specviz.verification.block import Block
 
 TABLE_MAX = 64 * 2**20  # bytes of a table; a larger one is not made
+STEP = 2  # most tokens of a step
 _PIECE = 1024  # tokens of a table that are computed together
 _tables: WeakKeyDictionary = WeakKeyDictionary()  # model -> table
 _making = Lock()
 
 
 class SteppingModel(CachedModel):
-    """A causal model opened for one request, with a short way to the law after one more token of one text.
+    """A causal model opened for one request, with a short way to the law after a token or two more of one text.
 
     The laws are those of CachedModel, up to rounding.
     """
@@ -45,30 +48,33 @@ class SteppingModel(CachedModel):
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
         """As CachedModel's."""
-        if len(rows) == 1 and isinstance(self._pass, StepPass) and not block.tokens[0] and self._goes_on(rows[0]):
-            return self._pass.step(min(rows[0].ids[-1], self._known - 1), self._cache, self._width - 1)
+        if len(rows) == 1 and isinstance(self._pass, StepPass) and not block.tokens[0] and (fresh := self._goes_on(rows[0])):
+            known = [min(token, self._known - 1) for token in fresh]
+            return self._pass.step(known, self._cache, self._width - len(fresh))
         return super().logits(rows, block)
 
-    def _goes_on(self, row: Prefix) -> bool:
-        """Whether all but the last token is held; then the cache is cut to that, and the last is counted in.
+    def _goes_on(self, row: Prefix) -> tuple[int, ...]:
+        """The last tokens of a row where all before them is held, none where that is not so; then the cache is cut to that, and
+        they are counted in.
 
         The columns of a row alone have no holes once it has been asked without a block (CachedModel._rollback).
         """
-        before = len(row.ids) - 1
-        if len(self._rows) != 1 or self._width < before or not before:
-            return False
+        if len(self._rows) != 1:
+            return ()
         (held,) = self._rows
-        if held.node_tokens or tuple(held.tokens[:before]) != row.ids[:before]:
-            return False
+        before = min(self._width, len(held.tokens), len(row.ids) - 1)
+        fresh = row.ids[before:]
+        if not before or len(fresh) > STEP or held.node_tokens or tuple(held.tokens[:before]) != row.ids[:before]:
+            return ()
         if self._width > before:
             self._cache.crop(before - self._width)
-        held.draw, held.tokens[before:], held.columns[before:] = row.draw, row.ids[before:], (before,)
-        self._width = before + 1
-        return True
+        self._width = len(row.ids)
+        held.draw, held.tokens[before:], held.columns[before:] = row.draw, fresh, range(before, self._width)
+        return fresh
 
 
 class StepPass(LlamaPass):
-    """A LlamaPass that also goes on by a single token.
+    """A LlamaPass that also goes on by a token or two.
 
     steps  whether it can: where the layers are written out, and angles depend on the position alone
     """
@@ -79,19 +85,20 @@ class StepPass(LlamaPass):
         self.table = _table(model, self) if self.steps else None
         self.width = model.config.hidden_size
 
-    def step(self, token: int, cache: Cache, width: int) -> Tensor:
-        """Logits (1, 1, V) after one more token behind ``width`` columns, at least one; the cache grows by one column."""
-        if self.table is None:
-            hidden, every = self.embedding[token].view(1, 1, -1), None
-        else:
-            hidden, every = (
-                part.view(1, 1, -1) for part in self.table[token].split((self.width, self.table.shape[1] - self.width))
-            )
-        if width >= len(self.angles):
-            self._angles(hidden, torch.tensor([[width]], device=hidden.device), width)
-        cos, _, signed = self.angles[width].view(3, 1, 1, 1, -1)
+    def step(self, tokens: Sequence[int], cache: Cache, width: int) -> Tensor:
+        """Logits (1, 1, V) after these tokens behind ``width`` columns, at least one; the cache grows by theirs."""
+        count, mask = len(tokens), None
+        read = (self.embedding if self.table is None else self.table)[tokens[0] if count == 1 else list(tokens)].view(
+            1, count, -1
+        )
+        hidden, every = (read, None) if self.table is None else (read[..., : self.width], read[..., self.width :])
+        if width + count > len(self.angles):
+            self._angles(hidden, torch.arange(width, width + count, device=hidden.device)[None], width)
+        if count > 1:
+            mask = causal(count, width, hidden)
+        cos, _, signed = self.angles[width : width + count].view(1, count, 3, 1, -1).unbind(2)
         for layer, held in zip(self.written, cache.layers, strict=True):
-            hidden, every = layer(hidden, cos, signed, None, held, every), None
+            hidden, every = layer(hidden, cos, signed, mask, held, every), None
         return self._logits(hidden, 1)
 
 
