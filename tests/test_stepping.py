@@ -87,7 +87,7 @@ def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
     network_ = network("Llama")
     model, ids = SteppingModel(network_, Settings()), (5, 6)
     model.logits([Prefix(ids, 0, 9)], Block(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
-    for ids in ((5, 6, 3), (5, 6, 3, 7, 9)):
+    for ids in ((5, 6, 3), (5, 6, 3, 7, 9, 4)):
         assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0]).abs().max()) < 2e-5
 
 
