@@ -17,6 +17,8 @@ from specviz.planning.study import DRAFTS, KINDS, STATISTICS, Cell, Study
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by what was foretold: a mean of each
 WIDE = 1.96  # standard errors on each side of a share
+LETTERS = 11  # px: names beside their lines; the margin holds the longest
+ROOM = 0.15  # of an axis, between two numbers under it
 
 
 def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[Cell]]:
@@ -46,15 +48,26 @@ def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
     banded(figure, places, list(over.values()), "mean of the kinds", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    for name in _ends(by, last):
-        figure.add_annotation(
-            x=last, y=by[name][last], xanchor="left", xshift=4, showarrow=False, text=KINDS[name], font={"size": 11}
-        )
+    named = _ends(by, last)
+    for name, aside in zip(named, (-5, 5), strict=False):  # px: two names that end near each other stand apart
+        figure.add_annotation(x=1, xref="paper", y=by[name][last], yshift=aside, xanchor="left", xshift=3, showarrow=False,
+                              text=KINDS[name], font={"size": LETTERS})  # fmt: skip
     laid_out(figure, places, "share of tested guesses kept")
+    figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(len(KINDS[name]) for name in named)))
     figure.update_yaxes(range=[0, 1])
-    span = last - places[0]
-    figure.update_xaxes(title=axis, range=[places[0] - 0.03 * span, last + 0.16 * span])
+    edge = 0.03 * (last - places[0])
+    labels = [f"{place:g}" if place in _spaced(places) else "" for place in places]
+    figure.update_xaxes(title=axis, range=[places[0] - edge, last + edge], ticktext=labels, tickangle=0)
     return figure
+
+
+def _spaced(places: Sequence[float]) -> list[float]:
+    """The places whose numbers have room on a phone: from the last one down, each at least ROOM of the axis from the one before."""
+    found = [places[-1]]
+    for place in reversed(places[:-1]):
+        if found[-1] - place >= ROOM * (places[-1] - places[0]) - 1e-9:
+            found.append(place)
+    return found
 
 
 def means(study: Study, draft: str, axis: str) -> dict[float, Interval]:
@@ -63,9 +76,10 @@ def means(study: Study, draft: str, axis: str) -> dict[float, Interval]:
 
 
 def _ends(by: dict[str, dict[float, float]], last: float) -> list[str]:
-    """The kinds with the largest and the least share at the last place: only these are named beside their lines."""
+    """The kinds with the least and the largest share at the last place: only these are named beside their lines."""
     there = [name for name, shares in by.items() if last in shares]
-    return sorted({min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])})
+    low, high = min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])
+    return [low] if low == high else [low, high]
 
 
 def kept_conclusion(study: Study, draft: str, axis: str) -> str:
