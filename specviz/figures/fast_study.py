@@ -8,7 +8,7 @@ from math import ceil, floor
 import plotly.graph_objects as go
 
 from specviz.figures.evidence import DRAWS, GRID
-from specviz.figures.fast import PLAIN, banded, laid_out
+from specviz.figures.fast import PLAIN, banded, laid_out, names
 from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.planning.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.planning.plan import Interval
@@ -17,7 +17,6 @@ from specviz.planning.study import DRAFTS, KINDS, STATISTICS, Cell, Study
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by what was foretold: a mean of each
 WIDE = 1.96  # standard errors on each side of a share
-LETTERS = 11  # px: names beside their lines; the margin holds the longest
 ROOM = 0.15  # of an axis, between two numbers under it
 
 
@@ -48,12 +47,8 @@ def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
     banded(figure, places, list(over.values()), "mean of the kinds", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    named = _ends(by, last)
-    for name, aside in zip(named, (-5, 5), strict=False):  # px: two names that end near each other stand apart
-        figure.add_annotation(x=1, xref="paper", y=by[name][last], yshift=aside, xanchor="left", xshift=3, showarrow=False,
-                              text=KINDS[name], font={"size": LETTERS})  # fmt: skip
     laid_out(figure, places, "share of tested guesses kept")
-    figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(len(KINDS[name]) for name in named)))
+    names(figure, {KINDS[name]: by[name][last] for name in _ends(by, last)}, 1.0, kind)
     figure.update_yaxes(range=[0, 1])
     edge = 0.03 * (last - places[0])
     labels = [f"{place:g}" if place in _spaced(places) else "" for place in places]
@@ -76,10 +71,9 @@ def means(study: Study, draft: str, axis: str) -> dict[float, Interval]:
 
 
 def _ends(by: dict[str, dict[float, float]], last: float) -> list[str]:
-    """The kinds with the least and the largest share at the last place: only these are named beside their lines."""
+    """The kinds with the largest and the least share at the last place: only these are named beside their lines."""
     there = [name for name, shares in by.items() if last in shares]
-    low, high = min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])
-    return [low] if low == high else [low, high]
+    return sorted({min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])})
 
 
 def kept_conclusion(study: Study, draft: str, axis: str) -> str:
@@ -98,8 +92,8 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """Measured over foretold shares, a point for each kind of text and law: kept guesses with intervals, the text's overlap beside."""
     cells, figure = study.measured((draft,)), go.Figure()
     _diagonal(figure)
-    names = [f"{KINDS[cell.kind]}, {law(cell)}" for cell in cells]
-    look = {"hovertemplate": "%{customdata}: foretold %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": names}
+    titles = [f"{KINDS[cell.kind]}, {law(cell)}" for cell in cells]
+    look = {"hovertemplate": "%{customdata}: foretold %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
     figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
                        name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
     spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": DRAWS[kind]}
