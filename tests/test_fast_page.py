@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -111,6 +112,11 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
     assert f"at {axis} {places[0]:g}" in fast_study.kept_conclusion(found, "storybook", axis)
     assert fast_study.scores(found)[0]["predictor"] == "kept guesses"
+    longest = max(len(one.text) for one in figure.layout.annotations)
+    assert figure.layout.margin.r >= 0.5 * figures.LETTERS * longest, "names stand in the margin, at any width"
+    said = [x for x, label in zip(places, figure.layout.xaxis.ticktext, strict=True) if label]
+    assert said[-1] == places[-1] and len(said) >= 4
+    assert min(b - a for a, b in pairwise(said)) >= 0.149 * (places[-1] - places[0]), "28 px of a number on the 200 px of a phone"
 
 
 def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():

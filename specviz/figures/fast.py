@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
@@ -11,6 +11,8 @@ from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.planning.plan import Interval, Plan
 from specviz.planning.reported import ROWS
 
+LETTERS = 11  # px: names beside the ends of lines
+APART = 0.06  # of the picture's height, between two of them
 PLAIN = "#8a94a0"  # formulas that are simpler than what happens
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
@@ -34,8 +36,8 @@ def factors(plan: Plan, kind: str = "light") -> go.Figure:
     measured = [row for row in plan.checked if row.factor is not None]
     _measured(figure, [row.gamma for row in measured], [row.factor for row in measured], kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": DRAWS[kind]})
-    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False, font={"size": 12},
-                          text="the target alone")  # fmt: skip
+    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
+                          text="the target alone", font={"size": 12, "color": DRAWS[kind]})  # fmt: skip
     return laid_out(figure, gammas, "times as fast as the target alone")
 
 
@@ -112,3 +114,17 @@ def laid_out(figure: go.Figure, x: Sequence[float], title: str) -> go.Figure:
     figure.update_xaxes(title="gamma: guesses of a round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(title=title, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
     return figure
+
+
+def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -> None:
+    """Names in the right margin, which is as wide as the longest at any width, beside the ends of lines; moved apart where they would cover each other.
+
+    ends    name -> y where its line ends
+    top     of the picture, whose height they share
+    """
+    y = -top
+    for name, value in sorted(ends.items(), key=lambda pair: pair[1]):
+        y = max(value, y + APART * top)
+        figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
+                              font={"size": LETTERS, "color": DRAWS[kind]})  # fmt: skip
+    figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))

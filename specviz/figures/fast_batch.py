@@ -5,11 +5,10 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from specviz.figures.evidence import BAND, DRAWS
-from specviz.figures.fast import PLAIN, banded, laid_out
+from specviz.figures.fast import PLAIN, banded, laid_out, names
 from specviz.planning.batches import Batches
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
-APART = 0.06  # of the picture's height, between two names at the ends of lines
 
 
 def factors(found: Batches, key: str, kind: str = "light") -> go.Figure:
@@ -21,15 +20,15 @@ def factors(found: Batches, key: str, kind: str = "light") -> go.Figure:
                            showlegend=False, hovertemplate=f"gamma {gamma}: %{{y:.2f}}<extra></extra>")  # fmt: skip
     best = [found.best(key, rows)[1] for rows in found.rows]
     banded(figure, places, best, "the best gamma", kind)
-    _ends(figure, places[-1], {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best))
     last, first = found.edge(key)
     if found.steady and last is not None and first is not None:
         figure.add_vrect(x0=found.rows.index(last), x1=found.rows.index(first), fillcolor=BAND, line_width=0, layer="below",
-                         annotation={"text": "stops paying", "font": {"size": 11.5}}, annotation_position="outside top")  # fmt: skip
+                         annotation={"text": "stops paying", "font": {"size": 11.5, "color": DRAWS[kind]}}, annotation_position="outside top")  # fmt: skip
     figure.add_scatter(x=[-0.15, places[-1] + 0.15], y=[1.0, 1.0], mode="lines", name="the target alone", line={"width": 1.2, "color": DRAWS[kind]},
                        hoverinfo="skip")  # fmt: skip
     laid_out(figure, places, "times as fast as the target alone")
-    figure.update_xaxes(title="texts side by side", ticktext=[str(rows) for rows in found.rows], range=[-0.15, places[-1] + 1.1])
+    names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
+    figure.update_xaxes(title="texts side by side", ticktext=[str(rows) for rows in found.rows], range=[-0.15, places[-1] + 0.15])
     return figure
 
 
@@ -43,18 +42,10 @@ def passes(found: Batches, kind: str = "light") -> go.Figure:
         line = {"width": 1.0 + 0.25 * place, "color": DRAWS[kind], "dash": "solid" if place else "dash"}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    _ends(figure, sizes[-1], {name: values[-1] for name, values in lines.items()}, sizes[-1])
     laid_out(figure, sizes, "in passes over one token of each text")
-    figure.update_xaxes(title="tokens of each text in a pass: gamma + 1", range=[0.8, sizes[-1] * 1.18])
+    names(figure, {name: values[-1] for name, values in lines.items()}, sizes[-1], kind)
+    figure.update_xaxes(title="tokens of each text in a pass: gamma + 1", range=[0.8, sizes[-1] + 0.2])
     return figure
-
-
-def _ends(figure: go.Figure, x: float, ends: dict[str, float], top: float) -> None:
-    """Names beside the ends of lines, moved apart where they would cover each other. top: of the picture, whose height they share."""
-    y = -top
-    for name, value in sorted(ends.items(), key=lambda pair: pair[1]):
-        y = max(value, y + APART * top)
-        figure.add_annotation(x=x, y=y, xanchor="left", xshift=4, showarrow=False, text=name, font={"size": 11})
 
 
 def passes_conclusion(found: Batches) -> str:

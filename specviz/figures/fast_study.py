@@ -8,7 +8,7 @@ from math import ceil, floor
 import plotly.graph_objects as go
 
 from specviz.figures.evidence import DRAWS, GRID
-from specviz.figures.fast import PLAIN, banded, laid_out
+from specviz.figures.fast import PLAIN, banded, laid_out, names
 from specviz.figures.theme import LEGEND, MEANINGS
 from specviz.planning.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.planning.plan import Interval
@@ -17,6 +17,7 @@ from specviz.planning.study import DRAFTS, KINDS, STATISTICS, Cell, Study
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by what was foretold: a mean of each
 WIDE = 1.96  # standard errors on each side of a share
+ROOM = 0.15  # of an axis, between two numbers under it
 
 
 def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[Cell]]:
@@ -46,15 +47,22 @@ def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
     banded(figure, places, list(over.values()), "mean of the kinds", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    for name in _ends(by, last):
-        figure.add_annotation(
-            x=last, y=by[name][last], xanchor="left", xshift=4, showarrow=False, text=KINDS[name], font={"size": 11}
-        )
     laid_out(figure, places, "share of tested guesses kept")
+    names(figure, {KINDS[name]: by[name][last] for name in _ends(by, last)}, 1.0, kind)
     figure.update_yaxes(range=[0, 1])
-    span = last - places[0]
-    figure.update_xaxes(title=axis, range=[places[0] - 0.03 * span, last + 0.16 * span])
+    edge = 0.03 * (last - places[0])
+    labels = [f"{place:g}" if place in _spaced(places) else "" for place in places]
+    figure.update_xaxes(title=axis, range=[places[0] - edge, last + edge], ticktext=labels, tickangle=0)
     return figure
+
+
+def _spaced(places: Sequence[float]) -> list[float]:
+    """The places whose numbers have room on a phone: from the last one down, each at least ROOM of the axis from the one before."""
+    found = [places[-1]]
+    for place in reversed(places[:-1]):
+        if found[-1] - place >= ROOM * (places[-1] - places[0]) - 1e-9:
+            found.append(place)
+    return found
 
 
 def means(study: Study, draft: str, axis: str) -> dict[float, Interval]:
@@ -84,8 +92,8 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """Measured over foretold shares, a point for each kind of text and law: kept guesses with intervals, the text's overlap beside."""
     cells, figure = study.measured((draft,)), go.Figure()
     _diagonal(figure)
-    names = [f"{KINDS[cell.kind]}, {law(cell)}" for cell in cells]
-    look = {"hovertemplate": "%{customdata}: foretold %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": names}
+    titles = [f"{KINDS[cell.kind]}, {law(cell)}" for cell in cells]
+    look = {"hovertemplate": "%{customdata}: foretold %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
     figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
                        name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
     spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": DRAWS[kind]}

@@ -14,7 +14,7 @@ from specviz.figures import broken as figures
 from specviz.web import broken_words as words
 from specviz.web import exact_export
 from specviz.web.broken import GUESSES, HIDDEN, Case, Trial
-from specviz.web.controls import WIDE, from_fields
+from specviz.web.controls import WIDE, beside, from_fields
 from specviz.web.exact_view import MARKS
 from specviz.web.queued import LOOK_AGAIN
 
@@ -75,15 +75,19 @@ def fields(trial: Trial, turn: int) -> tuple[Case, list[str]]:
     raw = {"prompt": text.text_area("Text to continue", value=start["prompt"], height=68, placeholder="empty: a start token is used",
                                     **key("prompt"))}  # fmt: skip
     with st.container(key="fold"), st.popover("Settings", width="content"):
+        top = st.container(key="problems")
         raw["seed"] = st.text_input("Seed", value=start["seed"], max_chars=WIDE, **key("seed"))
         st.caption(
             "Temperature, cuts, guesses and length are those that show the mistake. The address of this page holds the trial."
         )
     found, problems = from_fields(raw, settings)
+    case = trial.question
     try:
-        return (trial.question if problems else Case(found, mistake)), problems
+        case = case if problems else Case(found, mistake)
     except SettingsError as error:
-        return trial.question, [str(error)]
+        problems = [str(error)]
+    beside(top, problems)
+    return case, problems
 
 
 def notes(sentences: list[str], where: str) -> None:

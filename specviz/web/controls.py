@@ -41,6 +41,12 @@ def fold(visit: Visit) -> None:
         st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
 
 
+def beside(top: Any, sentences: list[str]) -> None:
+    """The same sentences at the head of an open fold: on a phone it covers those of the page."""
+    for sentence in sentences:
+        top.text(sentence)
+
+
 def take(visit: Visit, raw: dict[str, Any]) -> None:
     """Act on fields that changed. Nothing of Streamlit is called here: a click may end the script run at any such call."""
     if raw == visit.fields.seen:

@@ -9,7 +9,7 @@ import streamlit as st
 from specviz.figures import evidence
 from specviz.web import exact_export, exact_file
 from specviz.web import exact_words as words
-from specviz.web.controls import WIDE, as_fields
+from specviz.web.controls import WIDE, as_fields, beside
 from specviz.web.exact import FILE, LENGTHS, SEED_DRAWS, SEEDS, SOURCES, Exam, Question, another, whole_number
 from specviz.web.queued import LOOK_AGAIN
 
@@ -72,6 +72,7 @@ def fields(exam: Exam, turn: int) -> tuple[Question, list[str]]:
         hint = "empty: a start token is used"
         raw["prompt"] = text.text_area("Text to continue", height=68, placeholder=hint, **value("prompt"))
     with st.container(key="fold"), st.popover("Settings", width="content"):
+        top = st.container(key="problems")
         left, right = st.columns(2)
         raw["gamma"] = left.number_input(
             "Guesses per round (gamma)", step=1, help="0 to 16; 0: the target alone", **value("gamma")
@@ -86,7 +87,9 @@ def fields(exam: Exam, turn: int) -> tuple[Question, list[str]]:
         count = right.text_input("Another number of draws", max_chars=WIDE, placeholder="such as 2,500", **key("count"))
         right.button("Draw as many", key="exact-count-go", on_click=lambda: exam.ask(whole_number(count)), disabled=exam.busy)
         st.caption("A change begins a new examination. The address of this page holds the question: copy it to share.")
-    return another(exam.question, raw)
+    question, problems = another(exam.question, raw)
+    beside(top, problems)
+    return question, problems
 
 
 def notes(sentences: list[str], where: str) -> None:

@@ -28,11 +28,13 @@ body:has(.st-key-fold) [data-testid="stStatusWidget"] { translate: -14.5rem 0; }
 [data-testid="stCaptionContainer"] { color: color-mix(in srgb, var(--st-text-color, currentColor) 74%, transparent); }
 :is(a, button, summary, [role="tab"], [role="radio"]):focus-visible { outline: 2px solid light-dark(#0072B2, #6FBBEA) !important; outline-offset: 2px; }
 [data-testid="stSidebar"][data-collapsed="true"] { visibility: hidden; } /* Tab does not go through what cannot be seen */
+[data-testid="stTabs"] [role="tablist"] { flex-wrap: wrap; row-gap: 0; overflow: visible; } /* so is every tab */
 [data-testid="stButtonGroup"] [role="radiogroup"] { flex-wrap: wrap; row-gap: 0.25rem; } /* on a phone every choice is in sight */
 .st-key-problems [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }
 .st-key-problems:empty { display: none; }
+@media (min-width: 900px) { body:has(.st-key-exact-head, .st-key-broken-head, .st-key-whole-head) .st-key-problems { display: none; } } /* the fold covers only a phone's own sentence */
 </style>
 """
 

@@ -27,6 +27,8 @@ CSS = """
 [class*="st-key-lineup-notes"] [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }
+:is(.st-key-lineup-second, .st-key-lineup-third) { border-top: 1px solid var(--st-border-color, rgba(128, 140, 155, 0.4)); margin-top: 1.2rem; } /* below what the gallery answers */
+.st-key-lineup-notes-from { padding-bottom: 1.6rem; } /* the table's own buttons stand above it, over no word */
 .st-key-lineup-notes-from [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
 [class*="st-key-lineup-notes"]:empty, .st-key-lineup-progress:empty { display: none; }
 </style>
@@ -164,7 +166,7 @@ def _table(gallery: Gallery, one: Lineup) -> None:
 
 
 def _chosen(row: Row) -> None:
-    st.markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.guess}")
+    st.container(key="lineup-second").markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.guess}")
     if row.reason:
         notes([row.reason], "row")
     elif row.trace is not None:
@@ -186,7 +188,7 @@ def _gain() -> None:
 
 def _pictures(one: Lineup, kind: str) -> None:
     bad, short = one.row("adversarial"), one.row("typical")
-    left, right = st.columns(2, gap="large")
+    left, right = st.container(key="lineup-third").columns(2, gap="large")
     if bad is not None and bad.first is not None:
         with left:
             st.markdown(

@@ -12,7 +12,7 @@ from specviz.figures import branching as figures
 from specviz.figures import lanes as words
 from specviz.passage import LENGTHS, Passage
 from specviz.web import whole_export
-from specviz.web.controls import WIDE, as_fields, from_fields
+from specviz.web.controls import WIDE, as_fields, beside, from_fields
 from specviz.web.whole import Ask, Writing, heap, surveys
 from specviz.web.whole_lanes import forks, lanes
 
@@ -26,7 +26,8 @@ CSS = """
 [class*="st-key-whole-notes"] [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }
-.st-key-whole-notes-from [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
+:is(.st-key-whole-notes-from, .st-key-whole-notes-cautions) [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
+.st-key-whole-second { border-top: 1px solid var(--st-border-color, rgba(128, 140, 155, 0.4)); margin-top: 1.2rem; } /* the page's second question */
 [class*="st-key-whole-notes"]:empty, .st-key-whole-progress:empty { display: none; }
 </style>
 """
@@ -61,6 +62,7 @@ def fields(writing: Writing, turn: int) -> tuple[Ask, list[str], bool]:
     length = size.segmented_control("Tokens", LENGTHS, default=ask.settings.length, required=True, **key("length"))
     pressed = go.button("Write it both ways", key="whole-write", type="primary", disabled=writing.busy, width="stretch")
     with st.container(key="fold"), st.popover("Settings", width="content"):
+        top = st.container(key="problems")
         left, right = st.columns(2)
         raw["gamma"] = left.number_input(
             "Guesses per round (gamma)", value=start["gamma"], step=1, help="0 to 16", **key("gamma")
@@ -76,9 +78,11 @@ def fields(writing: Writing, turn: int) -> tuple[Ask, list[str], bool]:
         st.caption("The address of this page holds all of it: copy it to share.")
     found, problems = from_fields(raw, ask.settings)
     try:
-        return (ask if problems else Ask(replace(found, length=length or ask.settings.length))), problems, pressed
+        ask = ask if problems else Ask(replace(found, length=length or ask.settings.length))
     except SettingsError as error:
-        return ask, [str(error)], pressed
+        problems = [str(error)]
+    beside(top, problems)
+    return ask, problems, pressed
 
 
 def notes(sentences: list[str], where: str) -> None:
@@ -111,10 +115,11 @@ def _live() -> None:
     if one.read is None:
         notes(["Being written now. The clocks count each way’s own work."], "from")
     else:
-        notes([come_from(writing, one), *filter(None, [words.ended(one)]), *words.cautions(one)], "from")
+        notes([come_from(writing, one), *filter(None, [words.ended(one)])], "from")
     lanes(words.lanes_payload(one, done=one.read is not None))
     st.caption(CLOCKS)
     if one.read is not None:
+        notes(words.cautions(one), "cautions")
         _said("\n\n".join(filter(None, (words.conclusion(one), words.speed(one) + " " + words.texts_sentence(one)))), "lanes")
         _parting(one, "dark" if st.context.theme.type == "dark" else "light")
 
@@ -139,7 +144,7 @@ def come_from(writing: Writing, one: Passage) -> str:
 def _parting(one: Passage, kind: str) -> None:
     """Where the models part: along the text, at chosen places, over all tokens, by kind of word."""
     read = one.read
-    st.markdown("### Where the two models part")
+    st.container(key="whole-second").markdown("### And where do the two models part?")
     said = figures.along_conclusion(read)
     st.plotly_chart(figures.along(read, kind), key="whole-figure-along", config=PLOT, alt=said)
     _said(said, "along")

@@ -37,6 +37,12 @@ def test_drafts_and_temperatures_stand_in_the_address_and_a_short_text_is_a_sent
     expect(page.get_by_label("A text of the kind that will be written", exact=True)).to_have_value(SHORT, timeout=PATIENT)
     assert (page.dialogs, page.mistakes) == ([], [])
     assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
+    expect(page.locator(".annotation-text").first).to_be_visible(timeout=PATIENT)
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.wait_for_timeout(800)
+    words = [*page.get_by_role("tab").all(), *page.locator(".annotation-text").all()]
+    boxes = [word.bounding_box() for word in words]
+    assert len(boxes) > 4 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), "no tab, no name is cut"
 
 
 def test_a_plan_is_stopped_and_made(page, server):

@@ -57,6 +57,16 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
         lane = page.locator(".lane.speculative").bounding_box()
         for box in (page.locator(SECOND).nth(n).bounding_box() for n in range(0, 128, 13)):
             assert lane["x"] - 1 <= box["x"] and box["x"] + box["width"] <= lane["x"] + lane["width"] + 1
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.get_by_role("button", name="Settings").click()
+    heat = page.get_by_label("Temperature", exact=True)
+    heat.fill("99")
+    heat.press("Enter")
+    said = page.locator(".st-key-problems")
+    expect(said).to_contain_text("temperature must be", timeout=PATIENT)
+    expect(said).to_be_in_viewport()  # the page's own sentence lies under the open fold
+    page.set_viewport_size({"width": 1366, "height": 768})
+    expect(said).to_be_hidden()
     assert page.mistakes == []
 
 
