@@ -10,11 +10,11 @@ from typing import Any
 
 from specviz.chosen import read_coin
 from specviz.figures.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.figures.narration import looked_at, motions, number, ordinal, refused_at
+from specviz.figures.narration import looked_at, motions, number, refused_at
+from specviz.figures.stage_laws import bare_law, drawn_law
 from specviz.models.places import places_of
-from specviz.trace import Decision, Law, Round, Trace
+from specviz.trace import Decision, Round, Trace
 
-BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
@@ -97,7 +97,7 @@ def _round(trace: Trace, index: int, generated: bytes, edits: dict) -> dict[str,
             {"kind": m.kind, "node": m.node, "law": _law_of(m.kind, m.node, round_), "sentence": m.sentence, "label": m.label}
             for m in told
         ],
-        "laws": [_law(trace, round_, i) for i in range(len(round_.laws))] or [_bare_law(trace, d) for d in round_.proposals],
+        "laws": [drawn_law(trace, round_, i) for i in range(len(round_.laws))] or [bare_law(trace, d) for d in round_.proposals],
         "pass": len(round_.proposals),
         "ms": {key: 1000.0 * seconds for key, seconds in round_.timing.items() if key in ("draft", "target", "rule")},
         "tally": _tally(trace, index),
@@ -204,57 +204,6 @@ def _law_of(kind: str, node: int | None, round_: Round) -> int | None:
         return len(round_.proposals) if round_.laws else None
     refused = refused_at(round_)
     return refused if refused is not None else max(looked_at(round_), default=None)
-
-
-def _law(trace: Trace, round_: Round, index: int) -> dict[str, Any]:
-    law, last = round_.laws[index], index == len(round_.proposals)
-    drawn = round_.ending.token if last or index == refused_at(round_) else None
-    drafted = None if last else round_.proposals[index].token
-    must = {token for token in (drafted, drawn) if token in law.tokens}
-    views = {size: _view(trace, law, count, must, drafted, drawn) for size, count in BARS.items()}
-    left = None if law.residual is None else sum(law.residual) + law.rest["residual"]
-    place = "after the whole block" if index else "the next token"
-    if drafted is not None:
-        place = f"{ordinal(index)} guess: {name(piece(trace.pieces, drafted), drafted)}"
-    return {"place": place, "beta": law.beta, "left": left, "views": views}
-
-
-def _view(trace: Trace, law: Law, count: int, must: set[int], drafted: int | None, drawn: int | None) -> list[dict]:
-    """The bars to draw, largest first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
-    free = [token for token in law.tokens if token not in must][: max(0, count - len(must))]
-    shown = [token for token in law.tokens if token in must or token in free]
-    left = None if law.residual is None else (sum(law.residual) + law.rest["residual"]) or None
-    bars = []
-    for token in shown:
-        i, raw = law.tokens.index(token), piece(trace.pieces, token)
-        numbers = {key: None if (row := getattr(law, key)) is None else row[i] for key in ("p", "q", "overlap", "residual")}
-        numbers = {key: _short(value) for key, value in numbers.items()}
-        marks = {"drafted": token == drafted, "drawn": token == drawn}
-        bars.append({"glyphs": glyphs(raw, token), **numbers, **marks, "end": _share(numbers, left)})
-    hidden = [i for i, token in enumerate(law.tokens) if token not in shown]
-    rest = {key: total + sum(getattr(law, key)[i] for i in hidden) for key, total in law.rest.items()}
-    numbers = {key: _short(rest.get(key)) for key in ("p", "q", "overlap", "residual")}
-    return [*bars, {"glyphs": None, **numbers, "drafted": False, "drawn": False, "end": _share(numbers, left)}]
-
-
-def _share(numbers: dict[str, float | None], left: float | None) -> float | None:
-    """Height of a bar in the law that the last draw comes from: of the residual, or, with no draft, of p itself."""
-    if numbers["residual"] is None:
-        return numbers["p"]
-    return None if left is None else _short(numbers["residual"] / left)
-
-
-def _short(x: float | None) -> float | None:
-    """Heights of bars with seven digits: a fiftieth of a pixel on any screen, and half the bytes."""
-    return None if x is None else round(x, 7)
-
-
-def _bare_law(trace: Trace, decision: Decision) -> dict[str, Any]:
-    """What is known of a law that was not recorded: the guess's own two bars."""
-    raw = piece(trace.pieces, decision.token)
-    bar = {"glyphs": glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}
-    bar |= {"drafted": True, "drawn": False, "end": None}
-    return {"place": f"guess: {name(raw, decision.token)}", "beta": None, "left": None, "views": {size: [bar] for size in BARS}}
 
 
 def _tally(trace: Trace, index: int) -> dict[str, Any]:

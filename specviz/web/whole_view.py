@@ -10,6 +10,7 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.figures import branching as figures
 from specviz.figures import lanes as words
+from specviz.figures import lanes_tables as tables
 from specviz.passage import LENGTHS, Passage
 from specviz.web import whole_export
 from specviz.web.controls import WIDE, as_fields, beside, from_fields
@@ -165,10 +166,10 @@ def _parting(one: Passage, kind: str) -> None:
         _said(said, "kinds")
     with st.expander("The numbers behind the pictures"):
         for name, rows in (
-            ("The big model’s text, read by both", words.places_table(one)),
+            ("The big model’s text, read by both", tables.places_table(one)),
             ("How the divergence is spread, with intervals", figures.tops_table(curves)),
             ("Kinds of word", figures.kinds_table(many or own)),
-            ("Every token of both ways", words.tokens_table(one)),
+            ("Every token of both ways", tables.tokens_table(one)),
         ):
             st.caption(name)
             st.dataframe(rows, hide_index=True)
