@@ -165,6 +165,9 @@ class Slices:
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         streams = {start: self._stream(purpose, start, node) for start in {row.start for row in rows}}
+        if len(rows) == 1:
+            place = rows[0].draw - self.first
+            return streams[rows[0].start][place : place + 1]
         return np.array([streams[row.start][row.draw - self.first] for row in rows])
 
     def _stream(self, *address: int) -> np.ndarray:

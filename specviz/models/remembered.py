@@ -44,17 +44,23 @@ class RememberedModel:
         return len(self._places)
 
     def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LawSource says."""
+        """(B, N + 1, V) float64, as models.base.LawSource says; one array for all rows where they ask for the same."""
         wanted = [self._contexts(row, block, index) for index, row in enumerate(rows)]
-        fresh = {ids for contexts in wanted for ids in contexts} - self._places.keys()
+        fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
         if len(self._places) + len(fresh) > self.room and self._places:
             self._places, self._table = {}, self._table[:0]
             fresh = {ids for contexts in wanted for ids in contexts}
         if fresh:
             self._learn(sorted(fresh, key=lambda ids: (len(ids), ids)))
+        if wanted.count(wanted[0]) == len(rows):
+            return self._at([self._places[ids] for ids in wanted[0]]).expand(len(rows), -1, -1)
         width = block.widest + 1  # entries beyond a row's own nodes are unspecified
         places = [[self._places[ids] for ids in contexts] + [0] * (width - len(contexts)) for contexts in wanted]
-        return self._table[torch.tensor(places, device=self._table.device)]
+        return self._at([place for row in places for place in row]).view(len(rows), width, -1)
+
+    def _at(self, places: list[int]) -> Tensor:
+        """(n, V): copies of laws, which stay as they are when the memory starts anew."""
+        return self._table.index_select(0, torch.tensor(places, device=self._table.device))
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:
         """(B, width): what ``CachedModel.features`` gives."""

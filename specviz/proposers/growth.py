@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import Tensor
@@ -11,7 +11,7 @@ from torch import Tensor
 from specviz.coins import Coins, Prefix, Purpose
 from specviz.models.base import LawSource
 from specviz.verification.block import ROOT, Block
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw, rows_of
 from specviz.verification.warp import one_hot
 
 
@@ -74,17 +74,22 @@ def levels_of(row: Prefix, most: int, context: int | None) -> int:
 def places_below(draft: LawSource, ends: Sequence[tuple[Growth, int]]) -> list[Place]:
     """Each (tree, node) with the draft's law after it, by one pass of the draft over all that stands in those trees."""
     trees = list({id(tree): tree for tree, _ in ends}.values())
-    laws = draft.laws([tree.row for tree in trees], block_of(trees, "draft"))
+    laws = draft.laws([tree.row for tree in trees], unweighed(trees))
     index = {id(tree): number for number, tree in enumerate(trees)}
     return [(tree, node, laws[index[id(tree)], node + 1]) for tree, node in ends]
 
 
 def block_of(trees: Sequence[Growth], source: str) -> Block:
     """What is handed over: one block of all rows."""
+    return replace(unweighed(trees, source), q=tuple(rows_of(tree.q) if tree.q else None for tree in trees))
+
+
+def unweighed(trees: Sequence[Growth], source: str = "draft") -> Block:
+    """The same without the laws of its nodes: all that a source of laws looks at."""
     return Block(
         tokens=tuple(tuple(tree.tokens) for tree in trees),
         parents=tuple(tuple(tree.parents) for tree in trees),
-        q=tuple(torch.stack(tree.q) if tree.q else None for tree in trees),
+        q=(None,) * len(trees),
         u_draft=tuple(tuple(tree.numbers) for tree in trees),
         source=source,
     )
@@ -95,13 +100,23 @@ def draw_below(places: Sequence[Place], coins: Coins, level: int) -> list[int]:
 
     A tree may be named several times; its nodes are then drawn in that order. Returns the new nodes.
     """
-    grown = {id(tree): len(tree.tokens) for tree, _, _ in places}
-    numbers = []
-    for tree, _, _ in places:
-        numbers.append(float(coins.take(Purpose.DRAFT, [tree.row], grown[id(tree)], level)[0]))
-        grown[id(tree)] += 1
-    drawn = draw(torch.stack([law for _, _, law in places]), torch.tensor(numbers, dtype=torch.float64)).tolist()
+    numbers = _numbers([tree for tree, _, _ in places], coins, level)
+    drawn = draw(rows_of([law for _, _, law in places]), torch.tensor(numbers, dtype=torch.float64)).tolist()
     return [tree.add(parent, token, law, u) for (tree, parent, law), token, u in zip(places, drawn, numbers, strict=True)]
+
+
+def _numbers(trees: Sequence[Growth], coins: Coins, level: int) -> list[float]:
+    """The number that draws the next node of each tree; a tree named again means the node after that. One node's are taken together."""
+    sizes = {id(tree): len(tree.tokens) for tree in trees}
+    asked: dict[int, list[int]] = {}  # node -> places in ``trees``
+    for place, tree in enumerate(trees):
+        asked.setdefault(sizes[id(tree)], []).append(place)
+        sizes[id(tree)] += 1
+    numbers = [0.0] * len(trees)
+    for node, found in asked.items():
+        for place, number in zip(found, coins.take(Purpose.DRAFT, [trees[i].row for i in found], node, level).tolist(), strict=True):
+            numbers[place] = number
+    return numbers
 
 
 def certain_below(tree: Growth, parent: int, tokens: Sequence[int], like: Tensor) -> list[int]:

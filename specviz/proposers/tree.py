@@ -68,7 +68,7 @@ def likeliest(law: Tensor, count: int) -> list[int]:
 
 def possible(law: Tensor, count: int, siblings: str) -> bool:
     """Whether a law has a sibling number ``count`` (from 0) to give: without replacement each token is drawn once."""
-    return siblings == "independent" or count == 0 or count < int((law > 0).sum())
+    return siblings == "independent" or count == 0 or count < int(law.count_nonzero())
 
 
 def next_law(tree: Growth, parent: int, law: Tensor, siblings: str) -> Tensor:
@@ -76,5 +76,7 @@ def next_law(tree: Growth, parent: int, law: Tensor, siblings: str) -> Tensor:
     drawn = [tree.tokens[node] for node in tree.below(parent)] if siblings == "distinct" else []
     if not drawn:
         return law
-    left = law.index_fill(0, torch.tensor(drawn, device=law.device), 0.0)
-    return left / left.sum()
+    left = law.clone()
+    for token in drawn:
+        left[token] = 0.0
+    return left.div_(left.sum())

@@ -87,9 +87,9 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     """
     left = (p - q).clamp_(min=0.0)
     total = left.sum(-1, keepdim=True)
-    if not bool((total > 0.0).all()):
+    if not float(total.min()) > 0.0:
         raise EmptyResidual
-    return left / total
+    return left.div_(total)
 
 
 class TokenRule:
@@ -229,7 +229,8 @@ def at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int,
     """Target and draft probability of each proposed token, as Python floats."""
     if not tokens:
         return [], []
-    if p.device.type == "cpu" and q.device.type == "cpu":  # numpy picks a few numbers in a quarter of the time
-        p, q = p.numpy(), q.numpy()
     above = [parent + 1 for parent in parents]
+    if p.device.type == "cpu" and q.device.type == "cpu":  # numpy picks a few numbers in a tenth of the time
+        of_p, of_q = p.numpy().item, q.numpy().item
+        return [*map(of_p, above, tokens)], [*map(of_q, range(len(tokens)), tokens)]
     return p[above, list(tokens)].tolist(), q[list(range(len(tokens))), list(tokens)].tolist()
