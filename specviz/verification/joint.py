@@ -50,7 +50,7 @@ def weighed(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> Weighed:
     weights, edges, left = [1.0], [], []
     p_token, q_token = at_tokens(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1)))
     for node, (wanted, claimed) in enumerate(zip(p_token, q_token, strict=True)):
-        left.append((weights[-1] * p[node] - q[node]).clamp_(min=0.0))
+        left.append((weights[-1] * p[node]).sub_(q[node]).clamp_(min=0.0))
         weights.append(threshold(weights[-1] * wanted, claimed))
         if node:
             edges.append(_edge(weights[node], float(left[node].sum())))

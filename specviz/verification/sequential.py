@@ -12,6 +12,7 @@ With one draft rho* = 1, and this is the token rule.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import torch
@@ -24,6 +25,7 @@ from specviz.verification.block import ROOT, Block, children
 from specviz.verification.rules import Number, Shown, TokenRule, Walk, threshold
 
 STEPS = 52  # bisections of [1, k]: to the last bit
+REMEMBERED = 32_000_000  # bytes of laws whose rho is kept
 ALLOWED = "token or typical where siblings differ in their laws: k-seq needs independent drafts from one law"
 
 
@@ -85,18 +87,22 @@ class SequentialRule(TokenRule):
     def __init__(self, place: float = 0.0):
         assert 0.0 <= place <= 1.0, "rho lies between rho* and k"
         self.place = place
-        self._last: list[tuple[Tensor, Tensor, int, float]] = []  # many draws of one prompt meet one pair of laws again and again
+        self._known: OrderedDict[tuple[int, float], tuple[Tensor, Tensor, float]] = OrderedDict()
 
     def rho(self, p: Tensor, q: Tensor, k: int) -> float:
-        """The rho that k siblings drawn from q, (V,), are tested with where the target's law is p, (V,); in [rho*, k]."""
-        for known in self._last:
-            if known[2] == k and torch.equal(known[0], p) and torch.equal(known[1], q):
-                break
-        else:
+        """The rho that k siblings drawn from q, (V,), are tested with where the target's law is p, (V,); in [rho*, k].
+
+        Many draws of one prompt meet few pairs of laws, so the latest are remembered: looked up by one number, told apart by all.
+        """
+        key = k, float(p @ q)
+        known = self._known.get(key)
+        if known is None or not (torch.equal(known[0], p) and torch.equal(known[1], q)):
             least = least_rho(p, q, k)
-            known = p, q, k, least + self.place * (k - least)
-        self._last = [known, *(one for one in self._last if one is not known)][:2]
-        return known[3]
+            known = self._known[key] = p.clone(), q.clone(), least + self.place * (k - least)
+            if len(self._known) > max(2, REMEMBERED // (16 * len(p))):
+                self._known.popitem(last=False)
+        self._known.move_to_end(key)
+        return known[2]
 
     def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
         for parents, q in zip(block.parents, block.q, strict=True):
@@ -120,11 +126,13 @@ class _Sequence(Walk):
     def first_kept(self, parent: int, siblings: list[int]) -> int:
         law, q, k = self.p[parent + 1], self.q[siblings[0]], len(siblings)
         rho = self.rule.rho(law, q, k)
-        left = left_over(law, q, rho, k).clamp_(min=0.0)
+        left = None
         for node in siblings:
             u, met, claimed = self.coin(node), self.p_token[node], rho * self.q_token[node]
-            never = node == siblings[-1] and not bool(left.sum() > 0.0)  # nothing is left: a refusal has probability 0
-            kept = never or self.rule.accepts(u, met, claimed)
+            kept = self.rule.accepts(u, met, claimed)
+            if not kept and node == siblings[-1]:
+                left = left_over(law, q, rho, k).clamp_(min=0.0)
+                kept = not float(left.sum()) > 0.0  # nothing is left: a refusal has probability 0
             self.looked[node] = (met, u, threshold(met, claimed), kept)
             if kept:
                 return self.keep(node)
