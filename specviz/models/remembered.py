@@ -59,7 +59,7 @@ class RememberedModel:
         return self._at([place for row in places for place in row]).view(len(rows), width, -1)
 
     def _at(self, places: list[int]) -> Tensor:
-        """(n, V): copies of laws, which stay as they are when the memory starts anew."""
+        """(n, V): copies, so that nobody writes to what is remembered."""
         return self._table.index_select(0, torch.tensor(places, device=self._table.device))
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:

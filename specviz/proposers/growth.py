@@ -114,7 +114,9 @@ def _numbers(trees: Sequence[Growth], coins: Coins, level: int) -> list[float]:
         sizes[id(tree)] += 1
     numbers = [0.0] * len(trees)
     for node, found in asked.items():
-        for place, number in zip(found, coins.take(Purpose.DRAFT, [trees[i].row for i in found], node, level).tolist(), strict=True):
+        for place, number in zip(
+            found, coins.take(Purpose.DRAFT, [trees[i].row for i in found], node, level).tolist(), strict=True
+        ):
             numbers[place] = number
     return numbers
 
