@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from specviz.coins import PhiloxCoins, Prefix, Purpose
+from specviz.engine import step
 from specviz.models.cached import CachedModel
 from specviz.models.remembered import RememberedModel
 from specviz.proposers.growth import Growth, block_of, draw_below, places_below
@@ -18,7 +19,7 @@ from specviz.verification import sequential
 from specviz.verification.block import ROOT, Block, empty_block
 from specviz.verification.draw import draw, rows_of
 from specviz.verification.sequential import SequentialRule, least_rho
-from tests.tables import RecordingCoins, model, pair
+from tests.tables import RecordingCoins, Siblings, model, pair
 from tests.test_cached_models import network
 
 ROWS = [Prefix((1, 2), 0, 9, number) for number in range(5)]
@@ -174,3 +175,16 @@ def test_what_is_remembered_is_a_copy():
     (key,) = rule._known
     held = [tensor.data_ptr() for tensor in rule._known[key][:2]]
     assert p.data_ptr() not in held and q.data_ptr() not in held
+
+
+def test_where_nothing_is_left_the_last_sibling_is_kept_whatever_its_coin_says():
+    """Equal laws: a refusal has probability 0, and rounding alone could bring one about. Here every coin refuses."""
+
+    class Refusing(SequentialRule):
+        def accepts(self, u, p, q):
+            return False
+
+    same = model(pair("equal", 4, 3, 7)[0], 3)
+    for round_ in step(ROWS, same, Siblings(same, (2,)), Refusing(), PhiloxCoins(2)):
+        assert round_.accepted_path == (1,) and round_.ending.kind == "bonus"
+        assert [one.accepted for one in round_.proposals] == [False, True]
