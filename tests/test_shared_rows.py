@@ -12,6 +12,7 @@ from specviz.coins import PhiloxCoins, Prefix, Purpose
 from specviz.engine import step
 from specviz.models.cached import CachedModel
 from specviz.models.remembered import RememberedModel
+from specviz.proposers.copied import Copied
 from specviz.proposers.growth import Growth, block_of, draw_below, places_below
 from specviz.settings import Settings
 from specviz.verification import draw as drawing
@@ -188,3 +189,21 @@ def test_where_nothing_is_left_the_last_sibling_is_kept_whatever_its_coin_says()
     for round_ in step(ROWS, same, Siblings(same, (2,)), Refusing(), PhiloxCoins(2)):
         assert round_.accepted_path == (1,) and round_.ending.kind == "bonus"
         assert [one.accepted for one in round_.proposals] == [False, True]
+
+
+# Copied text -----------------------------------------------------------------------------------------------------------------
+
+
+def test_rows_of_one_text_and_room_are_looked_up_once_and_others_by_themselves():
+    asked = []
+    copied = Copied("copied", lambda ids, count: asked.append((ids, count)) or [sum(ids) % 5] * count, 2, 5)
+    rows = [
+        Prefix((1, 2), 0, 9, 0),
+        Prefix((1, 2), 0, 2, 1),
+        Prefix((1, 2), 0, 9, 2),
+        Prefix((3, 4), 0, 9, 3),
+        Prefix((1, 2), 0, 1, 4),
+    ]
+    block = copied.propose(rows, PhiloxCoins(0))
+    assert sorted(asked) == [((1, 2), 1), ((1, 2), 2), ((3, 4), 2)]
+    assert block.tokens == ((3, 3), (3,), (3, 3), (2, 2), ())

@@ -16,7 +16,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-FEW = 6  # tokens of a pass, all rows together, up to which the weights stand on the left
+FEW = 4  # tokens of a pass, all rows together, up to which the weights stand on the left
 SOME = 8  # the same where they are not packed, or are so few that oneDNN's call takes longer than its work
 SMALL = 2**16  # weights of such a matrix
 HINT = 16  # tokens that a packing is made for

@@ -32,9 +32,11 @@ class Copied:
 
     def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
         trees = [Growth(row, levels_of(row, self.gamma, None)) for row in rows]
+        asked = {(tree.row.ids, tree.levels) for tree in trees if tree.levels}  # rows of one text are looked up once
+        found = {one: self.follow(*one) for one in asked}
         for tree in trees:
             parent = ROOT
-            for token in self.follow(tree.row.ids, tree.levels) if tree.levels else ():
+            for token in found.get((tree.row.ids, tree.levels), ()):
                 (parent,) = certain_below(tree, parent, [token], self.like)
         return block_of(trees, self.name)
 
