@@ -53,6 +53,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     add("--check", action="store_true", help="measure as well, on other luck, and say how far the prediction was off")
+    add("--probes", type=int, metavar="N", help="turns of the probes that rounds are timed by, 2 to 1000 (default: 45)")
     add("--turns", type=int, default=5, help="--check: turns of the clock, each over texts of its own, 2 to 100 (default: 5)")
     add("--format", choices=("text", "json"), default="text")
 
@@ -62,6 +63,8 @@ def run(options: argparse.Namespace) -> int:
     for name, least, most in (("texts", 2, 4096), ("opening", 1, 4096), ("max-new-tokens", 8, 1024), ("turns", 2, 100)):
         if not least <= (value := getattr(options, name.replace("-", "_"))) <= most:
             raise SettingsError(name, value, f"a whole number from {least} to {most}")
+    if options.probes is not None and not 2 <= options.probes <= 1000:
+        raise SettingsError("probes", options.probes, "a whole number from 2 to 1000")
     settings = Settings(
         pair=pair_name(options),
         proposer=options.proposer,
@@ -83,7 +86,8 @@ def run(options: argparse.Namespace) -> int:
 
     refuse_unplanned(settings)
     effort = Effort(options.texts, options.opening, check=options.check, turns=options.turns)
-    effort = replace(effort, probes=0) if options.tokens_only else effort
+    probes = 0 if options.tokens_only else options.probes
+    effort = effort if probes is None else replace(effort, probes=probes)
     progress = Progress("plan")
     try:
         pair = load_pair(settings.pair, settings.device, settings.dtype)

@@ -39,7 +39,7 @@ class Effort:
 
     texts: int = 64
     opening: int = 64
-    probes: int = 15
+    probes: int = 45
     check: bool = False
     turns: int = 5
     timed: int = 64
@@ -118,9 +118,9 @@ def _stages(watch: Watch, effort: Effort) -> Callable[[str, float], None]:
     """Shares of stages as one share of the whole; what a stage is worth was read off runs of the shipped pair."""
     worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over yours": 8}
     if effort.check:
-        worth |= {"counting rounds": 110, "timing": 160 if effort.probes else 0}
+        worth |= {"counting rounds": 110, "timing": 190 if effort.probes else 0}
     else:
-        worth |= {"costs": 10 if effort.probes else 0}
+        worth |= {"costs": 30 if effort.probes else 0}
     before = {name: sum(list(worth.values())[:place]) for place, name in enumerate(worth)}
     return lambda name, share: watch((before[name] + worth[name] * share) / sum(worth.values()), name)
 
