@@ -48,7 +48,10 @@ def other_proposers(
         captions.append(f"{sentence} {conditions(gain.settings, gain.models)}")
     if matrix is not None:
         tables["matrix.csv"] = lambda: (CELLS, ([cell[name] for name in CELLS] for cell in matrix["cells"]))
-        captions.append(f"{all_rules.conclusion(matrix)} {quoted(matrix['settings']['prompt'])}.")
+        asked = matrix["settings"]
+        captions.append(
+            f"{all_rules.conclusion(matrix)} Recorded for the pair {asked['pair']} and the text {quoted(asked['prompt'])}."
+        )
     record = json.loads(to_json({choice: one}))
     return Package("other-proposers", "Other proposers", {"gallery.json": record}, tables, pictures, tuple(captions), said)
 
