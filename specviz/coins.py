@@ -45,6 +45,10 @@ class Prefix:
     draw: int = 0
     past: tuple[tuple[int, int], ...] = ()
 
+    def with_guesses(self, tokens: tuple[int, ...]) -> Prefix:
+        """The same row as it stands while the tokens behind it are being guessed."""
+        return Prefix(self.ids + tokens, self.start, self.room, self.draw, self.past)
+
 
 _WORD = (1 << 64) - 1
 

@@ -28,7 +28,7 @@ def test_every_policy_stands_beside_the_best_fixed_length_and_its_second_run(com
     assert comparison.fixed[comparison.best].median == max(spread.median for spread in comparison.fixed.values())
     assert list(comparison.paired)[:2] == [BEST, AGAIN]
     assert set(comparison.paired) - {BEST, AGAIN} == set(LENGTHS) - {"fixed"}
-    assert comparison.paired[BEST].gain == Spread(1.0, 1.0, 1.0)
+    assert comparison.paired[BEST].gain == Spread(1.0, 1.0, 1.0, (1.0, 1.0))
 
 
 def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(comparison):

@@ -7,7 +7,7 @@ import json
 import statistics
 import sys
 from dataclasses import asdict
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.commands.curve import curve
 from specviz.commands.options import (
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from specviz.models.loading import Pair
 
 NO_VERDICT = 3
-WIDEST = 0.4  # share of its median that all turns of a ratio may span; a quiet machine keeps them within .2
+WIDEST = 0.4  # share of itself that the interval of a ratio's median may span; of five turns a quiet machine keeps all within .2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -98,13 +98,15 @@ def run(options: argparse.Namespace) -> int:
 
 
 def unsteady(results: list[dict]) -> str:
-    """A sentence where the turns of a ratio lie too far apart for a verdict, else nothing."""
+    """A sentence where the turns of a ratio lie too far apart for its median to be a verdict, else nothing."""
     for result in results:
         for name, ratio in result["ratio"].items():
-            if (width := (ratio["high"] - ratio["low"]) / ratio["median"]) > WIDEST:
+            low, high = ratio["within"]
+            if (width := (high - low) / ratio["median"]) > WIDEST:
                 return (
-                    f"No verdict: at temperature {result['temperature']:g} the turns of {name} span {width:.0%} of their median; at most "
-                    f"{WIDEST:.0%} is allowed. Another program may keep this machine busy: run it again alone."
+                    f"No verdict: at temperature {result['temperature']:g} the turns of {name} lie so far apart that its median is known to "
+                    f"{width:.0%} of itself only; at most {WIDEST:.0%} is allowed. Another program may keep this machine busy: run it "
+                    "again alone, or with more --turns."
                 )
     return ""
 
@@ -119,8 +121,8 @@ def as_text(record: dict) -> str:
             "  tokens per second, median (lowest to highest)",
         ]
         lines += [f"    {name:<24}{_spread(spread, 1)}" for name, spread in result["rates"].items()]
-        lines += [f"  ratios, turn by turn (baseline: {result['baseline']})"]
-        lines += [f"    {name:<24}{_spread(spread, 2)}" for name, spread in result["ratio"].items()]
+        lines += [f"  ratios, turn by turn (baseline: {result['baseline']}), and where the median of ever more turns lies"]
+        lines += [f"    {name:<24}{_spread(spread, 2)}   {_within(spread)}" for name, spread in result["ratio"].items()]
         lines += [
             f"  tokens per pass {result['tokens_per_pass']:.3f}, guesses per pass {result['guesses']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
@@ -237,5 +239,9 @@ def shapes(text: str, gamma: int) -> int:
     return 0
 
 
-def _spread(spread: dict[str, float], digits: int) -> str:
+def _within(spread: dict[str, Any]) -> str:
+    return f"{spread['within'][0]:.2f} to {spread['within'][1]:.2f}"
+
+
+def _spread(spread: dict[str, Any], digits: int) -> str:
     return f"{spread['median']:.{digits}f}  ({spread['low']:.{digits}f} to {spread['high']:.{digits}f})"

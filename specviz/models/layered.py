@@ -8,7 +8,6 @@ below the exit may hold columns that those above it lack; what a part says is a 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 import torch.nn.functional as F
@@ -45,7 +44,7 @@ class LowerLayers(CachedModel):
         chain is read as part of the text: of guesses that were made here only the last one has not been read yet.
         """
         if block.is_chain:
-            longer = [replace(row, ids=row.ids + tokens) for row, tokens in zip(rows, block.tokens, strict=True)]
+            longer = [row.with_guesses(tokens) for row, tokens in zip(rows, block.tokens, strict=True)]
             super().logits(longer, empty_block(len(rows)))
         else:
             super().logits(rows, block)

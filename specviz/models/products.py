@@ -73,7 +73,15 @@ class Weights:
 
 
 def product(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
+    """``laid_out``, one token's numbers beside each other in memory."""
+    return laid_out(x, weights).contiguous()
+
+
+def laid_out(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
     """``F.linear`` without bias; x (B, T, in), weights (out, in) -> (B, T, out). A matrix that is a layer by itself does it its own way.
+
+    The answer lies in memory as the product left it: with the weights on the left, all tokens' first numbers come first. To what
+    goes on number by number that is all one, and moving them takes as long as a small sum.
 
     One token goes in twice, and its second answer is dropped: a matrix times one vector is slower than times two.
     """
@@ -83,13 +91,13 @@ def product(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
     known = weights if isinstance(weights, Weights) else Weights(weights)
     if not x.is_cpu:
         return F.linear(x, known.plain)
-    tokens, count = x.reshape(-1, width), rows * fresh
+    tokens, count = x.reshape(-1, width).contiguous(), rows * fresh
     if known.rounded is not None:
         found = torch._weight_int8pack_mm(tokens.bfloat16(), *known.rounded).float()
     elif count == 1:
-        found = torch.mm(known.plain, tokens.expand(2, -1).contiguous().t()).t()[:1].contiguous()
+        found = torch.mm(known.plain, tokens.expand(2, -1).contiguous().t()).t()[:1]
     elif count <= (FEW if known.packs and known.plain.numel() > SMALL else SOME):
-        found = torch.mm(known.plain, tokens.t()).t().contiguous()
+        found = torch.mm(known.plain, tokens.t()).t()
     elif _ONEDNN and x.dtype is torch.float32:
         form = known.packed if known.packs else known.plain
         found = torch.ops.mkldnn._linear_pointwise(tokens, form, None, "none", [], "")

@@ -17,7 +17,7 @@ from transformers import LlamaForCausalLM
 from transformers.cache_utils import CacheLayerMixin
 
 from specviz.models.columns import extend
-from specviz.models.products import Weights, product
+from specviz.models.products import Weights, laid_out, product
 from specviz.models.quantised import Int8Linear
 
 PACKED_MAX = 512 * 2**20  # bytes of weights up to which a second, packed copy of them is kept
@@ -119,9 +119,9 @@ class WrittenLayer:
         turned = rotated(every[:, :, : self.turned], cos, signed).transpose(1, 2)
         extend(held, turned[:, self.heads :], every[:, :, self.turned :].transpose(1, 2))
         mixed = self._mixed(turned[:, : self.heads], held.keys, held.values, mask)
-        hidden = hidden + product(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
-        gate, up = product(normed(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
-        return hidden + product(torch.sigmoid(gate).mul_(gate).mul_(up), self.down)  # SiLU; torch's own takes twice as long here
+        hidden = hidden + laid_out(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
+        gate, up = laid_out(normed(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
+        return hidden + laid_out(torch.sigmoid(gate).mul_(gate).mul_(up), self.down)  # SiLU; torch's own takes twice as long here
 
     def _mixed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
         if self.wide:

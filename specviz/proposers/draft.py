@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import torch
 
@@ -31,7 +30,7 @@ class DraftModel:
         uniforms: list[list[float]] = [[] for _ in rows]
         for level in range(max(wanted)):
             live = [index for index, levels in enumerate(wanted) if level < levels]
-            longer = [replace(rows[i], ids=rows[i].ids + tuple(drawn[i])) for i in live]
+            longer = [rows[i].with_guesses(tuple(drawn[i])) for i in live]
             q = self.draft.laws(longer, empty_block(len(live)))[:, 0]
             u = coins.take(Purpose.DRAFT, [rows[i] for i in live], level, level)
             tokens = draw(q, torch.from_numpy(u)).tolist()

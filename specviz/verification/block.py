@@ -39,6 +39,7 @@ class Block:
         return all(parents == tuple(range(-1, len(parents) - 1)) for parents in self.parents)
 
 
+@lru_cache(maxsize=64)
 def empty_block(rows: int, source: str = "none") -> Block:
     """No proposals: the pass then gives the law after each prefix."""
     return Block(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source)

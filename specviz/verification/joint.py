@@ -23,7 +23,7 @@ from specviz.coins import Coins, Prefix, Purpose
 from specviz.errors import SettingsError
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.block import Block
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw, rows_of
 from specviz.verification.rules import Shown, at_tokens, threshold
 
 ALLOWED = "token, k-seq or typical where the proposals are a tree: block judges chains"
@@ -34,27 +34,28 @@ class Weighed:
     """A chain of N guesses as block verification sees it.
 
     weights  N + 1 numbers w_0 .. w_N in [0, 1]; edges  N thresholds h_1 .. h_N in [0, 1]
-    left     N tensors (V,): max(0, w_i p - q) after the first i guesses, i from 0, not rescaled
+    left     (N, V): max(0, w_i p - q) after the first i guesses, i from 0, not rescaled; mass  N numbers, its sums
     p, q     N numbers each: what target and draft give the guesses
     """
 
     weights: tuple[float, ...]
     edges: tuple[float, ...]
-    left: tuple[Tensor, ...]
+    left: Tensor
+    mass: tuple[float, ...]
     p: tuple[float, ...]
     q: tuple[float, ...]
 
 
 def weighed(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> Weighed:
     """p (N + 1, V) after the prefix and after each guess, q (N, V) what each was drawn from, None where N is 0."""
-    weights, edges, left = [1.0], [], []
-    p_token, q_token = at_tokens(p, q, tuple(tokens), tuple(range(-1, len(tokens) - 1)))
-    for node, (wanted, claimed) in enumerate(zip(p_token, q_token, strict=True)):
-        left.append((weights[-1] * p[node]).sub_(q[node]).clamp_(min=0.0))
+    count, weights = len(tokens), [1.0]
+    p_token, q_token = at_tokens(p, q, tuple(tokens), tuple(range(-1, count - 1)))
+    for wanted, claimed in zip(p_token, q_token, strict=True):
         weights.append(threshold(weights[-1] * wanted, claimed))
-        if node:
-            edges.append(_edge(weights[node], float(left[node].sum())))
-    return Weighed(tuple(weights), (*edges, weights[-1])[: len(tokens)], tuple(left), tuple(p_token), tuple(q_token))
+    left = p[:0] if q is None else (p[:count] * p.new_tensor(weights[:count])[:, None]).sub_(q).clamp_(min=0.0)
+    mass = left.sum(-1).tolist()
+    edges = [_edge(weight, missing) for weight, missing in zip(weights[1:count], mass[1:], strict=True)]
+    return Weighed(tuple(weights), (*edges, weights[-1])[:count], left, tuple(mass), tuple(p_token), tuple(q_token))
 
 
 def _edge(weight: float, mass: float) -> float:
@@ -78,7 +79,7 @@ class BlockRule:
         if not block.is_chain:
             raise SettingsError("rule", self.name, ALLOWED)
         judged = [self._judged(row, block, index, p[index], coins) for index, row in enumerate(rows)]
-        laws, uniforms = torch.stack([law for _, law, _ in judged]), [u for _, _, u in judged]
+        laws, uniforms = rows_of([law for _, law, _ in judged]), [u for _, _, u in judged]
         tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()
         return tuple(
             Outcome(decisions, tuple(range(kept)), Ending("bonus" if kept == len(decisions) else "residual", token, u))
@@ -97,7 +98,7 @@ class BlockRule:
         below = [u < edge for u, edge in zip(uniforms, found.edges, strict=True)]
         kept = max((count for count, yes in enumerate(below, start=1) if yes), default=0)
         whole = kept == len(tokens)
-        law = p[kept] if whole or not bool(found.left[kept].sum() > 0.0) else found.left[kept]
+        law = p[kept] if whole or not found.mass[kept] > 0.0 else found.left[kept]
         u = float(coins.take(Purpose.BONUS if whole else Purpose.RESIDUAL, [row], kept, kept)[0])
         decisions = tuple(
             Decision(

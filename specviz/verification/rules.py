@@ -16,7 +16,7 @@ from torch import Tensor
 from specviz.coins import Coins, Prefix, Purpose
 from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.block import ROOT, Block, children
-from specviz.verification.draw import draw
+from specviz.verification.draw import draw, rows_of
 
 Number = TypeVar("Number", float, Tensor)
 
@@ -220,8 +220,7 @@ class Walk:
 def ended(walks: Sequence[Walk]) -> tuple[Outcome, ...]:
     """The outcomes of walks, all their last tokens drawn at once."""
     uniforms = [walk.ending_coin() for walk in walks]
-    laws = torch.stack([walk.law for walk in walks])
-    tokens = draw(laws, torch.tensor(uniforms, dtype=torch.float64)).tolist()
+    tokens = draw(rows_of([walk.law for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
     return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 
