@@ -173,11 +173,23 @@ def test_the_logits_are_only_read():
 
 
 @pytest.mark.parametrize("bad", ([0.0, math.nan], [0.0, INF], [-INF, -INF]))
-@pytest.mark.parametrize("temperature", (0.0, 1.0))
+@pytest.mark.parametrize("temperature", (0.0, 0.7, 1.0))
 def test_logits_that_are_no_law_are_refused_with_a_sentence(bad, temperature):
     """Half precision overflows to NaN; every comparison with NaN is false, so a rule would keep all of the draft's guesses."""
     with pytest.raises(ModelError, match="logits are not finite"):
         law([[0.0, 1.0], bad], temperature=temperature)
+
+
+@pytest.mark.parametrize("temperature", (0.0, 0.7, 1.0))
+def test_one_such_number_is_found_wherever_it_stands(temperature):
+    for width in (3, 17, 4097):
+        for place in (0, 1, width // 2, width - 1):
+            for bad in (math.nan, INF):
+                logits = torch.randn(3, width, generator=torch.Generator().manual_seed(7))
+                warp(logits, Settings(temperature=temperature))
+                logits[1, place] = bad
+                with pytest.raises(ModelError, match="logits are not finite"):
+                    warp(logits, Settings(temperature=temperature))
 
 
 def test_rows_of_a_batch_do_not_influence_each_other():

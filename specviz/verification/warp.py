@@ -31,14 +31,14 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     """
     if logits.device.type == "mps":
         logits = logits.cpu()
-    largest = logits.amax(-1, keepdim=True)
-    if not math.isfinite(float(largest.double().sum())):  # one number out of range makes the sum so
-        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
-    if settings.temperature == 0.0:
-        return one_hot(first_argmax(logits), logits.shape[-1])
     if settings.temperature == 1.0:  # the same numbers in fewer steps
         law = torch.softmax(logits, -1, dtype=torch.float64)
+        _refuse_unless_finite(law[..., 0], logits)  # one number out of range makes its whole row NaN
     else:
+        largest = logits.amax(-1, keepdim=True)
+        _refuse_unless_finite(largest.double(), logits)
+        if settings.temperature == 0.0:
+            return one_hot(first_argmax(logits), logits.shape[-1])
         law = torch.softmax((logits.double() - largest.double()) / settings.temperature, -1)
     if settings.top_k is not None and settings.top_k < law.shape[-1]:
         law = _keep(law, _first_k(law, settings.top_k))
@@ -47,6 +47,12 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     if settings.min_p is not None:
         law = _keep(law, law >= settings.min_p * law.amax(-1, keepdim=True))
     return law
+
+
+def _refuse_unless_finite(found: Tensor, logits: Tensor) -> None:
+    """found: numbers made of the logits, of which at least one is not finite where a logit is not that must be."""
+    if not math.isfinite(float(found.sum())):
+        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
 
 
 def widened(law: Tensor, vocabulary: int) -> Tensor:
