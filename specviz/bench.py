@@ -21,7 +21,6 @@ from typing import Any
 
 import torch
 import transformers
-from scipy.stats import binom
 
 from specviz.coins import PhiloxCoins
 from specviz.costs import Costs, measure_costs, median_costs, timeline
@@ -31,6 +30,7 @@ from specviz.models.loading import Pair
 from specviz.proposers.gallery import opened
 from specviz.proposers.paying import with_paying_nodes
 from specviz.settings import Settings
+from specviz.statistics.medians import median_within
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
 from specviz.verification.gallery import rule_of
@@ -42,7 +42,6 @@ PROMPTS = {
 }
 PLAIN = Settings()
 PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
-CONFIDENCE = 0.93  # of a median; five values, taken whole, have .9375
 CONTESTANTS = ("target only", "generate", "speculative", "assisted")
 
 
@@ -50,8 +49,7 @@ CONTESTANTS = ("target only", "generate", "speculative", "assisted")
 class Spread:
     """Median and extremes of a repeated measurement.
 
-    within  between which two of the values the median of ever more of them lies, with a confidence of CONFIDENCE at least where there
-            are five or more: as many in from either end as that allows, whatever law they follow (order statistics, the sign test)
+    within  as statistics.medians.median_within has it
     """
 
     median: float
@@ -61,9 +59,7 @@ class Spread:
 
     @classmethod
     def of(cls, values: list[float]) -> Spread:
-        ordered = sorted(values)
-        inward = max(0, int(binom.ppf((1.0 - CONFIDENCE) / 2, len(ordered), 0.5)) - 1)
-        return cls(statistics.median(ordered), ordered[0], ordered[-1], (ordered[inward], ordered[-1 - inward]))
+        return cls(statistics.median(values), min(values), max(values), median_within(values))
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,9 @@ from functools import partial
 
 import numpy as np
 import pytest
-from scipy.stats import binom
 
 from specviz.__main__ import main
-from specviz.bench import CONFIDENCE, Spread
+from specviz.bench import Spread
 from specviz.commands import bench as bench_command
 from specviz.errors import TraceError
 from specviz.planning import plan_run
@@ -217,14 +216,3 @@ def test_a_bench_whose_turns_lie_far_apart_gives_no_verdict():
     ):
         said = bench_command.unsteady([{"temperature": 0.0, "ratio": {"speculative / baseline": asdict(Spread.of(values))}}])
         assert (said == "") is verdict and ("No verdict: at temperature 0" in said) is not verdict
-
-
-def test_the_interval_of_a_median_covers_it_as_often_as_it_says_and_is_no_wider_than_need_be():
-    dice, trials = np.random.default_rng(0), 4000
-    for count in (5, 8, 9, 15, 30):
-        drawn = dice.exponential(size=(trials, count))
-        within = np.array([Spread.of(list(row)).within for row in drawn])
-        covered = ((within[:, 0] <= np.log(2)) & (np.log(2) <= within[:, 1])).mean()
-        inward = int((drawn[0] < within[0, 0]).sum())
-        narrower = 1 - 2 * binom.cdf(inward + 1, count, 0.5)
-        assert covered > CONFIDENCE - 3 * (0.07 * 0.93 / trials) ** 0.5 and narrower < CONFIDENCE
