@@ -169,6 +169,20 @@ def test_a_token_that_the_target_excludes_is_never_kept_and_equal_laws_always_ar
         assert len(round_.accepted_path) == kept
 
 
+def test_where_equal_laws_differ_by_rounding_a_refusal_that_leaves_nothing_draws_from_the_target():
+    """p a last digit below q: the threshold is a hair below 1, the largest coin reaches it, and max(0, p - q) is zero everywhere."""
+    q = torch.tensor([[0.0, 0.25, 0.75]], dtype=torch.float64)
+    block = Block(((1,),), ((-1,),), (q,), ((0.5,),), "draft")
+    p = torch.stack((q[0] * (1 - 2.0**-52), q[0]))[None]
+
+    class Largest:
+        def take(self, purpose, rows, node, depth):
+            return [1.0 - 2.0**-53 if purpose is Purpose.ACCEPT else 0.0]
+
+    (outcome,) = BlockRule().verify([Prefix(PROMPT, 0, 9)], block, p, Largest())
+    assert outcome.accepted_path == () and outcome.ending.token == 1, "id 0 has no mass"
+
+
 def test_no_coin_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_each_other():
     p, q = pair("random", 5, 3, 7)
     target, proposer, coins = model(p, 3), DraftModel(model(q, 3), 3), RecordingCoins(PhiloxCoins(2))

@@ -1,5 +1,7 @@
 """Coins are arguments: each has an address, none depends on who else asks, and a person may replace those at a position."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -98,3 +100,8 @@ def test_a_coin_before_the_text_is_refused_with_a_sentence():
 def test_zero_and_the_largest_number_below_one_are_allowed():
     edited = EditedCoins(PhiloxCoins(0), {(0, Purpose.ACCEPT): 0.0, (1, Purpose.ACCEPT): 1 - 2**-53})
     assert [edited.take(Purpose.ACCEPT, [row(start)], 0, 0)[0] for start in (0, 1)] == [0.0, 1 - 2**-53]
+
+
+def test_a_row_with_guesses_behind_it_is_the_same_row():
+    row = Prefix((3, 4), 1, 5, 8, ((2, 1),))
+    assert row.with_guesses((6, 7)) == replace(row, ids=(3, 4, 6, 7))
