@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 
 import pytest
 
 from specviz import bench as bench_module
 from specviz import curves, rates
 from specviz.__main__ import main
-from specviz.bench import CONTESTANTS, bench
+from specviz.bench import CONTESTANTS, Spread, bench
+from specviz.commands import bench as bench_command
 from specviz.costs import block_gap
 from specviz.models.loading import load_pair
 from specviz.theory import expected_tokens, wall_clock_factor
@@ -126,3 +128,17 @@ def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, c
 
 def test_a_tree_of_curves_branches():
     assert curves.branching(9) == (-1, -1, -1, 0, 0, 1, 1, 2, 2)
+
+
+def test_a_bench_whose_turns_lie_far_apart_gives_no_verdict():
+    """Five turns count whole; of more, one that was disturbed is no reason to say nothing."""
+    turns, one_slow = [1.4, 1.45, 1.5, 1.55, 1.6], [1.4, 1.45, 1.5, 1.55, 2.4]
+    for values, verdict in (
+        (turns, True),
+        (one_slow, False),
+        (turns * 2 + one_slow, True),
+        (one_slow * 3, True),
+        (turns + [2.4] * 5, False),
+    ):
+        said = bench_command.unsteady([{"temperature": 0.0, "ratio": {"speculative / baseline": asdict(Spread.of(values))}}])
+        assert (said == "") is verdict and ("No verdict: at temperature 0" in said) is not verdict

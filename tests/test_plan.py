@@ -6,15 +6,13 @@ No test looks at how fast anything is: seconds are given by hand, or only asked 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from specviz.__main__ import main
-from specviz.bench import Spread
-from specviz.commands import bench as bench_command
 from specviz.errors import TraceError
 from specviz.planning import plan_run
 from specviz.planning.forecast import Forecast
@@ -202,17 +200,3 @@ def test_a_record_that_is_none_is_refused():
     for damaged in ({**whole, "schema": "other"}, {k: v for k, v in whole.items() if k != "rows"}, {**whole, "more": 1}, []):
         with pytest.raises(TraceError):
             Plan.from_json(json.dumps(damaged))
-
-
-def test_a_bench_whose_turns_lie_far_apart_gives_no_verdict():
-    """Five turns count whole; of more, one that was disturbed is no reason to say nothing."""
-    turns, one_slow = [1.4, 1.45, 1.5, 1.55, 1.6], [1.4, 1.45, 1.5, 1.55, 2.4]
-    for values, verdict in (
-        (turns, True),
-        (one_slow, False),
-        (turns * 2 + one_slow, True),
-        (one_slow * 3, True),
-        (turns + [2.4] * 5, False),
-    ):
-        said = bench_command.unsteady([{"temperature": 0.0, "ratio": {"speculative / baseline": asdict(Spread.of(values))}}])
-        assert (said == "") is verdict and ("No verdict: at temperature 0" in said) is not verdict

@@ -112,6 +112,8 @@ def unsteady(results: list[dict]) -> str:
 
 
 def as_text(record: dict) -> str:
+    from specviz.statistics.medians import CONFIDENCE
+
     lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items()), ""]
     if said := in_words(Settings(**record["speculative"])):
         lines[1:1] = [f"speculative: {said.strip()}"]
@@ -121,8 +123,13 @@ def as_text(record: dict) -> str:
             "  tokens per second, median (lowest to highest)",
         ]
         lines += [f"    {name:<24}{_spread(spread, 1)}" for name, spread in result["rates"].items()]
-        lines += [f"  ratios, turn by turn (baseline: {result['baseline']}), and where the median of ever more turns lies"]
-        lines += [f"    {name:<24}{_spread(spread, 2)}   {_within(spread)}" for name, spread in result["ratio"].items()]
+        lines += [
+            f"  ratios, turn by turn (baseline: {result['baseline']}), and where the median of ever more turns lies, {CONFIDENCE:.0%} sure from 5 on"
+        ]
+        lines += [
+            f"    {name:<24}{_spread(spread, 2)}   " + "{:.2f} to {:.2f}".format(*spread["within"])
+            for name, spread in result["ratio"].items()
+        ]
         lines += [
             f"  tokens per pass {result['tokens_per_pass']:.3f}, guesses per pass {result['guesses']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
@@ -237,10 +244,6 @@ def shapes(text: str, gamma: int) -> int:
     for (layers, width), by in shape_seconds(wanted, tuple(dict.fromkeys(blocks))).items():
         print(f"{f'{layers} x {width}':<16}" + "".join(f"{1e3 * seconds:8.2f}" for seconds in by.values()))
     return 0
-
-
-def _within(spread: dict[str, Any]) -> str:
-    return f"{spread['within'][0]:.2f} to {spread['within'][1]:.2f}"
 
 
 def _spread(spread: dict[str, Any], digits: int) -> str:

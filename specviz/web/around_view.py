@@ -43,7 +43,7 @@ COLUMN_HELP = {
     "speed alone": "Times the float32 target alone; median of the turns.",
     "with guesses": "Times the float32 target alone; median of the turns.",
 }
-WIDTHS = dict(zip(figures.COLUMNS, (208, 158, 152, 186, 162, 85, 115, 95, 100), strict=True))
+WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 85, 115, 95, 100), strict=True))
 
 
 def head() -> None:
