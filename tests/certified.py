@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.__main__ import main
-from specviz.evidence.certificate import ALTERED, check
+from specviz.evidence.certificate.check import ALTERED, check
 
 Record = dict[str, Any]
 

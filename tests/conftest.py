@@ -21,7 +21,7 @@ def pair_folders(tmp_path_factory):
 @pytest.fixture(scope="session")
 def pair(pair_folders):
     """The tiny random pair, loaded as a user's own would be."""
-    from specviz.models.loading import load_pair
+    from specviz.models.pairs.loading import load_pair
 
     return load_pair("|".join(map(str, pair_folders)), device="cpu")
 
@@ -37,7 +37,7 @@ def encoder_decoder_folders(tmp_path_factory):
 @pytest.fixture(scope="session")
 def encoder_decoders(encoder_decoder_folders):
     """By kind: these pairs in float64."""
-    from specviz.models.loading import load_pair
+    from specviz.models.pairs.loading import load_pair
 
     return {kind: load_pair("|".join(map(str, where)), "cpu", "float64") for kind, where in encoder_decoder_folders.items()}
 
@@ -53,7 +53,7 @@ def report(pair_folders, tmp_path_factory):
 @pytest.fixture
 def record(report):
     """What stands in it."""
-    from specviz.evidence.certificate import read
+    from specviz.evidence.certificate.check import read
 
     return read(report)
 
@@ -61,7 +61,7 @@ def record(report):
 @pytest.fixture
 def page_pair(pair, monkeypatch):
     """The work of pages without a server: the tiny pair is what their weights are."""
-    from specviz.web import cache, warmup
+    from specviz.web.common import cache, warmup
 
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "weights", lambda *key: pair)
@@ -71,6 +71,6 @@ def page_pair(pair, monkeypatch):
 @pytest.fixture(scope="session")
 def storybook():
     """The shipped pair."""
-    from specviz.models.loading import load_pair
+    from specviz.models.pairs.loading import load_pair
 
     return load_pair("storybook", device="cpu", dtype="float32")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from specviz.coins import PhiloxCoins
-from specviz.evidence.enumerate import output_law, target_law
+from specviz.decoding.sampler import decoded, shared_laws
+from specviz.decoding.samples import NONE
+from specviz.evidence.enumeration.enumerate import output_law, target_law
 from specviz.evidence.mutants import on_tables
-from specviz.sampler import decoded, shared_laws
-from specviz.samples import NONE
+from specviz.randomness import PhiloxCoins
 from specviz.statistics.cells import Cells
 from tests.chance import SEED
 

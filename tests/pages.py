@@ -11,10 +11,10 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from specviz.models.catalogue import PAIRS
+from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
-from specviz.web.exact import Exam, Question
-from specviz.web.queue import Stopped
+from specviz.web.common.queue import Stopped
+from specviz.web.exactness.state import Exam, Question
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_TORCH = """

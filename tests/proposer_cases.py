@@ -7,9 +7,9 @@ from types import SimpleNamespace
 
 import torch
 
-from specviz.proposers.gallery import opened
+from specviz.proposers.registry import opened
 from specviz.settings import Settings
-from specviz.verification.gallery import RULES, rule_of
+from specviz.verification.registry import RULES, rule_of
 from tests.tables import model, pair
 
 CHAINS: dict[str, dict] = {

@@ -11,9 +11,9 @@ import json
 import sys
 from pathlib import Path
 
-from specviz.figures.narration import HEADLINE
-from specviz.figures.stage import stage_payload
-from specviz.figures.stagecraft import stage_css, stage_js
+from specviz.figures.common.components import stage_css, stage_js
+from specviz.figures.common.narration import HEADLINE
+from specviz.figures.one_round.stage import stage_payload
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
 

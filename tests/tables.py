@@ -12,16 +12,16 @@ from fractions import Fraction
 import numpy as np
 import torch
 
-from specviz.coins import Coins, Prefix, Purpose
-from specviz.engine import step
-from specviz.evidence.enumerate import Remembered
+from specviz.decoding.engine import step
+from specviz.evidence.enumeration.enumerate import Remembered
 from specviz.models.table import TableModel
+from specviz.randomness import Coins, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.block import ROOT, Block
+from specviz.verification.draft_tree import ROOT, Block
 from specviz.verification.draw import draw
-from specviz.verification.rules import Rule, TokenRule, residual
-from tests.oracle import Law, Table
+from specviz.verification.token_rule import Rule, TokenRule, residual
+from tests.oracle.token_rule import Law, Table
 
 DRAFTS = ("random", "uniform", "one-hot", "disjoint", "equal")
 

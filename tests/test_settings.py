@@ -6,10 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.chosen import read_coin, write_coin
-from specviz.coins import Purpose
 from specviz.errors import SettingsError
-from specviz.settings import PROMPT_MAX, Settings
+from specviz.randomness import Purpose
+from specviz.settings import PROMPT_MAX, Settings, read_coin, write_coin
 
 FULL = Settings(
     pair="a|b",

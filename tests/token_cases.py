@@ -12,9 +12,9 @@ from typing import Any
 
 import torch
 
-from specviz.evidence.four_rules import four_rules
-from specviz.figures.token import GRID, PRESETS, shared_out
-from specviz.verification.rules import EmptyResidual, residual, threshold
+from specviz.evidence.enumeration.four_rules import four_rules
+from specviz.figures.one_token.token import GRID, PRESETS, shared_out
+from specviz.verification.token_rule import EmptyResidual, residual, threshold
 
 FILE = Path(__file__).with_name("token_cases.json")
 

@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from specviz.figures.token import token_payload
-from specviz.figures.token_link import read_state
-from specviz.figures.tokencraft import token_css, token_js
+from specviz.figures.common.components import token_css, token_js
+from specviz.figures.one_token.link import read_state
+from specviz.figures.one_token.token import token_payload
 from specviz.trace import Trace
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS

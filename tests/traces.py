@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specviz.chosen import write_coin
-from specviz.settings import Settings
+from specviz.settings import Settings, write_coin
 from specviz.trace import Decision, Ending, Law, Round, Trace
 
 TIMING = {"draft": 0.0124, "target": 0.0413, "rule": 0.0008}

@@ -10,9 +10,9 @@ import json
 import sys
 from pathlib import Path
 
-from specviz.figures.tree import tree_payload
-from specviz.figures.treecraft import tree_css, tree_js
-from specviz.web.lineup import recorded
+from specviz.figures.common.components import tree_css, tree_js
+from specviz.figures.drafting_methods.tree import tree_payload
+from specviz.web.drafting_methods.state import recorded
 from tests.browser import CHROMIUM, FLAGS
 from tests.stage_harness import COLOURS, PAGE, ROOT, SIZES
 

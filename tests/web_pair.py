@@ -10,8 +10,8 @@ SEED = 3
 
 def write_opening(folder: Path, rounds: int = 4) -> Path:
     """Write target/, draft/ and opening.json into a folder. The recording goes under the name of the catalogue's pair."""
-    from specviz.models.loading import load_pair
-    from specviz.runs import run
+    from specviz.decoding.run import run
+    from specviz.models.pairs.loading import load_pair
     from specviz.settings import Settings
     from specviz.trace import Trace
     from tests.pairs import write_pair

@@ -23,7 +23,7 @@ from specviz.errors import SettingsError
 from specviz.settings import PROPOSER_FIELDS, Settings
 
 if TYPE_CHECKING:
-    from specviz.models.loading import Pair
+    from specviz.models.pairs.loading import Pair
 
 NO_VERDICT = 3
 WIDEST = 0.4  # share of itself that the interval of a ratio's median may span; of five turns a quiet machine keeps all within .2
@@ -77,12 +77,12 @@ def run(options: argparse.Namespace) -> int:
         return curve(name, options)
     settings = Settings(**proposer_fields(options))
     refuse_unknown(settings)
-    from specviz.bench import bench, machine
-    from specviz.models.loading import load_pair
+    from specviz.measure.bench import bench, machine
+    from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
     results = bench(pair, options.gamma, options.max_new_tokens, options.turns, say=_told, base=settings)
-    from specviz.costs import rule_seconds
+    from specviz.measure.costs import rule_seconds
 
     record = {
         "machine": machine(pair),
@@ -162,9 +162,9 @@ def _costs(result: dict) -> list[str]:
 
 def policies(name: str, options: argparse.Namespace) -> int:
     """Print what each policy of how far to draft gains over the best fixed length."""
-    from specviz.bench import machine
-    from specviz.models.loading import load_pair
-    from specviz.policies import compare
+    from specviz.measure.bench import machine
+    from specviz.measure.policies import compare
+    from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
     found = [asdict(one) for one in compare(pair, options.max_new_tokens, options.turns, say=_told)]
@@ -200,9 +200,9 @@ def draws(name: str, options: argparse.Namespace) -> int:
     """Print how many draws a second each way of drawing gives."""
     if not 1 <= options.draws <= 20_000_000:
         raise SettingsError("draws", options.draws, "a whole number from 1 to 20,000,000")
-    from specviz import rates
-    from specviz.bench import machine
-    from specviz.models.loading import load_pair
+    from specviz.measure import rates
+    from specviz.measure.bench import machine
+    from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
     found = rates.draw_rates(pair, options.draws, say=_told)
@@ -216,9 +216,9 @@ def draws(name: str, options: argparse.Namespace) -> int:
 
 def gap(pair: Pair) -> dict[str, float]:
     """How far the law of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
-    from specviz.bench import PROMPTS
-    from specviz.costs import block_gap
-    from specviz.runs import run as decode_run
+    from specviz.decoding.run import run as decode_run
+    from specviz.measure.bench import PROMPTS
+    from specviz.measure.costs import block_gap
 
     found = []
     for prompt in PROMPTS.values():
@@ -237,7 +237,7 @@ def shapes(text: str, gamma: int) -> int:
         fits = False
     if not fits:
         raise SettingsError("shapes", text, "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048")
-    from specviz.costs import shape_seconds
+    from specviz.measure.costs import shape_seconds
 
     blocks = (1, 2, 3, gamma + 1, 9)
     print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in dict.fromkeys(blocks)) + "   ms, medians, random weights")

@@ -12,7 +12,7 @@ from specviz.commands.options import pair_name
 from specviz.commands.progress import Progress
 
 if TYPE_CHECKING:
-    from specviz.evidence.certificate import Line
+    from specviz.evidence.certificate.check import Line
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,7 +26,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from specviz.evidence.certificate import ALTERED, check, read
+    from specviz.evidence.certificate.check import ALTERED, check, read
 
     record = read(options.certificate)
     lines, note = check(record), "Not re-drawn: --no-redraw was given."
@@ -40,7 +40,7 @@ def run(options: argparse.Namespace) -> int:
 
 def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
     """The lines after drawing again, where the models are at hand; else as they are, and why."""
-    from specviz.evidence.redraw import NotAtHand, models, redraw
+    from specviz.evidence.certificate.redraw import NotAtHand, models, redraw
 
     try:
         pair = models(record, pair_name(options) if options.pair or options.target or options.draft else None)
@@ -52,7 +52,7 @@ def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespa
 
 def as_text(lines: list[Line], note: str) -> str:
     """One line a field, what was altered last, and a sentence that sums up."""
-    from specviz.evidence.certificate import ALTERED
+    from specviz.evidence.certificate.check import ALTERED
 
     rows = [f"{line.state:<37} {line.field:<55} {line.why}" for line in sorted(lines, key=lambda line: line.state == ALTERED)]
     return "\n".join([*rows, "", summary(lines), note])
@@ -60,7 +60,7 @@ def as_text(lines: list[Line], note: str) -> str:
 
 def summary(lines: list[Line]) -> str:
     """How many fields are what, in words."""
-    from specviz.evidence.certificate import ALTERED, CONFIRMED, ITSELF
+    from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF
 
     states = [line.state for line in lines]
     if bad := [line.field for line in lines if line.state == ALTERED]:

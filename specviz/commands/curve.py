@@ -11,9 +11,9 @@ from typing import Any
 
 def curve(name: str, options: argparse.Namespace) -> int:
     """Measure and print."""
-    from specviz.bench import machine
-    from specviz.curves import measure
-    from specviz.models.loading import load_pair
+    from specviz.measure.bench import machine
+    from specviz.measure.curves import measure
+    from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
     found = measure(pair, options.gamma, options.max_new_tokens, 3 * options.turns, _told)

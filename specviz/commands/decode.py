@@ -40,8 +40,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     shelf = LawShelf(options.laws) if options.laws else None
-    from specviz.models.loading import load_pair
-    from specviz.runs import run as decode_run
+    from specviz.decoding.run import run as decode_run
+    from specviz.models.pairs.loading import load_pair
 
     refuse_unknown(settings)
     pair = load_pair(settings.pair, settings.device, settings.dtype)

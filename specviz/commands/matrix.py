@@ -52,11 +52,11 @@ def run(options: argparse.Namespace) -> int:
         exit=options.exit,
         exit_layer=options.exit_layer,
     )
-    from specviz.evidence.matrix import chosen, examine
-    from specviz.models.attachments import admit
-    from specviz.models.fingerprint import fingerprints
-    from specviz.models.loading import load_pair
-    from specviz.versions import versions
+    from specviz.evidence.matrix.table import chosen, examine
+    from specviz.models.attachments.kinds import admit
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.loading import load_pair
+    from specviz.records import versions
 
     only = [name for part in options.only for name in part.split(",") if name]
     chosen(only)

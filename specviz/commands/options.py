@@ -5,11 +5,10 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from specviz.chosen import LENGTH_MAX, read_coin
 from specviz.errors import SettingsError
-from specviz.models.places import Places
-from specviz.proposers.paying import with_paying_nodes
-from specviz.settings import NODES_MAX, PROPOSER_FIELDS, SHAPE, SIBLINGS, TREE_LEVELS, Settings
+from specviz.models.pairs.names import Places
+from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, SIBLINGS, TREE_LEVELS, Settings, read_coin
 
 _DEFAULTS = Settings()
 PROPOSERS = "draft, tree, several, medusa, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
@@ -69,7 +68,7 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
 
         admit(options.text)
     if options.heads or options.exit:
-        from specviz.models.attachments import admit as admit_attached
+        from specviz.models.attachments.kinds import admit as admit_attached
 
         admit_attached(options)
     return {name: getattr(options, name) for name in PROPOSER_FIELDS}
@@ -84,19 +83,19 @@ def refuse_proposer(options: argparse.Namespace, beside: str) -> None:
 
 def refuse_unknown(settings: Settings) -> None:
     """Names of proposer, policy and rule are looked up before any weights are read. Raises SettingsError listing those there are."""
-    from specviz.proposers import gallery
-    from specviz.proposers.lengths import LENGTHS
-    from specviz.verification.gallery import rule_of
+    from specviz.proposers import registry
+    from specviz.proposers.adaptive.policies import LENGTHS
+    from specviz.verification.registry import rule_of
 
-    gallery.named("proposer", settings.proposer, gallery.PROPOSERS)
-    gallery.named("lengths", settings.lengths, LENGTHS)
+    registry.named("proposer", settings.proposer, registry.PROPOSERS)
+    registry.named("lengths", settings.lengths, LENGTHS)
     rule_of(settings)
 
 
 def in_words(settings: Settings) -> str:
     """A line on proposer and rule where they are not the usual ones, else nothing; a rule that is lossy says so."""
-    from specviz.proposers.gallery import CHAINS
-    from specviz.verification.gallery import rule_of
+    from specviz.proposers.registry import CHAINS
+    from specviz.verification.registry import rule_of
 
     if (settings.proposer, settings.rule, settings.lengths) == ("draft", "token", "fixed"):
         return ""

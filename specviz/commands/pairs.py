@@ -7,7 +7,7 @@ import json
 from typing import Any
 
 from specviz.errors import SettingsError
-from specviz.models.public import BYTES, PUBLIC
+from specviz.models.pairs.public import BYTES, PUBLIC
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -18,8 +18,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if options.dtype is not None and options.dtype not in BYTES:
         raise SettingsError("dtype", options.dtype, f"one of {', '.join(BYTES)}")
-    from specviz.models.fit import free_bytes
-    from specviz.models.loading import pick_device
+    from specviz.models.pairs.fit import free_bytes
+    from specviz.models.pairs.loading import pick_device
 
     device, kind = pick_device("auto", options.dtype or "auto")
     dtype = str(kind).removeprefix("torch.")

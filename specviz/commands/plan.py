@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 from specviz.commands.options import cut_options, pair_name, pair_options
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
-from specviz.planning.plan import APART
+from specviz.prediction.plan import APART
 from specviz.settings import GAMMA_MAX, Settings
 
 if TYPE_CHECKING:
-    from specviz.planning.plan import Interval, Plan, Row
+    from specviz.prediction.plan import Interval, Plan, Row
 
 NO_VERDICT = 3
 GAMMAS = "1-8"
@@ -80,9 +80,9 @@ def run(options: argparse.Namespace) -> int:
         dtype=options.dtype,
     )
     text = read(options.text)
-    from specviz.models.loading import load_pair
-    from specviz.planning.plan_run import Effort, make_plan
-    from specviz.planning.predict import refuse_unplanned
+    from specviz.models.pairs.loading import load_pair
+    from specviz.prediction.plan_run import Effort, make_plan
+    from specviz.prediction.predict import refuse_unplanned
 
     refuse_unplanned(settings)
     effort = Effort(options.texts, options.opening, check=options.check, turns=options.turns)

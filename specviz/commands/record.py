@@ -7,14 +7,14 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from specviz.commands.batches import record_batches
 from specviz.commands.options import law_options, pair_options, proposer_options, refuse_proposer, run_options, settings_of
-from specviz.commands.plans import record_plans
-from specviz.commands.surroundings import GUESSES as LAB_GUESSES
-from specviz.commands.surroundings import POSITIONS, record_surroundings
-from specviz.commands.trees import record_trees
+from specviz.commands.record_batches import record_batches
+from specviz.commands.record_plans import record_plans
+from specviz.commands.record_setups import GUESSES as LAB_GUESSES
+from specviz.commands.record_setups import POSITIONS, record_surroundings
+from specviz.commands.record_trees import record_trees
 from specviz.errors import SettingsError
-from specviz.models.catalogue import ASSETS
+from specviz.records import ASSETS
 from specviz.settings import Settings
 
 PROMPT = "Once upon a time there lived an old"  # of the gallery and the passage, where none is given
@@ -74,9 +74,9 @@ def run(options: argparse.Namespace) -> int:
     texts = 32 if options.plans else 48 if options.curve else 24
     options.texts = texts if options.texts is None else options.texts
     settings = settings_of(options)
-    from specviz.models.fingerprint import fingerprints
-    from specviz.models.loading import load_pair
-    from specviz.runs import run as decode_run
+    from specviz.decoding.run import run as decode_run
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.loading import load_pair
 
     if options.gallery:
         return gallery(settings, options)
@@ -105,9 +105,9 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--gallery")
-    from specviz.lineup import CHOICES, chosen, to_json
-    from specviz.lineup_run import line_up
-    from specviz.models.loading import load_pair
+    from specviz.measure.methods import CHOICES, chosen, to_json
+    from specviz.measure.methods_run import line_up
+    from specviz.models.pairs.loading import load_pair
 
     base = replace(settings, prompt=settings.prompt or PROMPT)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
@@ -128,11 +128,11 @@ def passages(settings: Settings, options: argparse.Namespace) -> int:
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--passage")
-    from specviz.figures.lanes import speed
-    from specviz.models.fingerprint import fingerprints
-    from specviz.models.loading import load_pair
-    from specviz.passage import LAWS, to_json
-    from specviz.passage_run import survey, write
+    from specviz.figures.whole_text.lanes import speed
+    from specviz.measure.passage import LAWS, to_json
+    from specviz.measure.passage_run import survey, write
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.models.pairs.loading import load_pair
 
     base = replace(settings, prompt=settings.prompt or PROMPT)
     pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}

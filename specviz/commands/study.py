@@ -11,7 +11,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 
 if TYPE_CHECKING:
-    from specviz.planning.study import Cell, Study
+    from specviz.prediction.study import Cell, Study
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,7 +36,7 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("resume", str(options.resume), "left out with --read: nothing is measured")
     if options.out and options.out.is_dir():
         raise SettingsError("out", str(options.out), "a file, and this is a folder")
-    from specviz.planning.study import Study
+    from specviz.prediction.study import Study
 
     if options.out:
         options.out.parent.mkdir(parents=True, exist_ok=True)
@@ -63,7 +63,7 @@ def kept_in(options: argparse.Namespace) -> Path | None:
 
 def measured(options: argparse.Namespace) -> Study:
     """The whole study of the shipped drafts; minutes. An interruption says how to go on."""
-    from specviz.planning.study_run import Size, run_study
+    from specviz.prediction.study_run import Size, run_study
 
     path = kept_in(options)
     try:
@@ -87,7 +87,7 @@ def _law(cell: Cell) -> str:
 
 def as_text(study: Study) -> str:
     """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and law."""
-    from specviz.planning.study import DRAFTS, NETWORKS, STATISTICS
+    from specviz.prediction.study import DRAFTS, NETWORKS, STATISTICS
 
     lines = []
     for title, drafts in (("all drafts", tuple(DRAFTS)), ("networks alone", NETWORKS)):

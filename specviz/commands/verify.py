@@ -23,7 +23,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 
 if TYPE_CHECKING:
-    from specviz.evidence.kept import Kept
+    from specviz.evidence.saved import Kept
 
 LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-laws", "engine")
@@ -76,17 +76,17 @@ def run(options: argparse.Namespace) -> int:
     options.tv = TV if options.tv is None else options.tv
     settings, kept = settings_of(options), None
     if options.samples or options.against:
-        from specviz.commands.filed import filed
+        from specviz.commands.samples_files import filed
 
         record = filed(settings, options)
     else:
-        from specviz.models.loading import load_pair
+        from specviz.models.pairs.loading import load_pair
 
         refuse_unknown(settings)
         record, kept = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
     if options.out:
-        from specviz.export.bundle import files
         from specviz.export.folder import write
+        from specviz.export.report import files
 
         write(options.out, files(record))
     if kept is not None:
@@ -138,7 +138,7 @@ def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dic
     An interruption says how to go on.
     """
     from specviz.evidence import sources
-    from specviz.evidence.kept import Kept
+    from specviz.evidence.saved import Kept
     from specviz.evidence.shards import asked
 
     name = sources.known(options.decoder)

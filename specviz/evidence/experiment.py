@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.evidence.scores import Scores, score
 from specviz.models.base import LawSource
-from specviz.samples import NONE, Samples
 from specviz.statistics.findings import ALPHA, POWER, Finding
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.luck import Use, generator

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
+from specviz.decoding.samples import NONE, Samples
 from specviz.models.base import LawSource
 from specviz.models.paths import laws_after
-from specviz.samples import NONE, Samples
 
 Path = tuple[int, ...]
 

@@ -11,13 +11,13 @@ from dataclasses import asdict
 from math import ceil
 from typing import Any
 
-from specviz.edges import NEAR
+from specviz.decoding.borderline import NEAR
+from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.experiment import Answer
-from specviz.evidence.seal import sealed
-from specviz.models.fingerprint import fingerprints
-from specviz.models.loading import Pair
+from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.loading import Pair
+from specviz.records import versions
 from specviz.settings import Settings
-from specviz.versions import versions
 
 SCHEMA = "specviz-verify-1"
 RULE_ONLY = "The rule is consistent; the cached decoder was not sampled."

@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from specviz.decoding.samples import NONE, Samples
 from specviz.models.base import LawSource
 from specviz.models.paths import laws_after
-from specviz.samples import NONE, Samples
 
 LEAST = 5.0  # expected count of a cell of a conditional test
 Group = tuple[np.ndarray, np.ndarray]

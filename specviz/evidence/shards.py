@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
+from specviz.decoding.sampler import Half, Watch, shared_laws
+from specviz.decoding.samples import Samples
 from specviz.evidence import sources
-from specviz.evidence.kept import Kept, Part
 from specviz.evidence.report import fingerprints, versions
-from specviz.models.loading import Pair
-from specviz.sampler import Half, Watch, shared_laws
-from specviz.samples import Samples
+from specviz.evidence.saved import Kept, Part
+from specviz.models.pairs.loading import Pair
 from specviz.settings import Settings
 
 SHARD = {sources.SHARED: 2_000_000, sources.ENGINE: 512}  # draws between two cuts; on shared laws each pass may be stopped after

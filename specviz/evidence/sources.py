@@ -10,22 +10,22 @@ import numpy as np
 import torch
 import transformers
 
-from specviz.coins import PhiloxCoins
-from specviz.edges import near_edges
-from specviz.engine import TargetOnlyCoins, opening_row, target_only
+from specviz.decoding.borderline import near_edges
+from specviz.decoding.engine import TargetOnlyCoins, opening_row, target_only
+from specviz.decoding.sampler import Watch, decoded, shared_laws
+from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
-from specviz.evidence.analytic import analytic_of_pair
-from specviz.evidence.fresh import given
+from specviz.evidence.analytic.along_text import analytic_of_pair
+from specviz.evidence.analytic.fresh import given
 from specviz.evidence.mutants import MUTANTS
 from specviz.evidence.partition import Partition
-from specviz.models.loading import Pair
+from specviz.models.pairs.loading import Pair
 from specviz.proposers.base import Nothing
-from specviz.proposers.gallery import EARLY_EXIT, on_shared_laws, opened
-from specviz.sampler import Watch, decoded, shared_laws
-from specviz.samples import NONE, Samples
+from specviz.proposers.registry import EARLY_EXIT, on_shared_laws, opened
+from specviz.randomness import PhiloxCoins
 from specviz.settings import Settings
-from specviz.verification.gallery import rule_of
-from specviz.verification.rules import TokenRule
+from specviz.verification.registry import rule_of
+from specviz.verification.token_rule import TokenRule
 
 SHARED, ENGINE = "shared laws", "engine"
 OURS = ("speculative", "target")

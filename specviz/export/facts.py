@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlencode
 
-from specviz.models.places import as_options
+from specviz.models.pairs.names import as_options
+from specviz.records import versions
 from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings
-from specviz.versions import versions
 
 LAWS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
 EDITED = "A person chose some of the luck of this run: it is an illustration, and no sample of anything."

@@ -78,10 +78,10 @@ class Package:
             return ("\n\n".join(self.captions) + "\n").encode()
         if name == PAGE:
             return html_page({key: one.page() for key, one in self.pictures.items()}, self.title, self.captions).encode()
-        from specviz.export import printed  # matplotlib is loaded when somebody asks for a figure, and not before
+        from specviz.export.printed import report  # matplotlib is loaded when somebody asks for a figure, and not before
 
         key, _, kind = name.rpartition(".")
-        return printed.saved(self.pictures[key].paper(), kind)
+        return report.saved(self.pictures[key].paper(), kind)
 
     def files(self) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last."""
@@ -95,9 +95,9 @@ def for_page(name: str, *arguments: Any) -> Callable[[], Any]:
     """What draws a page's picture for print: a function of printed_pages.py, called when the figure is asked for."""
 
     def paper() -> Any:
-        from specviz.export import printed_pages
+        from specviz.export.printed import pages
 
-        return getattr(printed_pages, name)(*arguments)
+        return getattr(pages, name)(*arguments)
 
     return paper
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.figures.glyphs import glyphs
+from specviz.figures.common.glyphs import glyphs
 from specviz.statistics.variation import cell_band
 
 MOST = 32  # cells of a histogram; cells.csv holds all

@@ -1,1 +1,1 @@
-"""Pictures: a record goes in, something to draw comes out. No torch, no streamlit."""
+"""Pictures: a record goes in, something to draw comes out. A folder per page. No torch, no streamlit."""

@@ -1,1 +1,1 @@
-"""Where laws come from: explicit tables, and transformers models with a cache that rolls back."""
+"""Where distributions come from: explicit tables, and transformers models with a cache that rolls back."""

@@ -7,8 +7,8 @@ from typing import Protocol
 
 from torch import Tensor
 
-from specviz.coins import Prefix
-from specviz.verification.block import Block
+from specviz.randomness import Prefix
+from specviz.verification.draft_tree import Block
 
 
 class LawSource(Protocol):

@@ -14,12 +14,12 @@ import torch.nn.functional as F
 from torch import Tensor
 from transformers import DynamicCache, LlamaForCausalLM
 
-from specviz.coins import Prefix
-from specviz.models.cached import CachedModel
-from specviz.models.exits import Exit
-from specviz.models.passes import LlamaPass
+from specviz.models.attachments.exits import Exit
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.fast_llama.passes import LlamaPass
+from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.block import Block, empty_block
+from specviz.verification.draft_tree import Block, empty_block
 
 
 class LowerLayers(CachedModel):

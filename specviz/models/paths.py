@@ -7,9 +7,9 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from torch import Tensor
 
-from specviz.coins import Prefix
 from specviz.models.base import LawSource
-from specviz.verification.block import ROOT, Block
+from specviz.randomness import Prefix
+from specviz.verification.draft_tree import ROOT, Block
 
 NODES = 256  # nodes of one pass: on two cores the cheapest per node, and 8 MB of laws at a vocabulary of 4096
 

@@ -12,10 +12,10 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from specviz.coins import Prefix
-from specviz.models.cached import CachedModel
+from specviz.models.cache.decoder import CachedModel
+from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.block import Block, texts
+from specviz.verification.draft_tree import Block, texts
 
 Processor = Callable[
     [Tensor, Tensor], Tensor

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
-from specviz.coins import Prefix
-from specviz.models.cached import CachedModel
-from specviz.models.loading import Pair
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.pairs.loading import Pair
+from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.block import Block, empty_block, texts
+from specviz.verification.draft_tree import Block, empty_block, texts
 
 TOGETHER = 64  # contexts in one pass
 MOST = 400_000_000  # bytes of laws that are kept; beyond them the memory starts anew

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from specviz.coins import Prefix
+from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.block import ROOT, Block
+from specviz.verification.draft_tree import ROOT, Block
 from specviz.verification.warp import warp
 
 

@@ -1,1 +1,1 @@
-"""Who guesses. A proposer returns tokens with the laws they were drawn from; it never learns what a rule will decide."""
+"""Who drafts. A proposer returns tokens with the distributions they were drawn from; it never learns what a rule will decide."""

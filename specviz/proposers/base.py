@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from specviz.coins import Coins, Prefix
 from specviz.models.base import LawSource
-from specviz.verification.block import Block, empty_block
+from specviz.randomness import Coins, Prefix
+from specviz.verification.draft_tree import Block, empty_block
 
 
 class Proposer(Protocol):

@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from specviz.coins import Coins, Prefix
-from specviz.proposers.growth import Growth, block_of, certain_below, levels_of
-from specviz.verification.block import ROOT, Block
+from specviz.proposers.trees.growth import Growth, block_of, certain_below, levels_of
+from specviz.randomness import Coins, Prefix
+from specviz.verification.draft_tree import ROOT, Block
 
 LONGEST = 3  # tokens that are compared, at most
 Text = Sequence[int]

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.coins import Coins, Prefix, Purpose
 from specviz.models.base import LawSource
-from specviz.verification.block import Block, empty_block
+from specviz.randomness import Coins, Prefix, Purpose
+from specviz.verification.draft_tree import Block, empty_block
 from specviz.verification.draw import draw
 
 

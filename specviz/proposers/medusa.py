@@ -12,15 +12,15 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.coins import Coins, Prefix
 from specviz.errors import SettingsError
-from specviz.models.cached import CachedModel
-from specviz.models.heads import Heads
+from specviz.models.attachments.heads import Heads
+from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import Proposer
-from specviz.proposers.budget import WIDEST, BudgetTree, RankedTree
-from specviz.proposers.tree import Tree
+from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
+from specviz.proposers.trees.fixed import Tree
+from specviz.randomness import Coins, Prefix
 from specviz.settings import SHAPE, Settings, widths
-from specviz.verification.block import Block, depth, empty_block
+from specviz.verification.draft_tree import Block, depth, empty_block
 from specviz.verification.warp import warp, widened
 
 

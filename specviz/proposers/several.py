@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz.coins import Coins, Prefix
 from specviz.models.base import LawSource
-from specviz.proposers.growth import Growth, block_of, draw_below, levels_of, places_below
-from specviz.verification.block import ROOT, Block
+from specviz.proposers.trees.growth import Growth, block_of, draw_below, levels_of, places_below
+from specviz.randomness import Coins, Prefix
+from specviz.verification.draft_tree import ROOT, Block
 
 
 class SeveralDrafts:

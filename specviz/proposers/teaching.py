@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.coins import Prefix
 from specviz.models.base import LawSource
+from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.block import Block
+from specviz.verification.draft_tree import Block
 from specviz.verification.warp import warp
 
 

@@ -6,10 +6,11 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from specviz.errors import SettingsError
-from specviz.models.loading import Pair
+from specviz.models.pairs.loading import Pair
 from specviz.proposers.retrieval import SuffixIndex
+from specviz.records import ASSETS
 
-SHELF = Path(__file__).parent.parent.parent / "assets" / "texts"
+SHELF = ASSETS / "texts"
 TEXTS = {"dorothy": SHELF / "dorothy-and-the-wizard-in-oz.txt"}
 SIZE_MAX = 8 * 2**20  # bytes
 

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Use(IntEnum):
-    """What numbers are for; second word of the Philox key. Far from the purposes of ``specviz.coins``, whose keys are alike."""
+    """What numbers are for; second word of the Philox key. Far from the purposes of ``specviz.randomness``, whose keys are alike."""
 
     NULL_BAND = 1001
     PERMUTATION = 1002

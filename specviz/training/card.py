@@ -17,8 +17,8 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
-from specviz.models.catalogue import HASHES
-from specviz.models.exits import load_exit
+from specviz.models.attachments.exits import load_exit
+from specviz.models.pairs.catalogue import HASHES
 from specviz.settings import Settings
 from specviz.training.corpus import encode, read_works
 from specviz.verification.warp import warp

@@ -12,8 +12,8 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from specviz.errors import TrainingError
-from specviz.models.exits import save_exit
-from specviz.models.heads import save_heads
+from specviz.models.attachments.exits import save_exit
+from specviz.models.attachments.heads import save_heads
 from specviz.training.corpus import Batches, encode, read_works
 from specviz.training.exits import ExitLesson, TrainableExit
 from specviz.training.heads import HeadsLesson, TrainableHeads

@@ -1,1 +1,1 @@
-"""Who decides: laws from logits, the acceptance rule, the residual, draws. Proposers cannot reach in here."""
+"""Who decides: distributions from logits, the acceptance rules, the residual, draws. Proposers cannot reach in here."""

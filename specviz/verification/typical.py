@@ -13,9 +13,9 @@ from math import exp, log, sqrt
 import torch
 from torch import Tensor
 
-from specviz.coins import Coins, Prefix
-from specviz.verification.block import ROOT, Block, children
-from specviz.verification.rules import Shown, TokenRule, Walk
+from specviz.randomness import Coins, Prefix
+from specviz.verification.draft_tree import ROOT, Block, children
+from specviz.verification.token_rule import Shown, TokenRule, Walk
 from specviz.verification.warp import first_argmax, one_hot
 
 

@@ -7,11 +7,11 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.coins import Coins, Prefix, Purpose
+from specviz.randomness import Coins, Prefix, Purpose
 from specviz.trace import Decision, Law, Outcome
-from specviz.verification.block import ROOT, Block, depth
+from specviz.verification.draft_tree import ROOT, Block, depth
 from specviz.verification.draw import draw
-from specviz.verification.rules import Rule, Shown
+from specviz.verification.token_rule import Rule, Shown
 
 
 def law_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Law:

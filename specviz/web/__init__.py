@@ -1,1 +1,1 @@
-"""Everything that imports streamlit, bar pages and app."""
+"""The pages: a folder for each, and what all share in common/. Nothing outside web, pages and app imports streamlit."""

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from streamlit.web import cli
 
-from specviz.models.catalogue import PAIRS
-from specviz.web import cache
+from specviz.models.pairs.catalogue import PAIRS
+from specviz.web.common import cache
 
 ROOT = Path(__file__).resolve().parents[2]
 

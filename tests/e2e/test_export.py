@@ -122,7 +122,7 @@ def test_a_files_report_leaves_as_a_certificate(page, server):
     expect(page.locator(".st-key-exact-verdict")).to_contain_text("61 draws", timeout=PATIENT)
     open_fold(page)
     found = zip_of(page)
-    from specviz.evidence.certificate import ALTERED, check
+    from specviz.evidence.certificate.check import ALTERED, check
 
     report = json.loads(found["report.json"])
     assert report["files"][0]["draws"] == 61 and [line for line in check(report) if line.state == ALTERED] == []

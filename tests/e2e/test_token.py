@@ -8,8 +8,8 @@ from urllib.parse import parse_qs, urlparse
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.token import GRID, PRESETS, positions, shared_out
-from specviz.figures.tokencraft import arithmetic_js
+from specviz.figures.common.components import arithmetic_js
+from specviz.figures.one_token.token import GRID, PRESETS, positions, shared_out
 from specviz.trace import Trace
 from tests import token_cases
 from tests.stage_harness import ROOT, SIZES

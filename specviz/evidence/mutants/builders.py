@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 
-from specviz.coins import Coins
-from specviz.evidence.mutants.coins import ByPositionAlone
-from specviz.evidence.mutants.laws import Changed, RowBefore, certain, halved
+from specviz.evidence.mutants.distributions import Changed, RowBefore, certain, halved
 from specviz.evidence.mutants.proposers import BestOfDrawn, Dropping, Misreporting, TopSiblings
+from specviz.evidence.mutants.randomness import ByPositionAlone
 from specviz.evidence.mutants.record import Arguments, Build, Open
 from specviz.evidence.mutants.rules import DrawPerPath, Greedy
 from specviz.models.base import LawSource
-from specviz.proposers.budget import BudgetTree
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.trees.budget import BudgetTree
+from specviz.randomness import Coins
 from specviz.settings import Settings
-from specviz.verification.joint import BlockRule
-from specviz.verification.rules import Rule, TokenRule
+from specviz.verification.block_rule import BlockRule
+from specviz.verification.token_rule import Rule, TokenRule
 from specviz.verification.typical import TypicalRule
 
 SIBLINGS = 3

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import fields
 
-from specviz.evidence.mistakes import MISTAKES, Mistake
 from specviz.evidence.mutants import builders as build
-from specviz.evidence.mutants import coins, rules
+from specviz.evidence.mutants import randomness as coins
+from specviz.evidence.mutants import rules
+from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.evidence.mutants.record import TOY_P, TOY_Q, Build, Laws, Mutant, Table
-from specviz.verification.rules import TokenRule
+from specviz.verification.token_rule import TokenRule
 
 THIRD = 1 / 3
 

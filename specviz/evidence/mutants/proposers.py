@@ -7,11 +7,11 @@ from dataclasses import replace
 
 import torch
 
-from specviz.coins import Coins, Prefix
 from specviz.models.base import LawSource
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.tree import Tree
-from specviz.verification.block import ROOT, Block, empty_block
+from specviz.proposers.trees.fixed import Tree
+from specviz.randomness import Coins, Prefix
+from specviz.verification.draft_tree import ROOT, Block, empty_block
 from specviz.verification.warp import one_hot
 
 

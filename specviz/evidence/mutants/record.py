@@ -6,15 +6,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 
-from specviz.coins import Coins
-from specviz.evidence.boxes import Text
-from specviz.evidence.enumerate import Remembered, output_law, target_law, total_variation
-from specviz.evidence.mistakes import Mistake
+from specviz.evidence.enumeration.boxes import Text
+from specviz.evidence.enumeration.enumerate import Remembered, output_law, target_law, total_variation
+from specviz.evidence.mutants.mistakes import Mistake
 from specviz.models.base import LawSource
 from specviz.models.table import TableModel
 from specviz.proposers.base import Proposer
+from specviz.randomness import Coins
 from specviz.settings import Settings
-from specviz.verification.rules import Rule
+from specviz.verification.token_rule import Rule
 
 TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy laws of docs/mistakes.md
 

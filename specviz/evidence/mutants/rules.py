@@ -8,12 +8,12 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.coins import Coins, Prefix, Purpose
-from specviz.evidence.mutants.laws import certain
+from specviz.evidence.mutants.distributions import certain
+from specviz.randomness import Coins, Prefix, Purpose
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.block import Block
+from specviz.verification.draft_tree import Block
 from specviz.verification.draw import draw
-from specviz.verification.rules import EmptyResidual, TokenRule
+from specviz.verification.token_rule import EmptyResidual, TokenRule
 
 
 class FromTarget(TokenRule):

@@ -1,0 +1,35 @@
+"""``verify --samples``: draws of any server, from a file, against the law of local weights or against a second file."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from typing import Any
+
+from specviz.commands.progress import Progress
+from specviz.errors import EvidenceError, SettingsError
+from specviz.settings import Settings
+
+
+def filed(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    """The report of one file against the target's law, or of two files. The prompt is the file's."""
+    from specviz.evidence.sample_files.reading import read
+    from specviz.evidence.sample_files.two_files import compare
+
+    if options.samples is None:
+        raise EvidenceError("--against needs --samples: the two files are compared with each other.")
+    heap = read(options.samples)
+    if settings.prompt not in ("", heap.prompt):
+        raise SettingsError("prompt", settings.prompt, f"left out, or the file's, {heap.prompt[:80]!r}")
+    if options.against is not None:
+        return compare(heap, read(options.against), options.tv, settings.seed, Progress("comparing"))
+    from specviz.evidence.experiment import Plan
+    from specviz.evidence.sample_files.against_weights import against_law
+    from specviz.models.pairs.loading import load_pair
+
+    pair = load_pair(settings.pair, settings.device, settings.dtype)
+
+    def plan(n: int, length: int) -> Plan:
+        return Plan.of(n, length, options.tv)
+
+    return against_law(heap, replace(settings, prompt=heap.prompt), plan, pair, Progress(f"{heap.name}: reading"))

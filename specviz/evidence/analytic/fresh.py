@@ -1,0 +1,109 @@
+"""A network's laws by another way than the decoder's, and how near they are to being cut otherwise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import inf
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from specviz.models.attachments.exits import Exit
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.warp import warp
+
+
+@dataclass(frozen=True, slots=True)
+class Fresh:
+    """A network's laws by the library's own forward pass: one sequence, from its first token, without a cache.
+
+    encoder_ids  what the network's encoder reads, where it has one
+    exit_        if given, the laws are those of this early exit on the network's states
+    """
+
+    network: PreTrainedModel
+    settings: Settings
+    vocabulary: int
+    encoder_ids: tuple[int, ...] = ()
+    exit_: Exit | None = None
+
+    @torch.inference_mode()
+    def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+        known = self.network.config.get_text_config().vocab_size
+        tokens = [min(token, known - 1) for token in ids]
+        early = self.exit_ is not None
+        out = self.network(**given(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early)
+        logits = self.exit_.logits(out.hidden_states[self.exit_.layer]) if early else out.logits
+        logits = logits[0, -count:].cpu()
+        law = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
+        return law, margin(logits, self.settings)
+
+
+class Served(Protocol):
+    """A target as a request has opened it: models/cached.py and models/processed.py are such."""
+
+    settings: Settings
+
+    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor: ...
+
+    def warped(self, logits: Tensor) -> Tensor: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Alone:
+    """The laws that a target serves when nobody guesses: passes of one token over a cache of its own.
+
+    For targets whose library pass over a whole text is no reference: in bfloat16 and in int8 that rounds otherwise, too.
+    """
+
+    source: Served
+
+    def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+        logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
+        return self.source.warped(logits).cpu(), margin(logits.cpu(), self.source.settings)
+
+    def _logits(self, ids: tuple[int, ...]) -> Tensor:
+        return self.source.logits([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
+
+
+def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
+    """One text as the library's ``forward`` and ``generate`` take it: the decoder's ids, and what the encoder reads, if any."""
+    text, read = (torch.tensor([list(tokens)], device=network.device) for tokens in (ids, encoder_ids))
+    if not encoder_ids:
+        return {"input_ids": text}
+    return {"input_ids": read, "attention_mask": torch.ones_like(read), "decoder_input_ids": text}
+
+
+def margin(logits: Tensor, settings: Settings) -> Tensor:
+    """How far logits have to move against each other until a law is cut otherwise, (n,) for (n, V); inf where nothing is cut.
+
+    Greedy: how far the first two are apart. The other cuts are read off the law, after the temperature. Top-k: logarithm of the
+    ratio of the last token kept to the first one cut. Top-p: the same, or the distance of a running sum S from the mass m that
+    is wanted over m (1 - m), since S changes by S (1 - S) times the move. Min-p: logarithm of the ratio to the least one kept.
+    """
+    if settings.temperature == 0.0:
+        first, second = logits.double().topk(2, -1).values.unbind(-1)
+        return first - second
+    near = torch.full(logits.shape[:-1], inf, dtype=torch.float64)
+    if settings.top_k is not None and settings.top_k < logits.shape[-1]:
+        ordered = warp(logits, replace(settings, top_k=None, top_p=None, min_p=None)).topk(settings.top_k + 1, -1).values
+        near = torch.minimum(near, (ordered[..., -2] / ordered[..., -1]).log())
+    if settings.top_p is not None and settings.top_p < 1.0:
+        ordered = warp(logits, replace(settings, top_p=None, min_p=None)).sort(-1, descending=True).values
+        before = ordered.cumsum(-1) - ordered
+        m = settings.top_p
+        last = (before < m).sum(-1, keepdim=True) - 1
+        steps = (ordered[..., :-1] / ordered[..., 1:]).log().gather(-1, last.clamp(max=ordered.shape[-1] - 2))[..., 0]
+        near = torch.minimum(near, torch.minimum(steps, (before - m).abs().amin(-1) / (m * (1.0 - m))))
+    if settings.min_p is not None:
+        law = warp(logits, replace(settings, min_p=None))
+        ratio = law / (settings.min_p * law.amax(-1, keepdim=True))
+        near = torch.minimum(near, torch.where(law > 0.0, ratio.log().abs(), inf).amin(-1))
+    return near

@@ -1,0 +1,214 @@
+"""A report that others can check: read it, compute again what follows from its counts, and say so field by field.
+
+The certificate is the report of ``verify`` itself. What needs every draw again (``redraw``) is not recomputed from counts.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from specviz.errors import EvidenceError, SettingsError
+from specviz.evidence.certificate.seal import broken, parts
+from specviz.evidence.experiment import Answer, Plan, joint_tests, judged
+from specviz.evidence.partition import Partition
+from specviz.evidence.report import SCHEMA, as_record, remark
+from specviz.evidence.sample_files.two_files import judged as two_files
+from specviz.settings import Settings
+from specviz.statistics.findings import Finding
+from specviz.statistics.variation import Band
+
+CONFIRMED, ITSELF, ALTERED = "confirmed", "consistent in itself, not re-drawn", "altered"
+JOINT = ("chi-square", "G")  # what the counts alone give; the other tests look at every draw
+FIELDS = ("verdict", "sentence", "mode", "n", "tests", "tv", "tv_null_band", "detectable_tv", "pooled_mass", "plan", "cells")
+LARGEST = 100 * 2**20  # bytes of a certificate
+DIGITS = 1e-7  # relative; another version of scipy rounds otherwise
+SPREAD = 0.05  # relative; other versions of numpy draw the replicates of the null band from other numbers
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """What can be said of one field: confirmed, consistent in itself, or altered; and why."""
+
+    field: str
+    state: str
+    why: str
+
+
+def read(path: Path) -> dict[str, Any]:
+    """A certificate from a file. Raises EvidenceError with a sentence where there is none in it."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise EvidenceError(f"'{path}' is no certificate: it is larger than {LARGEST >> 20} MB.")
+        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
+    except OSError as error:
+        raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
+    except (UnicodeDecodeError, ValueError, RecursionError) as error:
+        raise EvidenceError(f"'{path}' is no certificate: it is damaged, or no JSON ({error}).") from error
+    schema = record.get("schema") if isinstance(record, dict) else None
+    if schema != SCHEMA:
+        raise EvidenceError(f"'{path}' is no certificate of this version: its schema is {schema!r}, {SCHEMA!r} can be read.")
+    try:
+        for one in record["answers"]:
+            answer_of(one)
+        broken(record)
+        _ = record["settings"], record["models"], record["versions"], record["decoder"], record["answers"][0], record["tests"]
+        _ = record["note"], record["files"], record["analytic_tv"], {int(token) for token in record["pieces"]}
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as error:
+        raise EvidenceError(f"'{path}' is damaged, or of an older version: {_what(error)}.") from error
+    return record
+
+
+def check(record: dict[str, Any]) -> list[Line]:
+    """Every field, without a model: digests, and all that follows from the stored counts, cells, plan and p-values."""
+    changed, found = broken(record), {}
+    for name in parts(record):
+        found[name] = Line(name, ITSELF, "as it was sealed")
+    for name, why in contradictions(record):
+        found[name] = Line(name, ALTERED, why) if why else Line(name, CONFIRMED, "follows from the rest")
+    for name in changed:
+        said = found[name].why if name in found and found[name].state == ALTERED else "not what was sealed"
+        found[name] = Line(name, ALTERED, said)
+    found.setdefault("digest", Line("digest", CONFIRMED, "SHA-256 of all other fields"))
+    return list(found.values())
+
+
+def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """(field, why it cannot be so, or '' where it was computed again and is so)."""
+    for number, one in enumerate(record["answers"]):
+        yield from _within(f"{number + 1} {one['mode']}", one, record["versions"])
+    spoken = next((one for one in record["answers"] if one["verdict"] == "rejected"), record["answers"][0])
+    for name, value in record.items():
+        if name in spoken and name != "cells":
+            yield name, "" if value == spoken[name] else f"'{name}' is not that of the answer that speaks for all"
+    yield "schema", ""
+    if not record["files"]:  # a file's draws may come with a remark of their own
+        wanted = remark(spoken["verdict"], [one["mode"] for one in record["answers"]])
+        yield "note", "" if record["note"] == wanted else f"it should say {_short(wanted)!r}"
+    try:
+        settings = Settings.from_record(record["settings"])
+    except SettingsError as error:
+        yield "settings", str(error)
+        return
+    if any(one["cells"] and one["plan"]["length"] > settings.length for one in record["answers"]):
+        yield "settings", f"texts of {settings.length} tokens do not fill cells of longer ones"
+    if settings.edited:
+        yield "settings", "somebody chose some of the luck: such a run is no sample"
+    yield "seed", "" if record["seed"] == settings.seed else f"the settings say {settings.seed}"
+
+
+def _within(where: str, one: dict[str, Any], versions: dict[str, str]) -> Iterator[tuple[str, str]]:
+    try:
+        again = recomputed(one)
+    except (EvidenceError, ValueError, OverflowError) as error:
+        yield f"{where}: cells", str(error)
+        return
+    if one["cells"]:
+        yield from ((f"{where}: cells", why) for why in _cells(one) if why)
+    for name in ("n", "plan", "pooled_mass", "tv", "detectable_tv", "verdict", "sentence"):
+        yield f"{where}: {name}", difference(one[name], again[name])
+    tolerance = one["redraw_tolerance"]
+    if not (tolerance and tolerance["counted"]):
+        yield f"{where}: redraw_tolerance", difference(tolerance, again["redraw_tolerance"])
+    elif why := _too_near(one):  # else nothing is said: a count follows from the draws alone
+        yield f"{where}: redraw_tolerance", why
+    if one["cells"]:
+        level = DIGITS if versions.get("numpy") == np.__version__ else SPREAD
+        yield f"{where}: tv_null_band", difference(one["tv_null_band"], again["tv_null_band"], level)
+    for stored, made in zip(one["tests"], again["tests"], strict=True):
+        why = difference(stored, made)
+        if why or stored["name"] in JOINT:
+            yield f"{where}: {stored['name']}", why
+
+
+def _cells(one: dict[str, Any]) -> Iterator[str]:
+    names = [tuple(cell["begins"]) for cell in one["cells"]]
+    if len(set(names)) < len(names) or () not in names:
+        yield "the cells have no names of their own"
+    if any(cell["mass"] < 0.0 for cell in one["cells"]) or abs(sum(cell["mass"] for cell in one["cells"]) - 1.0) > 1e-9:
+        yield "the masses of the cells do not sum to 1"
+    if any(len(cell["begins"]) == one["plan"]["length"] and not cell["whole"] for cell in one["cells"]):
+        yield "a cell of one whole text says that it holds several"
+
+
+def _too_near(one: dict[str, Any]) -> str:
+    """Why so many draws cannot lie near an edge, or ''. How many do is known from a redraw alone."""
+    stored, n = int(one["redraw_tolerance"]["draws"]), sum(cell["count"] for cell in one["cells"])
+    return "" if 0 <= stored <= n else f"{stored:,} draws near an edge, of {n:,}"
+
+
+def answer_of(one: dict[str, Any]) -> Answer | None:
+    """The stored record as what it was made from; None where two files were compared, which have no cells.
+
+    Raises KeyError, TypeError or ValueError where it is none.
+    """
+    _ = [one[name] for name in FIELDS]
+    near = one["redraw_tolerance"]
+    tests = tuple(Finding(**{key: value for key, value in test.items() if key != "adjusted_p"}) for test in one["tests"])
+    adjusted = tuple(float(test["adjusted_p"]) for test in one["tests"])
+    if not one["cells"]:
+        _ = [float(one["plan"][key]) for key in ("n", "m", "tv", "alpha", "level")]
+        return None
+    cells = one["cells"]
+    masses, counts = (np.array([cell[key] for cell in cells]) for key in ("mass", "count"))
+    if counts.dtype != np.int64 or masses.dtype != np.float64 or not all(isinstance(cell["whole"], bool) for cell in cells):
+        raise TypeError("a cell's mass or count is no number")
+    names = tuple(tuple(int(token) for token in cell["begins"]) for cell in cells)
+    partition = Partition(names, masses, int(one["plan"]["length"]), np.array([cell["whole"] for cell in cells]))
+    band, numbers = Band(**one["tv_null_band"]), (float(one[key]) for key in ("tv", "detectable_tv", "pooled_mass"))
+    tv, detectable, pooled = numbers
+    return Answer(
+        one["verdict"],
+        one["mode"],
+        Plan(**one["plan"]),
+        tests,
+        adjusted,
+        tv,
+        band,
+        detectable,
+        pooled,
+        partition,
+        counts,
+        int(near["draws"]) if near["counted"] else None,
+    )
+
+
+def recomputed(one: dict[str, Any]) -> dict[str, Any]:
+    """The answer as the stored counts, masses, plan and the p-values of the other tests give it."""
+    stored = answer_of(one)
+    if stored is None:
+        tests = [Finding(**{key: value for key, value in test.items() if key != "adjusted_p"}) for test in one["tests"]]
+        return two_files(tests, one["plan"])
+    plan = Plan.of(int(stored.counts.sum()), stored.plan.length, stored.plan.tv, stored.plan.alpha)
+    others = tuple(test for test in stored.tests if test.name not in JOINT)
+    tests = joint_tests(plan, stored.partition, stored.counts) + others
+    return as_record(replace(judged(plan, stored.mode, tests, stored.partition, stored.counts), near=stored.near))
+
+
+def difference(stored: Any, found: Any, level: float = DIGITS) -> str:
+    """What differs by more than rounding, in words, or ''. Numbers agree to ``level`` of the larger one."""
+    if isinstance(found, dict) and isinstance(stored, dict) and found.keys() == stored.keys():
+        return next((f"{key}: {why}" for key in found if (why := difference(stored[key], found[key], level))), "")
+    if isinstance(found, float) and isinstance(stored, int | float) and not isinstance(stored, bool):
+        same = abs(stored - found) <= level * max(abs(stored), abs(found)) + 1e-12
+    else:
+        same = stored == found and isinstance(stored, bool) == isinstance(found, bool)
+    return "" if same else f"stored {_short(stored)}, computed {_short(found)}"
+
+
+def _short(value: Any) -> str:
+    said = f"{value:.6g}" if isinstance(value, float) else str(value)
+    return said if len(said) < 160 else said[:157] + "..."
+
+
+def _no_number(word: str) -> None:
+    raise ValueError(f"{word} is no number")
+
+
+def _what(error: Exception) -> str:
+    return f"the field {error} is missing" if isinstance(error, KeyError) else str(error)

@@ -1,0 +1,217 @@
+"""Draw again what a certificate says was drawn: same models, same seed, same mode. Then every number can be compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from specviz.decoding.engine import opening_row
+from specviz.decoding.samples import Samples
+from specviz.errors import SpecvizError
+from specviz.evidence import sources
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, JOINT, Line, answer_of, difference
+from specviz.evidence.experiment import Answer, answer
+from specviz.evidence.partition import Partition
+from specviz.evidence.partition import Path as Beginning
+from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
+from specviz.evidence.shards import cuts
+from specviz.models.base import LawSource
+from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.loading import Pair, load_pair
+from specviz.models.pairs.names import places_of
+from specviz.models.paths import laws_after
+from specviz.settings import Settings
+
+KINDS = ("float32", "float64")  # types whose passes agree from machine to machine to six digits
+MASSES, STATISTICS = 1e-5, 1e-3  # relative; what float32 passes of other shapes leave of a mass, and of a statistic
+P_VALUES, P_NUDGED = 0.01, 0.1  # absolute, where no draw moved, and where one may have
+NUDGE = 6.0  # of a sum of squares, by one draw
+ROUNDING, FACTOR = 1e-7, 10.0  # a largest distance that is rounding alone comes out so much otherwise on another machine
+FEW, SOME = 5, 0.3  # by how many, and by what share, the draws near an edge may differ
+LARGEST = 20_000_000  # draws
+
+
+class NotAtHand(SpecvizError):
+    """The models behind a certificate are not here: nothing can be drawn again."""
+
+
+def _at_hand(name: str) -> bool:
+    """Whether both folders of a pair of one's own are on this machine."""
+    places = places_of(name)
+    return places is not None and Path(places.target).is_dir() and Path(places.draft).is_dir()
+
+
+def models(record: dict[str, Any], pair: str | None = None) -> Pair:
+    """The pair that the certificate was made with. Raises NotAtHand with the reason.
+
+    pair  where it is on this machine; without it, where the certificate says. A name on the model hub is never fetched for
+          a certificate's sake.
+    """
+    if record.get("files"):
+        raise NotAtHand("its draws came from a file")
+    stored = record["models"]
+    name = pair or Settings.from_record(record["settings"]).pair
+    if pair is None and name not in PAIRS and not _at_hand(name):
+        raise NotAtHand(f"'{name}' is not on this machine; say where it is with --target and --draft")
+    if stored["dtype"] not in KINDS:
+        raise NotAtHand(f"passes in {stored['dtype']} round differently from machine to machine")
+    try:
+        found = load_pair(name, stored["device"], stored["dtype"])
+    except SpecvizError as error:
+        raise NotAtHand(str(error)) from error
+    here = fingerprints(found)
+    if other := [key.removesuffix("_sha256") for key, value in here.items() if stored.get(key) != value]:
+        raise NotAtHand(f"'{name}' holds another {' and '.join(other)} than the certificate names")
+    return found
+
+
+def redraw(record: dict[str, Any], pair: Pair, watch: Callable[[str], Callable[[float], None]]) -> Iterator[Line]:
+    """Draw every answer again and compare all its fields. watch(label) makes what is told the share that is done.
+
+    Settings and seed are confirmed with the counts: others give other draws.
+    """
+    settings, same = replace(Settings.from_record(record["settings"]), pair=pair.name), True
+    for number, one in enumerate(record["answers"]):
+        where, stored = f"{number + 1} {one['mode']}", answer_of(one)
+        made = again(record["decoder"], stored, pair, settings, watch)
+        if isinstance(made, str):
+            yield Line(f"{where}: cells", ALTERED, made)
+            return
+        for line in compared(where, one, stored, made):
+            same = same and line.state != ALTERED
+            yield line
+    if same:
+        for name in ("decoder", "settings", "seed", "models"):
+            yield Line(name, CONFIRMED, "the same draws, drawn again")
+    yield analytic_again(record, pair, settings)
+    said = {str(token): raw for token, raw in pair.pieces({int(token) for token in record["pieces"]}).items()}
+    yield Line("pieces", *((CONFIRMED, "what the tokenizer makes of them") if said == record["pieces"]
+                           else (ALTERED, "the tokenizer makes others of them")))  # fmt: skip
+
+
+def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Line:
+    """The largest distance of the decoder's own law to a fresh pass, computed again along the same text.
+
+    It is rounding, so another machine finds another number of that size: between a tenth and ten times the stored one, or
+    no more than 1e-7 away. Where only shared laws were drawn the certificate states none.
+    """
+    stored = record["analytic_tv"]
+    wanted = any(one["mode"] == sources.ENGINE for one in record["answers"])
+    found = sources.analytic_tv(record["decoder"], pair, settings, pair.encode(settings.prompt)) if wanted else None
+    if stored is None or found is None:
+        same, said = stored is found, f"stored {stored}, computed {found}"
+    else:
+        near = abs(stored - found) <= ROUNDING or found / FACTOR <= stored <= found * FACTOR
+        same, said = near, f"stored {stored:.2g}, computed again along the same text {found:.2g}"
+    return Line("analytic_tv", CONFIRMED if same else ALTERED, said)
+
+
+def again(decoder: str, stored: Answer, pair: Pair, settings: Settings, watch) -> Answer | str:
+    """One answer from new draws, in the cells that are stored, whose masses are computed anew; or why these cannot be its cells."""
+    mode, n = stored.mode, stored.plan.n
+    try:
+        known = mode in sources.modes(sources.known(decoder), "both", settings)
+        if known and mode in (sources.SHARED, sources.ENGINE):
+            sources.arguments(sources.known(decoder), pair, settings)  # a text or heads may not be here
+    except SpecvizError as error:
+        raise NotAtHand(str(error)) from error
+    if not known or not n <= LARGEST:
+        raise NotAtHand(f"{n:,} draws of '{decoder}' as '{mode}' cannot be drawn here")
+    ids = pair.encode(settings.prompt)
+    target, draft = pair.open(settings)
+    if opening_row(ids, settings, target.context).room != stored.plan.length:
+        return f"the settings give texts of {settings.length} tokens, the cells are made for {stored.plan.length}"
+    partition = weighed(target, ids, stored.partition, pair.stops)
+    if wrong := other_cells(stored.partition, partition):
+        return wrong
+    samples = drawn_again(decoder, stored, pair, settings, ids, watch(f"{mode}: drawing again"))
+    reference, reading = sources.reference(pair, settings, ids), watch(f"{mode}: reading")
+    made = answer(stored.plan, target, draft, ids, samples, mode, pair.stops, reference, reading, partition)
+    return replace(made, near=sources.near(decoder, pair, settings, ids, partition, n))
+
+
+def drawn_again(decoder: str, stored: Answer, pair: Pair, settings: Settings, ids, watch: Callable[[float], None]) -> Samples:
+    """As many draws as are stored, between the same cuts."""
+    heaps, n = [], stored.plan.n
+    for count in cuts(stored.mode, n):
+        first = sum(map(len, heaps))
+
+        def told(share: float, first: int = first, count: int = count) -> None:
+            watch((first + count * share) / n)
+
+        heaps.append(sources.draw(decoder, stored.mode, pair, settings, ids, first, count, told))
+    return Samples(np.concatenate([heap.tokens for heap in heaps]), heaps[0].settings, heaps[0].source)
+
+
+def other_cells(stored: Partition, made: Partition) -> str:
+    """Why the target's law, under these settings and after this prompt, gives other cells; '' where it does not."""
+    if stored.whole.tolist() != made.whole.tolist():
+        return "a cell is one whole text where it is stored as several, or the other way round"
+    off = np.abs(stored.masses - made.masses).max() / stored.masses.max()
+    return "" if off <= MASSES else f"the target gives a cell another mass, off by {off:.2g} of the largest: cells or settings"
+
+
+def weighed(target: LawSource, prompt: tuple[int, ...], partition: Partition, stops: frozenset[int]) -> Partition:
+    """The same cells with their masses from the target's law: what a beginning has, less what its cells have given off."""
+    own: dict[Beginning, float] = {(): 1.0}
+    for length in sorted({len(name) for name in partition.names} - {0}):
+        above = sorted({name[:-1] for name in partition.names if len(name) == length})
+        laws = {}
+        for where, rows in laws_after(target, prompt, np.array(above, dtype=np.int64).reshape(len(above), -1)):
+            laws |= {above[where.start + offset]: row for offset, row in enumerate(rows)}
+        own |= {name: own[name[:-1]] * float(laws[name[:-1]][name[-1]]) for name in partition.names if len(name) == length}
+    masses = dict(own)
+    for name in partition.names:
+        if name:
+            masses[name[:-1]] -= own[name]
+    whole = np.array([len(name) == partition.length or (name != () and name[-1] in stops) for name in partition.names])
+    return replace(partition, masses=np.array([max(0.0, masses[name]) for name in partition.names]), whole=whole)
+
+
+def compared(where: str, one: dict[str, Any], stored: Answer, made: Answer) -> Iterator[Line]:
+    """Stored and new, field by field. Chi-square and G of the cells follow from the counts; the other tests are compared."""
+    allowed = redraw_tolerance(stored)["draws"]
+    inside = max(allowed, roughly_near(stored))  # draws that may move inside a cell as well
+    moved = int(np.abs(stored.counts - made.counts).sum()) // 2
+    said = f"drawn again, {moved:,} of {stored.plan.n:,} draws fall into other cells; {allowed:,} may"
+    if moved > allowed:
+        yield Line(f"{where}: cells", ALTERED, f"{said}: counts or settings")
+        return
+    yield Line(f"{where}: cells", CONFIRMED, said)
+    yield Line(f"{where}: mode", CONFIRMED, said)
+    if stored.near is not None:
+        yield _counted_again(where, stored.near, made.near)
+    for before, after in zip(one["tests"], as_record(made)["tests"], strict=True):
+        if before["name"] not in JOINT:
+            why = other_test(before, after, inside)
+            yield Line(f"{where}: {before['name']}", ALTERED if why else CONFIRMED, why or "drawn again, it is the same")
+
+
+def _counted_again(where: str, stored: int, found: int | None) -> Line:
+    """The draws near an edge. Elsewhere a few more or less lie near: the window's own ends move by a tenth of its width."""
+    same = found is not None and abs(stored - found) <= FEW + SOME * found
+    return Line(f"{where}: redraw_tolerance", CONFIRMED if same else ALTERED, f"stored {stored:,}, counted again {found}")
+
+
+def other_test(before: dict[str, Any], after: dict[str, Any], allowed: int) -> str:
+    """How a finding differs by more than rounding and ``allowed`` moved draws explain, in words, or ''.
+
+    One draw moves a share or a distance of distribution functions by 1/n. A sum of squares moves by about NUDGE at most,
+    since every cell expects several draws. A draw may also have moved inside a cell that holds several texts, unseen in the
+    counts. A p-value stays on its side of the test's level.
+    """
+    if before["name"] != after["name"] or before["n"] != after["n"]:
+        return f"drawn again, it is {after['name']} of {after['n']:,}"
+    statistic, x = before["statistic"], after["statistic"]
+    rounding = STATISTICS * abs(x)
+    nudged = allowed * (NUDGE if before["df"] or before["name"].startswith(("permutation", "two samples")) else 1.0 / after["n"])
+    if not abs(statistic - x) <= rounding + nudged:
+        return f"statistic: {difference(statistic, x, 0.0)}"
+    p, q, level = before["p_value"], after["p_value"], after["alpha"]
+    same = abs(p - q) <= (P_VALUES if abs(statistic - x) <= rounding else P_NUDGED) and (p <= level) == (q <= level)
+    return "" if same else f"p_value: {difference(p, q, 0.0)}"

@@ -1,0 +1,193 @@
+"""The exact law of what a decoder writes, by walking every outcome of the production ``engine.step`` on small table models.
+
+Nothing is copied from the decoder and nothing it records is believed. A round is a function of independent numbers, each
+known by the address at which the seed's coins would be asked for it, after a mutant's wrapper has had its way. The unit
+interval of each number is cut where the observable outcome of the step changes: tokens proposed, kept and committed, and
+which numbers are asked for. Thresholds and laws of a record only say where to look first; a cut that they do not name is
+found by bisection. A number that is met again, for another purpose or by a later round, keeps the interval that it is
+already known to lie in, so a re-used coin is no special case.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor
+
+from specviz.decoding.engine import advance, opening_row
+from specviz.evidence.enumeration.boxes import Address, Box, Cutter, Text, Wrapper
+from specviz.models.base import LawSource
+from specviz.proposers.base import Proposer
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.trace import Round
+from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.token_rule import Rule
+
+
+@dataclass
+class Remembered:
+    """Another source's laws, each prefix asked for once and alone: for sources whose laws depend on the tokens only."""
+
+    source: LawSource
+    known: dict[Text, Tensor] = field(default_factory=dict)
+
+    @property
+    def vocabulary(self) -> int:
+        return self.source.vocabulary
+
+    @property
+    def context(self) -> int | None:
+        return self.source.context
+
+    def law(self, ids: Text) -> Tensor:
+        """(V,) float64, the law of the token after ``ids``."""
+        if ids not in self.known:
+            self.known[ids] = self.source.laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
+        return self.known[ids]
+
+    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        nothing = torch.zeros(self.vocabulary, dtype=torch.float64)
+        result = []
+        for index, row in enumerate(rows):
+            paths = [row.ids]
+            for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
+                paths.append((*paths[parent + 1], token))
+            result += [self.law(ids) for ids in paths] + [nothing] * (block.widest + 1 - len(paths))
+        return torch.stack(result).view(len(rows), block.widest + 1, -1)
+
+
+def target_law(target: LawSource, prompt: Sequence[int], length: int, stops: frozenset[int] = frozenset()) -> dict[Text, float]:
+    """Law of the texts that the target writes alone: ``length`` tokens, fewer where a stop token comes first."""
+    result, open_ = {}, {(): 1.0}
+    for place in range(length):
+        rows = [Prefix((*prompt, *text), place, length - place) for text in open_]
+        laws = target.laws(rows, empty_block(len(rows)))[:, 0].tolist()
+        grown = {
+            (*text, x): mass * m for (text, mass), law in zip(open_.items(), laws, strict=True) for x, m in enumerate(law) if m
+        }
+        ended = {text for text in grown if len(text) == length or text[-1] in stops}
+        result |= {text: grown[text] for text in ended}
+        open_ = {text: mass for text, mass in grown.items() if text not in ended}
+        if not open_:
+            break
+    return result
+
+
+def output_law(
+    target: LawSource,
+    proposer: Proposer,
+    rule: Rule,
+    prompt: Sequence[int],
+    length: int,
+    stops: frozenset[int] = frozenset(),
+    coins: Wrapper = lambda coins: coins,
+) -> dict[Text, float]:
+    """Law of what ``engine.decode`` writes after ``prompt``: ``length`` tokens at most, fewer where a stop token comes first.
+
+    coins    what is done to the seed's coins; the identity for an honest decoder
+    returns  text -> probability, to about 1e-13. Cost grows with V to the power of length + gamma: V of 3 to 5, length to 4.
+    """
+    return Walk(target, proposer, rule, stops, coins).texts(_opening(target, prompt, length))
+
+
+def tokens_per_pass(
+    target: LawSource,
+    proposer: Proposer,
+    rule: Rule,
+    prompt: Sequence[int],
+    length: int,
+    stops: frozenset[int] = frozenset(),
+    coins: Wrapper = lambda coins: coins,
+) -> float:
+    """Mean number of tokens that the first round of a run of ``length`` commits."""
+    law = Walk(target, proposer, rule, stops, coins).round_law(_opening(target, prompt, length))
+    return sum(len(text) * mass for text, mass in law.items())
+
+
+def total_variation(one: dict[Text, float], other: dict[Text, float]) -> float:
+    """Half the sum of the absolute differences of two laws over texts."""
+    return sum(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other}) / 2
+
+
+def _opening(target: LawSource, prompt: Sequence[int], length: int) -> Prefix:
+    return opening_row(prompt, Settings(length=length), target.context)
+
+
+class Walk:
+    """Every outcome of every round, for one set of arguments of ``step``; rounds that are met again are walked once.
+
+    Rows of one text are one row, unless the proposer says that it ``remembers``: then their past rounds tell them apart.
+    """
+
+    def __init__(self, target: LawSource, proposer: Proposer, rule: Rule, stops: frozenset[int], coins: Wrapper):
+        self.cutter, self.stops = Cutter(target, proposer, rule, stops, coins), stops
+        self.remembers = getattr(proposer, "remembers", False)
+        self._rounds: dict[tuple, list[tuple[Prefix, float, Box]]] = {}
+        self._ahead: dict[tuple, frozenset[Address]] = {}
+        self._texts: dict[tuple, dict[Text, float]] = {}
+
+    def texts(self, row: Prefix, known: Box | None = None) -> dict[Text, float]:
+        """Law of the rest of the text, given what is known of the numbers that may be met again."""
+        key = row.ids, row.past, tuple(sorted((known or {}).items()))
+        if key not in self._texts:
+            result: dict[Text, float] = defaultdict(float)
+            for after, mass, box in self._merged(row, known or {}):
+                committed = after.ids[len(row.ids) :]
+                for rest, more in ({(): 1.0} if self._ended(after) else self.texts(after, box)).items():
+                    result[committed + rest] += mass * more
+            self._texts[key] = dict(result)
+        return self._texts[key]
+
+    def round_law(self, row: Prefix) -> dict[Text, float]:
+        """Law of the tokens that one round commits."""
+        result: dict[Text, float] = defaultdict(float)
+        for after, mass, _ in self.round(row, {}):
+            result[after.ids[len(row.ids) :]] += mass
+        return dict(result)
+
+    def round(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
+        """The outcomes of one round: the row after it, probability, and the box in which the numbers asked for then lie."""
+        key = row.ids, row.past, tuple(sorted(known.items()))
+        if key not in self._rounds:
+            self._rounds[key] = [(self._after(row, one), _share(box, known), box) for one, box in self.cutter.cut(row, known)]
+        return self._rounds[key]
+
+    def _merged(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
+        """The outcomes, put together where they differ in nothing that the rest of the text can depend on."""
+        result: dict[tuple, float] = defaultdict(float)
+        for after, mass, box in self.round(row, known):
+            ahead = frozenset() if self._ended(after) else self._ahead_of(after)
+            kept = {address: where for address, where in (known | box).items() if address in ahead}
+            result[after, tuple(sorted(kept.items()))] += mass
+        return [(after, mass, dict(box)) for (after, box), mass in result.items()]
+
+    def _ahead_of(self, row: Prefix) -> frozenset[Address]:
+        """Every number that any continuation of a row can ask for."""
+        key = row.ids, row.past
+        if key not in self._ahead:
+            found: set[Address] = set()
+            for after, _, box in self.round(row, {}):
+                found |= {*box, *(() if self._ended(after) else self._ahead_of(after))}
+            self._ahead[key] = frozenset(found)
+        return self._ahead[key]
+
+    def _after(self, row: Prefix, round_: Round) -> Prefix:
+        assert 1 <= len(round_.committed) <= row.room, "a round writes at least one token and never more than there is room for"
+        after = advance(row, round_)
+        return after if self.remembers else replace(after, past=())
+
+    def _ended(self, after: Prefix) -> bool:
+        return after.ids[-1] in self.stops or after.room == 0
+
+
+def _share(box: Box, before: Box) -> float:
+    """How much of what was known before a box is."""
+    share = 1.0
+    for address, (low, high) in box.items():
+        below, above = before.get(address, (0.0, 1.0))
+        share *= (high - low) / (above - below)
+    return share

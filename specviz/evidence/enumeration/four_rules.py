@@ -1,0 +1,158 @@
+"""Four exact rules on one pair of laws over a block of two: what each keeps, and the law of the two tokens it writes.
+
+Both positions have the same p and the same q, whatever stands before. The pairs of guesses are walked one by one, so every
+number is an enumeration in float64, not a draw. The page recomputes the same in the browser; one table of cases holds both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+
+from specviz.verification.token_rule import EmptyResidual, residual, threshold
+
+Law = list[float]
+
+
+@dataclass(frozen=True, slots=True)
+class Way:
+    """What a rule does with one pair of guesses: how likely it keeps none, one, both, and what follows none and one."""
+
+    keeps: tuple[float, float, float]
+    after_none: Law
+    after_one: Law
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """first, both: probability that at least one guess, that both are kept. error: largest |law - p p| of a pair of tokens."""
+
+    rule: str
+    first: float
+    both: float
+    error: float
+
+    @property
+    def kept(self) -> float:
+        """Expected guesses kept, of two."""
+        return self.first + self.both
+
+
+Rule = Callable[[Law, Law], Callable[[int, int], Way]]
+
+
+def token_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
+    """Each guess by itself: min(1, p/q), then the residual. Leviathan et al. 2023, Algorithm 1."""
+    keep = [threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    left = _residual(p, q)
+    return lambda a, b: Way(_one_by_one(keep[a], keep[b]), left, left)
+
+
+def block_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
+    """Both guesses together. Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2.
+
+    w_0 = 1, w_i = min(1, w_(i-1) p/q). Guess 2 is tried first, with h_2 = w_2; then guess 1, with h_1 = m / (m + 1 - w_1),
+    m the sum of max(0, w_1 p - q). After i kept ones the next token comes from max(0, w_i p - q), rescaled.
+    """
+    after_none = _residual(p, q)
+
+    def way(a: int, b: int) -> Way:
+        w1 = threshold(p[a], q[a])
+        w2 = threshold(w1 * p[b], q[b])
+        left = [max(0.0, w1 * x - y) for x, y in zip(p, q, strict=True)]
+        m = sum(left)
+        h1 = m / (m + 1.0 - w1) if m + 1.0 - w1 > 0.0 else 1.0
+        after_one = [x / m for x in left] if m > 0.0 else p
+        return Way(((1.0 - w2) * (1.0 - h1), (1.0 - w2) * h1, w2), after_none, after_one)
+
+    return way
+
+
+def greedy_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
+    """The draft proposes its likeliest token, so its law is one-hot: kept with p of that token."""
+    sure = _one_hot(q.index(max(q)), len(q))
+    return token_rule(p, sure)
+
+
+def compare_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
+    """The target draws its own token and the guess is kept where both agree: the token rule that takes q for one-hot."""
+
+    def way(a: int, b: int) -> Way:
+        lefts = [_residual(p, _one_hot(x, len(p))) for x in (a, b)]
+        return Way(_one_by_one(threshold(p[a], 1.0), threshold(p[b], 1.0)), *lefts)
+
+    return way
+
+
+RULES: dict[str, tuple[Rule, bool]] = {  # the rule, and whether its guesses are the draft's likeliest token
+    "block": (block_rule, False),
+    "token": (token_rule, False),
+    "greedy": (greedy_rule, True),
+    "compare": (compare_rule, False),
+}
+
+
+def four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[Kept, ...]:
+    """Every rule on the same pair; p and q sum to 1."""
+    p, q = list(p), list(q)
+    found = []
+    for name, (rule, greedy) in RULES.items():
+        drafted = _one_hot(q.index(max(q)), len(q)) if greedy else q
+        found.append(_walk(name, rule(p, q), p, drafted))
+    return tuple(found)
+
+
+def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
+    """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), kept, replaced; each (K,).
+
+    kept + replaced is p: q min(1, p/q), and the share 1 - beta of refusals times the residual law.
+    """
+    p, q = list(p), list(q)
+    kept = [b * threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    beta = sum(kept)
+    try:
+        share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+    except EmptyResidual:  # nothing is ever refused
+        share = [0.0] * len(p)
+    replaced = [(1.0 - beta) * x for x in share]
+    left = [max(0.0, a - b) for a, b in zip(p, kept, strict=True)]
+    return {"p": p, "q": q, "overlap": kept, "residual": left, "kept": kept, "replaced": replaced}
+
+
+def _walk(name: str, way: Callable[[int, int], Way], p: Law, q: Law) -> Kept:
+    size = len(p)
+    law = [[0.0] * size for _ in range(size)]
+    first = both = 0.0
+    for a in range(size):
+        for b in range(size):
+            weight = q[a] * q[b]
+            if weight == 0.0:
+                continue
+            step = way(a, b)
+            none, one, two = (weight * share for share in step.keeps)
+            first, both = first + one + two, both + two
+            law[a][b] += two
+            for y in range(size):
+                law[a][y] += one * step.after_one[y]
+                for z in range(size):
+                    law[y][z] += none * step.after_none[y] * p[z]
+    error = max(abs(law[a][b] - p[a] * p[b]) for a in range(size) for b in range(size))
+    return Kept(name, first, both, error)
+
+
+def _one_by_one(a: float, b: float) -> tuple[float, float, float]:
+    return 1.0 - a, a * (1.0 - b), a * b
+
+
+def _one_hot(token: int, size: int) -> Law:
+    return [float(i == token) for i in range(size)]
+
+
+def _residual(p: Law, q: Law) -> Law:
+    """The production residual; where p equals q nothing is ever refused, and any law will do."""
+    try:
+        return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
+    except EmptyResidual:
+        return p

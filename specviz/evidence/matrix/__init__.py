@@ -1,0 +1,1 @@
+"""Every drafting method under every rule: one question, one table."""

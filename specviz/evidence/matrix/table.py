@@ -1,0 +1,214 @@
+"""Every proposer under every rule, on one prompt: does what is written have the target's law?
+
+Each cell of the matrix is a decoder: proposer, rule, warper. Its draws come through ``engine.step`` on remembered laws
+(models/remembered.py), so that thousands of them meet each law once, and are tested against the target's exact law with the
+number of draws that a wanted distance needs; the false-alarm rate is that of the whole matrix. Where the target is certain of one
+text, as at temperature 0, every draw must be that text.
+
+What a lossy rule is expected to do is computed, not drawn: the target's mass of all texts that hold a token which the rule never
+writes, whatever is proposed. It is a lower bound of the rule's distance from the target, so such a rule must be rejected where it
+is not 0; where the target is certain of one text the rule writes it too, and coincides.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, replace
+from multiprocessing import get_context, parent_process
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+import numpy as np
+import torch
+
+from specviz.errors import SettingsError
+from specviz.evidence.experiment import Plan
+from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
+from specviz.evidence.partition import exact_partition
+from specviz.models.attachments.kinds import admit
+from specviz.models.base import LawSource
+from specviz.models.pairs.loading import Pair, load_pair
+from specviz.models.paths import laws_after
+from specviz.models.remembered import RememberingPair
+from specviz.proposers.registry import PROPOSERS
+from specviz.settings import Settings
+from specviz.statistics.findings import ALPHA, POWER
+from specviz.verification.registry import RULES, rule_of
+from specviz.verification.token_rule import Rule
+
+COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
+EFFORT = 20  # of a cell with many draws, beside one with few
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers that stand in several lines, each with settings of its own
+    "draft": {"draft": {}, "draft-entropy": {"lengths": "entropy"}, "draft-gain": {"lengths": "gain"}},
+    "tree": {f"tree-{kind}": {"siblings": kind, "tree": "2-1"} for kind in ("top", "independent", "distinct")},
+    "medusa": {
+        "medusa-chain": {"siblings": "independent", "tree": "1-1"},
+        "medusa-tree": {"siblings": "distinct", "tree": "2-1"},
+    },
+}
+
+Job = tuple[str, str, str]  # column, line, rule
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    """settings bring pair, prompt and seed; tv: the distance that exact cells must see."""
+
+    settings: Settings
+    tv: float
+    cells: tuple[Cell, ...]
+
+    @property
+    def right(self) -> bool:
+        """Whether every cell is as it should be."""
+        return all(cell.right for cell in self.cells)
+
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready."""
+        rules = {name: rule_of(replace(self.settings, rule=name)) for name in RULES}
+        return {
+            "schema": "specviz-matrix-1",
+            "settings": self.settings.to_record(),
+            "length": LENGTH,
+            "tv": self.tv,
+            "alpha": ALPHA,
+            "power": POWER,
+            "rules": {name: {"title": rule.title, "exact": rule.exact} for name, rule in rules.items()},
+            "columns": COLUMNS,
+            "right": self.right,
+            "cells": [asdict(cell) for cell in self.cells],
+        }
+
+
+def lines() -> dict[str, dict[str, Any]]:
+    """Name -> what its settings are beside the matrix's own. Every proposer of the gallery has a line."""
+    made: dict[str, dict[str, Any]] = {}
+    for proposer in PROPOSERS:
+        made |= {name: {"proposer": proposer} | more for name, more in VARIANTS.get(proposer, {proposer: {}}).items()}
+    return made
+
+
+def chosen(only: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Lines and rules that names ask for: a line, a proposer or a rule each; none asks for all. Raises SettingsError."""
+    known = lines()
+    for name in only:
+        if name not in {*known, *PROPOSERS, *RULES}:
+            raise SettingsError("only", name, f"among {', '.join({**known, **PROPOSERS, **RULES})}")
+    rules = [name for name in RULES if name in only] or list(RULES)
+    wanted = [name for name, more in known.items() if name in only or more["proposer"] in only]
+    return wanted or list(known), rules
+
+
+def examine(
+    pair: Pair,
+    settings: Settings,
+    tv: float,
+    only: Sequence[str] = (),
+    watch: Callable[[float, str], None] = lambda share, name: None,
+    workers: int = 1,
+) -> Matrix:
+    """All cells, or those asked for; the same ones with the same draws, however many processes share the work.
+
+    settings  bring prompt and seed; with several workers also the pair, which each of them loads by its name
+    watch     told the share of the work that is done, and the cell that was done last
+    """
+    names, rules = chosen(only)
+    jobs = [(column, line, rule) for column in COLUMNS for line in names for rule in rules]
+    if workers == 1:
+        return Matrix(settings, tv, _watched(map(Desk(pair, settings, tv).cell, jobs), jobs, watch))
+    with ProcessPoolExecutor(workers, get_context("spawn"), _sit, (settings, tv)) as pool:
+        try:
+            return Matrix(settings, tv, _watched(pool.map(_cell, jobs), jobs, watch))
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+def _watched(cells: Iterable[Cell], jobs: list[Job], watch: Callable[[float, str], None]) -> tuple[Cell, ...]:
+    efforts = [EFFORT if COLUMNS[column].get("temperature") != 0.0 and rule != "typical" else 1 for column, _, rule in jobs]
+    found, done = [], 0
+    for cell, effort in zip(cells, efforts, strict=True):
+        found.append(cell)
+        done += effort
+        watch(done / sum(efforts), f"{cell.line}, {cell.rule}, {cell.column}")
+    return tuple(found)
+
+
+class Desk:
+    """Where cells are worked out, one after the other: a pair, a prompt, and what the cells of the column at hand share."""
+
+    def __init__(self, pair: Pair, settings: Settings, tv: float):
+        self.pair, self.ids = pair, pair.encode(settings.prompt)
+        self.settings = replace(settings, gamma=LENGTH, length=LENGTH + 1)
+        n = Plan.of(1, LENGTH, tv, self.alpha).needed
+        self.plan = Plan.of(n, LENGTH, tv, self.alpha)
+        self.remembering = RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
+        self.column: Column | None = None
+
+    @property
+    def alpha(self) -> float:
+        """False-alarm rate of one cell: all cells of the whole matrix together have ALPHA, whichever are asked for."""
+        return ALPHA / (len(lines()) * len(RULES) * len(COLUMNS))
+
+    def cell(self, job: Job) -> Cell:
+        name, line, rule = job
+        if self.column is None or self.column.name != name:
+            self.remembering.forget()
+            self.column = self._column(name)
+        return cell_of(self.column, line, lines()[line], rule, self.remembering, self.ids)
+
+    def _column(self, name: str) -> Column:
+        """The target's law in cells, from passes of its own: not those that the draws come from."""
+        settings, stops = replace(self.settings, **COLUMNS[name]), self.pair.stops
+        cells = exact_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, stops)
+        likely = int(cells.masses.argmax())
+        sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
+        target = self.remembering.open(settings)[0]
+        lossy = [rule for name in RULES if not (rule := rule_of(replace(settings, rule=name))).exact]
+        lost = {rule.name: 0.0 if sure else mass_never_written(target, self.ids, rule, stops) for rule in lossy}
+        return Column(name, settings, target, self.plan, cells, cells.names[likely] if sure else None, lost)
+
+
+_desk: Desk | None = None  # of a worker process
+
+
+def _sit(settings: Settings, tv: float) -> None:
+    global _desk
+    if parent := parent_process():
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    torch.set_num_threads(1)
+    admit(settings)
+    _desk = Desk(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
+    gc.freeze()  # what is loaded stays: the collector need not look through it again and again
+
+
+def _end_with(parent: BaseProcess) -> None:
+    """A worker whose parent was killed has nobody to work for."""
+    parent.join()
+    os._exit(1)
+
+
+def _cell(job: Job) -> Cell:
+    return _desk.cell(job)
+
+
+def mass_never_written(target: LawSource, ids: Sequence[int], rule: Rule, stops: frozenset[int]) -> float:
+    """The target's mass of texts of LENGTH tokens that hold a token which the rule never writes at its place, in [0, 1]."""
+    lost, open_ = 0.0, {(): 1.0}
+    for place in range(LENGTH):
+        if not open_:
+            break
+        paths = np.array(sorted(open_), dtype=np.int64).reshape(len(open_), place)
+        grown = {}
+        for where, laws in laws_after(target, ids, paths):
+            for path, law in zip(map(tuple, paths[where].tolist()), laws, strict=True):
+                never = rule.never(law)
+                lost += open_[path] * float(law[never].sum())
+                kept = (law * ~never).nonzero()[:, 0].tolist() if place < LENGTH - 1 else ()
+                grown |= {(*path, token): open_[path] * float(law[token]) for token in kept if token not in stops}
+        open_ = grown
+    return lost

@@ -1,0 +1,1 @@
+"""Samples that any server has drawn, from files: against local weights, or two files against each other."""

@@ -1,0 +1,131 @@
+"""Two files of draws and no weights at all: speculation on against speculation off, on any server."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import numpy as np
+
+from specviz.errors import EvidenceError
+from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.report import SCHEMA
+from specviz.evidence.sample_files.reading import LAW, Draw, Heap, names, refuse_repeats
+from specviz.records import versions
+from specviz.settings import Settings
+from specviz.statistics.findings import ALPHA, POWER, Finding, plural
+from specviz.statistics.power import corrected, draws_needed, holm
+from specviz.statistics.twosample import MOST, homogeneity, permutation_test
+
+MODE = "two files"
+CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)  # tokens or characters of the beginnings that are counted
+OFTEN = 10  # draws of both files that a beginning needs to count by itself
+FEWEST_DF = 15  # of the test that names the number of draws needed
+
+
+def compare(
+    first: Heap, second: Heap, tv: float, seed: int, watch: Callable[[float], None] = lambda share: None
+) -> dict[str, Any]:
+    """The report of two files; JSON-ready, with tests and no cells. Raises EvidenceError where they cannot be compared.
+
+    A permutation test of the first 4,000 draws of each; where a file has more, also the homogeneity of all beginnings.
+    """
+    _comparable(first, second)
+    notes = dict.fromkeys(note for heap in (first, second) if (note := refuse_repeats(heap)))
+    larger = max(len(first.draws), len(second.draws)) > MOST
+    level = corrected(ALPHA, 2 if larger else 1)
+    arms, permutations = [heap.draws[:MOST] for heap in (first, second)], int(1.5 / level)
+    named = {"name": "permutation of two files", "watch": watch}
+    tests = [permutation_test(*arms, permutations=permutations, seed=seed, alpha=level, **named)]
+    if larger:
+        tests += counted(first.draws, second.draws, level)
+    n, m = len(first.draws), len(second.draws)
+    one = judged(tests, {"n": n, "m": m, "tv": tv, "alpha": ALPHA, "level": level})
+    settings = Settings(prompt=first.prompt, seed=seed)
+    return sealed(
+        {
+            "schema": SCHEMA,
+            "decoder": names((first, second)),
+            **{name: value for name, value in one.items() if name != "cells"},
+            "note": " ".join(notes),
+            "analytic_tv": None,
+            "seed": seed,
+            "settings": settings.to_record(),
+            "answers": [one],
+            "pieces": {},
+            "files": [first.describe(), second.describe()],
+            "models": {},
+            "versions": versions(),
+        }
+    )
+
+
+def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
+    """One answer of a report, from the findings and the plan alone; what needs a law is None."""
+    adjusted, n = holm([test.p_value for test in tests]), plan["n"] + plan["m"]
+    seen = min((test.detectable_tv for test in tests if test.detectable_tv is not None), default=1.0)
+    if min(adjusted) <= plan["alpha"]:
+        verdict = "rejected"
+        sentence = f"Rejected: the two files were not drawn from one law (p = {min(adjusted):.2g} after correction)."
+    elif seen <= plan["tv"]:
+        verdict = "consistent"
+        sentence = (
+            f"Consistent with one law: {n:,} draws would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
+        )
+    else:
+        needed = 2 * draws_needed(plan["tv"], FEWEST_DF, plan["alpha"] / 2)
+        verdict = "too few draws"
+        sentence = f"Too few draws: {n:,} show a total variation of {seen:.2g}; {plan['tv']:g} needs {needed:,} in each file."
+    return {
+        "verdict": verdict,
+        "sentence": sentence,
+        "mode": MODE,
+        "n": n,
+        "tests": [asdict(test) | {"adjusted_p": p} for test, p in zip(tests, adjusted, strict=True)],
+        "tv": None,
+        "tv_null_band": None,
+        "detectable_tv": seen,
+        "pooled_mass": None,
+        "plan": plan,
+        "redraw_tolerance": None,
+        "cells": [],
+    }
+
+
+def counted(first: Sequence[Draw], second: Sequence[Draw], level: float) -> list[Finding]:
+    """Homogeneity of the beginnings, as long as most draws still share theirs with OFTEN others; none where none do.
+
+    The length is chosen from the counts of both files together, which say nothing about a difference between them.
+    """
+    total = len(first) + len(second)
+    fitting = []
+    for cut in CUTS:
+        shared = Counter(draw[:cut] for arm in (first, second) for draw in arm)
+        if 2 * sum(count for count in shared.values() if count >= OFTEN) >= total:
+            fitting.append((cut, shared))
+    if not fitting:
+        return []
+    cut, shared = fitting[-1]
+    place = {begin: number for number, begin in enumerate(sorted(shared))}
+    tables = [np.bincount([place[draw[:cut]] for draw in arm], minlength=len(place)) for arm in (first, second)]
+    unit = plural(cut, "character" if isinstance(first[0], str) else "token")
+    try:
+        return [homogeneity(*tables, alpha=level, name=f"homogeneity of the first {unit}")]
+    except EvidenceError:  # one beginning only
+        return []
+
+
+def _comparable(first: Heap, second: Heap) -> None:
+    if first.prompt != second.prompt:
+        raise EvidenceError(f"{names((first, second))} continue different prompts: nothing can be compared.")
+    if first.tokens != second.tokens:
+        kinds = ["token ids" if heap.tokens else "text" for heap in (first, second)]
+        raise EvidenceError(f"'{first.name}' holds {kinds[0]}, '{second.name}' {kinds[1]}: collect both alike.")
+    for key in (*LAW, "max_tokens"):
+        values = [heap.settings.get(key) for heap in (first, second)]
+        if values[0] != values[1] and None not in values:
+            raise EvidenceError(
+                f"{names((first, second))} were drawn under different settings: {key} {values[0]} and {values[1]}."
+            )

@@ -1,0 +1,1 @@
+"""Pictures for paper by matplotlib, without a browser."""

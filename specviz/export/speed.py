@@ -1,0 +1,128 @@
+"""How fast? as a package: the plan's record and its rows, and what stands behind each tab, with its pictures."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from specviz.export.facts import conditions
+from specviz.export.package import Package, Picture
+from specviz.figures.speed import batch, surface
+from specviz.figures.speed import plan as figures
+from specviz.figures.speed import study as fast_study
+from specviz.figures.speed.surface import Spot
+from specviz.prediction.batches import Batches
+from specviz.prediction.plan import Interval, Plan
+from specviz.prediction.study import STATISTICS, Study
+
+ROWS = ("gamma", *(f"{name}{end}" for name in ("tokens", "measured_tokens", "factor", "measured_factor") for end in ("", "_low", "_high")),
+        "hazards", "one_alpha", "text_read_on", "alpha", "leviathan", "hazards_linear_cost", "operations")  # fmt: skip
+BATCHES = ("texts", "gamma", *(f"{name}{end}" for name in ("factor", "pass", "tokens") for end in ("", "_low", "_high")))
+CELLS = ("kind", "temperature", "top_p", "draft", "tested", "accepted", "kept_foretold", *STATISTICS, "blank_because")
+
+
+@dataclass(frozen=True, slots=True)
+class Sections:
+    """What else stands on the page. Whatever there is no record of is None.
+
+    study  with the draft whose acceptance is drawn; many  with the name of the rounds that are; what_if  gamma, the chosen point
+    and the running pair
+    """
+
+    study: tuple[Study, str] | None = None
+    many: tuple[Batches, str] | None = None
+    what_if: tuple[int, Spot, Spot | None] | None = None
+
+
+def how_fast(plan: Plan, sections: Sections, said: Mapping[str, Any]) -> Package:
+    """What stands on the page. said: of the manifest."""
+    where = conditions(plan.settings, plan.models)
+    pictures = {"tokens": Picture(_paper("fast", "tokens", plan), partial(figures.tokens, plan))}
+    captions = [f"{figures.tokens_conclusion(plan)} {where}", f"{plan.in_words} {where}"]
+    if plan.costs is not None:
+        pictures["speed"] = Picture(_paper("fast", "factors", plan), partial(figures.factors, plan))
+    data, tables = {"plan.json": json.loads(plan.to_json())}, {"gammas.csv": lambda: (ROWS, _rows(plan))}
+    for part, section in ((_study, sections.study), (_many, sections.many), (_what_if, sections.what_if)):
+        if section is not None:
+            part(section, pictures, captions, tables)
+    return Package("how-fast", "How fast?", data, tables, pictures, tuple(captions), said)
+
+
+def _study(section: tuple[Study, str], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]) -> None:
+    found, draft = section
+    if not found.measured((draft,)):
+        return
+    for axis in fast_study.AXES:
+        if len(fast_study.cells_over(found, draft, axis)) > 1:
+            pictures[f"kept-over-{axis}"] = Picture(
+                _paper("study", "kept", *section, axis), partial(fast_study.kept, *section, axis)
+            )
+            captions.append(fast_study.kept_conclusion(found, draft, axis))
+    for name in ("foretold", "confidence"):
+        pictures[name] = Picture(_paper("study", name, *section), partial(getattr(fast_study, name), *section))
+        captions.append(getattr(fast_study, f"{name}_conclusion")(*section))
+    tables["study.csv"] = lambda: (CELLS, _cells(found))
+
+
+def _many(section: tuple[Batches, str], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]) -> None:
+    found, key = section
+    pictures["many-texts"] = Picture(_paper("costs", "batch", found, key), partial(batch.factors, found, key))
+    pictures["passes"] = Picture(_paper("costs", "passes", found), partial(batch.passes, found))
+    captions += [found.in_words(key), batch.passes_conclusion(found)]
+    tables["many-texts.csv"] = lambda: (BATCHES, _batches(found, key))
+
+
+def _what_if(
+    section: tuple[int, Spot, Spot | None], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]
+) -> None:
+    gamma, chosen, running = section
+    pictures["what-if"] = Picture(_paper("costs", "surface", *section), partial(surface.surface, *section))
+    captions.append(f"{surface.in_words(gamma, chosen)} {surface.FORMULA}")
+    rows = surface.table(running, chosen)
+    tables["what-if.csv"] = lambda: (list(rows[0]), _plain(rows))
+
+
+def _plain(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
+    for row in rows:
+        yield ["" if value is None else value for value in row.values()]
+
+
+def _batches(found: Batches, key: str) -> Iterator[list[Any]]:
+    for rows in found.rows:
+        for gamma in found.gammas:
+            spans = (found.factor(key, rows, gamma), found.cost(rows, gamma), found.tokens(key, gamma))
+            yield [rows, gamma, *(x for span in spans for x in _span(span))]
+
+
+def _paper(where: str, name: str, *arguments: Any) -> Callable[[], Any]:
+    def paper() -> Any:
+        from specviz.export.printed import costs, speed
+        from specviz.export.printed import study as printed_study
+
+        files = {"fast": speed, "study": printed_study, "costs": costs}
+        return getattr(files[where], name)(*arguments)
+
+    return paper
+
+
+def _rows(plan: Plan) -> Iterator[list[Any]]:
+    measured = {row.gamma: row for row in plan.checked}
+    for row in plan.rows:
+        one = measured.get(row.gamma)
+        spans = (row.tokens, one and one.tokens, row.factor, one and one.factor)
+        plain = (row.hazards, row.independent, row.own_text, row.alpha, row.leviathan, row.linear, row.operations)
+        yield [row.gamma, *(x for span in spans for x in _span(span)), *("" if x is None else x for x in plain)]
+
+
+def _span(found: Interval | None) -> tuple[Any, Any, Any]:
+    return ("", "", "") if found is None else (found.value, found.low, found.high)
+
+
+def _cells(study: Study) -> Iterator[list[Any]]:
+    for cell in study.cells:
+        found = [cell.statistics.get(name, "") for name in STATISTICS]
+        top_p = "" if cell.top_p is None else cell.top_p
+        yield [cell.kind, cell.temperature, top_p, cell.draft, cell.tested, cell.accepted, cell.kept, *found, cell.reason]

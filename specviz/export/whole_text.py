@@ -1,0 +1,89 @@
+"""Whole text as a package: the passage's record, its tokens and places as tables, and the pictures of where the models part."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from specviz.export.facts import conditions
+from specviz.export.package import Package, Picture, quoted
+from specviz.figures.common.glyphs import glyphs, piece
+from specviz.figures.whole_text import divergence as figures
+from specviz.figures.whole_text import lanes as words
+from specviz.measure.divergence import TOPS, Read, Share, Spread
+from specviz.measure.passage import LANES, Passage, to_json
+
+TOKENS = ("way", "token", "id", "text", "origin", "round", "seconds")
+PLACES = ("token", "id", "text", "kind", "p", "q", "beta")
+SHARES = ("texts", "tokens", "top", "share_of_divergence", "low", "high")
+KINDS = ("kind", "tokens", "share_of_tokens", "mean_apart", "low", "high", "share_of_divergence", "share_low", "share_high")
+
+
+def whole_text(one: Passage, surveys: Mapping[str, Sequence[Read]], heap: Spread | None, said: Mapping[str, Any]) -> Package:
+    """What stands on the page. surveys: recorded texts by law; heap: those under the passage's own law; said: of the manifest."""
+    where = conditions(one.settings, one.models)
+    curves = figures.curves_of(one.read, surveys)
+    own = curves[0][1]
+    pictures = {
+        "along": Picture(_paper("along", one.read), partial(figures.along, one.read)),
+        "lorenz": Picture(_paper("lorenz", curves), partial(figures.lorenz, curves)),
+        "kinds": Picture(_paper("kinds", heap or own), partial(figures.kinds, heap or own, own if heap else None)),
+    }
+    captions = (
+        f"{words.conclusion(one)} {words.speed(one)} {quoted(one.settings.prompt)}. {where}",
+        f"{figures.along_conclusion(one.read)} {where}",
+        f"{figures.lorenz_conclusion(curves)} {where}",
+        f"{figures.kinds_conclusion(heap or own)} {where}",
+    )
+    tables = {
+        "tokens.csv": lambda: (TOKENS, _tokens(one)),
+        "places.csv": lambda: (PLACES, _places(one)),
+        "lorenz.csv": lambda: (SHARES, _shares(curves)),
+        "kinds.csv": lambda: (KINDS, _kinds(heap or own)),
+    }
+    return Package(
+        "whole-text", "Whole text", {"passage.json": json.loads(to_json({"this text": one}))}, tables, pictures, captions, said
+    )
+
+
+def _paper(name: str, *arguments: Any) -> Callable[[], Any]:
+    def paper() -> Any:
+        from specviz.export.printed import whole_text  # matplotlib is loaded when somebody asks for a figure, and not before
+
+        return getattr(whole_text, name)(*arguments)
+
+    return paper
+
+
+def _tokens(one: Passage) -> Iterator[list[Any]]:
+    for key in LANES:
+        lane = getattr(one, key)
+        for place, token in enumerate(lane.tokens):
+            yield [key, place + 1, token.token, _text(lane.trace.pieces, token.token), token.origin, token.round + 1, token.at]
+
+
+def _places(one: Passage) -> Iterator[list[Any]]:
+    read = one.read
+    for place, token in enumerate(read.tokens):
+        yield [place + 1, token, _text(read.pieces, token), read.kinds[place], read.p[place], read.q[place], read.beta[place]]
+
+
+def _shares(curves: Sequence[tuple[str, Spread]]) -> Iterator[list[Any]]:
+    for name, one in curves:
+        for top, share in zip(TOPS, one.tops, strict=True):
+            yield [name, one.count, top, *_numbers(share)]
+
+
+def _kinds(one: Spread) -> Iterator[list[Any]]:
+    for row in one.kinds:
+        yield [row.name, row.count, row.tokens, *_numbers(row.apart), *_numbers(row.divergence)]
+
+
+def _numbers(share: Share) -> list[Any]:
+    return [share.value, "" if share.low is None else share.low, "" if share.high is None else share.high]
+
+
+def _text(pieces: Mapping[int, str], token: int) -> str:
+    return quoted("".join(glyph["t"] for glyph in glyphs(piece(pieces, token), token)))

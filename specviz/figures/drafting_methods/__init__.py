@@ -1,0 +1,1 @@
+"""Drafting methods: the comparison, a round as a tree, the matrix."""

@@ -1,0 +1,46 @@
+"""What block verification gains over the token rule, from a plan under it: as counted on the target's texts, and as measured. No torch."""
+
+from __future__ import annotations
+
+from specviz.figures.common.narration import number
+from specviz.prediction.plan import Interval, Plan
+
+WIDEST = 4  # gamma that the sentence speaks of, where the plan has it
+
+
+def rows(plan: Plan) -> list[dict[str, object]]:
+    """A line for each gamma; in brackets the middle 95% of resampled texts."""
+    measured = {one.gamma: one.gain for one in plan.checked}
+    return [
+        {
+            "guesses": row.gamma,
+            "tokens per pass": round(row.tokens.value, 3),
+            "above the token rule, counted": span(row.gain),
+            "measured": span(measured[row.gamma]) if row.gamma in measured else "",
+        }
+        for row in plan.rows
+        if row.gain is not None
+    ]
+
+
+def sentence(plan: Plan) -> str:
+    """What is gained at one gamma, and whether the measurement holds the counted number; empty for a plan of the token rule."""
+    known = [row for row in plan.rows if row.gain is not None]
+    if not known:
+        return ""
+    row = next((row for row in known if row.gamma == WIDEST), known[-1])
+    said = (
+        f"Judged together, {row.gamma} guesses give {span(row.gain)} more tokens per pass than judged one by one: counted exactly on "
+        f"{plan.openings} texts of {plan.length} tokens of the target, at temperature {plan.settings.temperature:g}."
+    )
+    seen = next((one.gain for one in plan.checked if one.gamma == row.gamma), None)
+    if seen is None:
+        return said
+    holds = "which holds" if seen.low <= row.gain.value <= seen.high else "which does not hold"
+    return f"{said} Decoding with both rules measured {span(seen)}, {holds} the counted number. With one guess both rules are the same."
+
+
+def span(gain: Interval) -> str:
+    """To a thousandth of a token; what rounding leaves is 0."""
+    value, low, high = (number(round(one, 3) + 0.0, 3) for one in (gain.value, gain.low, gain.high))
+    return f"{value} ({low} to {high})"

@@ -1,0 +1,90 @@
+"""Every proposer under every rule as one small table for each law, from the record that ``verify --all`` writes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from html import escape
+from typing import Any
+
+from specviz.records import from_record
+
+SCHEMA = "specviz-matrix-1"
+MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
+    "consistent": ("exact", "✓", "exact"),
+    "coincides": ("same", "=", "coincides here"),
+    "rejected": ("lossy", "✗", "lossy"),
+    "blank": ("blank", "·", "makes no sense"),
+    "too few draws": ("open", "?", "too few draws"),
+}
+WRONG = ("wrong", "!", "not as it should be")
+
+
+def read(text: str) -> dict[str, Any]:
+    """A record of ``verify --all --format json``. Raises TraceError for anything else."""
+
+    def whole(record: dict[str, Any]) -> dict[str, Any]:
+        for cell in record["cells"]:
+            mark(cell), cell["line"], cell["column"], record["rules"][cell["rule"]]["exact"], cell["said"]
+        record["settings"]["prompt"], record["tv"], record["alpha"], record["columns"]
+        return {"schema": SCHEMA} | record
+
+    return from_record(text, SCHEMA, "The matrix", whole)
+
+
+def mark(cell: Mapping[str, Any]) -> tuple[str, str, str]:
+    """Class, sign and word of a cell."""
+    return MARKS[cell["verdict"]] if cell["right"] else WRONG
+
+
+def html(record: Mapping[str, Any]) -> str:
+    """The tables. Words come from records of this package alone and are escaped all the same."""
+    cells = {(cell["column"], cell["line"], cell["rule"]): cell for cell in record["cells"]}
+    lines, rules = _names(record, "line"), _names(record, "rule")
+    tables = []
+    for column in _names(record, "column"):
+        head = "".join(f"<th scope='col'>{escape(rule)}</th>" for rule in rules)
+        rows = "".join(
+            f"<tr><th scope='row'>{escape(line)}</th>{''.join(_cell(cells.get((column, line, rule))) for rule in rules)}</tr>"
+            for line in lines
+        )
+        tables.append(
+            f"<table><caption>{escape(column)}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        )
+    return f"<div class='matrix'>{''.join(tables)}</div>"
+
+
+def _cell(cell: Mapping[str, Any] | None) -> str:
+    if cell is None:
+        return "<td></td>"
+    kind, sign, word = mark(cell)
+    return f"<td class='{kind}' title='{escape(cell['said'], quote=True)}'>{sign}<span>{escape(word)}</span></td>"
+
+
+def conclusion(record: Mapping[str, Any]) -> str:
+    """What the tables show, with what the draws could have seen."""
+    cells, rules = record["cells"], record["rules"]
+    drawn = [cell for cell in cells if rules[cell["rule"]]["exact"] and cell["verdict"] != "blank"]
+    fine = [cell for cell in drawn if cell["verdict"] == "consistent" and cell["right"]]
+    seen = max((cell["seen"] for cell in drawn if cell["seen"] is not None), default=None)
+    said = f"{len(fine)} of {len(drawn)} cells with an exact rule follow the target’s law"
+    said += f"; a total variation of {seen:.2g} would have been seen 99 times in 100." if seen is not None else "."
+    lossy = [cell for cell in cells if cell["verdict"] == "rejected" and cell["right"]]
+    same = [cell for cell in cells if cell["verdict"] == "coincides"]
+    if lossy or same:
+        said += f" The lossy rule is caught in {len(lossy)} cells and coincides in {len(same)}."
+    if wrong := [cell for cell in cells if not cell["right"]]:
+        said += f" Not as they should be: {len(wrong)}."
+    return said
+
+
+def blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Each reason for a blank cell once, with the cells that it leaves blank."""
+    found: dict[str, list[str]] = {}
+    for cell in record["cells"]:
+        if cell["verdict"] == "blank":
+            found.setdefault(cell["said"], []).append(f"{cell['line']} / {cell['rule']}")
+    return [{"blank because": why, "cells": ", ".join(dict.fromkeys(names))} for why, names in found.items()]
+
+
+def _names(record: Mapping[str, Any], key: str) -> list[str]:
+    return list(dict.fromkeys(cell[key] for cell in record["cells"]))

@@ -1,0 +1,229 @@
+"""The gallery in words and pictures: its table, how exactness was shown, and two laws of a first token. Plain records, Plotly."""
+
+from __future__ import annotations
+
+import plotly.graph_objects as go
+
+from specviz.figures.common.narration import number
+from specviz.figures.common.theme import LEGEND, MEANINGS
+from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, REST, label, safe, short
+from specviz.measure.methods import First, Lineup, Row
+from specviz.proposers.trees.node_count import Paying
+from specviz.settings import Settings
+
+COLUMNS = (
+    "who guesses",
+    "tokens per pass",
+    "ms per token",
+    "verdict",
+    "kept, by position",
+    "guesses per pass",
+    "how that is known",
+)
+
+
+def verdict(row: Row) -> str:
+    """exact or lossy; blank for a row that makes no sense."""
+    if row.reason:
+        return "–"
+    return "exact" if row.exact else "lossy, same here" if row.coincides else "lossy"
+
+
+def signed(row: Row) -> str:
+    """The verdict behind the sign that it has in the matrix."""
+    word = verdict(row)
+    return word if row.reason else f"{'✓' if row.exact else '=' if row.coincides else '✗'} {word}"
+
+
+def marked(row: Row) -> str:
+    """The row's name behind the sign of its verdict: on a phone the column of names alone stays in sight."""
+    return f"{signed(row)[0]} {row.entry.name}"
+
+
+def evidence(row: Row) -> str:
+    """How the word beside it was shown, with numbers of this prompt; for a blank row, why it is blank."""
+    if row.reason:
+        return row.reason
+    first = row.first
+    drawn = f"drawn: TV {number(first.tv, 3)} (chance {number(first.upper, 3)})"
+    if certain(first):
+        drawn = f"drawn: all {first.n:,} equal" if first.tv == 0.0 else drawn
+    if row.exact:
+        return f"enumerated; {drawn}"
+    return f"computed: TV {number(first.written_tv)}; {drawn}"
+
+
+def certain(first: First) -> bool:
+    """Whether the target is certain of one token, so that nothing is left to chance."""
+    return first.upper == 0.0
+
+
+def table(one: Lineup) -> list[dict[str, object]]:
+    """A line for each row, in the gallery's order; its columns are COLUMNS."""
+    return [
+        dict(zip(COLUMNS, (row.entry.name, row.per_pass, row.ms and row.ms[0], signed(row), list(row.shares),
+                           None if row.reason else row.nodes, evidence(row)), strict=True))
+        for row in one.rows
+    ]  # fmt: skip
+
+
+def details(one: Lineup) -> list[dict[str, object]]:
+    """What stands behind the table: the rule, every count, the spread of the turns."""
+    rows = []
+    for row in one.rows:
+        spread = f"{row.ms[1]:.1f} to {row.ms[2]:.1f}" if row.ms else ""
+        counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
+        rows.append({"who guesses": row.entry.name, "in words": row.entry.guess, "rule": row.rule, "tokens": row.tokens or None,
+                     "passes": row.passes or None, "kept of tested, by position": counts, "ms per token, least to most": spread})  # fmt: skip
+    return rows
+
+
+def conclusion(one: Lineup) -> str:
+    """What the table shows, in two sentences."""
+    exact = [row for row in one.rows if row.exact and row.per_pass is not None and row.key != "target"]
+    lossy = [row for row in one.rows if not row.exact and not row.reason]
+    if not exact:
+        return "No row of this gallery could run here."
+    best, worst = max(exact, key=_speed), min(exact, key=_speed)
+    said = (
+        f"Every exact row writes the same law, from {worst.per_pass:.2f} tokens per pass ({worst.entry.name}) "
+        f"to {best.per_pass:.2f} ({best.entry.name})."
+    )
+    for row in lossy:
+        said += (
+            f" {row.entry.name} coincides with the target here." if row.coincides
+            else f" {row.entry.name} writes another law: TV {number(row.first.written_tv)} at the first token."
+        )  # fmt: skip
+    return said
+
+
+def positions(one: Lineup) -> str:
+    """What the shares by position count: not the same under every rule."""
+    said = "Kept, by position: a guess judged by itself is tested only where those before it were kept, and its share is of these tests."
+    if any(row.entry.settings.get("rule") == "block" and row.tested for row in one.rows):
+        said += " The block rule tests all guesses of a round together: there a share says how many rounds kept at least so many guesses."
+    return said
+
+
+def sized(row: Row, paying: Paying | None) -> str:
+    """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
+    if not row.entry.pays or row.trace is None or paying is None:
+        return ""
+    settings = Settings.from_record(row.trace.settings)
+    best = paying.best(settings.proposer, settings.temperature)
+    if best is None or best.nodes != settings.nodes:
+        return ""
+    tried = paying.of(settings.proposer, settings.temperature)
+    return (
+        f"At most {best.nodes} nodes: of {' '.join(str(point.nodes) for point in tried)} the number that was fastest when all were measured "
+        f"({paying.date}, {paying.machine.get('processor', 'one machine')}), {best.speed:.2f} times the target alone; {tried[-1].nodes} nodes "
+        f"write {tried[-1].tokens_per_pass:.2f} tokens per pass instead of {best.tokens_per_pass:.2f}, and give {tried[-1].speed:.2f} times its speed."
+    )  # fmt: skip
+
+
+def _speed(row: Row) -> float:
+    return row.per_pass or 0.0
+
+
+def name_of(first: First, cell: int) -> str:
+    """A cell's token with its spaces shown."""
+    raw = first.labels[cell]
+    return label((0,), True, {0: raw}) if raw else REST
+
+
+def cells(first: First) -> list[dict[str, object]]:
+    """Every cell as a row of a table."""
+    rows = []
+    for cell, law in enumerate(first.law):
+        row = {"first token": name_of(first, cell), "target's law": round(law, 5), "draws": first.counts[cell],
+               "share": round(first.shares[cell], 5), "chance alone": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
+        rows.append(row if first.written is None else row | {"what it writes": round(first.written[cell], 5)})
+    return rows
+
+
+def same_law_conclusion(first: First) -> str:
+    """What the adversary's draws show, as its figure's text."""
+    if certain(first) and first.tv == 0.0:
+        return f"All {first.n:,} first tokens written with the adversary's guesses are the one that the target is certain of."
+    if first.tv <= first.upper:
+        return (
+            f"{first.n:,} first tokens written with the adversary's guesses lie TV {number(first.tv, 3)} from the target's exact law; "
+            f"chance alone leaves up to {number(first.upper, 3)}: the same law."
+        )
+    return (
+        f"{first.n:,} first tokens written with the adversary's guesses lie TV {number(first.tv, 3)} from the target's exact law, "
+        f"above the {number(first.upper, 3)} that chance stays below 99 times in 100."
+    )
+
+
+def same_law(first: First, kind: str = "light") -> go.Figure:
+    """Draws as bars, the exact law as marks on top of them, and the band of chance. All other tokens stand in the table."""
+    places = _heaviest(first)
+    figure = go.Figure()
+    wide = [first.high[cell] - first.low[cell] for cell in places]
+    rows = _rows(places)
+    figure.add_bar(x=wide, base=[first.low[cell] for cell in places], y=rows, orientation="h", width=0.86, marker={"color": BAND},
+                   name="chance alone", hoverinfo="skip")  # fmt: skip
+    figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": DRAWS[kind]},
+                   name=f"{first.n:,} draws", hoverinfo="skip")  # fmt: skip
+    figure.add_scatter(x=[first.law[cell] for cell in places], y=rows, mode="markers", name="target’s exact law", hoverinfo="skip",
+                       marker=_mark(kind))  # fmt: skip
+    return _laid_out(figure, first, places, "share of all first tokens")
+
+
+def shortcut_conclusion(first: First) -> str:
+    """What typical acceptance does to the law, as its figure's text."""
+    if first.written_tv < 1e-9:
+        return "Typical acceptance writes the target's law here: one token is certain."
+    lost = sum(1 for cell in _heaviest(first) if first.law[cell] > 0.0 and first.written[cell] == 0.0)
+    shown = len(_heaviest(first))
+    return (
+        f"Typical acceptance keeps a guess whose p exceeds {number(first.edge, 3)} (entropy {first.entropy:.1f} nats) and else writes the "
+        f"likeliest token: TV {number(first.written_tv)} from the target's law. "
+        + (f"{lost} of the {shown} likeliest tokens are never written." if lost else "It writes the draft's odds instead of the target's.")
+    )  # fmt: skip
+
+
+def shortcut(first: First, kind: str = "light") -> go.Figure:
+    """What the shortcut writes as hatched bars, the target's law as marks, and the entropy threshold as a line over p."""
+    places = _heaviest(first)
+    figure = go.Figure()
+    marker = {"color": getattr(MEANINGS["rejected"], kind), "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}}  # fmt: skip
+    figure.add_bar(x=[first.written[cell] for cell in places], y=_rows(places), orientation="h", width=0.5, marker=marker,
+                   name="what it writes", hoverinfo="skip")  # fmt: skip
+    figure.add_scatter(x=[first.law[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact law",
+                       hoverinfo="skip", marker=_mark(kind))  # fmt: skip
+    figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": DRAWS[kind]})
+    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": DRAWS[kind]},
+                          text=f"p must exceed {number(first.edge, 3)}")  # fmt: skip
+    return _laid_out(figure, first, places, "probability of the first token")
+
+
+def _heaviest(first: First) -> list[int]:
+    """Cells of single tokens, the likeliest first."""
+    return [cell for cell, raw in enumerate(first.labels) if raw]
+
+
+def _rows(places: list[int]) -> list[int]:
+    return list(range(len(places)))[::-1]
+
+
+def _mark(kind: str) -> dict[str, object]:
+    blue = getattr(MEANINGS["target"], kind)
+    return {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
+
+
+def _laid_out(figure: go.Figure, first: First, places: list[int], title: str) -> go.Figure:
+    most = max(
+        [*(first.law[cell] for cell in places), *(first.shares[cell] for cell in places), *(first.written or ())[: len(places)]]
+    )
+    figure.update_layout(
+        barmode="overlay", height=129 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,
+        legend=LEGEND,
+    )  # fmt: skip
+    ticks = [safe(short(name_of(first, cell))) for cell in places]
+    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) + 0.5], showgrid=False, zeroline=False,
+                        automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
+    figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=".0%" if most > 0.1 else ".1%", gridcolor=GRID, zeroline=False,
+                        fixedrange=True, title=title, nticks=6, tickfont={"size": 12})  # fmt: skip
+    return figure

@@ -1,0 +1,1 @@
+"""Is it exact? Samples over the exact distribution, p-values."""

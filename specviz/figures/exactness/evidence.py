@@ -1,0 +1,204 @@
+"""Draws filling up over the exact law, and p-values that lie flat: records of plain numbers, and their Plotly figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from html import escape
+
+import plotly.graph_objects as go
+
+from specviz.figures.common.glyphs import glyphs
+from specviz.figures.common.theme import LEGEND, MEANINGS
+
+DRAWS = {"light": "#5b6673", "dark": "#9aa6b4"}  # what a decoder wrote; the law's own colour is the target's blue
+BAND = "rgba(128, 140, 155, 0.30)"
+GRID = "rgba(128, 140, 155, 0.22)"
+BINS = 10
+FEW = 5  # with fewer cells every one gets its bar
+DWARF = 2.5  # a pooled bar so many times the next one is left to the table
+
+
+@dataclass(frozen=True, slots=True)
+class Filling:
+    """Draws of one decoder in cells that were made before any of them.
+
+    labels     (C,) a beginning each; whole  (C,) whether the bar is one single continuation
+    law        (C,) exact mass; counts  (C,) draws; low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times
+    n          draws so far, 0 before the first
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    whole: tuple[bool, ...]
+    law: tuple[float, ...]
+    counts: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    n: int
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return tuple(count / self.n if self.n else 0.0 for count in self.counts)
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Labels of bars outside their band."""
+        rows = zip(self.labels, self.shares, self.low, self.high, strict=True)
+        return tuple(label for label, share, low, high in rows if self.n and not low - 1e-12 <= share <= high + 1e-12)
+
+    @property
+    def conclusion(self) -> str:
+        """What the picture shows, in a sentence: its text for who cannot see it."""
+        if not self.n:
+            return f"{self.name}: nothing drawn yet; marks show the target's exact law over {len(self.labels)} cells."
+        draws = f"{self.n:,} draw" + ("" if self.n == 1 else "s")
+        if not self.outside:
+            return f"{self.name}: {draws}, and all {len(self.labels)} bars lie where chance alone would leave them around the exact law."
+        many = len(self.outside)
+        return f"{self.name}: {draws}; {many} of {len(self.labels)} bars {'lies' if many == 1 else 'lie'} outside what chance explains."
+
+    @property
+    def drawn(self) -> tuple[int, ...]:
+        """Which cells get a bar, heaviest first: all but pooled ones that would dwarf the rest."""
+        order = sorted(range(len(self.law)), key=lambda place: (-self.law[place], place))
+        if len(order) >= FEW:
+            order = [place for place in order if self.labels[place] != REST]
+        while len(order) >= FEW and not self.whole[order[0]] and self.law[order[0]] > DWARF * self.law[order[1]]:
+            del order[0]
+        return tuple(order)
+
+    @property
+    def hidden(self) -> tuple[int, ...]:
+        """Cells without a bar; the table has them."""
+        return tuple(sorted(set(range(len(self.law))) - set(self.drawn)))
+
+    @property
+    def table(self) -> list[dict[str, object]]:
+        """Every cell as a row."""
+        rows = []
+        for place in sorted(range(len(self.law)), key=lambda place: -self.law[place]):
+            kind = "one text" if self.whole[place] else "pooled"
+            band = f"{self.low[place]:.4f} to {self.high[place]:.4f}" if self.n else ""
+            rows.append(
+                {"begins with": self.labels[place], "holds": kind, "exact law": round(self.law[place], 5),
+                 "draws": self.counts[place], "share": round(self.shares[place], 5), "chance alone": band}
+            )  # fmt: skip
+        return rows
+
+
+REST = "any other text"
+
+
+def label(begins: Sequence[int], whole: bool, pieces: Mapping[int, str]) -> str:
+    """A cell's name: its tokens with their spaces shown, and … where other texts that begin so share the cell."""
+    if not begins:
+        return "(nothing)" if whole else REST
+    shown = "".join(glyph["t"] for token in begins for glyph in glyphs(bytes.fromhex(pieces.get(token, "")), token))
+    return shown if whole else f"{shown} …"
+
+
+def top(*fillings: Filling) -> float:
+    """Right end of the axis that several pictures share: room for the law, its marks and every bar."""
+    values = [max(1.35 * one.law[place], 1.05 * one.shares[place]) for one in fillings for place in one.drawn]
+    return min(1.05, max(values, default=1.0))
+
+
+def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
+    """Bars of draws over the marks of the exact law, with the band of chance behind them. ``kind``: light or dark page."""
+    places, blue = one.drawn, getattr(MEANINGS["target"], kind)
+    rows = list(range(len(places)))[::-1]
+    low, high = [one.low[place] for place in places], [min(end, one.high[place]) for place in places]
+    hover = [_hover(one, place) for place in places]
+    figure = go.Figure()
+    if one.n:
+        wide = [max(0.0, b - a) for a, b in zip(low, high, strict=True)]
+        figure.add_bar(x=wide, base=low, y=rows, orientation="h", width=0.86, marker={"color": BAND}, name="chance alone",
+                       hoverinfo="skip")  # fmt: skip
+        figure.add_bar(x=[one.shares[place] for place in places], y=rows, orientation="h", width=0.44,
+                       marker={"color": DRAWS[kind]}, name="share of the draws", hovertext=hover, hoverinfo="text")  # fmt: skip
+    marker = {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
+    figure.add_scatter(x=[one.law[place] for place in places], y=rows, mode="markers", marker=marker, name="exact law",
+                       hovertext=hover, hoverinfo="text")  # fmt: skip
+    figure.update_layout(
+        barmode="overlay", height=92 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
+        legend=LEGEND, showlegend=True, hoverlabel={"align": "left"},
+    )  # fmt: skip
+    ticks = [safe(short(one.labels[place])) for place in places]
+    figure.update_yaxes(tickvals=rows, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, zeroline=False, automargin=True,
+                        fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
+    figure.update_xaxes(range=[0, end], tickformat=".0%" if end > 0.1 else ".1%", gridcolor=GRID, zeroline=False, fixedrange=True,
+                        title="share of all draws", nticks=6, tickfont={"size": 12})  # fmt: skip
+    return figure
+
+
+@dataclass(frozen=True, slots=True)
+class Flat:
+    """P-values of many runs, each under a seed of its own. low, high: counts that chance alone leaves all bars within, 99 of 100 times."""
+
+    values: tuple[float, ...]
+    draws: int
+    low: int
+    high: int
+
+    @property
+    def counts(self) -> tuple[int, ...]:
+        """How many fall into each tenth."""
+        result = [0] * BINS
+        for value in self.values:
+            result[min(BINS - 1, int(value * BINS))] += 1
+        return tuple(result)
+
+    @property
+    def flat(self) -> bool:
+        return all(self.low <= count <= self.high for count in self.counts)
+
+    @property
+    def conclusion(self) -> str:
+        runs = f"{len(self.values)} runs of {self.draws:,} draws, each under its own seed"
+        if self.flat:
+            return f"{runs}: the p-values lie flat, as those of an exact decoder must."
+        return f"{runs}: the p-values do not lie flat; some bars are outside what chance explains."
+
+    @property
+    def table(self) -> list[dict[str, object]]:
+        band = f"{self.low} to {self.high}"
+        return [
+            {
+                "p-value": f"{k / BINS:.1f} to {(k + 1) / BINS:.1f}",
+                "runs": count,
+                "expected": len(self.values) / BINS,
+                "chance alone": band,
+            }
+            for k, count in enumerate(self.counts)
+        ]
+
+
+def flat(one: Flat, kind: str = "light") -> go.Figure:
+    """Ten bars, the height that each should have, and the band of chance."""
+    middle, blue = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind)
+    figure = go.Figure()
+    figure.add_hrect(y0=one.low, y1=one.high, fillcolor=BAND, line_width=0, layer="below")
+    figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": DRAWS[kind]}, name="runs",
+                   hovertemplate="%{y} runs<extra></extra>")  # fmt: skip
+    figure.add_hline(y=len(one.values) / BINS, line={"color": blue, "width": 3})
+    figure.update_layout(height=230, margin={"l": 8, "r": 12, "t": 10, "b": 40}, showlegend=False, dragmode=False)
+    figure.update_xaxes(
+        range=[0, 1], title="p-value", tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1], zeroline=False, fixedrange=True, showgrid=False
+    )
+    figure.update_yaxes(title="runs", rangemode="tozero", gridcolor=GRID, fixedrange=True, zeroline=False)
+    return figure
+
+
+def safe(text: str) -> str:
+    """Text as Plotly shows it unread: its labels take a little HTML, and dollars for formulas."""
+    return escape(text, quote=False).replace("$", "&#36;")
+
+
+def short(text: str, most: int = 26) -> str:
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def _hover(one: Filling, place: int) -> str:
+    said = f"{safe(one.labels[place])}<br>exact law {one.law[place]:.3%}"
+    return said + (f"<br>{one.counts[place]:,} of {one.n:,} draws, {one.shares[place]:.3%}" if one.n else "")

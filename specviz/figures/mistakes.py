@@ -1,0 +1,178 @@
+"""Two decoders side by side: how far their draws lie from the law as draws come in, and what each keeps. Plain records, Plotly."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import log10, sqrt
+
+import plotly.graph_objects as go
+from plotly.subplots import make_subplots
+
+from specviz.figures.common.theme import LEGEND, MEANINGS
+from specviz.figures.exactness import evidence
+from specviz.figures.exactness.evidence import BAND, GRID, Filling
+
+FLOOR = 1e-4  # distances below are drawn here: the axis is logarithmic and 0 has no place on it
+SIGMAS = 3.0  # standard errors that two shares must lie apart to be called different
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """A look fixed beforehand. n draws; rejected: whether its tests rejected, of each decoder."""
+
+    n: int
+    rejected: tuple[bool, bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Curve:
+    """Distance between counts and exact law on one set of cells, after growing numbers of draws.
+
+    names  of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
+    n      draws; tv  of each decoder, (K, 2); mean, upper  what chance alone leaves: its mean, and 99 of 100 times at most
+    """
+
+    names: tuple[str, str]
+    wrong: int | None
+    n: tuple[int, ...] = ()
+    tv: tuple[tuple[float, float], ...] = ()
+    mean: tuple[float, ...] = ()
+    upper: tuple[float, ...] = ()
+    looks: tuple[Look, ...] = ()
+
+    @property
+    def caught(self) -> int | None:
+        """Draws at the first look that rejected the wrong decoder."""
+        return next((look.n for look in self.looks if self.wrong is not None and look.rejected[self.wrong]), None)
+
+    @property
+    def conclusion(self) -> str:
+        """What the picture shows, in a sentence."""
+        if not self.n:
+            return "Nothing drawn yet."
+        said = []
+        for arm, name in enumerate(self.names):
+            where = "above" if self.tv[-1][arm] > self.upper[-1] else "inside"
+            said.append(
+                f"{name} lies {self.tv[-1][arm]:.3f} from the law, {where} what chance alone explains ({self.upper[-1]:.3f})"
+            )
+        end = f" Caught at the look of {self.caught:,} draws." if self.caught else ""
+        return f"After {self.n[-1]:,} draws {said[0]}; {said[1]}.{end}"
+
+    @property
+    def table(self) -> list[dict[str, object]]:
+        looked = {look.n: look for look in self.looks}
+        rows = []
+        for n, tv, mean, upper in zip(self.n, self.tv, self.mean, self.upper, strict=True):
+            row = {"draws": f"{n:,}"} | {name: round(value, 5) for name, value in zip(self.names, tv, strict=True)}
+            row |= {"chance alone, mean": round(mean, 5), "chance alone, 99 of 100": round(upper, 5)}
+            found = looked.get(n)
+            if self.wrong is not None:
+                row["look"] = ("rejected" if found.rejected[self.wrong] else "nothing seen") if found else ""
+            rows.append(row)
+        return rows
+
+
+def style(wrong: int | None, arm: int, kind: str) -> dict[str, object]:
+    """Colour, dash, sign and hatch of a decoder: the right one in the target's blue, the wrong one as what is refused."""
+    if wrong is None:
+        grey = evidence.DRAWS[kind]
+        return {"color": grey, "dash": ("solid", "dot")[arm], "symbol": ("circle", "square-open")[arm], "hatch": ("", ".")[arm]}
+    bad = arm == wrong
+    color = getattr(MEANINGS["rejected" if bad else "target"], kind)
+    return {"color": color, "dash": "dash" if bad else "solid", "symbol": "x" if bad else "circle", "hatch": "/" if bad else ""}
+
+
+def curve(one: Curve, kind: str = "light") -> go.Figure:
+    """Both distances over draws, the band of chance, and the look at which the wrong one was caught."""
+    figure = go.Figure()
+    figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 0}, fill="tozeroy",
+                       fillcolor=BAND, name="chance alone, 99 of 100", hoverinfo="skip")  # fmt: skip
+    for arm, name in enumerate(one.names):
+        look = style(one.wrong, arm, kind)
+        values = [value[arm] for value in one.tv]
+        figure.add_scatter(
+            x=one.n, y=[max(FLOOR, value) for value in values], customdata=values, name=name, mode="lines+markers",
+            line={"color": look["color"], "dash": look["dash"], "width": 2.5},
+            marker={"symbol": look["symbol"], "size": 8, "color": look["color"]},
+            hovertemplate=f"{name}: %{{customdata:.4f}} after %{{x:,}} draws<extra></extra>",
+        )  # fmt: skip
+    if one.caught:
+        late = one.caught >= 1000  # the words go to the left of the line
+        figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": style(one.wrong, one.wrong, kind)["color"]})
+        figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✗ caught at {one.caught:,}", showarrow=False,
+                              xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
+                              font={"size": 13, "color": evidence.DRAWS[kind]})  # under the line at 1  # fmt: skip
+    end = max(3.0, log10(max(one.n, default=1000)))
+    low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
+    figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="draws of each (each step ten times as many)", gridcolor=GRID,
+                        dtick=1, tickformat=",~s", fixedrange=True, zeroline=False)  # fmt: skip
+    figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="distance from the exact law", gridcolor=GRID, dtick=1,
+                        fixedrange=True, zeroline=False)  # fmt: skip
+    figure.update_layout(
+        height=340, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, hoverlabel={"align": "left"},
+        legend=LEGEND,
+    )  # fmt: skip
+    return figure
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """What a decoder kept over some texts. tested, kept: guesses; tokens written in so many passes of the target."""
+
+    name: str
+    texts: int
+    tested: int
+    kept: int
+    tokens: int
+    passes: int
+
+    @property
+    def share(self) -> float:
+        return self.kept / self.tested if self.tested else 0.0
+
+    @property
+    def per_pass(self) -> float:
+        return self.tokens / self.passes if self.passes else 0.0
+
+
+def raised(right: Speed, wrong: Speed) -> int:
+    """1 where the wrong one keeps clearly more of its guesses, -1 clearly fewer, 0 where that cannot be told."""
+    if not (right.tested and wrong.tested):
+        return 0
+    middle = (right.kept + wrong.kept) / (right.tested + wrong.tested)
+    error = sqrt(max(1e-12, middle * (1.0 - middle) * (1.0 / right.tested + 1.0 / wrong.tested)))
+    apart = (wrong.share - right.share) / error
+    return int(apart > SIGMAS) - int(apart < -SIGMAS)
+
+
+def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") -> go.Figure:
+    """Two small panels: the share of guesses kept, and tokens per pass of the target."""
+    figure = make_subplots(rows=1, cols=2, subplot_titles=("guesses kept", "tokens per pass"), horizontal_spacing=0.16)
+    for column, (value, form) in enumerate(((lambda one: one.share, ".1%"), (lambda one: one.per_pass, ".2f")), start=1):
+        values = [value(one) for one in pair]
+        looks = [style(wrong, arm, kind) for arm in (0, 1)]
+        figure.add_bar(
+            x=[one.name for one in pair], y=values, text=[f"{one:{form}}" for one in values], textposition="outside",
+            cliponaxis=False, width=0.55, textfont={"color": evidence.DRAWS[kind]}, row=1, col=column, hoverinfo="skip",
+            marker={"color": [look["color"] for look in looks],
+                    "pattern": {"shape": [look["hatch"] for look in looks], "fillmode": "overlay", "fgcolor": "white", "size": 7}},
+        )  # fmt: skip
+        figure.update_yaxes(range=[0, 1.18 * max(values, default=1.0) or 1.0], tickformat=".0%" if column == 1 else None, row=1,
+                            col=column)  # fmt: skip
+    figure.update_yaxes(gridcolor=GRID, fixedrange=True, zeroline=False, nticks=5)
+    figure.update_xaxes(fixedrange=True, showgrid=False)
+    figure.update_annotations(font={"size": 13, "color": evidence.DRAWS[kind]})
+    figure.update_layout(height=340, margin={"l": 8, "r": 8, "t": 40, "b": 30}, showlegend=False, dragmode=False)
+    return figure
+
+
+def wrong_cells(one: Filling, kind: str = "light") -> go.Figure:
+    """Draws of the wrong decoder over the exact law, hatched."""
+    figure = evidence.filling(one, evidence.top(one), kind)
+    marker = {
+        "color": getattr(MEANINGS["rejected"], kind),
+        "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6},
+    }
+    figure.update_traces(marker=marker, selector={"name": "share of the draws"})
+    return figure

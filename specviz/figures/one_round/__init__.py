@@ -1,0 +1,1 @@
+"""One round: a trace as the stage draws it."""

@@ -1,0 +1,213 @@
+"""A trace as the stage draws it: JSON-ready, with every number that JavaScript shows already worked out.
+
+JavaScript compares a dragged coin with a threshold that stands here, and computes no threshold, overlap or residual itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
+from specviz.figures.common.narration import looked_at, motions, number, refused_at
+from specviz.figures.one_round.distributions import bare_law, drawn_law
+from specviz.models.pairs.names import places_of
+from specviz.settings import read_coin
+from specviz.trace import Decision, Round, Trace
+
+_CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
+
+
+def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
+    """Everything the stage shows of a run: rounds, each with its motions, chips and laws.
+
+    more  whether a further round can follow; None: unless the text ended or has its length
+    """
+    edits = dict(read_coin(text) for text in trace.settings.get("coins", ()))
+    rounds, generated = [], b""
+    for index, round_ in enumerate(trace.rounds):
+        rounds.append(_round(trace, index, generated, edits))
+        generated += b"".join(piece(trace.pieces, token) for token in round_.committed)
+    return {
+        "id": trace.digest(),
+        "status": _status(trace),
+        "prompt": trace.settings.get("prompt", "") + ("\n" if trace.encoder_ids else ""),  # a decoder's text is no continuation
+        "edits": [_edit_sentence(key, u) for key, u in sorted(edits.items())],
+        "rounds": rounds,
+        "more": open_ended(trace) if more is None else more,
+    }
+
+
+def read_cursor(text: str | None) -> dict[str, int] | None:
+    """The link's ``at=ROUND.MOTION``, both from 1, as the stage's cursor, both from 0. None where it cannot be read."""
+    match = _CURSOR.fullmatch(text or "")
+    if not match or "0" in match.groups():
+        return None
+    return {"round": int(match[1]) - 1, "motion": int(match[2]) - 1}
+
+
+def write_cursor(round_: int, motion: int) -> str:
+    """The inverse of read_cursor."""
+    return f"{round_ + 1}.{motion + 1}"
+
+
+def open_ended(trace: Trace) -> bool:
+    """Whether the run could go on."""
+    if not trace.rounds:
+        return True
+    full = len(trace.output_ids) >= trace.settings.get("length", float("inf"))
+    return trace.rounds[-1].ending.kind in ("residual", "bonus") and not full
+
+
+def _status(trace: Trace) -> list[str]:
+    settings, models = trace.settings, trace.models
+    where = " ".join(str(models[key]) for key in ("device", "dtype") if models.get(key))
+    parts = [_pair_name(settings.get("pair", "unnamed")), where, f"temperature {settings.get('temperature', 1):g}"]
+    parts += [f"{key.replace('_', '-')} {settings[key]:g}" for key in ("top_k", "top_p", "min_p") if settings.get(key)]
+    return [part for part in [*parts, f"seed {settings.get('seed', 0)}"] if part]
+
+
+def _pair_name(pair: str) -> str:
+    """A pair of folders or hub names by their last parts: a page is no place for paths."""
+    if (places := places_of(pair)) is None:
+        return f"{pair} pair"
+    target, draft = (part.rstrip("/").split("/")[-1] for part in (places.target, places.draft))
+    return f"target {target}, draft {draft}{' in 8 bits' if places.rounded else ''}"
+
+
+def _edit_sentence(key: tuple[int, str], u: float) -> str:
+    position, purpose = key
+    what = {"accept": "the coin", "residual": "the residual draw", "bonus": "the bonus draw", "draft": "the draft’s draw"}
+    counted = f"generated token {position + 1} (position {position} in the link)"
+    return f"{what[purpose]} at {counted} is {number(u, 3).rstrip('0') if u else 0}"
+
+
+def _round(trace: Trace, index: int, generated: bytes, edits: dict) -> dict[str, Any]:
+    round_, told = trace.rounds[index], motions(trace, trace.rounds[index])
+    start = round_.prefix_length - len(trace.prompt_ids)
+    when = {(motion.kind, motion.node): at for at, motion in enumerate(told)}
+    chips = [_chip(trace, round_, node, start, when, edits) for node in range(len(round_.proposals))]
+    ending = _ending(trace, round_, start, told, edits)
+    return {
+        "text": _visible(trace, index),
+        "chips": chips,
+        "ending": ending,
+        "braces": _braces(trace, round_, unfinished(generated)),
+        "motions": [
+            {"kind": m.kind, "node": m.node, "law": _law_of(m.kind, m.node, round_), "sentence": m.sentence, "label": m.label}
+            for m in told
+        ],
+        "laws": [drawn_law(trace, round_, i) for i in range(len(round_.laws))] or [bare_law(trace, d) for d in round_.proposals],
+        "pass": len(round_.proposals),
+        "ms": {key: 1000.0 * seconds for key, seconds in round_.timing.items() if key in ("draft", "target", "rule")},
+        "tally": _tally(trace, index),
+    }
+
+
+def _visible(trace: Trace, index: int) -> str:
+    """The generated text before a round: whole characters only, control tokens left out."""
+    ids = [token for round_ in trace.rounds[:index] for token in round_.committed]
+    raws = [piece(trace.pieces, token) for token in ids]
+    return whole(b"".join(raw for raw in raws if not is_special(raw)))
+
+
+def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
+    decision, position = round_.proposals[node], start + _depth(round_.proposals, node)
+    raw = piece(trace.pieces, decision.token)
+    decided = when.get(("coin", node), _last_verdict(round_, when))
+    chip = {
+        "glyphs": glyphs(raw, decision.token),
+        "name": name(raw, decision.token),
+        "q": decision.q,
+        "p": decision.p,
+        "u": decision.u,
+        "threshold": decision.threshold,
+        "appears": when[("guess", node)],
+        "decided": decided,
+        "fate": _fate(round_, node),
+        "position": position,
+        "edited": (position, "accept") in edits and node in looked_at(round_),
+    }
+    return chip | _what_if(trace, decision, chip["name"])
+
+
+def _last_verdict(round_: Round, when: dict) -> int:
+    """When a chip that is never looked at goes grey: with the verdict that closed the block."""
+    return max((at for (kind, _), at in when.items() if kind in ("coin", "pass")), default=0)
+
+
+def _fate(round_: Round, node: int) -> str:
+    if node not in looked_at(round_):
+        return "never" if round_.proposals[node].accepted is None else "behind"
+    return "kept" if round_.proposals[node].accepted else "refused"
+
+
+def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
+    """Both fates of a coin that a person might move; a fate is None where no coin can bring it about."""
+    if decision.threshold is None:
+        return {"ifKept": None, "ifRefused": None, "standIn": None}
+    bar = number(decision.threshold)
+    kept = f"With the coin at {{u}}, below {bar}, {word} is kept; what follows is for the pair to work out."
+    refused = stand_in = None
+    if decision.stand_in is not None:
+        raw = piece(trace.pieces, decision.stand_in)
+        stand_in = glyphs(raw, decision.stand_in)
+        other = name(raw, decision.stand_in)
+        refused = f"With the coin at {{u}}, not below {bar}, {word} is refused and {other} takes its place."
+    return {
+        "ifKept": kept if decision.threshold > 0.0 else None,
+        "ifRefused": refused if decision.threshold < 1.0 else None,
+        "standIn": stand_in,
+    }
+
+
+def _ending(trace: Trace, round_: Round, start: int, told: list, edits: dict) -> dict[str, Any] | None:
+    """The chip of the token that the rule added; None where it added none."""
+    end = round_.ending
+    if end.token is None:
+        return None
+    raw, purpose = piece(trace.pieces, end.token), "residual" if end.kind == "residual" else "bonus"
+    position = start + len(round_.accepted_path)
+    return {
+        "glyphs": glyphs(raw, end.token),
+        "name": name(raw, end.token),
+        "kind": purpose,
+        "u": end.u,
+        "position": position,
+        "edited": (position, purpose) in edits,
+        "appears": next(at for at, motion in enumerate(told) if motion.kind in ("draw", "bonus")),
+    }
+
+
+def _depth(proposals: tuple[Decision, ...], node: int) -> int:
+    depth = 0
+    while (node := proposals[node].parent) >= 0:
+        depth += 1
+    return depth
+
+
+def _braces(trace: Trace, round_: Round, tail: bytes) -> list[dict]:
+    """Runs of chips that make one character. The bonus stands right behind the last guess, a replacement does not."""
+    tokens = [decision.token for decision in round_.proposals]
+    if round_.ending.kind == "bonus" and round_.ending.token is not None:
+        tokens.append(round_.ending.token)
+    return braces(tail, [piece(trace.pieces, token) for token in tokens])
+
+
+def _law_of(kind: str, node: int | None, round_: Round) -> int | None:
+    """Which law a motion looks at; the pass shows the first, the tally the last one that was shown."""
+    if node is not None:
+        return node
+    if kind == "pass":
+        return 0 if round_.laws or round_.proposals else None
+    if kind in ("bonus", "tally") and round_.ending.kind == "bonus":
+        return len(round_.proposals) if round_.laws else None
+    refused = refused_at(round_)
+    return refused if refused is not None else max(looked_at(round_), default=None)
+
+
+def _tally(trace: Trace, index: int) -> dict[str, Any]:
+    count = len(trace.rounds[index].committed)
+    total = sum(len(round_.committed) for round_ in trace.rounds[: index + 1])
+    so_far = f"{total} token{'s' if total != 1 else ''} for {index + 1} big pass{'es' if index else ''} so far"
+    return {"line": f"{count} token{'' if count == 1 else 's'} for 1 big pass", "total": so_far if index else ""}

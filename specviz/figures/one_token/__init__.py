@@ -1,0 +1,1 @@
+"""Why it is exact: two distributions over one token."""

@@ -1,0 +1,89 @@
+"""The address of the page One token: where the laws came from, and the bars as a person left them.
+
+``preset=NAME`` or ``from=ROUND.GUESS``, and for dragged bars ``p=40-30-20-7-3&q=…``: percents joined by hyphens, at most two
+decimals, 100 in all. A value that cannot be used falls back alone, with a sentence.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from specviz.figures.one_token.token import FEWEST, FIRST, GRID, MOST, PRESETS
+
+_PERCENT = re.compile(r"(\d{1,3})(?:\.(\d{1,2}))?", re.ASCII)
+LONG = 40  # characters of a wrong value that a sentence repeats
+
+
+def read_state(query: Mapping[str, str], known: Collection[str]) -> tuple[dict[str, Any], list[str]]:
+    """What to show first, and a sentence for each value that was left out.
+
+    known   ids of the positions that there are
+    returns {"preset", "from", "p", "q"}: from is None without a position; p and q are None where nothing was dragged
+    """
+    said: list[str] = []
+    preset = query.get("preset", FIRST)
+    if preset not in PRESETS:
+        said.append(f"The link's preset was left out: {_cut(preset)} is not one of {', '.join(PRESETS)}.")
+        preset = FIRST
+    place = query.get("from")
+    if place is not None and place not in known:
+        there = f"the recorded run has guesses {min(known)} to {max(known, key=_order)}" if known else "no run was recorded"
+        said.append(f"The link's position was left out: there is no guess {_cut(place)} ({there}).")
+        place = None
+    laws = {key: _read_law(key, query[key], said) for key in ("p", "q") if key in query}
+    p, q = _matched(laws.get("p"), laws.get("q"), PRESETS[preset] if place is None else None, said)
+    return {"preset": preset, "from": place, "p": p, "q": q}, said
+
+
+def read_law(text: str) -> tuple[int, ...]:
+    """40-30-20-7-3 as ten-thousandths. Raises ValueError with what is wrong."""
+    matches = [_PERCENT.fullmatch(part) for part in text.split("-")]
+    if not all(matches):
+        raise ValueError("it is not written in percents with at most two decimals, such as 40-30-20-7-3")
+    law = tuple(100 * int(match[1]) + int((match[2] or "").ljust(2, "0")) for match in matches)
+    if not FEWEST <= len(law) <= MOST:
+        raise ValueError(f"it has {len(law)} numbers, and {FEWEST} to {MOST} are allowed")
+    if sum(law) != GRID:
+        raise ValueError(f"its percents sum to {sum(law) / 100:g}, not 100")
+    return law
+
+
+def write_law(law: tuple[int, ...]) -> str:
+    """The inverse of read_law."""
+    return "-".join(f"{n / 100:.2f}".rstrip("0").rstrip(".") for n in law)
+
+
+def _read_law(key: str, text: str, said: list[str]) -> tuple[int, ...] | None:
+    try:
+        return read_law(text)
+    except ValueError as error:
+        said.append(f"The link's {key} was left out: {_cut(text)}; {error}.")
+        return None
+
+
+def _matched(p: Any, q: Any, preset: Any, said: list[str]) -> tuple[Any, Any]:
+    """Both laws of one length, as floats; what a link leaves out comes from the preset, widened with zeros."""
+    if p is None and q is None:
+        return None, None
+    if preset is None and (p is None or q is None):  # a recorded law has no whole ten-thousandths to fill up with
+        said.append("The link's bars were left out: bars dragged from a text need both p and q.")
+        return None, None
+    p, q = p or _widened(preset.p, len(q)), q or _widened(preset.q, len(p or ()))
+    if len(p) != len(q):
+        said.append(f"The link's bars were left out: p has {len(p)} numbers and q has {len(q)}.")
+        return None, None
+    return [n / GRID for n in p], [n / GRID for n in q]
+
+
+def _widened(law: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return law + (0,) * (size - len(law))
+
+
+def _order(place: str) -> tuple[int, ...]:
+    return tuple(map(int, place.split(".")))
+
+
+def _cut(text: str) -> str:
+    return repr(text if len(text) <= LONG else text[: LONG - 1] + "…")

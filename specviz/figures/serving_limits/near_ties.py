@@ -1,0 +1,143 @@
+"""The microscope on near ties in words and pictures: margins of the two largest logits along greedy texts, and where these part."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import pairwise
+from math import log10
+
+import plotly.graph_objects as go
+
+from specviz.figures.common.theme import LEGEND, MEANINGS
+from specviz.figures.exactness.evidence import DRAWS, GRID, label, safe
+from specviz.serving.near_ties import ARMS, Pairing, Seen
+
+FEW = 3  # texts up to which each is drawn as lines
+FLOOR = 1e-3  # margins below stand on this edge of the logarithmic axis
+BINS = 14
+MARGIN = "margin of the two largest logits"
+
+
+def conclusion(seen: Seen) -> str:
+    """What the microscope shows of one arm."""
+    arm, many, parted = ARMS[seen.key], len(seen.pairings), seen.parted
+    length = max(len(one.first.tokens) for one in seen.pairings)
+    texts = f"{many} greedy texts" if many > 1 else "the greedy text"
+    if not parted:
+        return (
+            f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write {texts} of {length} tokens alike, to the last token."
+        )
+    first = min(one.place for one in parted)
+    said = f"Of {texts} of {length} tokens {len(parted)} part" if many > 1 else "The greedy texts part"
+    said += f" between {arm.first} and {arm.second}, {'the first ' if len(parted) > 1 else ''}{f'after {first} tokens' if first else 'at the first token'}. "
+    return said + (
+        f"There the two largest logits lie {seen.there:.2g} apart{' in the middle' if len(parted) > 1 else ''}"
+        f"{f', at most {seen.largest:.2g}' if len(parted) > 1 else ''}; at all places {seen.typical:.2g} in the middle. "
+        f"{seen.as_near:.1%} of the places are as near a tie."
+    )
+
+
+def margins(seen: Seen, kind: str = "light") -> go.Figure:
+    """How far the two largest logits lie apart at each place, up to where the texts part; the parting places marked."""
+    figure, grey = go.Figure(), DRAWS[kind]
+    if len(seen.pairings) <= FEW:
+        for one in seen.pairings:
+            _line(figure, one.first.margins, one.shared, ARMS[seen.key].first, getattr(MEANINGS["target"], kind), "solid")
+            _line(figure, one.second.margins, one.shared, ARMS[seen.key].second, grey, "dot")
+    else:
+        x = [place for one in seen.pairings for place in range(one.shared)]
+        y = [at_least(margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
+        figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": grey, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
+    parted = seen.parted
+    figure.add_scatter(x=[one.place for one in parted], y=[at_least(one.margins[0]) for one in parted], mode="markers", name="here they part",
+                       marker={"symbol": "x", "size": 11, "color": getattr(MEANINGS["rejected"], kind)},
+                       customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
+                       hovertemplate="place %{x}: %{customdata[2]} or %{customdata[3]}<br>margins %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
+    return _laid_out(figure, "place in the text, in tokens")
+
+
+def _line(figure: go.Figure, found: Sequence[float], shared: int, name: str, colour: str, dash: str) -> None:
+    y = [at_least(margin) for margin in found[: shared + 1]]
+    figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": colour, "dash": dash},
+                       hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
+
+
+def spread(seen: Seen, kind: str = "light") -> go.Figure:
+    """How margins are spread: all places, and those where texts part, each as shares of their own number."""
+    figure = go.Figure()
+    edges, everywhere, there = histogram(seen)
+    x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
+    figure.add_bar(x=x, y=everywhere, width=wide, name="all places", marker={"color": DRAWS[kind], "opacity": 0.45},
+                   hovertemplate="%{y:.1%} of all places<extra></extra>")  # fmt: skip
+    if seen.parted:
+        hatch = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}
+        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where they part", marker={"color": getattr(MEANINGS["rejected"], kind), "pattern": hatch},
+                       hovertemplate="%{y:.0%} of the partings<extra></extra>")  # fmt: skip
+    ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
+    _laid_out(figure, MARGIN)
+    figure.update_layout(barmode="overlay", bargap=0.0)
+    figure.update_xaxes(tickvals=ticks, ticktext=[f"{10.0**tick:g}" for tick in ticks])
+    figure.update_yaxes(type="linear", title="share", tickformat=".0%", dtick=None)
+    return figure
+
+
+def histogram(seen: Seen) -> tuple[list[float], list[float], list[float]]:
+    """Logarithms of the edges of BINS equal bins (BINS + 1,), and the share of all places and of the partings in each.
+
+    What lies below FLOOR is counted into the first bin.
+    """
+    low, high = log10(FLOOR), log10(max(10.0, *seen.all_margins))
+    edges = [low + (high - low) * place / BINS for place in range(BINS + 1)]
+
+    def shares(found: Sequence[float]) -> list[float]:
+        counts = [0] * BINS
+        for margin in found:
+            counts[min(BINS - 1, bisect_right(edges, log10(at_least(margin))) - 1)] += 1
+        return [count / max(1, len(found)) for count in counts]
+
+    return edges, shares(seen.all_margins), shares([one.margins[0] for one in seen.parted])
+
+
+def partings(seen: Seen) -> list[dict[str, object]]:
+    """Every place where two texts part, the earliest first."""
+    arm = ARMS[seen.key]
+    return [
+        {"after": _end(one), "place": one.place, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
+         f"margin, {arm.first}": one.margins[0], f"margin, {arm.second}": one.margins[1]}
+        for one in sorted(seen.parted, key=lambda one: one.place)
+    ]  # fmt: skip
+
+
+def tokens(one: Pairing) -> tuple[str, str]:
+    """What both write where they part, spaces shown."""
+    return tuple(named(one, text.tokens[one.place]) for text in (one.first, one.second))
+
+
+def named(one: Pairing, token: int) -> str:
+    return label((token,), True, one.pieces)
+
+
+def _end(one: Pairing, count: int = 8) -> str:
+    """The last tokens before they part, as text."""
+    before = (*one.begins, *one.first.tokens[: one.place])[-count:]
+    return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")
+
+
+def at_least(margin: float) -> float:
+    return max(FLOOR, margin)
+
+
+def _laid_out(figure: go.Figure, across: str) -> go.Figure:
+    figure.update_layout(
+        height=340,
+        margin={"l": 8, "r": 12, "t": 46, "b": 46},
+        dragmode=False,
+        hovermode="closest",
+        legend=LEGEND,
+        showlegend=True,
+    )
+    figure.update_xaxes(title=across, gridcolor=GRID, zeroline=False, fixedrange=True)
+    figure.update_yaxes(type="log", title=MARGIN, dtick=1, gridcolor=GRID, zeroline=False, fixedrange=True,
+                        automargin=True)  # fmt: skip
+    return figure

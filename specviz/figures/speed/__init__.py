@@ -1,0 +1,1 @@
+"""How fast? Plans, acceptance, cost surfaces, batches."""

@@ -1,0 +1,130 @@
+"""How fast? in words and pictures: tokens and speed-up over gamma by every formula and as measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import plotly.graph_objects as go
+
+from specviz.figures.common.theme import LEGEND, MEANINGS
+from specviz.figures.exactness.evidence import DRAWS, GRID
+from specviz.prediction.plan import Interval, Plan
+from specviz.prediction.reported import ROWS
+
+LETTERS = 11  # px: names beside the ends of lines
+APART = 0.06  # of the picture's height, between two of them
+PLAIN = "#8a94a0"  # formulas that are simpler than what happens
+WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
+
+
+def tokens(plan: Plan, kind: str = "light") -> go.Figure:
+    """Tokens per pass over gamma: kept guesses with their band, two plainer formulas, what was measured."""
+    gammas, figure = [row.gamma for row in plan.rows], go.Figure()
+    banded(figure, gammas, [row.tokens for row in plan.rows], "kept guesses", kind)
+    _line(figure, gammas, [row.hazards for row in plan.rows], "by depth", "dash", kind)
+    _line(figure, gammas, [row.independent for row in plan.rows], "one alpha", "dot", kind)
+    _measured(figure, [row.gamma for row in plan.checked], [row.tokens for row in plan.checked], kind)
+    return laid_out(figure, gammas, "tokens per pass of the target")
+
+
+def factors(plan: Plan, kind: str = "light") -> go.Figure:
+    """Speed-up over the target alone, over gamma: by kept guesses and measured rounds, by plainer theory, as measured."""
+    gammas, figure = [row.gamma for row in plan.rows], go.Figure()
+    banded(figure, gammas, [row.factor for row in plan.rows], "kept guesses", kind)
+    _line(figure, gammas, [row.linear for row in plan.rows], "by depth", "dash", kind)
+    _line(figure, gammas, [row.leviathan for row in plan.rows], "Leviathan", "dot", kind)
+    measured = [row for row in plan.checked if row.factor is not None]
+    _measured(figure, [row.gamma for row in measured], [row.factor for row in measured], kind)
+    figure.add_hline(y=1.0, line={"width": 1.2, "color": DRAWS[kind]})
+    figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
+                          text="the target alone", font={"size": 12, "color": DRAWS[kind]})  # fmt: skip
+    return laid_out(figure, gammas, "times as fast as the target alone")
+
+
+def tokens_conclusion(plan: Plan) -> str:
+    """What the first picture shows."""
+    if not plan.checked:
+        last = plan.rows[-1]
+        return f"From {plan.rows[0].tokens.value:.2f} tokens per pass at gamma {plan.rows[0].gamma} to {last.tokens.value:.2f} at gamma {last.gamma}."
+    worst = max(plan.checked, key=lambda row: abs(row.gaps["kept guesses"].value))
+    plain = max(plan.checked, key=lambda row: abs(row.gaps["independent"].value))
+    off = abs(worst.gaps["kept guesses"].value)
+    near = f"and at most {off:.1%} off what was measured" if off >= 0.0005 else "and just what was measured"
+    return (
+        f"Counted without any speculation, {near}; one alpha for all "
+        f"guesses is up to {abs(plain.gaps['independent'].value):.1%} off."
+    )
+
+
+def rows(plan: Plan) -> list[dict[str, object]]:
+    """Every gamma as a row of a table."""
+    found = []
+    for row in plan.rows:
+        line: dict[str, object] = {"gamma": row.gamma, "kept guesses": _said(row.tokens), "by depth": round(row.hazards, 3),
+                                   "one alpha": round(row.independent, 3), "text read on": round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
+        measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
+        line["measured"] = None if measured is None else _said(measured.tokens)
+        line["times the target"] = None if row.factor is None else _said(row.factor)
+        line["measured times"] = None if measured is None or measured.factor is None else _said(measured.factor)
+        found.append(line)
+    return found
+
+
+def published() -> list[dict[str, object]]:
+    """The paper's own table, as reported, beside its formula."""
+    return [
+        {"task": row.task, "temperature": row.temperature, "draft": row.draft, "gamma": row.gamma, "alpha": row.alpha,
+         "reported": row.factor, "formula": round(row.formula, 2), "error": f"{row.error:+.0%}"}
+        for row in ROWS
+    ]  # fmt: skip
+
+
+def _said(one: Interval) -> str:
+    return f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
+
+
+def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Interval], name: str, kind: str) -> None:
+    colour = getattr(MEANINGS["target"], kind)
+    figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
+                       fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
+    figure.add_scatter(x=x, y=[one.value for one in found], mode="lines", name=name, line={"width": 2.6, "color": colour},
+                       hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
+
+
+def _line(figure: go.Figure, x: list[int], y: Sequence[float | None], name: str, dash: str, kind: str) -> None:
+    figure.add_scatter(x=x, y=list(y), mode="lines", name=name, line={"width": 1.8, "dash": dash, "color": PLAIN},
+                       hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
+
+
+def _measured(figure: go.Figure, x: list[int], found: Sequence[Interval], kind: str) -> None:
+    if not found:
+        return
+    spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
+              "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
+    colour = DRAWS[kind]
+    figure.add_scatter(x=x, y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
+                       marker={"size": 8, "symbol": "diamond", "color": colour}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
+
+
+def laid_out(figure: go.Figure, x: Sequence[float], title: str) -> go.Figure:
+    figure.update_layout(
+        height=340, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest",
+        legend=LEGEND,
+    )  # fmt: skip
+    figure.update_xaxes(title="gamma: guesses of a round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
+    figure.update_yaxes(title=title, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
+    return figure
+
+
+def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -> None:
+    """Names in the right margin, which is as wide as the longest at any width, beside the ends of lines; moved apart where they would cover each other.
+
+    ends    name -> y where its line ends
+    top     of the picture, whose height they share
+    """
+    y = -top
+    for name, value in sorted(ends.items(), key=lambda pair: pair[1]):
+        y = max(value, y + APART * top)
+        figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
+                              font={"size": LETTERS, "color": DRAWS[kind]})  # fmt: skip
+    figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))

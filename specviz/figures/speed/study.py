@@ -1,0 +1,211 @@
+"""How often guesses are kept, over temperature and over top-p, and whether it could be foretold: pictures of the study."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import ceil, floor
+
+import plotly.graph_objects as go
+
+from specviz.figures.common.theme import LEGEND, MEANINGS
+from specviz.figures.exactness.evidence import DRAWS, GRID
+from specviz.figures.speed.plan import PLAIN, banded, laid_out, names
+from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
+from specviz.prediction.plan import Interval
+from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, Cell, Study
+
+TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
+GROUPS = 8  # of cells, by what was foretold: a mean of each
+WIDE = 1.96  # standard errors on each side of a share
+ROOM = 0.15  # of an axis, between two numbers under it
+
+
+def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[Cell]]:
+    """Measured cells of a draft by their place on one of AXES, ascending; a whole law has top-p 1."""
+    found: dict[float, list[Cell]] = {}
+    for cell in study.over_temperature(draft) if axis == TEMPERATURE else study.over_top_p(draft):
+        found.setdefault(cell.temperature if axis == TEMPERATURE else cell.top_p or 1.0, []).append(cell)
+    return dict(sorted(found.items()))
+
+
+def by_kind(study: Study, draft: str, axis: str = TEMPERATURE) -> dict[str, dict[float, float]]:
+    """Kind of text -> place on the axis -> share kept, of one draft."""
+    found: dict[str, dict[float, float]] = {}
+    for place, cells in cells_over(study, draft, axis).items():
+        for cell in cells:
+            found.setdefault(cell.kind, {})[place] = cell.share
+    return found
+
+
+def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
+    """Share of tested guesses that were kept: a thin line for each kind of text, a thick one for their mean, with its band."""
+    figure, by, over = go.Figure(), by_kind(study, draft, axis), means(study, draft, axis)
+    places = list(over)
+    for name, shares in by.items():
+        figure.add_scatter(x=places, y=[shares.get(x) for x in places], mode="lines", line={"width": 1.2, "color": DRAWS[kind]}, opacity=0.55,
+                           name=KINDS[name], showlegend=False, hovertemplate=f"{KINDS[name]}: %{{y:.2f}}<extra></extra>")  # fmt: skip
+    banded(figure, places, list(over.values()), "mean of the kinds", kind)
+    figure.data[-1].update(mode="lines+markers")
+    last = places[-1]
+    laid_out(figure, places, "share of tested guesses kept")
+    names(figure, {KINDS[name]: by[name][last] for name in _ends(by, last)}, 1.0, kind)
+    figure.update_yaxes(range=[0, 1])
+    edge = 0.03 * (last - places[0])
+    labels = [f"{place:g}" if place in _spaced(places) else "" for place in places]
+    figure.update_xaxes(title=axis, range=[places[0] - edge, last + edge], ticktext=labels, tickangle=0)
+    return figure
+
+
+def _spaced(places: Sequence[float]) -> list[float]:
+    """The places whose numbers have room on a phone: from the last one down, each at least ROOM of the axis from the one before."""
+    found = [places[-1]]
+    for place in reversed(places[:-1]):
+        if found[-1] - place >= ROOM * (places[-1] - places[0]) - 1e-9:
+            found.append(place)
+    return found
+
+
+def means(study: Study, draft: str, axis: str) -> dict[float, Interval]:
+    """Place on the axis -> mean share over the kinds of text, with the middle 95% over resampled kinds."""
+    return {place: over_kinds(cells) for place, cells in cells_over(study, draft, axis).items()}
+
+
+def _ends(by: dict[str, dict[float, float]], last: float) -> list[str]:
+    """The kinds with the largest and the least share at the last place: only these are named beside their lines."""
+    there = [name for name, shares in by.items() if last in shares]
+    return sorted({min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])})
+
+
+def kept_conclusion(study: Study, draft: str, axis: str) -> str:
+    """What the picture shows: both ends of the mean, and how far the kinds lie apart."""
+    over, places = means(study, draft, axis), cells_over(study, draft, axis)
+    (first, one), (last, two) = next(iter(over.items())), list(over.items())[-1]
+    flat = [(cell, place) for place, cells in places.items() for cell in cells]
+    low, high = min(flat, key=lambda pair: pair[0].share), max(flat, key=lambda pair: pair[0].share)
+    return (
+        f"In the mean {_said(one)} of the tested guesses are kept at {axis} {first:g} and {_said(two)} at {last:g}; single kinds go from "
+        f"{low[0].share:.2f} ({KINDS[low[0].kind]}, {low[1]:g}) to {high[0].share:.2f} ({KINDS[high[0].kind]}, {high[1]:g})."
+    )
+
+
+def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
+    """Measured over foretold shares, a point for each kind of text and law: kept guesses with intervals, the text's overlap beside."""
+    cells, figure = study.measured((draft,)), go.Figure()
+    _diagonal(figure)
+    titles = [f"{KINDS[cell.kind]}, {law(cell)}" for cell in cells]
+    look = {"hovertemplate": "%{customdata}: foretold %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
+    figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
+                       name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
+    spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": DRAWS[kind]}
+    figure.add_scatter(x=[cell.kept for cell in cells], y=[cell.share for cell in cells], mode="markers", name="kept guesses", error_y=spread, **look,
+                       marker={"size": 7, "symbol": "diamond", "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
+    groups = calibration([cell.kept for cell in cells], [cell.share for cell in cells], GROUPS)
+    figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="its means by eighths", hoverinfo="skip",
+                       line={"width": 2, "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
+    return _square(figure, "foretold share", "measured share of tested guesses kept", span(cells))
+
+
+def span(cells: Sequence[Cell]) -> tuple[float, float]:
+    """Tenths between which all foretold and measured shares lie: one range for both axes."""
+    shares = [x for cell in cells for x in (cell.share, cell.kept, cell.statistics["overlap"])]
+    return max(0.0, floor(10 * min(shares) - 0.3) / 10), min(1.0, ceil(10 * max(shares) + 0.3) / 10)
+
+
+def foretold_conclusion(study: Study, draft: str) -> str:
+    """How near the forecast lies, how near the overlap, and how many intervals hold the forecast."""
+    cells = study.measured((draft,))
+    off, plain = (
+        sum(abs(value(cell) - cell.share) for cell in cells) / len(cells)
+        for value in (lambda cell: cell.kept, lambda cell: cell.statistics["overlap"])
+    )
+    held = sum(abs(cell.kept - cell.share) <= WIDE * cell.noise for cell in cells)
+    return (
+        f"Kept guesses lie {off:.3f} off what was measured in the mean, the overlap on the text itself {plain:.3f}; {held} of {len(cells)} "
+        "intervals (95%, of the measured share alone, as if tests were independent) hold what kept guesses foretold."
+    )
+
+
+def confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
+    """How often the draft's first choice stands in the text, over the probability that it gives it, with intervals over kinds of text."""
+    points, figure = reliability(uncut(study, draft)), go.Figure()
+    _diagonal(figure)
+    spread = {"type": "data", "symmetric": False, "array": [one.high - one.right for one in points],
+              "arrayminus": [one.right - one.low for one in points], "thickness": 1.4, "width": 4}  # fmt: skip
+    figure.add_scatter(x=[one.sure for one in points], y=[one.right for one in points], mode="lines+markers", name="the draft", error_y=spread,
+                       customdata=[one.places for one in points], line={"width": 2, "color": MEANINGS["draft"].light}, marker={"size": 8, "symbol": "square"},
+                       hovertemplate="sure %{x:.2f}, right %{y:.2f}, %{customdata:,} places<extra></extra>")  # fmt: skip
+    return _square(figure, "probability of the draft’s first choice", "how often the text has it", (0.0, 1.0))
+
+
+def confidence_conclusion(study: Study, draft: str) -> str:
+    """Whether the draft is surer than it is right, and by how much."""
+    cells = uncut(study, draft)
+    points = reliability(cells)
+    if len(points) < 2:
+        return (
+            f"These guesses are all equally sure ({points[0].sure:.2f}) and stand in the text {points[0].right:.2f} of the time."
+            if points
+            else "Too few places for a point."
+        )
+    places = sum(one.places for one in points)
+    lean = sum((one.sure - one.right) * one.places for one in points) / places
+    more = "surer than it is right" if lean > 0.0 else "less sure than it is right"
+    return (
+        f"At temperature 1, over {places:,} places of the nine kinds, the draft is {abs(lean):.3f} {more} about the text in the mean; its "
+        f"calibration error is {calibration_error(cells):.3f}. A guess is judged against the target’s law, not against the text."
+    )
+
+
+def uncut(study: Study, draft: str) -> list[Cell]:
+    """Cells of a draft under the whole law of temperature 1."""
+    return [cell for cell in study.over_temperature(draft) if cell.temperature == 1.0]
+
+
+def law(cell: Cell) -> str:
+    return f"temperature {cell.temperature:g}" + ("" if cell.top_p is None else f", top-p {cell.top_p:g}")
+
+
+def scores(study: Study) -> list[dict[str, object]]:
+    """Every predictor as a row: its error on kinds of text that its fit had not seen."""
+    return [
+        {"predictor": STATISTICS.get(one.name, one.name), "mean error": round(one.error, 3),
+         "middle 95% over kinds": f"{one.low:.3f} to {one.high:.3f}", "explained": round(one.explained, 2)}
+        for one in study.scores(tuple(DRAFTS))
+    ]  # fmt: skip
+
+
+def rows(study: Study, draft: str) -> list[dict[str, object]]:
+    """Every cell of a draft as a row of a table."""
+    return [
+        {"kind of text": KINDS[cell.kind], "temperature": cell.temperature, "top-p": cell.top_p, "tested": cell.tested, "kept": cell.accepted,
+         "share": round(cell.share, 3), "foretold": round(cell.kept, 3), "overlap on the text": round(cell.statistics["overlap"], 3)}
+        for cell in study.measured((draft,))
+    ]  # fmt: skip
+
+
+def bins(study: Study, draft: str) -> list[dict[str, object]]:
+    """Every point of the draft's calibration as a row."""
+    return [
+        {"sure": round(one.sure, 3), "right": round(one.right, 3), "middle 95% over kinds": f"{one.low:.3f} to {one.high:.3f}",
+         "places": one.places}
+        for one in reliability(uncut(study, draft))
+    ]  # fmt: skip
+
+
+def _said(one: Interval) -> str:
+    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
+
+
+def _diagonal(figure: go.Figure) -> None:
+    figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"width": 1, "dash": "dot", "color": PLAIN}, hoverinfo="skip", showlegend=False, name="equal")  # fmt: skip
+
+
+def _square(figure: go.Figure, x: str, y: str, ends: tuple[float, float]) -> go.Figure:
+    edge = 0.02 * (ends[1] - ends[0])
+    both = {"range": [ends[0] - edge, ends[1] + edge], "gridcolor": GRID, "zeroline": False, "fixedrange": True}
+    figure.update_layout(
+        height=380, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest", legend=LEGEND
+    )
+    figure.update_xaxes(title=x, **both)
+    figure.update_yaxes(title=y, automargin=True, **both)
+    return figure

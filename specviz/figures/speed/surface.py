@@ -1,0 +1,119 @@
+"""What if? Leviathan's factor over every alpha and every c at one gamma, with a pair and a chosen point on it: figure and sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import plotly.graph_objects as go
+
+from specviz.figures.common.theme import LEGEND
+from specviz.figures.exactness.evidence import GRID
+from specviz.settings import GAMMA_MAX
+from specviz.theory import best_gamma, dearest, factor_grid, pays, wall_clock_factor
+
+ACROSS, UP = "c: a draft step over a pass of the target", "alpha: share of tested guesses kept"
+FORMULA = (
+    "A formula, not a measurement (Leviathan et al. 2023, theorem 3.8): every guess is kept with one chance alpha whatever came before, and a "
+    "pass over a block costs as much as one over a token. With many texts at once, or a dear pass, less is gained."
+)
+ALONE = "1: speculation pays above"
+STEPS = 61  # of each axis
+LEVELS = (0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0)  # factors that get a line
+SHOWN = (0.4, 3.0)  # factors between which the shade changes
+SHADES = {  # below 1 towards grey, above towards the target's blue; the lines and their numbers say it without colour
+    "light": [[0.0, "#a6adb7"], [0.23, "#f4f5f7"], [0.5, "#bcdcf0"], [1.0, "#4fa3d3"]],
+    "dark": [[0.0, "#545d69"], [0.23, "#1b212a"], [0.5, "#14405c"], [1.0, "#1d6ea3"]],
+}
+INK = {"light": "#1d2733", "dark": "#e8edf3"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spot:
+    """A point of the surface: alpha, share of tested guesses kept; c, a draft step over a pass of the target."""
+
+    alpha: float
+    c: float
+
+    def factors(self) -> dict[int, float]:
+        return {gamma: wall_clock_factor(self.alpha, gamma, self.c) for gamma in range(1, GAMMA_MAX + 1)}
+
+
+def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light") -> go.Figure:
+    """The factor as shade and as lines, c to the right, alpha upwards; the line of 1 is where speculation stops paying."""
+    axis = np.linspace(0.0, 1.0, STEPS)
+    figure = go.Figure(
+        go.Heatmap(
+            x=axis, y=axis, z=factor_grid(axis, axis, gamma), zmin=SHOWN[0], zmax=SHOWN[1], zsmooth="best", colorscale=SHADES[kind],
+            showscale=False, name="factor", hovertemplate="alpha %{y:.2f}, c %{x:.2f}: %{z:.2f} times<extra></extra>",
+        )
+    )  # fmt: skip
+    for reached, c, alpha in levels(gamma):
+        whole = reached == 1.0
+        line = {"color": INK[kind], "width": 2.6 if whole else 0.8}
+        figure.add_scatter(
+            x=c, y=alpha, mode="lines", line=line, name=ALONE if whole else level(reached), showlegend=whole, hoverinfo="skip"
+        )
+        place = int(0.6 * len(c))
+        figure.add_annotation(x=c[place], y=alpha[place], text=level(reached), showarrow=False, font={"size": 11.5, "color": INK[kind]},
+                              bgcolor=SHADES[kind][1][1], opacity=0.9, borderpad=1)  # fmt: skip
+    if running is not None:
+        figure.add_scatter(x=[running.c], y=[running.alpha], mode="markers", name="the running pair", hovertemplate="the running pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
+                           marker={"size": 13, "symbol": "diamond", "color": INK[kind], "line": {"color": SHADES[kind][1][1], "width": 1.4}})  # fmt: skip
+    figure.add_scatter(x=[chosen.c], y=[chosen.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
+                       marker={"size": 19, "symbol": "circle-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
+    figure.update_layout(
+        height=400, margin={"l": 8, "r": 12, "t": 40, "b": 46}, dragmode=False, hovermode="closest", legend=LEGEND
+    )
+    figure.update_xaxes(title=ACROSS, range=[0, 1], gridcolor=GRID, zeroline=False, fixedrange=True)
+    figure.update_yaxes(title=UP, range=[0, 1], gridcolor=GRID, zeroline=False, fixedrange=True)
+    return figure
+
+
+def levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
+    """Lines of equal factor within the unit square: (factor, c along it, alpha along it), alpha ascending; those with two points or more."""
+    found = []
+    for reached in LEVELS:
+        points = [
+            (c, alpha) for alpha in np.linspace(0.0, 1.0, 401).tolist() if 0.0 <= (c := dearest(alpha, gamma, reached)) <= 1.0
+        ]
+        if len(points) > 1:
+            found.append((reached, [c for c, _ in points], [alpha for _, alpha in points]))
+    return found
+
+
+def level(reached: float) -> str:
+    """A line's name."""
+    return f"{reached:g}"
+
+
+def in_words(gamma: int, chosen: Spot) -> str:
+    """What the formula says at a point: this gamma, the best one, or that none pays."""
+    here, factors = wall_clock_factor(chosen.alpha, gamma, chosen.c), chosen.factors()
+    said = f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives {here:.2f} times the target’s speed with gamma {gamma}. "
+    if not pays(chosen.alpha, chosen.c):
+        return said + "Do not speculate: where alpha is not above c, no gamma pays."
+    best = best_gamma(factors)
+    if best == gamma:
+        return said + "No other gamma is better."
+    last = ", the longest that may be asked for" if best == GAMMA_MAX else ""
+    return said + f"The best gamma is {best}{last}: {factors[best]:.2f} times."
+
+
+def of_pair(gamma: int, running: Spot | None, counted: float | None) -> str:
+    """Where the running pair stands, and what the formula leaves out there. counted: factor from kept guesses and measured rounds."""
+    if running is None:
+        return "The running pair is not marked: no draft of its own was timed, so its c is not known."
+    formula = wall_clock_factor(running.alpha, gamma, running.c)
+    beyond = "" if running.c <= 1.0 else ", to the right of the picture"
+    said = f"The running pair (diamond) stands at alpha {running.alpha:.2f} and c {running.c:.2f}{beyond}: {formula:.2f} times by the formula"
+    return f"{said}, {counted:.2f} by kept guesses and measured rounds." if counted is not None else f"{said}."
+
+
+def table(running: Spot | None, chosen: Spot) -> list[dict[str, object]]:
+    """The factor of every gamma at both points."""
+    pair = running.factors() if running else {}
+    return [
+        {"gamma": gamma, "what if": round(value, 3), "the running pair": round(pair[gamma], 3) if pair else None}
+        for gamma, value in chosen.factors().items()
+    ]

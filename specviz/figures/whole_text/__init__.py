@@ -1,0 +1,1 @@
+"""Whole text: a passage as two lanes, and where the models part."""

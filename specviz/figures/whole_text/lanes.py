@@ -1,0 +1,228 @@
+"""A passage as its two lanes are drawn, and the sentences about them: who gave each token, how long each way took."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from urllib.parse import urlencode
+
+from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
+from specviz.figures.common.narration import number
+from specviz.figures.one_round.stage import write_cursor
+from specviz.measure.divergence import Read
+from specviz.measure.passage import ALONE, BONUS, GUESSED, KEPT, LANES, REPLACED, WRITTEN, Lane, Passage, Token
+from specviz.settings import Settings
+
+TITLES = {ALONE: "The big model alone", GUESSED: "With guesses"}
+SAID = {"kept": "kept guess", "residual": "replacement", "bonus": "bonus", "target": "plain"}
+MEANT = {
+    "kept": "guessed by the small model, let stand by the big one",
+    "residual": "a guess was refused; the big model drew this from what the draft had left out",
+    "bonus": "every guess of its round was kept; the big model added this one",
+    "target": "drawn by the big model where nobody guessed, one pass for each",
+}
+SIGNS = {"kept": "✓", "residual": "◆", "bonus": "+", "target": ""}
+LASTS = 9.0  # seconds that a replay should take
+PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than it was it may be shown
+BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest turn; tokens per second that people read
+
+
+def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
+    """What the component draws. done: whether nothing more comes.
+
+    lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
+            the character that this token's bytes make together with those of the tokens from number ``since`` on
+    end     seconds at the right end of both tracks; pace  how many times slower a replay runs than the writing did
+    """
+    end = max(_end(one, getattr(one, lane), done) for lane in LANES)
+    return {
+        "id": f"{one.settings.to_query()}",
+        "done": done,
+        "prompt": one.settings.prompt,
+        "lanes": [_lane(one, key) for key in LANES],
+        "legend": _legend(one),
+        "end": end,
+        "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
+    }
+
+
+def _end(one: Passage, lane: Lane, done: bool) -> float:
+    """Seconds that a lane takes; while it is being written, what it will take at its speed so far."""
+    tokens = len(lane.trace.output_ids)
+    return lane.seconds * (one.settings.length / tokens if tokens and not done else 1.0)
+
+
+def _lane(one: Passage, key: str) -> dict[str, Any]:
+    lane = getattr(one, key)
+    pieces = {**one.target.trace.pieces, **lane.trace.pieces}
+    forks = one.read.forks if key == ALONE and one.read else {}
+    made = _made(lane)
+    tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
+    rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
+    if key == GUESSED:
+        links = [round_link(one.settings, n) for n in range(len(rounds))]
+        tokens = [row | {"href": links[row["round"]]} for row in tokens]
+    return {"key": key, "title": TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
+
+
+def _legend(one: Passage) -> list[dict[str, Any]]:
+    """Each origin with its sign, its meaning, and how many tokens of the second text have it; the plain ones last."""
+    counts = one.speculative.counts | {WRITTEN: 0}
+    return [
+        {"is": key, "sign": SIGNS[key], "said": f"{counts[key] or ''} {SAID[key]}".strip(), "meant": MEANT[key]}
+        for key in SAID
+        if key in counts
+    ]
+
+
+def _token(pieces: Mapping[int, str], one: Token) -> dict[str, Any]:
+    """A token in running text: a space before it stands outside its box, a line break behind it breaks the line."""
+    raw = piece(pieces, one.token)
+    lead = raw.startswith(b" ") and bool(raw.strip())
+    shown = glyphs(raw[1:] if lead else raw, one.token)
+    breaks = raw.count(b"\n") if raw and not is_special(raw) else 0
+    return {"glyphs": shown, "lead": lead, "breaks": breaks, "is": one.origin, "round": one.round, "at": one.at,
+            "name": name(raw, one.token)}  # fmt: skip
+
+
+def _made(lane: Lane) -> dict[int, dict[str, Any]]:
+    """Last token of each run of tokens that are no whole character alone -> what they make together, and the first of them."""
+    trace = lane.trace
+    tail = b"" if trace.encoder_ids else unfinished(b"".join(piece(trace.pieces, token) for token in trace.prompt_ids))
+    runs = braces(tail, [piece(trace.pieces, token) for token in trace.output_ids])
+    return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
+
+
+def round_link(settings: Settings, round_: int) -> str:
+    """Address of the page One round, relative to this page's, that stands at the beginning of a round (from 0) of this run."""
+    return "./?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, 0)})
+
+
+def forks_payload(one: Passage) -> dict[str, Any] | None:
+    """The places where both models lie furthest apart, with both laws; None where nothing was read."""
+    read = one.read
+    if read is None or not read.forks:
+        return None
+    given = [piece(one.target.trace.pieces, token) for token in one.target.trace.prompt_ids]
+    before = b"".join(raw for raw in given if not is_special(raw))
+    raws = [piece(read.pieces, token) for token in read.tokens]
+    rows = [_fork(read, place) | {"before": _tail(whole(before + b"".join(raws[:place])))} for place in read.deepest]
+    return {"id": f"{one.settings.to_query()}", "forks": rows}
+
+
+def _fork(read: Read, place: int) -> dict[str, Any]:
+    law, raw = read.forks[place], piece(read.pieces, read.tokens[place])
+    bars = [
+        {"glyphs": glyphs(piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
+        for token, p, q in zip(law.tokens, law.p, law.q, strict=True)
+        if p > 0.0 or q > 0.0
+    ]
+    return {
+        "place": place,
+        "glyphs": glyphs(raw.lstrip(b" ") or raw, read.tokens[place]),
+        "kind": read.kinds[place],
+        "beta": read.beta[place],
+        "bars": bars,
+        "rest": {"p": law.rest["p"], "q": law.rest["q"]},
+        "sentence": fork_sentence(read, place),
+    }
+
+
+def _tail(text: str, most: int = 44) -> str:
+    """The last words of a text, in one line."""
+    flat = " ".join(text.split())
+    return flat if len(flat) <= most else "… " + flat[-most:].split(" ", 1)[-1]
+
+
+def fork_sentence(read: Read, place: int) -> str:
+    """What both models would have written there, and what was."""
+    law = read.forks[place]
+    big, small = (max(zip(row, law.tokens, strict=True), key=lambda pair: pair[0]) for row in (law.p, law.q))
+    said = {token: name(piece(read.pieces, token), token) for token in law.tokens}
+    token = read.tokens[place]
+    return (
+        f"The big model’s first choice is {said[big[1]]} ({number(big[0])}), the small one’s {said[small[1]]} ({number(small[0])}). "
+        f"Their laws share {number(read.beta[place])} (β), so a guess here is refused {_percent(1.0 - read.beta[place])} of the time. "
+        f"Written was {said[token]}: p {number(read.p[place])}, q {number(read.q[place])}."
+    )
+
+
+def _percent(share: float) -> str:
+    return f"{share:.0%}"
+
+
+def conclusion(one: Passage) -> str:
+    """What the big model decided, counted."""
+    counts, total = one.speculative.counts, len(one.speculative.trace.output_ids)
+    drawn = [f"{counts.get(REPLACED, 0)} in place of a refused guess", f"{counts.get(BONUS, 0)} after a round of kept ones"]
+    drawn += [f"{counts[WRITTEN]} where nobody guessed"] if WRITTEN in counts else []
+    return (
+        f"Of {total} tokens written with guesses, the big model let {counts.get(KEPT, 0)} guesses stand and drew "
+        f"{total - counts.get(KEPT, 0)} itself: {', '.join(drawn)}. "
+        f"It needed {len(one.speculative.trace.rounds)} passes; alone, {len(one.target.trace.rounds)}. "
+        "Every token, guessed or drawn, has exactly the odds that the big model gives it."
+    )
+
+
+def texts_sentence(one: Passage) -> str:
+    """Why the two texts are the same, or not."""
+    if one.same_text:
+        return "Both ways wrote the same text, token for token." + (
+            " At temperature 0 nothing is left to luck." if one.settings.temperature == 0.0 else ""
+        )
+    return "Two texts, since each way has luck of its own; the law behind them is one. No single text can show that: the page Is it exact? tests it."
+
+
+def ended(one: Passage) -> str:
+    """Where a text is shorter than was asked for, and why; nothing where both are as long."""
+    asked, counts = one.settings.length, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
+    short = {key: count for key, count in counts.items() if count < asked}
+    if len(short) == 2 and counts[ALONE] == counts[GUESSED]:
+        return f"Both texts end after {counts[ALONE]} of {asked} tokens, {_why(one, ALONE)}."
+    whose = {ALONE: "The big model’s own text", GUESSED: "The text with guesses"}
+    return " ".join(f"{whose[key]} ends after {count} of {asked} tokens, {_why(one, key)}." for key, count in short.items())
+
+
+def _why(one: Passage, key: str) -> str:
+    trace = getattr(one, key).trace
+    last = piece(trace.pieces, trace.output_ids[-1]) if trace.output_ids else b""
+    return (
+        f"where {last.decode()} came, which ends a text" if is_special(last) else "where a token ended it or the context was full"
+    )
+
+
+def speed(one: Passage) -> str:
+    """The two clocks compared, with their spread."""
+    if one.middle is None:
+        return ""
+    middle, low, high = one.factors[one.middle], min(one.factors), max(one.factors)
+    alone, guessed = one.target.rates[one.middle], one.speculative.rates[one.middle]
+    spread = f"{low:.2f} to {high:.2f} over {one.turns} turns" if one.turns > 1 else "one turn"
+    verdict = "With guesses it went" if middle >= 1.0 else "Guessing did not pay here: with guesses it went"
+    return f"{verdict} {middle:.2f} times as fast ({spread}): {guessed:.0f} instead of {alone:.0f} tokens per second."
+
+
+def cautions(one: Passage) -> list[str]:
+    """What the reader of these times must know of the machine."""
+    said, machine = [], one.machine
+    load, cores = machine.get("load", 0.0), machine.get("cores") or 1
+    turns = max((max(lane.rates) / min(lane.rates) for lane in (one.target, one.speculative) if lane.rates), default=1.0)
+    if load > BUSY * cores:
+        said.append(
+            f"The machine was busy when this began (load {load:.1f} on {cores} cores): an idle one is faster, and the two ways may compare otherwise."
+        )
+    elif turns > UNEVEN:
+        said.append(f"The turns differ by a factor of {turns:.1f}: the machine did other things as well.")
+    if one.target.rates and max(one.target.rates) < SLOW:
+        said.append("This machine writes these models about as slowly as people read, or slower.")
+    return said
+
+
+def measured(one: Passage) -> str:
+    """What the times were measured on, and how."""
+    machine = one.machine
+    where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
+    turns = f"{one.turns} turns" if one.turns != 1 else "one turn"
+    return (
+        f"measured {one.date} on {where}; {turns} after a warm-up of {one.warm:.1f} s. The clocks are those of the middle turn."
+    )

@@ -1,0 +1,141 @@
+"""What one pass costs: the target on one token and on a block, one step of a draft, the rule."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from transformers import LlamaConfig, LlamaForCausalLM
+
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.pairs.loading import Pair
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins, Prefix
+from specviz.settings import Settings
+from specviz.trace import Round
+from specviz.verification.draft_tree import ROOT, Block, empty_block
+from specviz.verification.token_rule import TokenRule
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Seconds per pass at one cache length: T(1), T(gamma + 1), one draft step (pass, law and draw), the rule.
+
+    The draft's step is a block's drafting divided by gamma: the first step after a target pass finds its weights evicted from
+    the processor's caches, the later ones do not.
+    """
+
+    one: float
+    block: float
+    draft: float
+    rule: float
+
+
+def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
+    """Medians over ``repeats`` interleaved passes after a prefix of the length that the runs have halfway."""
+    target, draft = pair.open(settings)
+    prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
+    row = Prefix(prefix, 0, settings.length)
+    coins, gamma = PhiloxCoins(settings.seed), settings.gamma
+    proposer = DraftModel(draft, gamma)
+    block = proposer.propose([row], coins)
+    p = target.laws([row], block)
+    probes: dict[str, Callable[[], Any]] = {
+        "one": lambda: target.laws([row], empty_block(1)),
+        "block": lambda: target.laws([row], block),
+        "draft": lambda: proposer.propose([row], coins),
+        "rule": lambda: TokenRule().verify([row], block, p, coins),
+    }
+    times = {name: [] for name in probes}
+    for _ in range(repeats):
+        for name, probe in probes.items():
+            began = time.perf_counter()
+            probe()
+            times[name].append(time.perf_counter() - began)
+    medians = {name: statistics.median(values) for name, values in times.items()}
+    return Costs(**medians | {"draft": medians["draft"] / gamma})
+
+
+def median_costs(costs: list[Costs]) -> Costs:
+    """Field by field."""
+    return Costs(*(statistics.median(getattr(c, name) for c in costs) for name in ("one", "block", "draft", "rule")))
+
+
+def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
+    """Where the time of runs went, seconds per round in the mean: draft, target, rule, and all that lies between them.
+
+    rounds   of whole runs, the passes that read a prompt among them; seconds  which these runs took
+    """
+    parts = {name: statistics.mean(round_.timing[name] for round_ in rounds) for name in ("draft", "target", "rule")}
+    return parts | {"rest": seconds / len(rounds) - sum(parts.values())}
+
+
+def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> float:
+    """Median seconds that the rule takes for one block at a vocabulary size, on random laws; no model is involved."""
+    make = torch.Generator().manual_seed(0)
+    p, q = (torch.softmax(3 * torch.randn(1, gamma + 1, vocabulary, generator=make, dtype=torch.float64), -1) for _ in range(2))
+    tokens = tuple(torch.multinomial(q[0, :gamma], 1, generator=make)[:, 0].tolist())
+    block = Block((tokens,), (tuple(range(ROOT, gamma - 1)),), (q[0, :gamma],), ((None,) * gamma,), "draft")
+    times = []
+    for number in range(repeats):
+        began = time.perf_counter()
+        TokenRule().verify([Prefix((0,), number, 64)], block, p, PhiloxCoins(number))
+        times.append(time.perf_counter() - began)
+    return statistics.median(times)
+
+
+def shape_seconds(
+    shapes: Sequence[tuple[int, int]], blocks: Sequence[int], vocabulary: int = 4096, held: int = 128, repeats: int = 25
+) -> dict[tuple[int, int], dict[int, float]]:
+    """Median seconds of one pass of Llama-style decoders at random weights, interleaved: shape -> tokens in the pass -> s.
+
+    shapes  (layers, width) with heads of 64; blocks  tokens per pass; held  tokens in the cache before it
+    """
+    rows = [Prefix(tuple(range(held + 1)), 0, 64)]
+    sources = {shape: CachedModel(_random_model(*shape, vocabulary), Settings()) for shape in shapes}
+    times: dict[tuple[int, int], dict[int, list[float]]] = {shape: {n: [] for n in blocks} for shape in shapes}
+    for turn in range(repeats + 2):
+        for shape, source in sources.items():
+            for n in blocks:
+                block = Block((tuple(range(n - 1)),), (tuple(range(ROOT, n - 2)),), (None,), ((None,) * (n - 1),), "none")
+                began = time.perf_counter()
+                source.logits(rows, block)
+                if turn > 1:  # the first turns fill the cache and warm up
+                    times[shape][n].append(time.perf_counter() - began)
+    return {shape: {n: statistics.median(values) for n, values in by.items()} for shape, by in times.items()}
+
+
+def _random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
+    config = LlamaConfig(
+        vocab_size=vocabulary,
+        hidden_size=width,
+        intermediate_size=-(-8 * width // 3 // 64) * 64,
+        num_hidden_layers=layers,
+        num_attention_heads=width // 64,
+        num_key_value_heads=width // 64,
+        max_position_embeddings=512,
+        tie_word_embeddings=True,
+    )
+    return LlamaForCausalLM(config).eval()
+
+
+def block_gap(pair: Pair, settings: Settings, ids: Sequence[int], block: int = 4) -> list[float]:
+    """Total variation between the laws of one pass over ``block`` tokens and of passes of one token, position by position.
+
+    The rule keeps the law of the block's pass. In float32 the two agree to rounding; in bfloat16 they do not.
+    ids: a text of which all but the first few tokens are read in blocks; returns one value in [0, 1] per position.
+    """
+    ids, gaps = tuple(ids), []
+    whole, single = pair.open(settings)[0], pair.open(settings)[0]
+    for begin in range(4, len(ids) - block, block):
+        tokens = ids[begin : begin + block]
+        chain = Block((tokens,), (tuple(range(ROOT, block - 1)),), (None,), ((None,) * block,), "none")
+        together = whole.laws([Prefix(ids[:begin], 0, 64)], chain)[0]
+        for offset in range(block + 1):
+            alone = single.laws([Prefix(ids[: begin + offset], 0, 64)], empty_block(1))[0, 0]
+            gaps.append(float((together[offset] - alone).abs().sum()) / 2)
+    return gaps

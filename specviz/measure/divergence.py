@@ -1,0 +1,178 @@
+"""Where a big and a small model part along a text: how the divergence is spread over its tokens. Plain numbers, numpy; no torch.
+
+At each token the draft's guess is kept with probability beta = 1 - TV(p, q) (Leviathan et al. 2023, theorem 3.5), so 1 - beta is
+both how far the two laws lie apart and how often a guess there is refused. The curve is Lorenz's (1905), the largest first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from specviz.errors import TraceError
+from specviz.measure.word_kinds import KINDS
+from specviz.statistics.luck import Use, generator
+from specviz.trace import Law
+
+TOPS = (0.01, 0.05, 0.10)  # of the tokens
+FORKS = 12  # places whose laws are kept
+MANY = 8  # texts from which on whole texts are drawn again, not tokens
+AGAIN = 1000  # heaps drawn again
+LEVEL = 0.95  # of every interval here
+DIGITS = 6  # that a record keeps of a probability
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One text, read by both models: one entry for each of its tokens.
+
+    tokens  (N,) ids; p, q  (N,) what the target and the draft gave to each; beta  (N,) sum of min(p, q) over the vocabulary
+    kinds   (N,) of words.KINDS
+    forks   place -> both laws there, at the FORKS places where beta is least; the token written is among each law's tokens
+    pieces  id -> bytes as hex, of every token that it mentions; empty where nobody looks at single tokens
+    """
+
+    tokens: tuple[int, ...]
+    p: tuple[float, ...]
+    q: tuple[float, ...]
+    beta: tuple[float, ...]
+    kinds: tuple[str, ...]
+    forks: Mapping[int, Law] = field(default_factory=dict, hash=False)
+    pieces: Mapping[int, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def apart(self) -> np.ndarray:
+        """(N,) 1 - beta: the distance of the two laws, and the chance that a guess is refused, in [0, 1]."""
+        return 1.0 - np.asarray(self.beta)
+
+    @property
+    def deepest(self) -> tuple[int, ...]:
+        """The places whose laws are kept, furthest apart first."""
+        return tuple(sorted(self.forks, key=lambda place: (self.beta[place], place)))
+
+    def to_record(self) -> dict[str, Any]:
+        numbers = {name: [round(value, DIGITS) for value in getattr(self, name)] for name in ("p", "q", "beta")}
+        forks = {str(place): asdict(law) for place, law in self.forks.items()}
+        sorts = [KINDS.index(kind) for kind in self.kinds]
+        return {"tokens": self.tokens, **numbers, "kinds": sorts, "forks": forks, "pieces": dict(self.pieces)}
+
+    @classmethod
+    def from_record(cls, record: Mapping[str, Any]) -> Read:
+        """Back from to_record. Raises TraceError for columns of different lengths and betas that are no probabilities."""
+        columns = {name: tuple(record[name]) for name in ("tokens", "p", "q", "beta")}
+        kinds = tuple(KINDS[place] for place in record["kinds"])
+        if len({len(kinds), *map(len, columns.values())}) != 1 or not all(0.0 <= beta <= 1.0 + 1e-9 for beta in columns["beta"]):
+            raise TraceError("The reading is damaged: its columns differ in length, or a beta is no probability.")
+        forks = {int(place): Law(**{key: tuple(v) if isinstance(v, list) else v for key, v in law.items()})
+                 for place, law in record["forks"].items()}  # fmt: skip
+        return cls(**columns, kinds=kinds, forks=forks, pieces={int(token): raw for token, raw in record["pieces"].items()})
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """A number with the interval in which it stayed in LEVEL of the heaps drawn again; low and high None where there is none."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind of word.
+
+    count  its tokens; tokens  its share of all; apart  mean of 1 - beta over it; divergence  its share of the sum of 1 - beta
+    """
+
+    name: str
+    count: int
+    tokens: float
+    apart: Share
+    divergence: Share
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the divergence of some texts is spread. x, y: Lorenz's curve, from (0, 0); tops: share held by TOPS of the tokens.
+
+    by_text  whether whole texts were drawn again for the intervals; else single tokens, as if they were independent
+    """
+
+    count: int
+    texts: int
+    total: float
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    tops: tuple[Share, ...]
+    kinds: tuple[Kind, ...]
+    by_text: bool
+
+
+def lorenz(apart: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Share of the tokens, the furthest apart first, against the share of all divergence that they hold: (N + 1,) each, from 0 to 1.
+
+    Where there is no divergence at all, nothing is held by anything: y stays 0.
+    """
+    held = np.concatenate([[0.0], np.cumsum(np.sort(apart)[::-1])])
+    return np.linspace(0.0, 1.0, held.size), held / held[-1] if held[-1] > 0.0 else held
+
+
+def top_share(apart: np.ndarray, share: float) -> float:
+    """Share of all divergence in the ``share`` of the tokens that lie furthest apart; between two tokens on a straight line."""
+    return float(np.interp(share, *lorenz(apart)))
+
+
+@lru_cache(maxsize=32)
+def spread(reads: tuple[Read, ...]) -> Spread:
+    """What all these texts say together; at least one token in all."""
+    apart = np.concatenate([one.apart for one in reads])
+    kinds = np.concatenate([[KINDS.index(kind) for kind in one.kinds] for one in reads])
+    tops, means, held = [], [], []
+    for heap in _again([len(one.beta) for one in reads]):
+        top, mean, share, _ = _measured(apart[heap], kinds[heap])
+        tops.append(top)
+        means.append(mean)
+        held.append(share)
+    top, mean, share, counts = _measured(apart, kinds)
+    x, y = lorenz(apart)
+    rows = tuple(
+        Kind(name, int(counts[k]), float(counts[k] / apart.size), _share(mean[k], means, k, counts[k]), _share(share[k], held, k, counts[k]))
+        for k, name in enumerate(KINDS)
+        if counts[k]
+    )  # fmt: skip
+    shares = tuple(_share(value, tops, place, apart.size) for place, value in enumerate(top))
+    return Spread(
+        apart.size, len(reads), float(apart.sum()), tuple(x.tolist()), tuple(y.tolist()), shares, rows, len(reads) >= MANY
+    )
+
+
+def _measured(apart: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, ...]:
+    """Of one heap of tokens: the shares that TOPS hold, and for each kind the mean of 1 - beta, its share of the sum, its count."""
+    sums, counts = np.bincount(kinds, apart, len(KINDS)), np.bincount(kinds, minlength=len(KINDS))
+    with np.errstate(invalid="ignore"):
+        return np.interp(TOPS, *lorenz(apart)), sums / counts, sums / sums.sum(), counts
+
+
+def _share(value: float, again: Sequence[np.ndarray], place: int, count: int) -> Share:
+    """A number with the middle LEVEL of what the heaps drawn again gave for it; of a single token nothing can be drawn again."""
+    found = np.array([row[place] for row in again])
+    found = found[np.isfinite(found)]
+    value = float(value) if np.isfinite(value) else 0.0
+    if count < 2 or not found.size:
+        return Share(value, None, None)
+    low, high = np.quantile(found, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
+    return Share(value, float(low), float(high))
+
+
+def _again(sizes: Sequence[int]) -> Iterator[np.ndarray]:
+    """Places of AGAIN heaps drawn with replacement (Efron 1979): whole texts where there are MANY, since a text's tokens hang together."""
+    luck, edges = generator(0, Use.RESAMPLED), np.concatenate([[0], np.cumsum(sizes)])
+    for _ in range(AGAIN):
+        if len(sizes) >= MANY:
+            yield np.concatenate([np.arange(edges[one], edges[one + 1]) for one in luck.integers(0, len(sizes), len(sizes))])
+        else:
+            yield luck.integers(0, edges[-1], edges[-1])

@@ -1,0 +1,217 @@
+"""Who may guess: every proposer and rule of the gallery on one prompt, as plain records. No torch; lineup_run.py fills them.
+
+Each row is measured under the same settings as the others, in turns; a row that makes no sense there is blank and says why.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from specviz.errors import SettingsError
+from specviz.proposers.trees.node_count import with_paying_nodes
+from specviz.records import from_record, to_text
+from specviz.settings import SHAPE, TREES, Settings
+from specviz.trace import Trace
+
+SCHEMA = "specviz-gallery-1"
+CHOICES = {  # the laws that the page offers
+    "0": {"temperature": 0.0, "top_p": None},
+    "1": {"temperature": 1.0, "top_p": None},
+    "top-p .9": {"temperature": 1.0, "top_p": 0.9},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One row of the gallery. settings: what it changes; guess: who guesses, in a sentence."""
+
+    key: str
+    name: str
+    settings: Mapping[str, Any]
+    guess: str
+
+    def under(self, base: Settings) -> Settings:
+        """Its settings; a tree without a shape has as many nodes as pay."""
+        return with_paying_nodes(replace(base, **self.settings))
+
+    @property
+    def pays(self) -> bool:
+        """Whether its number of nodes is that of the recorded curve."""
+        return self.settings["proposer"] in TREES and "tree" not in self.settings
+
+
+def _entries(*rows: tuple[str, str, dict[str, Any], str]) -> dict[str, Entry]:
+    return {row[0]: Entry(*row) for row in rows}
+
+
+ENTRIES = _entries(
+    ("target", "Target alone", {"proposer": "none"}, "Nobody guesses: one token for each pass of the target."),
+    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model guesses a chain."),
+    ("block", "Draft, block rule", {"proposer": "draft", "rule": "block"}, "The same chain, judged as a whole."),
+    ("tree-top", "Tree of the likeliest", {"proposer": "tree", "siblings": "top"},
+     "The draft's likeliest tokens, without luck, as many as pay."),
+    ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
+     "Different tokens drawn from the draft, as many as pay; where only two pay, one below the other."),
+    ("tree-wide", "Larger tree", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
+     "Three of the draft's tokens side by side, two below each, one below these: more of them are kept than with a small tree, and more is paid."),
+    ("several", "Two drafts", {"proposer": "several", "drafts": 2}, "Two chains drawn from the draft side by side."),
+    ("several-kseq", "Two drafts, k-seq", {"proposer": "several", "drafts": 2, "rule": "k-seq"},
+     "Two chains, their first tokens judged as equals (k-sequential selection)."),
+    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target's own state: a tree of as many tokens as pay."),
+    ("medusa-wide", "Medusa, larger tree", {"proposer": "medusa", "tree": SHAPE},
+     "The same heads with three tokens side by side, two below each, one below these."),
+    ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target's own first layers; what they compute serves its pass too."),
+    ("ngram", "Copy from the text", {"proposer": "ngram"}, "What followed the last words earlier in this text."),
+    ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "What followed the last words in a book."),
+    ("unigram", "Word frequencies", {"proposer": "unigram"}, "How often each token stands in that book; the text so far is not read."),
+    ("uniform", "Any token", {"proposer": "uniform"}, "All tokens alike."),
+    ("adversarial", "Adversary", {"proposer": "adversarial"}, "The draft turned upside down: its least likely tokens first."),
+    ("oracle", "The target itself", {"proposer": "oracle"}, "The target guesses: every guess is kept, and nothing is saved."),
+    ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
+     "The draft's chain, kept wherever the target finds it likely enough."),
+)  # fmt: skip
+
+
+def senseless(entry: Entry, settings: Settings) -> str:
+    """Why a row says nothing under these settings; empty where it does."""
+    if settings.temperature == 0.0 and entry.key == "tree":
+        return "At temperature 0 nothing is drawn: this is the tree of the likeliest tokens."
+    if settings.temperature == 0.0 and entry.key.startswith("several"):
+        return "At temperature 0 both drafts would write the same chain."
+    return ""
+
+
+@dataclass(frozen=True, slots=True)
+class First:
+    """The first token that a row writes, over draws of it, beside the target's exact law.
+
+    labels  (C,) tokens as the hex of their bytes, the likeliest first; all others together at the end, as ""; law  (C,) their exact mass; counts  (C,) draws
+    low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times; n  draws
+    tv      between draws and law on these cells; upper  what chance alone leaves it below, 99 of 100 times
+    written what the rule really writes, (C,) exact, where that is another law; written_tv  its distance over the whole vocabulary
+    edge    what a token's p must exceed under typical acceptance; entropy  of the target's law, nats
+    """
+
+    labels: tuple[str, ...]
+    law: tuple[float, ...]
+    counts: tuple[int, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    n: int
+    tv: float
+    upper: float
+    entropy: float
+    written: tuple[float, ...] | None = None
+    written_tv: float | None = None
+    edge: float | None = None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        return tuple(count / self.n for count in self.counts)
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one proposer did under one rule. A blank row has a reason and nothing else.
+
+    rule     its title; exact  whether the rule keeps the target's law
+    tokens   written in so many passes of the target, over all measured turns; nodes  guesses of a pass, on average
+    tested, kept  guesses by depth, from the first token of a round: how many a coin met, how many of these were kept
+    ms       milliseconds for each token: median, least and most of the turns
+    trace    its last round with a refusal, else its last, among those that had room for all guesses; with the laws
+    """
+
+    key: str
+    rule: str
+    exact: bool
+    reason: str = ""
+    tokens: int = 0
+    passes: int = 0
+    nodes: float = 0.0
+    tested: tuple[int, ...] = ()
+    kept: tuple[int, ...] = ()
+    ms: tuple[float, float, float] | None = None
+    first: First | None = None
+    trace: Trace | None = None
+
+    @property
+    def entry(self) -> Entry:
+        return ENTRIES[self.key]
+
+    @property
+    def per_pass(self) -> float | None:
+        return self.tokens / self.passes if self.passes else None
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """Of the guesses that were tested at each depth, how many were kept."""
+        return tuple(kept / tested if tested else 0.0 for kept, tested in zip(self.kept, self.tested, strict=True))
+
+    @property
+    def coincides(self) -> bool:
+        """Whether a lossy rule writes the target's law here all the same."""
+        return not self.exact and self.first is not None and self.first.written_tv is not None and self.first.written_tv < 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Lineup:
+    """All rows of one run. turns: how often each was timed; machine, models, date: what it was measured on, and when."""
+
+    settings: Settings
+    rows: tuple[Row, ...]
+    turns: int
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    def row(self, key: str) -> Row | None:
+        return next((row for row in self.rows if row.key == key), None)
+
+
+def to_json(lineups: Mapping[str, Lineup]) -> str:
+    """A gallery: one lineup for each choice."""
+    found = {}
+    for choice, one in lineups.items():
+        rows = [asdict(replace(row, trace=None)) | {"trace": _trace_record(row.trace)} for row in one.rows]
+        found[choice] = {
+            "settings": one.settings.to_record(), "rows": rows, "turns": one.turns, "machine": dict(one.machine),
+            "models": dict(one.models), "date": one.date,
+        }  # fmt: skip
+    return to_text(SCHEMA, {"lineups": found})
+
+
+def from_json(text: str) -> dict[str, Lineup]:
+    """The gallery of a file. Raises TraceError for anything that is none."""
+    return from_record(
+        text, SCHEMA, "The gallery", lambda record: {choice: _lineup(one) for choice, one in record["lineups"].items()}
+    )
+
+
+def _lineup(one: Mapping[str, Any]) -> Lineup:
+    rows = tuple(_row(row) for row in one["rows"])
+    return Lineup(Settings.from_record(one["settings"]), rows, one["turns"], one["machine"], one["models"], one["date"])
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
+    if plain["key"] not in ENTRIES:
+        raise ValueError(f"row {plain['key']!r}")
+    if first := row["first"]:
+        plain["first"] = First(**{key: tuple(value) if isinstance(value, list) else value for key, value in first.items()})
+    if row["trace"] is not None:
+        plain["trace"] = Trace.from_json(json.dumps(row["trace"]))
+    return Row(**plain)
+
+
+def _trace_record(trace: Trace | None) -> dict[str, Any] | None:
+    return None if trace is None else json.loads(trace.to_json())
+
+
+def chosen(base: Settings, choice: str) -> Settings:
+    """Settings under one of CHOICES. Raises SettingsError for another."""
+    if choice not in CHOICES:
+        raise SettingsError("choice", choice[:60], f"one of {', '.join(CHOICES)}")
+    return replace(base, top_k=None, min_p=None, coins={}, **CHOICES[choice])

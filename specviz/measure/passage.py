@@ -1,0 +1,176 @@
+"""A passage written both ways, the target alone and with guesses: who gave each token, and when. Plain records; passage_run.py fills them.
+
+Each way is a trace with a clock of its own beside it, which counts only the seconds that this way was worked on. Clocks are
+measurements: equality leaves them out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from specviz.measure.divergence import Read
+from specviz.records import from_record, to_text
+from specviz.settings import Settings
+from specviz.trace import Round, Trace
+
+SCHEMA = "specviz-passage-1"
+ALONE, GUESSED = LANES = ("target", "speculative")
+KEPT, REPLACED, BONUS, WRITTEN = ORIGINS = ("kept", "residual", "bonus", "target")
+LAWS = {  # under which a passage is recorded
+    "temperature 1": {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None},
+    "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
+}
+LENGTHS = (64, 128, 192)  # tokens that the page offers
+
+
+def origins(round_: Round) -> tuple[tuple[int, str], ...]:
+    """(token, origin) of what a round committed: guesses that were kept, then what the target drew.
+
+    A round that nobody guessed in has nothing but the target's own token; what it draws after a whole block is a bonus.
+    """
+    kept = tuple((round_.proposals[node].token, KEPT) for node in round_.accepted_path)
+    if round_.ending.token is None:
+        return kept
+    drawn = REPLACED if round_.ending.kind == "residual" else BONUS if round_.proposals else WRITTEN
+    return (*kept, (round_.ending.token, drawn))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A round of one of LANES has ended, ``at`` seconds of that lane's own work after its start."""
+
+    lane: str
+    round: Round
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One written token. origin: one of ORIGINS; round: from 0; at: seconds on its lane's clock, when its round had ended."""
+
+    token: int
+    origin: str
+    round: int
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class Lane:
+    """One way of writing.
+
+    clock  seconds of its own work at the end of each round, in the turn that is shown; rates  tokens per second, by turn
+    """
+
+    trace: Trace
+    clock: tuple[float, ...] = field(compare=False)
+    rates: tuple[float, ...] = field(default=(), compare=False)
+
+    @property
+    def tokens(self) -> tuple[Token, ...]:
+        rows = zip(self.trace.rounds, self.clock, strict=True)
+        return tuple(Token(token, origin, n, at) for n, (round_, at) in enumerate(rows) for token, origin in origins(round_))
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """Tokens by origin, those that occur."""
+        found = [one.origin for one in self.tokens]
+        return {origin: found.count(origin) for origin in ORIGINS if origin in found}
+
+    @property
+    def seconds(self) -> float:
+        return self.clock[-1] if self.clock else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A text written both ways under the same settings.
+
+    read     the target's own text, read by both models; None while it is being written
+    warm     seconds of the warm-up before the first turn, which nothing else counts
+    survey   other texts of the target, read by both models under the same law; empty for a visitor's own passage
+    machine, models, date  what it was measured on, and when
+    """
+
+    settings: Settings
+    target: Lane
+    speculative: Lane
+    read: Read | None = None
+    warm: float = field(default=0.0, compare=False)
+    survey: tuple[Read, ...] = ()
+    machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    models: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    date: str = field(default="", compare=False)
+
+    @property
+    def turns(self) -> int:
+        return len(self.speculative.rates)
+
+    @property
+    def factors(self) -> tuple[float, ...]:
+        """Tokens per second, speculative over alone, turn by turn."""
+        return tuple(fast / slow for fast, slow in zip(self.speculative.rates, self.target.rates, strict=True))
+
+    @property
+    def middle(self) -> int | None:
+        """The turn whose factor is the median (of two, the lower); None before any turn has ended."""
+        order = sorted(range(self.turns), key=lambda turn: (self.factors[turn], turn))
+        return order[(self.turns - 1) // 2] if order else None
+
+    @property
+    def same_text(self) -> bool:
+        return self.target.trace.output_ids == self.speculative.trace.output_ids
+
+
+def to_json(passages: Mapping[str, Passage]) -> str:
+    """Passages by the name of their law."""
+    found = {name: _record(one) for name, one in passages.items()}
+    return to_text(SCHEMA, {"passages": found})
+
+
+def _record(one: Passage) -> dict[str, Any]:
+    return {
+        "settings": one.settings.to_record(),
+        "lanes": {name: _lane_record(getattr(one, name)) for name in LANES},
+        "read": one.read and one.read.to_record(),
+        "survey": [read.to_record() for read in one.survey],
+        "warm": round(one.warm, 4),
+        "machine": dict(one.machine),
+        "models": dict(one.models),
+        "date": one.date,
+    }
+
+
+def _lane_record(lane: Lane) -> dict[str, Any]:
+    clock = [round(at, 6) for at in lane.clock]
+    return {"trace": json.loads(lane.trace.to_json()) | {"timing": None}, "clock": clock, "rates": list(lane.rates)}
+
+
+def from_json(text: str) -> dict[str, Passage]:
+    """Back from to_json. Raises TraceError for anything that holds no passages."""
+    return from_record(
+        text, SCHEMA, "The passage", lambda record: {name: _passage(one) for name, one in record["passages"].items()}
+    )
+
+
+def _passage(record: Mapping[str, Any]) -> Passage:
+    lanes = {name: _lane(record["lanes"][name]) for name in LANES}
+    return Passage(
+        Settings.from_record(record["settings"]),
+        **lanes,
+        read=record["read"] and Read.from_record(record["read"]),
+        warm=record["warm"],
+        survey=tuple(map(Read.from_record, record["survey"])),
+        machine=record["machine"],
+        models=record["models"],
+        date=record["date"],
+    )
+
+
+def _lane(record: Mapping[str, Any]) -> Lane:
+    lane = Lane(Trace.from_json(json.dumps(record["trace"])), tuple(record["clock"]), tuple(record["rates"]))
+    if len(lane.clock) != len(lane.trace.rounds) or any(b < a for a, b in zip((0.0, *lane.clock), lane.clock, strict=False)):
+        raise ValueError("a clock needs one time for each round, none before the last")
+    return lane

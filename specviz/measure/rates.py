@@ -1,0 +1,100 @@
+"""How many short draws a second, three ways side by side: one text after the other, in batches, on shared laws."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+
+from specviz.decoding.sampler import decoded, shared_laws
+from specviz.measure.bench import PROMPTS, Spread
+from specviz.models.pairs.loading import Pair
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins, Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import empty_block
+from specviz.verification.token_rule import TokenRule
+
+BATCH = 64
+ONE_BY_ONE, BATCHED, SHARED = "one after the other", f"batches of {BATCH}", "shared laws"
+SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # draws of one turn
+
+
+@dataclass(frozen=True, slots=True)
+class Rates:
+    """One prompt: draws per second by each way, and how many times the first way's rate that is.
+
+    entropy  of the first token's law, nats; seconds  of the ``draws`` on shared laws
+    """
+
+    prompt: str
+    entropy: float
+    draws: int
+    seconds: float
+    rates: dict[str, Spread]
+    ratios: dict[str, float]
+
+
+def draw_rates(pair: Pair, draws: int, length: int = 3, gamma: int = 4, turns: int = 3, say: Callable = print) -> list[Rates]:
+    """Interleaved turns of the first two ways around one long run of the third, at temperature 1, for each prompt of the bench."""
+    asked = {name: Settings(prompt=prompt, length=length, gamma=gamma) for name, prompt in PROMPTS.items()}
+    return [_one(pair, name, draws, settings, turns, say) for name, settings in asked.items()]
+
+
+def _one(pair: Pair, name: str, draws: int, settings: Settings, turns: int, say: Callable) -> Rates:
+    ids = pair.encode(settings.prompt)
+    found: dict[str, list[float]] = {ONE_BY_ONE: [], BATCHED: []}
+
+    def turn(count: bool) -> None:
+        for way, number in SHORT.items():
+            began = time.perf_counter()
+            decoded(*_arguments(pair, settings), settings, ids, count=number, batch=1 if way == ONE_BY_ONE else BATCH)
+            if count:
+                found[way].append(number / (time.perf_counter() - began))
+
+    turn(False)  # warms up
+    for number in range(turns):
+        turn(True)
+        if number == turns // 2:
+            say(f"{name}: {draws:,} draws on shared laws")
+            began = time.perf_counter()
+            shared_laws(*_arguments(pair, settings), settings, ids, count=draws)
+            seconds = time.perf_counter() - began
+    rates = {way: Spread.of(values) for way, values in found.items()} | {SHARED: Spread.of([draws / seconds])}
+    ratios = {way: rate.median / rates[ONE_BY_ONE].median for way, rate in rates.items()}
+    return Rates(name, _entropy(pair, settings, ids), draws, seconds, rates, ratios)
+
+
+def _arguments(pair: Pair, settings: Settings) -> tuple:
+    target, draft = pair.open(settings)
+    return target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxCoins(settings.seed)
+
+
+def _entropy(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> float:
+    law = pair.open(settings)[0].laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
+    return float(torch.special.entr(law).sum())
+
+
+def peak_megabytes() -> float:
+    """Most memory this process has held."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def as_text(found: list[Rates]) -> str:
+    """A table, and the medians over prompts."""
+    lines = [f"draws per second; {found[0].draws:,} draws on shared laws; temperature 1"]
+    for one in found:
+        rates = ", ".join(f"{way} {rate.median:,.0f} ({one.ratios[way]:,.1f}x)" for way, rate in one.rates.items())
+        lines.append(f"  {one.prompt:<20} entropy {one.entropy:.2f} nats, {one.seconds:5.1f} s: {rates}")
+    medians = {way: statistics.median(one.ratios[way] for one in found) for way in (BATCHED, SHARED)}
+    seconds = statistics.median(one.seconds for one in found)
+    return "\n".join(
+        [*lines, f"  median over prompts: {seconds:.1f} s; " + ", ".join(f"{way} {x:,.1f}x" for way, x in medians.items()),
+         f"  most memory held: {peak_megabytes():,.0f} MB"]
+    )  # fmt: skip

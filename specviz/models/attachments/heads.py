@@ -1,0 +1,110 @@
+"""Medusa heads: small networks that read the target's last hidden state and guess the tokens after the next one.
+
+Cai et al. 2024. Head k, from 0, guesses the token k + 2 places after the one whose hidden state it reads. Folders are read in
+the published layout: ``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, weights as ``medusa_lm_head.safetensors``
+with ``K.L.linear.weight``, ``K.L.linear.bias`` (width, width) for block L of head K, and ``K.LAYERS.weight`` (V, width), its own
+output matrix. Where that is missing the head uses the target's own, as the heads that ship do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from specviz.errors import ModelError
+from specviz.models.attachments.folder import Attachment, Block, Layer, block_of, layer_names
+from specviz.models.fast_llama.products import product
+from specviz.models.pairs.catalogue import PAIRS
+
+if TYPE_CHECKING:
+    from specviz.models.pairs.pair import Pair
+
+WEIGHTS = "medusa_lm_head.safetensors"
+HEADS_MAX, LAYERS_MAX = 16, 8
+
+HEADS = Attachment("heads", "Medusa heads", WEIGHTS, {"medusa_num_heads": (1, HEADS_MAX), "medusa_num_layers": (1, LAYERS_MAX)})
+
+
+@dataclass(frozen=True, slots=True)
+class Heads:
+    """K heads over one target. Read-only.
+
+    blocks   per head its residual blocks
+    outputs  per head its output matrix (V, width)
+    """
+
+    blocks: tuple[tuple[Block, ...], ...]
+    outputs: tuple[Tensor, ...]
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+    @torch.inference_mode()
+    def logits(self, features: Tensor, count: int | None = None) -> Tensor:
+        """Hidden states (B, width), after the target's last norm -> (B, count, V) logits of the first ``count`` heads."""
+        count = len(self) if count is None else min(count, len(self))
+        made = []
+        for blocks in self.blocks[:count]:
+            x = features[:, None]
+            for block in blocks:
+                x = block(x)
+            made.append(x)
+        if count and all(matrix is self.outputs[0] for matrix in self.outputs):  # one product reads the shared matrix once
+            return product(torch.cat(made, 1), self.outputs[0])
+        return torch.cat([product(x, matrix) for x, matrix in zip(made, self.outputs, strict=False)], 1)
+
+
+def heads_of(pair: Pair, folder: str = "") -> Heads:
+    """A pair's heads, read once for each target: from a folder that was admitted, or from the pair's own where it is left empty.
+
+    Raises SettingsError for a folder that nobody admitted, ModelError where the pair has no heads of its own, and as ``load_heads``.
+    """
+    entry = PAIRS.get(pair.name)
+    place = HEADS.place(folder, entry.heads if entry else None)
+    if place is None:
+        raise ModelError(f"The pair {pair.name!r} has no Medusa heads of its own: name a folder of heads with --heads DIR.")
+    return HEADS.once(pair.target, place, load_heads)
+
+
+def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
+    """Heads in the published layout, in the target's dtype and on its device.
+
+    Raises ModelError where the folder holds no heads or they were made for another target, DamagedModel where it cannot be
+    read; nothing half loaded is kept.
+    """
+    count, layers = HEADS.config(folder)
+    text, own = target.config.get_text_config(), target.get_output_embeddings().weight
+    width, names = text.hidden_size, [layer_names(f"{k}.{layer}") for k in range(count) for layer in range(layers)]
+    shapes = {name: shape for pair in names for name, shape in zip(pair, ((width, width), (width,)), strict=True)}
+    weights = HEADS.loaded(folder, set(shapes), f"{count} heads")
+    tables = {f"{k}.{layers}.weight" for k in range(count)}
+    shapes |= {name: (own.shape[0], width) for name in tables & weights.keys()}
+    for name, shape in shapes.items():
+        if tuple(weights[name].shape) != shape:
+            raise ModelError(
+                f"The heads in '{folder}' were made for another target: {name} is {_by(weights[name].shape)}, and this target"
+                f" needs {_by(shape)}."
+            )
+    ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
+    blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
+    return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", own) for k in range(count)))
+
+
+def save_heads(blocks: list[list[Layer]], folder: Path) -> None:
+    """Heads that use the target's own output matrix, in the published layout; blocks: per head (weight, bias) pairs."""
+    named = {
+        name: value
+        for k, head in enumerate(blocks)
+        for layer, pair in enumerate(head)
+        for name, value in zip(layer_names(f"{k}.{layer}"), pair, strict=True)
+    }
+    HEADS.save(folder, named, len(blocks), len(blocks[0]))
+
+
+def _by(shape: tuple[int, ...]) -> str:
+    return " x ".join(map(str, shape))

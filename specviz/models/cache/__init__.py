@@ -1,0 +1,1 @@
+"""Transformers models with a key-value cache that rolls back: decoders, encoder-decoders, masks, columns."""

@@ -1,0 +1,246 @@
+"""A transformers decoder with a KV cache, opened for one request.
+
+``laws`` is a pure function of the rows and the block it is given; the cache is only a way to compute less. At each call the
+cache is rolled back to what it shares with the wanted prefixes (a path through the last block included), what is missing is
+fed, and the block rides along in the same pass. Nothing outside this file touches a cache.
+
+Columns and positions are kept apart: a row's tokens may lie in any columns, in order, with holes between them (ragged
+batches, trees); masks and position ids are built from positions. Keys are rotated by position, so columns may be moved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from specviz.models.cache.masks import additive, corner, windows
+from specviz.models.fast_llama.passes import opened
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import ROOT, Block, ancestors, children, depths_of, empty_block
+from specviz.verification.warp import warp, widened
+
+
+@dataclass(slots=True)
+class _Row:
+    """What the cache holds for one row: its path of tokens with their columns, and the nodes of the last block."""
+
+    draw: int = -1
+    tokens: list[int] = field(default_factory=list)
+    columns: list[int] = field(default_factory=list)
+    node_tokens: tuple[int, ...] = ()
+    node_parents: tuple[int, ...] = ()
+    node_columns: list[int] = field(default_factory=list)
+
+    def keep(self, wanted: tuple[int, ...]) -> None:
+        """Forget all but what the wanted prefix shares; at least its last token stays to be fed."""
+        held = len(self.tokens)
+        if tuple(self.tokens) == wanted[:held]:
+            node = ROOT
+            while len(self.tokens) < len(wanted) - 1:
+                node = self._child(node, wanted[len(self.tokens)])
+                if node == ROOT:
+                    break
+                self.tokens.append(self.node_tokens[node])
+                self.columns.append(self.node_columns[node])
+        shared = min(_shared(self.tokens, wanted), len(wanted) - 1)
+        del self.tokens[shared:], self.columns[shared:]
+        self.node_tokens, self.node_parents, self.node_columns = (), (), []
+
+    def place(self, wanted: tuple[int, ...]) -> int | None:
+        """Where the last pass has the state after ``wanted``: 0 after the prefix, 1 + i after node i; None: nowhere."""
+        held = len(self.tokens)
+        if tuple(self.tokens) != wanted[:held]:
+            return None
+        node = ROOT
+        for token in wanted[held:]:
+            node = self._child(node, token)
+            if node == ROOT:
+                return None
+        return node + 1
+
+    def twin(self) -> _Row:
+        """The same, to go its own way."""
+        return _Row(self.draw, [*self.tokens], [*self.columns], self.node_tokens, self.node_parents, [*self.node_columns])
+
+    def _child(self, node: int, token: int) -> int:
+        return next((c for c in children(self.node_parents, node) if self.node_tokens[c] == token), ROOT)
+
+
+class CachedModel:
+    """A causal language model and the warper of one request.
+
+    model     any transformers causal decoder whose attention layers keep plain keys and values; it is only read
+    settings  temperature and cuts; what ``warp`` makes of them is the law
+    vocabulary  V, at least the model's own; ids that the model lacks are impossible
+    """
+
+    biased = False  # whether a mask also holds what attention adds for the distance between two tokens
+
+    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
+        self.model, self.settings = model, settings
+        self.device = model.device  # the library looks it up among the weights each time it is asked
+        text = model.config.get_text_config()
+        self._known: int = text.vocab_size
+        self.vocabulary: int = vocabulary or self._known
+        self.context: int | None = getattr(text, "max_position_embeddings", None)
+        self._windows = windows(text)
+        self._pass = opened(model)
+        self._cache = self._empty()
+        self._rows: list[_Row] = []
+        self._width = 0  # columns in the cache
+
+    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        """(B, N + 1, V) float64, as models.base.LawSource says."""
+        return self.warped(self.logits(rows, block))
+
+    def warped(self, logits: Tensor) -> Tensor:
+        """Logits (..., v) of the model's own vocabulary -> laws (..., V) float64."""
+        return widened(warp(logits, self.settings), self.vocabulary)
+
+    def features(self, rows: Sequence[Prefix]) -> Tensor:
+        """(B, width): the target's last hidden state, after its last norm, where each row's last token was predicted.
+
+        Every row holds at least two tokens. After a round they are left over from its pass; else one pass is made.
+        """
+        before = [replace(row, ids=row.ids[:-1]) for row in rows]
+        held = {row.draw: index for index, row in enumerate(self._rows)}
+        known, self._pass.keeps_features = self._pass.keeps_features, True
+        if known and len(held) == len(self._rows) and all(row.draw in held for row in rows):
+            places = [(held[row.draw], self._rows[held[row.draw]].place(row.ids)) for row in before]
+            if all(place is not None for _, place in places):
+                index, place = (torch.tensor(values, device=self.device) for values in zip(*places, strict=True))
+                return self._pass.features[index, place]
+        self.logits(before, empty_block(len(rows)))
+        return self._pass.features[:, 0]
+
+    @torch.inference_mode()
+    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its block."""
+        if not self._rows:
+            self._read_once(rows)
+        self._match_rows(rows)
+        self._rollback()
+        fed = [row.ids[len(held.tokens) :] for row, held in zip(rows, self._rows, strict=True)]
+        lead, nodes = max(map(len, fed)), block.widest
+        ids, positions = [], []
+        for index, (row, held, fresh) in enumerate(zip(rows, self._rows, fed, strict=True)):
+            before, tokens = [0] * (lead - len(fresh)), block.tokens[index]
+            after = [0] * (nodes - len(tokens))
+            depths = [len(row.ids) + level for level in depths_of(block.parents[index])]
+            ids.append([*before, *fresh, *tokens, *after])
+            positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
+        ids, positions = torch.tensor(ids), torch.tensor(positions)
+        mask = self._mask(fed, lead, block, positions)
+        entering = self._entering(ids, rows, fed, block)
+        logits = self._pass(entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
+        self._remember(rows, fed, lead, block)
+        return logits
+
+    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: Block) -> Tensor:
+        """What the pass is given of each column: here its id (B, T). An id that only the other model knows has probability 0."""
+        return (ids.clamp_(max=self._known - 1) if self._known < self.vocabulary else ids).to(self.device)
+
+    def _read_once(self, rows: Sequence[Prefix]) -> None:
+        """What all rows begin with, a prompt as a rule, is read by one row, and the others take it over."""
+        shared = min(_shared(list(rows[0].ids), row.ids) for row in rows)
+        shared = min(shared, *(len(row.ids) - 1 for row in rows))
+        if len(rows) > 1 and shared > 1:
+            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_block(1))
+
+    def _match_rows(self, rows: Sequence[Prefix]) -> None:
+        """One held row per wanted row: the one of the same draw number, else any, for it shares the prompt."""
+        held, wanted = [row.draw for row in self._rows], [row.draw for row in rows]
+        if not held:
+            self._rows = [_Row() for _ in rows]
+        elif held != wanted:
+            known = {draw: index for index, draw in enumerate(held)} if len(set(wanted)) == len(wanted) else {}
+            order = [known.get(draw, index if index < len(held) else 0) for index, draw in enumerate(wanted)]
+            if order != list(range(len(held))):
+                self._select(order)
+        for kept, row in zip(self._rows, rows, strict=True):
+            kept.draw = row.draw
+            kept.keep(row.ids)
+
+    def _select(self, order: list[int]) -> None:
+        self._rows = [self._rows[index].twin() for index in order]
+        picked = torch.tensor(order, device=self.device)
+        for layer in self._cache.layers:
+            layer.keys, layer.values = layer.keys.index_select(0, picked), layer.values.index_select(0, picked)
+
+    def _empty(self) -> DynamicCache:
+        """Without a configuration it keeps every column, so that any layer can be rolled back."""
+        return DynamicCache()
+
+    def _reset(self) -> None:
+        self._cache, self._width = self._empty(), 0
+
+    def _rollback(self) -> None:
+        """Drop the columns that no row needs: the common tail by cropping, scattered holes once they outweigh the rest."""
+        if not self._width:
+            return
+        needed = max(row.columns[-1] + 1 if row.columns else 0 for row in self._rows)
+        longest = max(len(row.columns) for row in self._rows)
+        if needed == 0:
+            self._reset()
+        elif needed > longest * 1.5 + 16 or (len(self._rows) == 1 and needed != longest):
+            self._compact(longest)
+        elif needed < self._width:
+            self._cache.crop(needed - self._width)
+            self._width = needed
+
+    def _compact(self, longest: int) -> None:
+        """Move each row's columns together, right-aligned; the padding on the left belongs to no row."""
+        order = torch.zeros(len(self._rows), longest, dtype=torch.int64)
+        for index, row in enumerate(self._rows):
+            pad = longest - len(row.columns)
+            order[index, pad:] = torch.tensor(row.columns)
+            row.columns = list(range(pad, longest))
+        order = order.to(self.device)
+        for layer in self._cache.layers:
+            pick = order[:, None, :, None].expand(-1, layer.keys.shape[1], -1, layer.keys.shape[3])
+            layer.keys, layer.values = layer.keys.gather(2, pick), layer.values.gather(2, pick)
+        self._width = longest
+
+    def _mask(self, fed: list[tuple[int, ...]], lead: int, block: Block, positions: Tensor) -> Tensor | dict | None:
+        """None where a causal mask over all columns is right; else additive, in the model's dtype, built from positions."""
+        plain = all(row.columns == list(range(self._width)) for row in self._rows)
+        even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
+        if plain and even and block.is_chain:
+            return None
+        if plain and len(fed) == 1 and not self.biased and not any(self._windows.values()):
+            return F.pad(corner(lead, block.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
+        begins, total = self._width + lead, self._width + lead + block.widest
+        where = [[-1] * total for _ in fed]  # position of the token in each column; -1: a column that is not the row's own
+        for line, row, fresh in zip(where, self._rows, fed, strict=True):
+            for position, column in enumerate((*row.columns, *range(begins - len(fresh), begins))):
+                line[column] = position
+        where = torch.tensor(where)
+        seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
+        seen[:, lead:, begins:] = torch.stack([ancestors(parents, block.widest) for parents in block.parents])
+        where[:, begins:] = positions[:, lead:]
+        return self._additive(seen, where, positions)
+
+    def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
+        return additive(seen, where, positions, self._windows, self.model.dtype, self.device)
+
+    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: Block) -> None:
+        for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
+            held.tokens.extend(fresh)
+            held.columns.extend(range(self._width + lead - len(fresh), self._width + lead))
+            held.node_tokens, held.node_parents = block.tokens[index], block.parents[index]
+            held.node_columns = [self._width + lead + node for node in range(len(block.tokens[index]))]
+        self._width += lead + block.widest
+
+
+def _shared(held: list[int], wanted: tuple[int, ...]) -> int:
+    """Length of the common beginning."""
+    if tuple(held) == wanted[: len(held)]:
+        return len(held)
+    shorter = min(len(held), len(wanted))  # the answer where one is the beginning of the other
+    return next((i for i, (a, b) in enumerate(zip(held, wanted, strict=False)) if a != b), shorter)

@@ -1,0 +1,105 @@
+"""An encoder-decoder model that has read its prompt: from then on its decoder is a causal model with one more attention.
+
+Raffel et al. 2020 (T5), the setting of Leviathan et al. 2023. The encoder runs once per request, over the prompt; the keys and
+values that the decoder's cross-attention takes from it are kept and never change. The decoder's own columns are cached, rolled
+back and moved like those of any causal model.
+
+T5 knows no position ids: its attention adds a bias for the distance between two tokens, which the library counts in columns of
+the cache. Trees, ragged batches and holes put tokens into other columns, so here the bias is looked up by position instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, EncoderDecoderCache, PreTrainedModel
+from transformers.cache_utils import Cache
+
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.masks import lowest
+from specviz.settings import Settings
+
+
+class ConditionedModel(CachedModel):
+    """An encoder-decoder model and the warper of one request. Prefixes hold ids of the decoder, its start token included.
+
+    model   T5 or mT5; it is only read
+    prompt  what the encoder reads, at least one id; all rows share it
+    """
+
+    biased = True
+
+    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None, prompt: Sequence[int]):
+        super().__init__(model, settings, vocabulary)
+        self._pass = ConditionedPass(model, prompt)
+
+    def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
+        return self._pass.biased(seen, where, positions)
+
+
+class ConditionedPass:
+    """One pass through the decoder of a T5 model, called as passes.opened says; a mask that is given holds the bias already.
+
+    The layers run by the library's own code, one after the other, with a bias by position.
+    """
+
+    @torch.inference_mode()
+    def __init__(self, model: PreTrainedModel, prompt: Sequence[int]):
+        self.keeps_features, self.features = True, torch.empty(0)
+        self.decoder, self.head = model.decoder, model.lm_head
+        self.scale = model.config.d_model**-0.5 if getattr(model.config, "scale_decoder_outputs", False) else 1.0
+        self.table = _distances(model.decoder.block[0].layer[0].SelfAttention)
+        self.states = model.encoder(input_ids=torch.tensor([list(prompt)], device=model.device)).last_hidden_state
+        self.crossed = [_crossed(block.layer[1].EncDecAttention, self.states) for block in model.decoder.block]
+        self.cross = DynamicCache()
+        for layer, (keys, values) in enumerate(self.crossed):
+            self.cross.update(keys, values, layer)
+
+    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
+        hidden, across = self.decoder.embed_tokens(ids), None
+        if mask is None:
+            where = torch.arange(width + ids.shape[1], device=ids.device)[None]
+            mask = self.biased(where[:, None, :] <= positions[:1, :, None], where, positions[:1])
+        nothing, both = mask.new_zeros(1, 1, 1, 1), EncoderDecoderCache(cache, self._cross(len(ids)))
+        for block in self.decoder.block:
+            hidden, _, across = block(
+                hidden,
+                attention_mask=mask,
+                position_bias=nothing,
+                encoder_hidden_states=self.states,  # its keys and values are in the cache: this only says that there are some
+                encoder_decoder_position_bias=across,
+                past_key_values=both,
+            )
+        self.features = self.decoder.final_layer_norm(hidden[:, -keep:]) * self.scale
+        return self.head(self.features)
+
+    def biased(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
+        """Additive mask with the bias of relative positions, (B, heads, T, S) in the model's dtype.
+
+        seen (B, T, S) bool: which columns each token attends to; where (B, S), positions (B, T): positions of columns and tokens
+        """
+        device = self.table.device
+        back = (positions[:, :, None] - where[:, None, :]).clamp_(0, self.table.shape[1] - 1)
+        return self.table[:, back.to(device)].transpose(0, 1).masked_fill(~seen[:, None].to(device), lowest(self.table.dtype))
+
+    def _cross(self, rows: int) -> Cache:
+        """The prompt's keys and values for so many rows: views, no copies."""
+        for layer, (keys, values) in zip(self.cross.layers, self.crossed, strict=True):
+            layer.keys, layer.values = keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1)
+        return self.cross
+
+
+def _distances(attention: torch.nn.Module) -> Tensor:
+    """(heads, farthest + 1): what attention adds for a token so many places back; all that lie farther back share the last."""
+    farthest = attention.relative_attention_max_distance
+    return attention.compute_bias(1, farthest + 1, past_seen_tokens=farthest)[0, :, 0].flip(-1).contiguous()
+
+
+def _crossed(attention: torch.nn.Module, states: Tensor) -> tuple[Tensor, Tensor]:
+    """Keys and values of the prompt, each (1, heads, S, size)."""
+    return tuple(
+        part(states).view(1, states.shape[1], -1, attention.key_value_proj_dim).transpose(1, 2)
+        for part in (attention.k, attention.v)
+    )

@@ -1,0 +1,132 @@
+"""One forward pass over cached columns, by the shortest way that gives the same logits.
+
+Most of a small model's pass is the library's bookkeeping around its layers. Llama decoders skip the outer wrappers: a loop
+calls the layers with the same arguments, and the rotary angles come from a table. In float32 the layers themselves are
+written out as well (written.py). Every other family goes through the model.
+"""
+
+from __future__ import annotations
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers.cache_utils import Cache
+
+from specviz.models.cache.masks import causal
+from specviz.models.fast_llama.layers import WrittenLayer, normed, written
+from specviz.models.fast_llama.products import product
+
+_GROW = 512  # positions by which a table of angles grows
+
+
+def opened(model: PreTrainedModel) -> LibraryPass | LlamaPass:
+    """The shortest way through a model, for one request. The weights are the model's own, not copies.
+
+    What it returns is called with
+
+    ids, positions  (B, T) int64 on the model's device; positions from 0, below the model's context
+    mask            additive (B, 1, T, width + T) in the model's dtype, a dict of them by kind of layer, or None: causal
+    cache           grows by the T columns of ``ids``
+    width           columns in the cache before the pass
+    keep            for how many of the last columns logits are wanted; returned as (B, keep, V)
+
+    Afterwards its ``features`` are the hidden states that these logits were made of, (B, keep, width), after the last norm;
+    only while ``keeps_features`` is set, where the library would otherwise hold every layer's.
+    """
+    return LlamaPass(model) if type(model) is LlamaForCausalLM else LibraryPass(model)
+
+
+class LibraryPass:
+    """Through the model's own ``forward``."""
+
+    def __init__(self, model: PreTrainedModel):
+        self.model = model
+        self.keeps_features, self.features = False, torch.empty(0)
+
+    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | dict | None, cache: Cache, width: int, keep: int) -> Tensor:
+        out = self.model(
+            input_ids=ids,
+            position_ids=positions,
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=keep,
+            output_hidden_states=self.keeps_features,
+        )
+        if self.keeps_features:
+            self.features = out.hidden_states[-1][:, -keep:]
+        return out.logits[:, -keep:]
+
+
+class LlamaPass:
+    """The layers of a Llama decoder one after the other, by the library's own code, with the rotary angles from a table.
+
+    first, last  which of its layers, as in a slice: all of them where they are left out
+    """
+
+    def __init__(self, model: LlamaForCausalLM, first: int = 0, last: int | None = None):
+        self.keeps_features, self.first = True, first
+        self.body, self.embedding = model.model, model.model.embed_tokens.weight
+        self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles by position alone
+        self.angles = self.features = torch.empty(0)
+        self.layers = list(self.body.layers)[first:last]
+        self.written, self.head = written(model)
+        self.written = self.written[first:last]
+
+    def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
+        return self._logits(self._through(F.embedding(ids, self.embedding), positions, mask, cache, width), keep)
+
+    def _through(self, hidden: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int) -> Tensor:
+        """States (B, T, width) before the layers -> after them."""
+        if mask is None and hidden.shape[1] > 1:
+            mask = causal(hidden.shape[1], width, hidden)
+        cos, sin, signed = self._angles(hidden, positions, width)
+        if self.written:
+            if width == 0:
+                _begin(cache, self.written, hidden, self.first)
+            across, signed = cos[:, :, None], signed[:, :, None]
+            for layer, held in zip(self.written, cache.layers[: len(self.written)], strict=True):
+                hidden = layer(hidden, across, signed, mask, held)
+        else:
+            for layer in self.layers:
+                hidden = layer(
+                    hidden,
+                    attention_mask=mask,
+                    position_ids=positions,
+                    past_key_values=cache,
+                    use_cache=True,
+                    position_embeddings=(cos, sin),
+                )
+        return hidden
+
+    def _logits(self, hidden: Tensor, keep: int) -> Tensor:
+        self.features = self._normed(hidden[:, -keep:])
+        return product(self.features, self.head)
+
+    def _normed(self, hidden: Tensor) -> Tensor:
+        norm = self.body.norm
+        return normed(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
+
+    def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
+        """Cosines and sines of the rotary angles, and the sines as written.rotated wants them, each (B, T, D) in the model's dtype."""
+        if not self.tabled:
+            return _with_signed(*self.body.rotary_emb(hidden, position_ids=positions))
+        needed = width + positions.shape[1]  # a token's position is at most the number of columns before its own
+        if needed > len(self.angles):
+            places = torch.arange(-(-needed // _GROW) * _GROW, device=positions.device)
+            found = _with_signed(*self.body.rotary_emb(hidden, position_ids=places[None]))
+            self.angles = torch.cat([table[0] for table in found], -1)
+        return self.angles[positions].chunk(3, -1)
+
+
+def _begin(cache: Cache, layers: list[WrittenLayer], hidden: Tensor, first: int) -> None:
+    """Layers without columns, for an empty cache has none yet. first: place of the first of them in the whole model."""
+    for place, layer in enumerate(layers, first):
+        nothing = hidden.new_empty(len(hidden), layer.turned - layer.heads, 0, layer.size)
+        cache.update(nothing, nothing, place)
+
+
+def _with_signed(cos: Tensor, sin: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    first, second = sin.chunk(2, -1)
+    return cos, sin, torch.cat((-first, second), -1)

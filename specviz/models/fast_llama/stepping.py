@@ -1,0 +1,119 @@
+"""A model that is asked for one more token after another, as drafts are.
+
+A step of a one-layer draft is some forty operations of a few microseconds each, and nearly as long again goes into finding out
+what is asked for, what is held, and who sees what. Where one text goes on by one token there is nothing to find out, nor where it
+goes on by two, as after a round whose guesses were all kept: the last of them has not been read yet. And what a first layer computes
+before it looks back, the norm and the projections, depends on the token alone: it is read from a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from threading import Lock
+from weakref import WeakKeyDictionary
+
+import torch
+from torch import Tensor
+from transformers import LlamaForCausalLM, PreTrainedModel
+from transformers.cache_utils import Cache
+
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.cache.masks import causal
+from specviz.models.fast_llama.layers import WrittenLayer, normed
+from specviz.models.fast_llama.passes import LlamaPass
+from specviz.models.fast_llama.products import product
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block
+
+TABLE_MAX = 64 * 2**20  # bytes of a table; a larger one is not made
+STEP = 2  # most tokens of a step
+_PIECE = 1024  # tokens of a table that are computed together
+_tables: WeakKeyDictionary = WeakKeyDictionary()  # model -> table
+_making = Lock()
+
+
+class SteppingModel(CachedModel):
+    """A causal model opened for one request, with a short way to the law after a token or two more of one text.
+
+    The laws are those of CachedModel, up to rounding.
+    """
+
+    def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
+        super().__init__(model, settings, vocabulary)
+        short = type(model) is LlamaForCausalLM and StepPass(model)
+        if short and short.steps:
+            self._pass = short
+
+    @torch.inference_mode()
+    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+        """As CachedModel's."""
+        if len(rows) == 1 and isinstance(self._pass, StepPass) and not block.tokens[0] and (fresh := self._goes_on(rows[0])):
+            known = [min(token, self._known - 1) for token in fresh]
+            return self._pass.step(known, self._cache, self._width - len(fresh))
+        return super().logits(rows, block)
+
+    def _goes_on(self, row: Prefix) -> tuple[int, ...]:
+        """The last tokens of a row where all before them is held, none where that is not so; then the cache is cut to that, and
+        they are counted in.
+
+        The columns of a row alone have no holes once it has been asked without a block (CachedModel._rollback).
+        """
+        if len(self._rows) != 1:
+            return ()
+        (held,) = self._rows
+        before = min(self._width, len(held.tokens), len(row.ids) - 1)
+        fresh = row.ids[before:]
+        if not before or len(fresh) > STEP or held.node_tokens or tuple(held.tokens[:before]) != row.ids[:before]:
+            return ()
+        if self._width > before:
+            self._cache.crop(before - self._width)
+        self._width = len(row.ids)
+        held.draw, held.tokens[before:], held.columns[before:] = row.draw, fresh, range(before, self._width)
+        return fresh
+
+
+class StepPass(LlamaPass):
+    """A LlamaPass that also goes on by a token or two.
+
+    steps  whether it can: where the layers are written out, and angles depend on the position alone
+    """
+
+    def __init__(self, model: LlamaForCausalLM):
+        super().__init__(model)
+        self.steps = bool(self.written) and self.tabled and not self.written[0].wide
+        self.table = _table(model, self) if self.steps else None
+        self.width = model.config.hidden_size
+
+    def step(self, tokens: Sequence[int], cache: Cache, width: int) -> Tensor:
+        """Logits (1, 1, V) after these tokens behind ``width`` columns, at least one; the cache grows by theirs."""
+        count, mask = len(tokens), None
+        read = (self.embedding if self.table is None else self.table)[tokens[0] if count == 1 else list(tokens)].view(
+            1, count, -1
+        )
+        hidden, every = (read, None) if self.table is None else (read[..., : self.width], read[..., self.width :])
+        if width + count > len(self.angles):
+            self._angles(hidden, torch.arange(width, width + count, device=hidden.device)[None], width)
+        if count > 1:
+            mask = causal(count, width, hidden)
+        cos, _, signed = self.angles[width : width + count].view(1, count, 3, 1, -1).unbind(2)
+        for layer, held in zip(self.written, cache.layers, strict=True):
+            hidden, every = layer(hidden, cos, signed, mask, held, every), None
+        return self._logits(hidden, 1)
+
+
+def _table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
+    """(V, width + out): each token's embedding, and what the first layer projects of it. Made once for a model; None: too large."""
+    with _making:
+        if model not in _tables:
+            first, embedding = way.written[0], way.embedding.detach()
+            probe = product(normed(embedding[:1], first.first, first.epsilon)[None], first.all)
+            wide = embedding.shape[1] + probe.shape[-1]
+            _tables[model] = _joined(embedding, first) if len(embedding) * wide * embedding.element_size() <= TABLE_MAX else None
+        return _tables[model]
+
+
+@torch.inference_mode()
+def _joined(embedding: Tensor, layer: WrittenLayer) -> Tensor:
+    pieces = [product(normed(piece, layer.first, layer.epsilon)[None], layer.all)[0] for piece in embedding.split(_PIECE)]
+    return torch.cat([embedding, torch.cat(pieces)], 1)

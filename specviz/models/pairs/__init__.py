@@ -1,0 +1,1 @@
+"""A target, a draft and their tokenizer: names, loading, what fits, fingerprints."""

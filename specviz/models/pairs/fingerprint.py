@@ -1,0 +1,36 @@
+"""Which weights and which tokenizer: hashes of what is in memory, wherever it was loaded from."""
+
+from __future__ import annotations
+
+import hashlib
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from specviz.models.pairs.loading import Pair
+
+
+def weights_hash(model: PreTrainedModel) -> str:
+    """SHA-256 over the names, types, shapes and bytes of all parameters, in the order of their names."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(model.named_parameters()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(tensor.detach().contiguous().cpu().view(torch.uint8).numpy().tobytes())
+    return digest.hexdigest()
+
+
+def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
+    """SHA-256 over the vocabulary, each token with its id."""
+    digest = hashlib.sha256()
+    for token, number in sorted(tokenizer.get_vocab().items(), key=lambda pair: pair[1]):
+        digest.update(f"{number} {token}\n".encode("utf-8", "surrogatepass"))
+    return digest.hexdigest()
+
+
+def fingerprints(pair: Pair) -> dict[str, str]:
+    """Hashes that say whether another machine has the same models."""
+    return {
+        "target_sha256": weights_hash(pair.target),
+        "draft_sha256": weights_hash(pair.draft),
+        "tokenizer_sha256": tokenizer_hash(pair.tokenizer),
+    }

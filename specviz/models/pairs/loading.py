@@ -1,0 +1,184 @@
+"""Models are data: safetensors, no remote code, hashes checked, every refusal a sentence."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+
+from specviz.errors import DamagedModel, ModelError, SettingsError
+from specviz.models.fast_llama.draft_8bit import round_weights
+from specviz.models.pairs.catalogue import HASHES, PAIRS
+from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
+from specviz.models.pairs.fit import refuse_too_large
+from specviz.models.pairs.names import places_of
+from specviz.models.pairs.pair import EncoderDecoderPair, Pair
+from specviz.models.pairs.tokens import difference
+
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+DEVICES = ("auto", "cuda", "mps", "cpu")
+transformers.logging.set_verbosity_error()
+transformers.utils.logging.disable_progress_bar()
+
+
+def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
+    """A pair of the catalogue, or one of places.py: ``target|draft``, each a folder or a hub name.
+
+    device  auto (cuda, then mps, then cpu), or one of these; dtype  auto (bfloat16 on cuda, else float32), or a float type
+
+    Raises ModelError, UnsupportedModel or DamagedModel with a sentence; nothing half loaded is kept.
+    """
+    where, kind = pick_device(device, dtype)
+    if entry := PAIRS.get(name):
+        places, rounded = (entry.target, entry.draft), entry.rounded
+        if entry.shipped:
+            check_hashes(Path(entry.target).parent)
+    elif own := places_of(name):
+        places, rounded = (own.target, own.draft), own.rounded
+    else:
+        raise ModelError(f"There is no pair {name!r}; known are {', '.join(PAIRS)}, or a target and a draft of your own.")
+    refuse_mixed(places, [load_config(place) for place in places])
+    tokenizers = [load_tokenizer(place) for place in places]
+    if why := difference(*tokenizers):
+        raise ModelError(
+            f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}. "
+            "Both models must read and write the same tokens."
+        )
+    target, draft = (load_model(place, where, kind) for place in places)
+    if rounded:
+        round_weights(draft)
+    for model, place in zip((target, draft), places, strict=True):
+        if len(tokenizers[0]) > model.config.get_text_config().vocab_size:
+            raise ModelError(
+                f"'{place}' has {model.config.get_text_config().vocab_size} token laws for a tokenizer of {len(tokenizers[0])} tokens."
+            )
+    fields = (name, target, draft, tokenizers[0], stop_ids(target), start_id(target, tokenizers[0]))
+    return EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else Pair(*fields)
+
+
+def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
+    """What ``auto`` means here. Raises SettingsError for names that are not known or not present."""
+    present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
+    if device not in DEVICES or (device != "auto" and not present[device]):
+        here = ", ".join(["auto", *(name for name, there in present.items() if there)])
+        raise SettingsError("device", device, f"one of those on this machine: {here}")
+    if dtype != "auto" and dtype not in DTYPES:
+        raise SettingsError("dtype", dtype, f"auto or one of {', '.join(DTYPES)}")
+    chosen = next(name for name, there in present.items() if there) if device == "auto" else device
+    kind = DTYPES.get(dtype, torch.bfloat16 if chosen == "cuda" else torch.float32)
+    return torch.device(chosen), kind
+
+
+def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
+    """A model in eval mode, refused with a sentence where this decoder would run it wrongly."""
+    config = load_config(place)
+    refuse_unsupported(place, config)
+    refuse_too_large(place, config, device, dtype)
+    options = {"trust_remote_code": False, "local_files_only": check_place(place)}
+    model, report = _reading(
+        place,
+        lambda: library_class(config).from_pretrained(
+            place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+        ),
+    )
+    for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
+        if report[key]:
+            raise DamagedModel(f"'{place}' {what} {len(report[key])} of the weights that its configuration names.")
+    return model.to(device).eval().requires_grad_(False)
+
+
+def load_config(place: str) -> PretrainedConfig:
+    """The configuration of a folder or hub name."""
+    folder = check_place(place)
+    return _reading(place, lambda: AutoConfig.from_pretrained(place, trust_remote_code=False, local_files_only=folder))
+
+
+def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
+    """The tokenizer of a folder or hub name."""
+    folder = check_place(place)
+    return _reading(place, lambda: AutoTokenizer.from_pretrained(place, trust_remote_code=False, local_files_only=folder))
+
+
+def check_place(place: str) -> bool:
+    """True for a folder with a configuration and safetensors weights, False for what can only be a hub name.
+
+    Raises ModelError for a path that is no such folder.
+    """
+    path = Path(place).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelError(f"'{place}' holds no model: config.json is missing.")
+        if not any(path.glob("*.safetensors")):
+            raise ModelError(
+                f"'{place}' holds no weights: a file ending in .safetensors is needed (pickled weights are not read)."
+            )
+        return True
+    if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or (os.sep != "/" and os.sep in place):
+        raise ModelError(f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model.")
+    return False
+
+
+def check_hashes(folder: Path) -> None:
+    """Compare every file named in SHA256SUMS with its hash. Raises DamagedModel naming the first file that differs."""
+    sums = folder / HASHES
+    if not sums.is_file():
+        raise DamagedModel(
+            f"'{folder.name}' cannot be checked: its list of hashes ({HASHES}) is missing; fetch the project again."
+        )
+    for line in sums.read_text().splitlines():
+        digest, _, name = line.partition("  ")
+        file = folder / name
+        if not file.is_file():
+            raise DamagedModel(f"The pair '{folder.name}' is incomplete: {name} is missing; fetch the project again.")
+        if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
+            raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the file that was shipped; fetch it again.")
+
+
+def stop_ids(model: PreTrainedModel) -> frozenset[int]:
+    """Every id that ends a text, from the generation configuration, else the model's."""
+    found = getattr(model.generation_config, "eos_token_id", None)
+    found = model.config.eos_token_id if found is None else found
+    return frozenset(() if found is None else [found] if isinstance(found, int) else found)
+
+
+def start_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
+    """The token that stands for an empty text: the tokenizer's start token, else an end-of-text token."""
+    candidates = (tokenizer.bos_token_id, getattr(model.config, "bos_token_id", None), tokenizer.eos_token_id)
+    return next((token for token in candidates if isinstance(token, int)), None)
+
+
+def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrainedModel) -> int:
+    """The token that both decoders of an encoder-decoder pair begin with.
+
+    Raises ModelError where a model names none, or the two name different ones.
+    """
+    named = []
+    for place, model in zip(places, (target, draft), strict=True):
+        found = getattr(model.generation_config, "decoder_start_token_id", None)
+        named.append(getattr(model.config, "decoder_start_token_id", None) if found is None else found)
+        if not isinstance(named[-1], int):
+            raise ModelError(f"'{place}' does not say which token its decoder begins with (decoder_start_token_id).")
+    if named[0] != named[1]:
+        raise ModelError(
+            f"The decoder of target '{places[0]}' begins with token {named[0]}, that of draft '{places[1]}' with {named[1]}; "
+            "both must begin with the same one."
+        )
+    return named[0]
+
+
+def _reading(place: str, read: Any) -> Any:
+    """Run one read of transformers; whatever it raises becomes a sentence."""
+    try:
+        return read()
+    except json.JSONDecodeError as error:
+        raise DamagedModel(f"'{place}' holds a file that is no JSON: {error}.") from error
+    except Exception as error:  # transformers, safetensors and the hub raise unrelated types, some of them bare Exceptions
+        first = str(error).strip().splitlines()[0][:240] if str(error).strip() else type(error).__name__
+        kind = DamagedModel if "afetensor" in type(error).__name__ else ModelError
+        raise kind(f"'{place}' could not be loaded: {first}") from error

@@ -1,0 +1,70 @@
+"""How near foretold shares lie to what happened, in groups: the points of calibration plots. numpy alone.
+
+Two things are held against what happened: what a predictor foretold of each cell of a study, and how sure the draft was of its largest
+token at each place of a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from specviz.prediction.plan import Interval
+from specviz.prediction.study import RESAMPLES, Cell
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """One bin of a draft's confidence: its mean, how often the draft was right, the middle 95% of that, and places of the texts."""
+
+    sure: float
+    right: float
+    low: float
+    high: float
+    places: int
+
+
+def calibration(predicted: Sequence[float], measured: Sequence[float], groups: int = 8) -> tuple[tuple[float, float, int], ...]:
+    """Points of a calibration plot: cells in groups of equal size by what was predicted; mean predicted, mean measured, cells."""
+    order = np.argsort(predicted)
+    parts = [part for part in np.array_split(order, groups) if len(part)]
+    pairs = [(np.asarray(predicted)[part].mean(), np.asarray(measured)[part].mean(), len(part)) for part in parts]
+    return tuple((float(a), float(b), n) for a, b, n in pairs)
+
+
+def over_kinds(cells: Sequence[Cell], seed: int = 0) -> Interval:
+    """Mean of the measured shares of different kinds of text, and the middle 95% over resampled kinds."""
+    shares = np.array([cell.share for cell in cells])
+    picked = np.random.default_rng(seed).integers(0, len(shares), (RESAMPLES, len(shares)))
+    low, high = np.percentile(shares[picked].mean(1), (2.5, 97.5)).tolist()
+    return Interval(float(shares.mean()), low, high)
+
+
+def reliability(cells: Sequence[Cell], least: int = 30, seed: int = 0) -> tuple[Point, ...]:
+    """How often a draft's largest token stands in the text, against the probability that the draft gives it, over all cells together.
+
+    cells  of different kinds of text, with bins; least  places that a bin must have to be a point
+    Intervals are the middle 95% over resampled kinds: places of one text resemble each other.
+    """
+    bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float)  # (kinds, bins, 3)
+    if not len(bins):
+        return ()
+    picked = np.random.default_rng(seed).integers(0, len(bins), (RESAMPLES, len(bins)))
+    found = []
+    for place in range(bins.shape[1]):
+        places, sure, right = bins[:, place].sum(0)
+        if places < least:
+            continue
+        many = bins[picked, place].sum(1)
+        shares = many[many[:, 0] > 0, 2] / many[many[:, 0] > 0, 0]
+        low, high = np.percentile(shares, (2.5, 97.5)).tolist()
+        found.append(Point(float(sure / places), float(right / places), low, high, int(places)))
+    return tuple(found)
+
+
+def calibration_error(cells: Sequence[Cell]) -> float:
+    """Mean distance of the draft's confidence from how often it is right, over the bins of all cells together, weighted by places."""
+    bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float).sum(0)
+    return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())

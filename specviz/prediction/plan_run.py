@@ -1,0 +1,222 @@
+"""Fills the record of a plan: texts of the target, one pass over them, probes of what rounds cost; and, where asked, the measurement."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+
+import numpy as np
+
+from specviz.decoding.engine import decode, target_only
+from specviz.errors import SettingsError
+from specviz.measure.bench import drain, machine
+from specviz.models.pairs.loading import Pair
+from specviz.prediction.cost_curve import Probes, Text, cost_curve
+from specviz.prediction.forecast import Forecast
+from specviz.prediction.plan import Curve, Interval, Plan, Row
+from specviz.prediction.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
+from specviz.proposers.registry import opened
+from specviz.randomness import PhiloxCoins
+from specviz.settings import Settings
+from specviz.theory import operations
+from specviz.verification.registry import rule_of
+
+Watch = Callable[[float, str], None]
+PLAIN = "token"  # the rule that another's gain is held against
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How much is done for a plan.
+
+    texts, opening  continuations, and tokens of the user's text before each; ``Settings.length`` tokens follow
+    probes          turns of the cost probes, 0 for a plan without speed
+    check           whether rounds are measured as well, on other luck; turns  of its clock, each over other texts, ``timed`` in all at most
+    """
+
+    texts: int = 64
+    opening: int = 64
+    probes: int = 45
+    check: bool = False
+    turns: int = 5
+    timed: int = 64
+
+
+def make_plan(
+    pair: Pair,
+    settings: Settings,
+    text: str,
+    gammas: Sequence[int],
+    effort: Effort = Effort(),
+    name: str = "",
+    watch: Watch = lambda share, doing: None,
+) -> Plan:
+    """Predict, and measure if asked.
+
+    settings  pair, proposer, law, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
+
+    Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
+    """
+    refuse_unplanned(settings)
+    if same_weights(pair):
+        raise SettingsError(
+            "draft", pair.name, "another model than the target: each guess would cost the token that it saves (c = 1)"
+        )
+    ids = readable(pair, text, effort.opening, settings.length)
+    own = openings(ids, effort.opening, settings.length, effort.texts)
+    prompts, tell = [prompt for prompt, _ in own], _stages(watch, effort)
+    tokens, _, _ = written(pair, settings, prompts, watch=lambda share: tell("the target writes", share))
+    ours = list(zip(prompts, tokens, strict=True))
+    forecast = Forecast(
+        chances(pair, settings, ours, gammas[-1], watch=lambda share: tell("one pass over its texts", share)),
+        chances(pair, settings, own, gammas[-1], of_target=False, watch=lambda share: tell("one pass over yours", share)),
+        gammas,
+        plain=None if settings.rule == PLAIN else chances(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
+    )
+    plan = Plan(
+        settings=settings,
+        text={"name": name, "tokens": len(ids), "sha256": hashlib.sha256(text.encode()).hexdigest()},
+        openings=len(prompts),
+        opening=effort.opening,
+        length=settings.length,
+        rows=_rows(pair, settings, forecast, gammas),
+        machine=machine(pair),
+        models=pair.describe(),
+        date=datetime.now(UTC).strftime("%-d %B %Y"),
+    )
+    if effort.check:
+        return _checked(pair, plan, ours, forecast, effort, tell)
+    if not effort.probes:
+        return plan
+    return _with_costs(
+        plan, forecast, cost_curve(pair, settings, ours, gammas[-1], effort.probes, lambda share: tell("costs", share))
+    )
+
+
+def _rows(pair: Pair, settings: Settings, forecast: Forecast, gammas: Sequence[int]) -> tuple[Row, ...]:
+    rows = tuple(forecast.row(gamma) for gamma in gammas)
+    if settings.proposer != "draft":
+        return rows
+    c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
+    return tuple(replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows)
+
+
+def _with_costs(plan: Plan, forecast: Forecast, costs: Curve) -> Plan:
+    factors, best = forecast.factors(costs)
+    rows = tuple(_priced(row, factors[row.gamma], forecast.formulas(row.gamma, costs)) for row in plan.rows)
+    return replace(plan, rows=rows, costs=costs, best=best)
+
+
+def _priced(row: Row, found: Interval, formulas: tuple[float, float]) -> Row:
+    return replace(row, factor=found, leviathan=formulas[0], linear=formulas[1])
+
+
+def _stages(watch: Watch, effort: Effort) -> Callable[[str, float], None]:
+    """Shares of stages as one share of the whole; what a stage is worth was read off runs of the shipped pair."""
+    worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over yours": 8}
+    if effort.check:
+        worth |= {"counting rounds": 110, "timing": 190 if effort.probes else 0}
+    else:
+        worth |= {"costs": 30 if effort.probes else 0}
+    before = {name: sum(list(worth.values())[:place]) for place, name in enumerate(worth)}
+    return lambda name, share: watch((before[name] + worth[name] * share) / sum(worth.values()), name)
+
+
+def _checked(
+    pair: Pair, plan: Plan, ours: Sequence[Text], forecast: Forecast, effort: Effort, tell: Callable[[str, float], None]
+) -> Plan:
+    """The same openings by the speculative decoder under other seeds: rounds counted for every gamma, then speed by the clock.
+
+    Probes and measured texts take turns: what slows the machine down for a minute is in the prediction and in what it is held against.
+    """
+    prompts = [prompt for prompt, _ in ours]
+    lengths, other = [row.gamma for row in plan.rows], plan.settings.rule != PLAIN
+    work = [(gamma, rule) for gamma in lengths for rule in ((plan.settings.rule, PLAIN) if other else (PLAIN,))]
+    count: dict[tuple[int, str], np.ndarray] = {}
+    for number, (gamma, rule) in enumerate(work):
+        seed = (plan.settings.seed + 1 + lengths.index(gamma)) % 2**63
+        asked = replace(plan.settings, gamma=gamma, rule=rule, seed=seed)
+        _, count[gamma, rule], _ = written(
+            pair, asked, prompts, True, lambda share, number=number: tell("counting rounds", (number + share) / len(work))
+        )
+    found = [
+        forecast.checked(gamma, plan.length, count[gamma, plan.settings.rule], count[gamma, PLAIN] if other else None)
+        for gamma in lengths
+    ]
+    if not effort.probes:
+        return replace(plan, checked=tuple(found))
+    picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
+    probes = Probes(pair, plan.settings, ours, lengths[-1])
+    seconds, sizes, made = timed(
+        pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share),
+        between=lambda share: probes.until(round(effort.probes * share)),
+    )  # fmt: skip
+    plan = _with_costs(plan, forecast, probes.curve())
+    rates = {
+        gamma: tuple(size * plan.length / spent for size, spent in zip(sizes, values, strict=True))
+        for gamma, values in seconds.items()
+    }
+    predicted = {row.gamma: sum(sizes) * plan.length / row.tokens.value for row in plan.rows}
+    found = [
+        replace(
+            row,
+            rate=rates[row.gamma],
+            factor=_ratio(seconds[0], seconds[row.gamma]),
+            luck=made[row.gamma] / predicted[row.gamma] - 1.0,
+        )
+        for row in found
+    ]
+    return replace(plan, checked=tuple(found), alone=rates[0])
+
+
+def _ratio(alone: Sequence[float], own: Sequence[float]) -> Interval:
+    """Seconds of the target alone over its own, all turns together; and the least and the most of single turns."""
+    ratios = [a / b for a, b in zip(alone, own, strict=True)]
+    return Interval(sum(alone) / sum(own), min(ratios), max(ratios))
+
+
+def timed(
+    pair: Pair,
+    settings: Settings,
+    gammas: Sequence[int],
+    prompts: Sequence[Ids],
+    turns: int,
+    watch: Callable[[float], None],
+    between: Callable[[float], None] = lambda share: None,
+) -> tuple[dict[int, list[float]], list[int], dict[int, int]]:
+    """Seconds of each turn by gamma, 0 being the target alone; how many texts each turn wrote; and by gamma the rounds of all turns.
+
+    A turn has texts of its own, so that all turns together have every text once; with fewer texts than turns some come again. Each text is
+    written by all gammas, one right after the other under the same seed, before the next text begins: a burst of other work meets all
+    alike. Who goes first moves on by one with every text. A turn of one text before them warms up. between: told after each text which
+    share of the work is done; what it does is not timed.
+    """
+    parts = [prompts[turn % len(prompts) :: turns] for turn in range(turns)]
+    seconds: dict[int, list[float]] = {gamma: [] for gamma in gammas}
+    rounds, first = dict.fromkeys(gammas, 0), 0
+    for turn, part in enumerate([prompts[:1], *parts]):
+        seed, spent = (settings.seed + 100 + turn) % 2**63, dict.fromkeys(gammas, 0.0)
+        for number, prompt in enumerate(part):
+            for place, gamma in enumerate((*gammas[first:], *gammas[:first])):
+                began = time.perf_counter()
+                made = _one_text(pair, replace(settings, gamma=gamma, seed=seed), prompt)
+                spent[gamma] += time.perf_counter() - began
+                rounds[gamma] += made if turn else 0
+                watch((turn + (number + (place + 1) / len(gammas)) / len(part)) / (turns + 1))
+            first = (first + 1) % len(gammas)
+            between((turn + (number + 1) / len(part)) / (turns + 1))
+        for gamma in gammas if turn else ():
+            seconds[gamma].append(spent[gamma])
+    return seconds, [len(part) for part in parts], rounds
+
+
+def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> int:
+    """Write it; returns its rounds."""
+    coins = PhiloxCoins(settings.seed)
+    if settings.gamma == 0:
+        return len(drain(target_only(pair.source(pair.target, settings), coins, settings, prompt)))
+    target, proposer = opened(pair, settings)
+    return len(drain(decode(target, proposer, rule_of(settings), coins, settings, prompt)))

@@ -1,0 +1,58 @@
+"""The plans that the page How fast? opens with: one for each draft and temperature, on one text. No torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from specviz.errors import SettingsError
+from specviz.prediction.plan import Plan
+from specviz.records import from_record, to_text
+from specviz.settings import Settings
+
+SCHEMA = "specviz-plans-1"
+TEXT = "bedtime"  # kind of text that they are made on
+GAMMAS = tuple(range(1, 9))
+DRAFTS = {  # name -> what of the settings says so, and who that is
+    "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft that ships"),
+    "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft taught by the target"),
+    "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the taught draft in 8 bits"),
+    "ngram": ({"pair": "storybook", "proposer": "ngram"}, "guesses copied from the text so far"),
+}
+TEMPERATURES = ("0", "0.6", "1")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """A draft and a temperature by name. Raises SettingsError for names that are none."""
+
+    draft: str = "storybook"
+    temperature: str = "1"
+
+    def __post_init__(self) -> None:
+        for name, value, known in (("draft", self.draft, DRAFTS), ("temperature", self.temperature, TEMPERATURES)):
+            if value not in known:
+                raise SettingsError(name, value[:60], f"one of {', '.join(known)}")
+
+    @property
+    def key(self) -> str:
+        return f"{self.draft} {self.temperature}"
+
+    def under(self, base: Settings) -> Settings:
+        return replace(base, temperature=float(self.temperature), **DRAFTS[self.draft][0])
+
+
+CHOICES = tuple(Choice(draft, temperature) for draft in DRAFTS for temperature in TEMPERATURES)
+
+
+def to_json(plans: Mapping[str, Plan]) -> str:
+    return to_text(SCHEMA, {"plans": {key: json.loads(one.to_json()) for key, one in plans.items()}})
+
+
+def from_json(text: str) -> dict[str, Plan]:
+    """The plans of a file by key. Raises TraceError for anything that is none."""
+    return from_record(
+        text, SCHEMA, "The record of plans",
+        lambda record: {key: Plan.from_json(json.dumps(one)) for key, one in record["plans"].items()},
+    )  # fmt: skip

@@ -1,0 +1,139 @@
+"""Every proposer by name. A new one is one file beside this one, and one line here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TypeVar
+
+import torch
+
+from specviz.errors import SettingsError
+from specviz.models.attachments.heads import heads_of
+from specviz.models.base import LawSource
+from specviz.models.pairs.loading import Pair
+from specviz.proposers.adaptive.policies import LENGTHS
+from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.base import Nothing, Proposer
+from specviz.proposers.copied import Copied, from_own_text
+from specviz.proposers.draft import DraftModel
+from specviz.proposers.medusa import medusa
+from specviz.proposers.several import SeveralDrafts
+from specviz.proposers.teaching import Reversed, uniform, unigram
+from specviz.proposers.texts import index_of
+from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
+from specviz.proposers.trees.fixed import Tree
+from specviz.settings import SHAPE, TREE_LEVELS, Settings, widths
+
+EARLY_EXIT = "early-exit"
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What one request has opened. A proposer takes what it needs; every cache in here belongs to this request alone.
+
+    target  the very object that will score the proposals
+    draft   under early exit the target's own first layers
+    """
+
+    pair: Pair
+    settings: Settings
+    target: LawSource
+    draft: LawSource
+
+    def again(self) -> tuple[LawSource, LawSource]:
+        """Target and draft once more, with caches of their own."""
+        return sources(self.pair, self.settings)
+
+    def plain(self) -> LawSource:
+        """The draft at temperature 1 without cuts: what it says, whatever the settings make of it."""
+        return sources(self.pair, replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None))[1]
+
+    @property
+    def device(self) -> torch.device:
+        """Where laws lie: the target's device, or the CPU where that has no float64."""
+        device = self.pair.target.device
+        return torch.device("cpu") if device.type == "mps" else device
+
+
+PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
+    "none": lambda request: Nothing(),
+    "draft": lambda request: chain(request, request.draft),
+    "tree": lambda request: tree(request),
+    "several": lambda request: SeveralDrafts(request.draft, request.settings.drafts, request.settings.gamma),
+    "medusa": lambda request: medusa(request.target, heads_of(request.pair, request.settings.heads), request.settings),
+    EARLY_EXIT: lambda request: chain(request, request.draft, EARLY_EXIT),
+    "ngram": lambda request: copied(request, "ngram", from_own_text),
+    "retrieval": lambda request: copied(request, "retrieval", index_of(request.pair, request.settings.text).follow),
+    "unigram": lambda request: chain(request, frequencies(request)),
+    "uniform": lambda request: chain(request, anything(request)),
+    "adversarial": lambda request: chain(request, Reversed(request.plain(), request.settings)),
+    "oracle": lambda request: chain(request, request.again()[0]),
+}
+CHAINS = ("none", "draft", EARLY_EXIT, "unigram", "uniform", "adversarial", "oracle")
+
+
+def chain(request: Request, source: LawSource, name: str = "draft") -> Proposer:
+    """A chain from a source of laws, as far as ``Settings.lengths`` says. name: of whoever guesses."""
+    settings, make = request.settings, named("lengths", request.settings.lengths, LENGTHS)
+    if not settings.gamma:
+        return Nothing()
+    if make is None:
+        return DraftModel(source, settings.gamma, name)
+    models = request.pair.draft, request.pair.target
+    policy = make(settings.gamma, models[0].num_parameters() / models[1].num_parameters(), lambda: request.again()[0])
+    if settings.lengths == "entropy" and settings.temperature == 0.0 and source is request.draft:
+        return AdaptiveDraft(request.plain(), policy, settings, name)
+    return AdaptiveDraft(source, policy, name=name)
+
+
+def tree(request: Request) -> Proposer:
+    """A tree from the draft: of a fixed shape, or within a number of nodes. At temperature 0 siblings are the likeliest tokens."""
+    settings, shape = request.settings, widths(request.settings.tree)
+    top = settings.siblings == "top" or settings.temperature == 0.0
+    source = request.plain() if top else request.draft
+    if settings.nodes is None:
+        return Tree(source, shape or widths(SHAPE), "top" if top else settings.siblings)
+    shape = shape or (WIDEST,) * min(settings.gamma, TREE_LEVELS)
+    return RankedTree(source, shape, settings.nodes) if top else BudgetTree(source, shape, settings.siblings, settings.nodes)
+
+
+def copied(request: Request, name: str, follow: Callable) -> Proposer:
+    return Copied(name, follow, request.settings.gamma, request.target.vocabulary, request.device)
+
+
+def frequencies(request: Request) -> LawSource:
+    """Word frequencies of the text that retrieval would read."""
+    tokens = index_of(request.pair, request.settings.text).tokens
+    return unigram(tokens, request.target.vocabulary, request.settings, request.device)
+
+
+def anything(request: Request) -> LawSource:
+    """All tokens alike that the pair's tokenizer knows."""
+    return uniform(len(request.pair.tokenizer), request.target.vocabulary, request.settings, request.device)
+
+
+def opened(pair: Pair, settings: Settings) -> tuple[LawSource, Proposer]:
+    """Target and proposer of one request, caches empty. Raises SettingsError for a name that is not known."""
+    make = named("proposer", settings.proposer, PROPOSERS)
+    named("lengths", settings.lengths, LENGTHS)
+    target, draft = sources(pair, settings)
+    return target, make(Request(pair, settings, target, draft))
+
+
+def sources(pair: Pair, settings: Settings) -> tuple[LawSource, LawSource]:
+    """Target and draft of one request, caches empty; under early exit the target's own first layers stand in the draft's place."""
+    return pair.open_layered(settings) if settings.proposer == EARLY_EXIT else pair.open(settings)
+
+
+def on_shared_laws(settings: Settings) -> bool:
+    """Whether the sampler of many continuations can draw this proposer: a chain of a length fixed beforehand."""
+    return settings.proposer in CHAINS and settings.lengths == "fixed"
+
+
+def named(kind: str, name: str, table: dict[str, T]) -> T:
+    """Look a name up. Raises SettingsError listing the names there are."""
+    if name not in table:
+        raise SettingsError(kind, name, f"one of {', '.join(table)}")
+    return table[name]

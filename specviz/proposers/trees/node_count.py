@@ -1,0 +1,83 @@
+"""How many nodes of a tree pay, as a recorded curve of costs says: more nodes write more tokens per pass, and every pass costs more.
+
+``python -m specviz record --trees`` measures the curve and keeps it. Read without torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from functools import lru_cache
+from typing import Any
+
+from specviz.records import ASSETS, from_record, of_file, to_text
+from specviz.settings import NODES_MAX, TREES, Settings, number, whole
+
+SCHEMA = "specviz-trees-1"
+RECORDED = ASSETS / "traces" / "trees.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """A tree within a number of nodes: tokens per pass of the target, and speed over the target's alone as the costs have it."""
+
+    nodes: int
+    tokens_per_pass: float
+    speed: float
+
+
+@dataclass(frozen=True, slots=True)
+class Paying:
+    """Points by proposer and temperature ("tree 0"), in ascending order of nodes; what they were measured on, and when."""
+
+    points: Mapping[str, tuple[Point, ...]]
+    pair: str
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    def best(self, proposer: str, temperature: float) -> Point | None:
+        """The fastest number of nodes; above temperature 0, where siblings are drawn, that of temperature 1. None where none was measured."""
+        return max(self.of(proposer, temperature), key=lambda point: point.speed, default=None)
+
+    def of(self, proposer: str, temperature: float) -> tuple[Point, ...]:
+        """All points that ``best`` chooses from."""
+        return self.points.get(key_of(proposer, float(temperature > 0.0)), ())
+
+    def to_json(self) -> str:
+        return to_text(SCHEMA, asdict(self), indent=1)
+
+    @classmethod
+    def from_json(cls, text: str) -> Paying:
+        """Back from to_json. Raises TraceError for anything that is no such record."""
+
+        def made(record: dict[str, Any]) -> Paying:
+            points = {key: tuple(map(_point, values)) for key, values in record.pop("points").items()}
+            return cls(points, **record)
+
+        return from_record(text, SCHEMA, "The curve of trees", made)
+
+
+def _point(record: Mapping[str, Any]) -> Point:
+    point = Point(**record)
+    whole("nodes", point.nodes, 1, NODES_MAX)
+    for name in ("tokens_per_pass", "speed"):
+        number(name, getattr(point, name), 0.0, 1e3, "a number above 0", above=True)
+    return point
+
+
+def key_of(proposer: str, temperature: float) -> str:
+    return f"{proposer} {temperature:g}"
+
+
+@lru_cache(maxsize=1)
+def recorded() -> Paying | None:
+    """The curve that comes with the project; None where the file is missing or damaged."""
+    return of_file(RECORDED, Paying.from_json, None)
+
+
+def with_paying_nodes(settings: Settings) -> Settings:
+    """Settings whose tree, where they name neither its shape nor its number of nodes, has as many nodes as pay."""
+    if settings.proposer not in TREES or settings.tree or settings.nodes is not None:
+        return settings
+    best = known.best(settings.proposer, settings.temperature) if (known := recorded()) else None
+    return settings if best is None else replace(settings, nodes=best.nodes)

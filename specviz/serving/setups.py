@@ -1,0 +1,190 @@
+"""Targets served as something else than their weights in float32: which law each has, how far it lies off, whether guesses keep it.
+
+Speculation is exact with respect to the law of the target as it is served. Who quantises, changes the number type or adds a processor
+changes that law; nothing in the rule can know. Plain records, no torch; laboratory_run.py fills them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from specviz.errors import SettingsError, TraceError
+from specviz.prediction.plan import UNSTEADY, Interval
+from specviz.serving.near_ties import Microscope
+from specviz.settings import Settings
+
+SCHEMA = "specviz-surroundings-1"
+TOP_K, PENALTY, WORD = 20, 1.3, "the"
+EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
+REFERENCE = "fp32"
+TOLERANCE = 5e-6  # of evidence/analytic.py, which says why; a test compares them
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One way to serve a target.
+
+    kind  EXACT: guesses keep its law; ROUNDING: up to what passes of several tokens round otherwise; LOSSY: they do not, by mistake
+    law   what it is exact with respect to, in a few words; said  in a sentence; for a mistake, what goes wrong
+    of    the entry whose law it means to keep: itself, but for a mistake
+    """
+
+    key: str
+    name: str
+    kind: str
+    law: str
+    said: str
+    of: str
+
+
+def _entries(*rows: tuple[str, ...]) -> dict[str, Entry]:
+    return {row[0]: Entry(*row) if len(row) == 6 else Entry(*row, row[0]) for row in rows}
+
+
+ENTRIES = _entries(
+    (REFERENCE, "float32", EXACT, "the published weights", "The law of the published weights in float32: here the reference."),
+    ("bf16", "bfloat16", ROUNDING, "the verifying pass",
+     "The law of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
+    ("int8", "int8, a scale for each token", EXACT, "the quantised target",
+     "The law of the quantised target: another model, kept as it is. Sums are of whole numbers, and attention is summed in float64."),
+    ("int8-pass", "int8, one scale for a pass", LOSSY, "no law of the text alone",
+     "The guesses change the scale, and so how everything else in their pass is rounded.", "int8"),
+    ("top-k", f"top-k {TOP_K}", EXACT, "the cut law", f"The law cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
+    ("ban", f"“{WORD}” banned", EXACT, "the law without the word",
+     "The law without the word, rescaled: guesses are judged by it, and all draws come from it."),
+    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "neither law",
+     "Guesses are judged by the law with the word, so the draft’s are kept; only the target’s own draws leave it out.", "ban"),
+    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "the penalised law",
+     "The law with a penalty on every token of its own prefix, guesses before it included."),
+    ("penalty-once", "penalty set once a round", LOSSY, "neither law",
+     "The penalty knows the committed text only: what the block itself repeats goes unpunished.", "penalty"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """The law with guesses against the same target's own, alone and one token at a time, where no cut is near a tie.
+
+    prefixes  different texts at whose ends it was looked; near_ties  places set apart
+    """
+
+    mean: float
+    worst: float
+    prefixes: int
+    near_ties: int
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """What one way of serving did. A row that cannot be served here has a reason and nothing else.
+
+    apart    mean TV of its own law from the reference's over all prefixes, with the middle 95% over texts drawn again (one text: none)
+    overlap  chance that the unchanged draft's first guess is kept, beta = sum of min(p, q), mean over the same prefixes, alike
+    own      what guesses change
+    tokens   written in so many passes; tested, kept  guesses
+    alone    times the speed of the reference target alone, without guesses and with them: median, least and most of the turns
+    ms       milliseconds a token, medians: alone (None for a mistake, which is its sibling there), and with guesses
+    """
+
+    key: str
+    reason: str = ""
+    apart: Interval | None = None
+    overlap: Interval | None = None
+    own: Kept | None = None
+    tokens: int = 0
+    passes: int = 0
+    tested: int = 0
+    kept: int = 0
+    alone: Interval | None = None
+    guessed: Interval | None = None
+    ms: tuple[float | None, float] | None = None
+
+    @property
+    def entry(self) -> Entry:
+        return ENTRIES[self.key]
+
+    @property
+    def verdict(self) -> str:
+        """What was found: an exact row beyond what float32 rounds, as families in int8 may be, is exact up to rounding."""
+        beyond = self.entry.kind == EXACT and self.own is not None and self.own.worst > TOLERANCE
+        return ROUNDING if beyond else self.entry.kind
+
+    @property
+    def per_pass(self) -> float | None:
+        return self.tokens / self.passes if self.passes else None
+
+    @property
+    def share(self) -> float | None:
+        """Of the guesses that a coin met, how many were kept."""
+        return self.kept / self.tested if self.tested else None
+
+
+@dataclass(frozen=True, slots=True)
+class Laboratory:
+    """All rows of one run, and the microscope on greedy texts of the same places.
+
+    text      name of what the texts were cut from; texts  how many; opening, length  tokens before and after each place
+    turns     how often each row was timed; spread  middle half of the reference's own turns, as a share of their median
+    """
+
+    settings: Settings
+    rows: tuple[Row, ...]
+    microscope: Microscope
+    text: str
+    texts: int
+    opening: int
+    length: int
+    turns: int
+    spread: float
+    machine: Mapping[str, Any] = field(default_factory=dict)
+    models: Mapping[str, Any] = field(default_factory=dict)
+    date: str = ""
+
+    def row(self, key: str) -> Row | None:
+        return next((row for row in self.rows if row.key == key), None)
+
+    @property
+    def steady(self) -> bool:
+        """Whether the turns of the reference lie close enough together for its speed to be believed."""
+        return self.spread <= UNSTEADY
+
+    @property
+    def unsteady(self) -> str:
+        """The sentence where they do not; empty where they do."""
+        if self.steady:
+            return ""
+        return (
+            f"the middle half of the reference’s own turns spans {self.spread:.0%} of their median; at most {UNSTEADY:.0%} is allowed. "
+            "Another program may keep this machine busy: run it again alone."
+        )
+
+
+def to_json(one: Laboratory) -> str:
+    record = {name: getattr(one, name) for name in ("text", "texts", "opening", "length", "turns", "spread", "date")}
+    record |= {"settings": one.settings.to_record(), "rows": [asdict(row) for row in one.rows], "machine": dict(one.machine)}
+    record |= {"models": dict(one.models), "microscope": one.microscope.to_record()}
+    return json.dumps({"schema": SCHEMA} | record, ensure_ascii=False, allow_nan=False)
+
+
+def from_json(text: str) -> Laboratory:
+    """The laboratory of a file. Raises TraceError for anything that is none."""
+    try:
+        record = json.loads(text)
+        if record.pop("schema") != SCHEMA:
+            raise TraceError(f"The laboratory has another schema than {SCHEMA!r}, which this version reads.")
+        record["settings"] = Settings.from_record(record["settings"])
+        record["rows"] = tuple(_row(row) for row in record["rows"])
+        record["microscope"] = Microscope.from_record(record["microscope"])
+        return Laboratory(**record)
+    except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError, SettingsError) as error:
+        raise TraceError(f"The laboratory is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+
+
+def _row(row: Mapping[str, Any]) -> Row:
+    if row["key"] not in ENTRIES:
+        raise ValueError(f"row {row['key']!r}")
+    spans = {name: row[name] and Interval(**row[name]) for name in ("apart", "overlap", "alone", "guessed")}
+    return Row(**{**row, **spans, "own": row["own"] and Kept(**row["own"]), "ms": row["ms"] and tuple(row["ms"])})

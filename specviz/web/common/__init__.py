@@ -1,0 +1,1 @@
+"""What all pages share: the queue, loading, links, controls, exports, furniture."""

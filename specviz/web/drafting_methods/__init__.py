@@ -1,0 +1,1 @@
+"""Drafting methods: who may draft?"""

@@ -1,0 +1,47 @@
+"""What Other proposers takes along: the gallery on screen as a package."""
+
+from __future__ import annotations
+
+import shlex
+
+from specviz.export.drafting_methods import other_proposers
+from specviz.export.facts import facts
+from specviz.export.package import Package
+from specviz.figures.drafting_methods import methods as figures
+from specviz.measure.methods import Lineup
+from specviz.models.pairs.names import as_options
+from specviz.web.common.download import export
+from specviz.web.drafting_methods.matrix import recorded as recorded_matrix
+from specviz.web.drafting_methods.state import Gallery, block_gain
+
+
+def fold(gallery: Gallery) -> None:
+    """The fold; empty until there is a gallery."""
+    one = gallery.shown
+    if one is None:
+        export("lineup", "other-proposers", (), lambda: None)
+        return
+    package = lineup_package(gallery, one)
+    said = "" if gallery.own else f"This is the recorded gallery, of the text “{one.settings.prompt}”."
+    export("lineup", package.stem, package.names, lambda: package, said)
+
+
+def lineup_package(gallery: Gallery, one: Lineup) -> Package:
+    choice = gallery.question.choice
+    link = gallery.question.link() | {"prompt": one.settings.prompt}
+    said = facts(
+        one.settings, one.models, "proposers", link, [command(one)], n=max((row.first.n for row in one.rows if row.first), default=0),
+        turns=one.turns, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
+    )  # fmt: skip
+    return other_proposers(one, choice, said, block_gain(), recorded_matrix())
+
+
+def command(one: Lineup) -> str:
+    """What runs the same rows without the page, under all of its laws; times are those of the machine it runs on."""
+    settings = one.settings
+    draws = max((row.first.n for row in one.rows if row.first), default=1)
+    words = ["python", "-m", "specviz", "record", "--gallery"]
+    words += as_options(settings.pair)
+    words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
+    words += ["--max-new-tokens", str(settings.length), "--turns", str(one.turns), "--draws", str(draws), "--out", "gallery.json"]
+    return shlex.join(words)

@@ -1,0 +1,115 @@
+"""One visitor's gallery: what is asked of it, what was found, and what stood there recorded. Plain records, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import ModuleType
+
+from specviz.errors import SettingsError
+from specviz.measure.methods import ENTRIES, Lineup, chosen, from_json
+from specviz.prediction.plan import Plan
+from specviz.records import ASSETS, of_file
+from specviz.settings import Settings
+from specviz.web.common.queued import Queued, known_pair
+
+RECORDED, GAIN = ASSETS / "traces" / "gallery.json", ASSETS / "traces" / "block.json"
+CHOICE, ROW = "1", "tree-wide"  # until somebody chooses
+FALLBACK = Settings(prompt="Once upon a time")
+LENGTH = 32  # tokens of each row on this page
+
+
+@lru_cache(maxsize=1)
+def recorded() -> dict[str, Lineup]:
+    """The gallery that the page opens with, by choice; empty where the file is missing or damaged."""
+    return of_file(RECORDED, from_json, {})
+
+
+@lru_cache(maxsize=1)
+def block_gain() -> Plan | None:
+    """The recorded plan that says what block verification gains; None where the file is missing or damaged."""
+    return of_file(GAIN, Plan.from_json, None)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a visitor wants to see. Raises SettingsError for a choice or a row that is none.
+
+    settings  prompt, pair and seed; choice  one of lineup.CHOICES; row  key of the row that is drawn
+    """
+
+    settings: Settings
+    choice: str = CHOICE
+    row: str = ROW
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "settings", chosen(self.settings, self.choice))
+        if self.row not in ENTRIES:
+            raise SettingsError("row", self.row[:60], f"one of {', '.join(ENTRIES)}")
+
+    def link(self) -> dict[str, str]:
+        """Query parameters under which someone else finds the same."""
+        query = {key: value for key, value in self.settings.to_query().items() if key == "pair"}
+        return query | {"law": self.choice, "row": self.row, "prompt": self.settings.prompt}
+
+    @classmethod
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
+        """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
+        mine = {key: query[key] for key in ("prompt", "pair") if key in query}
+        found, said = Settings.from_query(mine)
+        settings = replace(opening(base), **{key: getattr(found, key) for key in mine})
+        settings, unknown = known_pair(settings, base)
+        said += unknown
+        ask = cls(settings)
+        for parameter, name in (("law", "choice"), ("row", "row")):
+            if parameter not in query:
+                continue
+            try:
+                ask = replace(ask, **{name: query[parameter]})
+            except SettingsError as error:
+                said.append(f"The link's {parameter} was left out: {error}")
+        return ask, said
+
+
+def opening(base: Settings) -> Settings:
+    """Text and pair of another page's run, under the settings that every row here has in common."""
+    known = recorded()
+    common = next(iter(known.values())).settings if known else FALLBACK
+    return replace(common, prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype, length=LENGTH)
+
+
+class Gallery(Queued):
+    """What was asked, with every lineup that this visitor has run: (prompt, pair, choice) -> Lineup."""
+
+    def __init__(self, question: Ask, *queue):
+        super().__init__(question, *queue)
+        self.found: dict[tuple[str, str, str], Lineup] = {}
+
+    @staticmethod
+    def work() -> ModuleType:
+        from specviz.web.drafting_methods import work
+
+        return work
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        return self.question.settings.prompt, self.question.settings.pair, self.question.choice
+
+    @property
+    def shown(self) -> Lineup | None:
+        """The visitor's own lineup, else the recorded one."""
+        return self.found.get(self.key) or recorded().get(self.question.choice)
+
+    @property
+    def own(self) -> bool:
+        return self.key in self.found
+
+    def ask_all(self) -> None:
+        """Ask for every row on this prompt."""
+        self.said = []
+        self._submit("run_all", self.question)
+
+    def serves(self, ask: Ask) -> bool:
+        """Another row is only shown; another prompt or law is another gallery."""
+        return (ask.settings, ask.choice) == (self.question.settings, self.question.choice)

@@ -1,0 +1,164 @@
+"""What the page Is it exact? says: the verdict with what could have been seen, the rule of its looks, the command that repeats it."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from specviz.export.facts import proposer_options
+from specviz.figures.common.narration import number
+from specviz.models.pairs.names import as_options
+from specviz.settings import Settings
+from specviz.web.exactness.state import SOURCES, Drawn, Exam, Question
+
+if TYPE_CHECKING:
+    from specviz.evidence.experiment import Answer
+
+SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # the looks of evidence/looks.py; a test compares them
+TAIL = 34  # characters of the prompt before a drawn text
+TABLE = (
+    "A p-value says how often draws of the true law would lie at least this far off. One at or below its level rejects; a level is how often "
+    "that happens by chance alone."
+)
+RULE = (
+    "The page looks after 100, 1,000, 10,000, 100,000 and a million draws, and at no other time. These sizes, the cells of each look "
+    "and its share of the false-alarm rate (.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "
+    "rest) are fixed before the first draw, so looking while draws accumulate does not add false alarms (Lan and DeMets 1983). "
+    "Draws after a look are shown and not judged until the next one. Cells are made from the target's exact law, never from counts."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """mark: waiting | consistent | rejected | untold; words: the answer; seen: what could have been seen, and what could not."""
+
+    mark: str
+    words: str
+    seen: str
+
+
+def verdict(drawn: Drawn, question: Question) -> Verdict:
+    """The answer so far. One rejection at any look stays."""
+    rejected = [found for _, found in drawn.looks if found.verdict == "rejected"]
+    if not drawn.n:
+        return Verdict(
+            "waiting", "Nothing is drawn yet.", "The blue marks are the exact law: draw, and watch the bars fill up to them."
+        )
+    if not drawn.looks:
+        return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first look comes at {SIZES[0]} draws.")
+    found = rejected[0] if rejected else drawn.looks[-1][1]
+    if rejected:
+        test = min(found.tests, key=lambda one: one.p_value)
+        words = f"Not exact: {_draws(found.plan.n)} do not follow the target’s law."
+        return Verdict(
+            "rejected",
+            words,
+            f"The {test.name} test: p = {number(test.p_value)}, where {number(test.alpha)} was allowed. {_hidden(found)}",
+        )
+    if found.verdict == "too few draws":
+        return Verdict("untold", f"{_draws(found.plan.n)} cannot tell: all texts share one cell.", _next(drawn, question))
+    who = SOURCES[question.source]
+    words = f"{who} is consistent with the target’s exact law: {_draws(found.plan.n)}, no difference seen."
+    return Verdict("consistent", words, " ".join(filter(None, (_could(found), _hidden(found), _next(drawn, question)))))
+
+
+def _draws(n: int) -> str:
+    return "1 draw" if n == 1 else f"{n:,} draws"
+
+
+def _could(found: Answer) -> str:
+    test = found.tests[0]
+    if not test.df:
+        return f"{test.note} A share of {found.detectable_tv:.2g} of other texts would have been seen 99 times in 100."
+    cells = int((found.partition.masses > 0).sum())
+    return f"A law {found.detectable_tv:.2g} away (total variation, on {cells} cells) would have been seen 99 times in 100."
+
+
+def _hidden(found: Answer) -> str:
+    pooled = found.pooled
+    if pooled < 5e-4:
+        return ""
+    share = "All cells hold" if pooled > 0.9995 else f"{pooled:.0%} of the law lies in cells that hold"
+    return f"{share} several texts each: what moves inside a cell is not seen here."
+
+
+def _next(drawn: Drawn, question: Question) -> str:
+    later = [n for n in SIZES if drawn.n < n <= question.most]
+    return f"The next look comes at {later[0]:,} draws." if later else "This was the last look of the plan."
+
+
+def drawn_so_far(drawn: Drawn) -> str:
+    return f"{_draws(drawn.n)} so far" if drawn.n else ""
+
+
+def looks_table(drawn: Drawn, plan: list[dict[str, float]]) -> list[dict[str, object]]:
+    """The plan as rows, with what each look found."""
+    found = dict(drawn.looks)
+    rows = []
+    for look, one in enumerate(plan):
+        seen = found.get(look)
+        rows.append(
+            {
+                "draws": f"{one['n']:,}",
+                "level of each test": f"{one['level']:.2g}",
+                "most cells": one["cells"],
+                "sees a distance of": f"{(seen.detectable_tv if seen else one['sees']):.2g}",
+                "chi-square p": f"{seen.tests[0].p_value:.3g}" if seen else "",
+                "G p": f"{seen.tests[1].p_value:.3g}" if seen else "",
+                "found": seen.verdict if seen else "not reached",
+            }
+        )
+    return rows
+
+
+def continued(question: Question, text: str) -> str:
+    """A drawn text after the last words of its prompt."""
+    prompt = question.settings.prompt
+    tail = prompt if len(prompt) <= TAIL else "… " + prompt[-TAIL:].partition(" ")[2]
+    return f"{tail} → {text.strip(' ')}".replace("\n", "↵").strip()
+
+
+def fill_sentence(drawn: Drawn) -> str:
+    """The sentence of meaning under the two pictures."""
+    hidden = drawn.arms[0].hidden
+    words = "Each bar is one cell of the law, made before any draw; … stands for every text that begins so. "
+    if drawn.n:
+        words += "Chance alone keeps all bars inside the grey bands 99 times in 100. "
+    words += _outside(drawn)
+    if mass := sum(drawn.arms[0].law[place] for place in hidden):
+        bars = "One pooled bar" if len(hidden) == 1 else f"{len(hidden)} pooled bars"
+        words += f"{bars} with {mass:.0%} of the law would dwarf the rest: see the table below."
+    return words
+
+
+def _outside(drawn: Drawn) -> str:
+    outside = [f"{len(arm.outside)} of “{arm.name}”" for arm in drawn.arms if arm.outside]  # a phone has no left and right
+    return f"Here some are outside ({', '.join(outside)}): that is no verdict, the looks are. " if outside else ""
+
+
+def engine_sentence(drawn: Drawn, question: Question) -> str:
+    """Which draws ran the cached decoder itself."""
+    if not drawn.n or question.source == "assisted":
+        return ""
+    if drawn.engine == drawn.n:
+        return "All of them went through the decoder and its caches, one round after the other."
+    how = "on shared laws: each law is computed once for all draws that need it, number by number the same draws"
+    return f"{drawn.n - drawn.engine:,} were made {how}." + (
+        f" {drawn.engine:,} went through the decoder and its caches." if drawn.engine else ""
+    )
+
+
+def command(exam: Exam) -> str:
+    """The command that examines the same question without the page, and inside the cells too."""
+    settings, plain = exam.question.settings, Settings()
+    parts = ["python", "-m", "specviz", "verify"]
+    parts += as_options(settings.pair)
+    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--draws", str(max(exam.drawn.n, 10_000))]
+    parts += ["--decoder", exam.question.source, "--seed", str(settings.seed)]
+    for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
+        if getattr(settings, name) != getattr(plain, name):
+            parts += [f"--{name.replace('_', '-')}", str(getattr(settings, name))]
+    if exam.question.source == "speculative":
+        parts += proposer_options(settings.to_record())
+    return shlex.join(parts)

@@ -1,0 +1,1 @@
+"""Break it: what does a wrong rule look like, and after how many samples is it seen?"""

@@ -1,0 +1,207 @@
+"""One visitor's trial of a mistake: which one, what was drawn with and without it, what was guessed. Plain records, no torch."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from types import ModuleType
+
+from specviz.errors import SettingsError
+from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
+from specviz.figures.exactness.evidence import Filling
+from specviz.figures.mistakes import Curve, Look, Speed
+from specviz.settings import Settings
+from specviz.web.common.queued import known_pair
+from specviz.web.exactness.state import CHOSEN, Exam
+
+HIDDEN = "hidden"
+FIRST = "R5"  # until somebody chooses: the commonest one
+LOOKS = (100, 1_000, 10_000, 100_000, 1_000_000)  # of evidence/looks.py; a test compares them
+SLOW = 10_000  # most draws of a mistake that only the engine can draw
+GUESSES = ("A", "B", "neither")
+GAME = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None, "gamma": 2, "length": 3}  # tell nothing about the secret
+HIDEABLE = tuple(
+    one.id
+    for one in MISTAKES.values()
+    if one.tier == "sampled" and one.shared and one.settings.temperature == 1.0 and one.settings.top_k is None
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """What is tried: text, seed and pair of a visitor, everything else the mistake's own. Raises SettingsError."""
+
+    settings: Settings
+    mistake: str = FIRST
+
+    def __post_init__(self) -> None:
+        if self.mistake != HIDDEN and self.mistake not in MISTAKES:
+            raise SettingsError("mistake", self.mistake[:60], f"{HIDDEN} or one of {', '.join(MISTAKES)}")
+        settings = replace(self.settings, coins={})
+        settings = replace(settings, **GAME) if self.hidden else MISTAKES[self.mistake].under(settings)
+        object.__setattr__(self, "settings", settings)
+
+    @property
+    def hidden(self) -> bool:
+        return self.mistake == HIDDEN
+
+    @property
+    def wrong(self) -> tuple[str | None, int]:
+        """The mistake that is made (None: none is) and which of the two decoders makes it. A game's seed alone decides."""
+        if not self.hidden:
+            return self.mistake, 1
+        luck = random.Random(f"hidden {self.settings.seed}")
+        answer = luck.choice(GUESSES)
+        return (None, 1) if answer == "neither" else (luck.choice(HIDEABLE), GUESSES.index(answer))
+
+    @property
+    def answer(self) -> str:
+        """The guess that is right."""
+        mistake, arm = self.wrong
+        return GUESSES[arm] if mistake else "neither"
+
+    @property
+    def known(self) -> Mistake | None:
+        return MISTAKES.get(self.wrong[0] or "")
+
+    @property
+    def shared(self) -> bool:
+        return self.known.shared if self.known else True
+
+    @property
+    def most(self) -> int:
+        return LOOKS[-1] if self.shared else SLOW
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return ("Decoder A", "Decoder B") if self.hidden else ("right rule", "wrong rule")
+
+    def link(self) -> dict[str, str]:
+        """Query parameters under which someone else finds the same trial."""
+        query = {key: value for key, value in self.settings.to_query().items() if key in ("seed", "pair")}
+        return query | {"mistake": self.mistake, "prompt": self.settings.prompt}
+
+    @classmethod
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Case, list[str]]:
+        """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
+        said = [CHOSEN] if base.edited and "prompt" not in query else []
+        settings = replace(base, coins={})
+        mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
+        found, sentences = Settings.from_query(mine)
+        settings = replace(settings, **{key: getattr(found, key) for key in mine})
+        said += sentences
+        settings, unknown = known_pair(settings, base)
+        said += unknown
+        if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "length", "coins"} & set(query)):
+            said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
+        try:
+            return cls(settings, query.get("mistake", FIRST)), said
+        except SettingsError as error:
+            return cls(settings), [*said, f"The link's mistake was left out: {error}"]
+
+
+@dataclass(frozen=True, slots=True)
+class Pairing:
+    """Two texts under the same coins. same: what both begin with; then each one's first token of its own, and its rest."""
+
+    number: int
+    same: str
+    first: tuple[str, str]
+    rest: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What the tests of a look said of one decoder.
+
+    p       the smaller p-value; level  what each of the tests was allowed
+    detectable  the distance on the cells that is seen 99 times in 100; told  whether there is more than one cell
+    pooled  mass of the cells that hold more than one text
+    """
+
+    n: int
+    rejected: bool
+    test: str
+    p: float
+    level: float
+    detectable: float
+    told: bool
+    pooled: float
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What was found so far.
+
+    arms      draws of both decoders in cells, in the order of ``Case.names``; None until the law is known
+    pairings  longer texts under the same coins, the first that differ; alike  of how many texts how many were the same
+    speeds    what both keep; toy  the mistake's enumerated distance on its own small tables
+    same      draws in which both wrote the same tokens
+    """
+
+    arms: tuple[Filling, Filling] | None = None
+    pairings: tuple[Pairing, ...] = ()
+    alike: tuple[int, int] = (0, 0)
+    speeds: tuple[Speed, Speed] | None = None
+    toy: float = 0.0
+    curve: Curve | None = None
+    looks: tuple[tuple[Found, Found], ...] = ()
+    same: int = 0
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        return self.arms[0].n if self.arms else 0
+
+    def picture(self, case: Case, revealed: bool) -> Curve | None:
+        """The curve, with what a visitor may see of it."""
+        if self.curve is None:
+            return None
+        looks = tuple(Look(pair[0].n, tuple(one.rejected for one in pair)) for pair in self.looks)
+        mistake, arm = case.wrong
+        return replace(self.curve, wrong=arm if revealed and mistake else None, looks=looks if revealed else ())
+
+
+class Trial(Exam):
+    """A case with everything drawn for it. guess: A, B or neither, once it was made; guessed_at: after how many draws."""
+
+    def __init__(self, question: Case, *queue):
+        super().__init__(question, *queue)
+        self.drawn = Seen()
+        self.guess: str | None = None
+        self.guessed_at = 0
+
+    @staticmethod
+    def work() -> ModuleType:
+        from specviz.web.mistakes import work
+
+        return work
+
+    @property
+    def revealed(self) -> bool:
+        """Whether the page may say which decoder is wrong."""
+        return not self.question.hidden or self.guess is not None
+
+    @property
+    def caught(self) -> bool:
+        mistake, arm = self.question.wrong
+        return mistake is not None and any(pair[arm].rejected for pair in self.drawn.looks)
+
+    @property
+    def next_look(self) -> int | None:
+        """Draws of the look that comes next; None after the last."""
+        return next((n for n in LOOKS if self.drawn.n < n <= self.question.most), None)
+
+    def to_next_look(self) -> None:
+        if self.next_look:
+            self.ask(self.next_look - self.drawn.n)
+
+    def until_caught(self) -> None:
+        self.said = []
+        self._submit("until_caught")
+
+    def take_guess(self, guess: str) -> None:
+        """The first guess counts."""
+        if self.guess is None and guess in GUESSES:
+            self.guess, self.guessed_at = guess, self.drawn.n

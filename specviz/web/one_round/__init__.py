@@ -1,0 +1,1 @@
+"""One round: what happens between a draft token and the text?"""

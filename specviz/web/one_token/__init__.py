@@ -1,0 +1,1 @@
+"""Why it is exact: one token, two distributions to drag."""

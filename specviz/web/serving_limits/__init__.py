@@ -1,0 +1,1 @@
+"""Serving limits: what does exactness not cover?"""

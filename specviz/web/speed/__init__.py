@@ -1,0 +1,1 @@
+"""How fast? What is gained, and can it be known beforehand?"""

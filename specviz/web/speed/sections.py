@@ -1,0 +1,91 @@
+"""What the tabs of How fast? show for a choice: which record of many texts, where the running pair stands, where sliders begin."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from specviz.figures.speed.surface import Spot
+from specviz.prediction.batches import Batches
+from specviz.prediction.plan import Plan
+from specviz.prediction.plans import DRAFTS, Choice
+from specviz.theory import best_gamma
+from specviz.web.speed.state import NUMBERS, TABS, Ask
+
+NEAREST = {"storybook-8bit": "storybook-distilled"}  # whose rounds are shown where a draft's own were not recorded
+ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
+
+
+@dataclass(frozen=True, slots=True)
+class WhatIf:
+    """A gamma and a point of the surface."""
+
+    gamma: int
+    spot: Spot
+
+
+def running(choice: Choice, plan: Plan | None, many: Batches | None, gamma: int) -> Spot | None:
+    """Where the running pair stands: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
+
+    Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
+    """
+    if plan is None:
+        return None
+    row = min(plan.rows, key=lambda one: abs(one.gamma - gamma))
+    if plan.costs is not None:
+        return Spot(row.alpha, plan.costs.c)
+    return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
+
+
+def what_if(ask: Ask, plan: Plan | None, many: Batches | None) -> WhatIf:
+    """Where the sliders stand: where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
+    choice = ask.choice
+    planned = plan.row(int(plan.best.value)) if plan and plan.best else None
+    here = running(choice, plan, many, planned.gamma if planned else 1) or Spot(plan.rows[0].alpha if plan else 0.5, ILLUSTRATED)
+    gamma = ask.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
+    alpha, c = (
+        round(min(1.0, getattr(here, name)), 2) if getattr(ask, name) is None else getattr(ask, name) for name in ("alpha", "c")
+    )
+    return WhatIf(gamma, Spot(alpha, c))
+
+
+def followed(ask: Ask, plan: Plan | None, many: Batches | None, state: Mapping[str, Any], turn: int) -> Ask:
+    """What is asked once tabs and sliders have been touched (a page's state); what was never drawn stays as it was asked.
+
+    A slider that stands where it begins was not moved: a link says nothing of it.
+    """
+    title = state.get(tabs(turn))
+    tab = next((name for name, one in TABS.items() if one == title), ask.tab)
+    begin = what_if(Ask(ask.text, ask.choice), plan, many)
+    first = {"alpha": begin.spot.alpha, "c": begin.spot.c, "gamma": begin.gamma}
+    moved = {}
+    for name in NUMBERS:
+        value = state.get(slider(name, ask.choice, turn))
+        if value is not None:
+            moved[name] = None if round(value, 2) == first[name] else round(value, 2)
+    return replace(ask, tab=tab, **moved)
+
+
+def tabs(turn: int) -> str:
+    """Key of the tabs' widget, made anew when a link fills the page."""
+    return f"fast-tabs-{turn}"
+
+
+def slider(name: str, choice: Choice, turn: int) -> str:
+    """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
+    return f"fast-what-{name}-{choice.key}-{turn}"
+
+
+def of_batches(found: Batches, choice: Choice) -> tuple[str, str]:
+    """Whose rounds are shown beside the passes of the shipped pair, and a sentence that says so and where both were measured."""
+    stands_in = Choice(NEAREST.get(choice.draft, "storybook"), choice.temperature)
+    key = choice.key if choice.key in found.rounds else stands_in.key
+    whose = f"rounds of {DRAFTS[key.split(' ')[0]][1]}"
+    more = "" if key == choice.key else f"; there is no such record of {DRAFTS[choice.draft][1]}"
+    machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
+    where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
+    return key, (
+        f"Recorded {found.date} on {where}, load {machine.get('load', 0.0):.1f}: passes at temperature 1 with {found.held} tokens in the cache, "
+        f"and {whose} over {texts} texts of {found.length} tokens at temperature {choice.temperature}{more}."
+    )

@@ -1,0 +1,160 @@
+"""One visitor's plans: what is asked, what was found, and what stood there recorded. Plain records, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import ModuleType
+
+from specviz.errors import SettingsError
+from specviz.prediction.batches import Batches
+from specviz.prediction.plan import Plan
+from specviz.prediction.plans import TEXT, Choice, from_json
+from specviz.prediction.study import Study
+from specviz.records import ASSETS, of_file
+from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
+from specviz.web.common.queued import Queued
+
+PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
+SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
+FIRST = Choice()
+LINKED = 1200  # characters of a text that a link holds
+TABS = {  # name in a link -> title
+    "kept": "How often guesses are kept",
+    "foretold": "Could it be told beforehand?",
+    "many": "Many texts at once",
+    "what-if": "What if?",
+}
+NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the section What if?
+
+
+@lru_cache(maxsize=1)
+def recorded() -> dict[str, Plan]:
+    """The plans that the page opens with, by choice; empty where the file is missing or damaged."""
+    return of_file(PLANS, from_json, {})
+
+
+@lru_cache(maxsize=1)
+def study() -> Study | None:
+    """The recorded study; None where the file is missing or damaged."""
+    return of_file(STUDY, Study.from_json, None)
+
+
+@lru_cache(maxsize=1)
+def batches() -> Batches | None:
+    """The recorded rounds over many texts; None where the file is missing or damaged."""
+    return of_file(BATCHES, Batches.from_json, None)
+
+
+@lru_cache(maxsize=1)
+def shown_text() -> str:
+    """The text that the recorded plans were made on; empty where the file is missing."""
+    try:
+        return SHOWN_TEXT.read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a visitor wants to know. Raises SettingsError for a text that is too long, and for places that are none.
+
+    text  of the kind that will be written; choice  draft and temperature
+    tab   the open one; alpha, c, gamma  where the sliders of What if? were moved to, None: where they begin
+    """
+
+    text: str
+    choice: Choice = FIRST
+    tab: str = next(iter(TABS))
+    alpha: float | None = None
+    c: float | None = None
+    gamma: int | None = None
+
+    def __post_init__(self) -> None:
+        if len(self.text) > PROMPT_MAX:
+            raise SettingsError("text", f"{len(self.text):,} characters", f"at most {PROMPT_MAX:,} characters on this page")
+        if self.tab not in TABS:
+            raise SettingsError("tab", self.tab[:60], f"one of {', '.join(TABS)}")
+        for name, value in (("alpha", self.alpha), ("c", self.c)):
+            if value is not None and not 0.0 <= value <= 1.0:
+                raise SettingsError(name, value, "a number from 0 to 1")
+        if self.gamma is not None and not 1 <= self.gamma <= GAMMA_MAX:
+            raise SettingsError("gamma", self.gamma, f"a whole number from 1 to {GAMMA_MAX} on this page")
+
+    @property
+    def planned(self) -> tuple[str, Choice]:
+        """What a plan is of; the rest is where one looks."""
+        return self.text, self.choice
+
+    @property
+    def settings(self) -> Settings:
+        return self.choice.under(Settings())
+
+    def link(self) -> dict[str, str]:
+        """Query parameters under which someone else finds the same; a long text of one's own stays out of it."""
+        query = {"draft": self.choice.draft, "temperature": self.choice.temperature}
+        query |= {"tab": self.tab} if self.tab != next(iter(TABS)) else {}
+        query |= {name: f"{value:g}" for name in NUMBERS if (value := getattr(self, name)) is not None}
+        return query if self.text == shown_text() or len(self.text) > LINKED else query | {"text": self.text}
+
+    @classmethod
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
+        """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
+        ask, said = cls(query.get("text", shown_text())[:PROMPT_MAX]), []
+        for name in ("draft", "temperature", "tab", *NUMBERS):
+            if name in query:
+                try:
+                    ask = ask._with(name, query[name])
+                except SettingsError as error:
+                    said.append(f"The link's {name} was left out: {error}")
+        return ask, said
+
+    def _with(self, name: str, text: str) -> Ask:
+        """The same with one value of a link."""
+        if name in ("draft", "temperature"):
+            return replace(self, choice=replace(self.choice, **{name: text}))
+        return replace(self, **{name: _number(name, text) if name in NUMBERS else text})
+
+
+def _number(name: str, text: str) -> float:
+    try:
+        return round(NUMBERS[name](text), 2)  # the sliders' own steps
+    except ValueError:
+        raise SettingsError(name, text[:60], "a number") from None
+
+
+class Forecasts(Queued):
+    """What was asked, with every plan that this visitor has made: (text, choice) -> Plan."""
+
+    def __init__(self, question: Ask, *queue):
+        super().__init__(question, *queue)
+        self.found: dict[tuple[str, str], Plan] = {}
+
+    def serves(self, question: Ask) -> bool:
+        """A plan under way goes on where only another tab is opened, or a slider moved."""
+        return question.planned == self.question.planned
+
+    @staticmethod
+    def work() -> ModuleType:
+        from specviz.web.speed import work
+
+        return work
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.question.text, self.question.choice.key
+
+    @property
+    def shown(self) -> Plan | None:
+        """The visitor's own plan, else the recorded one."""
+        return self.found.get(self.key) or recorded().get(self.question.choice.key)
+
+    @property
+    def own(self) -> bool:
+        return self.key in self.found
+
+    def plan(self) -> None:
+        """Ask for a plan of this text."""
+        self.said = []
+        self._submit("make", self.question)

@@ -1,0 +1,1 @@
+"""Whole text: what did the target really decide?"""

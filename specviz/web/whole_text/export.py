@@ -1,0 +1,31 @@
+"""What Whole text takes along: the passage on screen as a package."""
+
+from __future__ import annotations
+
+from specviz.export.facts import decode_command, facts
+from specviz.export.package import Package
+from specviz.export.whole_text import whole_text
+from specviz.figures.whole_text import lanes as words
+from specviz.measure.passage import Passage
+from specviz.web.common.download import export
+from specviz.web.whole_text.state import Ask, Writing, heap, surveys
+
+
+def fold(writing: Writing) -> None:
+    """The fold; empty until there is a whole passage."""
+    one = None if writing.underway else writing.shown
+    if one is None:
+        export("whole", "whole-text", (), lambda: None)
+        return
+    package = passage_package(one, recorded=not writing.own)
+    said = "" if writing.own else f"This is the recorded passage, of the text “{one.settings.prompt}”."
+    export("whole", package.stem, package.names, lambda: package, said)
+
+
+def passage_package(one: Passage, recorded: bool) -> Package:
+    said = facts(
+        one.settings, one.models, "whole", Ask(one.settings).link(), [decode_command(one.settings, one.models)],
+        n=len(one.speculative.trace.output_ids), turns=one.turns, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
+        warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.speed(one),
+    )  # fmt: skip
+    return whole_text(one, surveys(one.settings.pair), heap(one.settings), said)

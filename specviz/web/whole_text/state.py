@@ -1,0 +1,129 @@
+"""One visitor's passage: what was asked for, what is being written, what stood there recorded. Plain records, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from types import ModuleType
+
+from specviz.errors import SettingsError
+from specviz.measure.divergence import Read, Spread, spread
+from specviz.measure.passage import LENGTHS, Passage, from_json
+from specviz.records import ASSETS, of_file
+from specviz.settings import Settings
+from specviz.web.common.queued import Queued, known_pair
+
+RECORDED = ASSETS / "traces" / "passage.json"
+LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two guesses pay best on the shipped pair
+FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=GAMMA)
+READ = ("pair", "prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "length")  # of a link
+
+
+@lru_cache(maxsize=1)
+def recorded() -> dict[str, Passage]:
+    """The passages that the page opens with, by law; empty where the file is missing or damaged."""
+    return of_file(RECORDED, from_json, {})
+
+
+def surveys(pair: str) -> dict[str, tuple[Read, ...]]:
+    """The recorded heaps of texts of this pair, by law; none for a pair that was not recorded."""
+    return {name: one.survey for name, one in recorded().items() if one.survey and one.settings.pair == pair}
+
+
+def heap(settings: Settings) -> Spread | None:
+    """The recorded texts of this pair under just this law, together; None where there are none."""
+    same = [
+        one.survey
+        for one in recorded().values()
+        if one.survey and (one.settings.pair, law(one.settings)) == (settings.pair, law(settings))
+    ]
+    return spread(same[0]) if same else None
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a visitor wants written. Raises SettingsError for a length that the page does not offer, and for chosen luck."""
+
+    settings: Settings
+
+    def __post_init__(self) -> None:
+        if self.settings.length not in LENGTHS:
+            raise SettingsError("length", self.settings.length, f"one of {', '.join(map(str, LENGTHS))} on this page")
+        if self.settings.edited:
+            raise SettingsError("coins", sorted(self.settings.coins), "left to chance here")
+
+    def link(self) -> dict[str, str]:
+        """Query parameters under which someone else finds the same."""
+        return {**self.settings.to_query(), "prompt": self.settings.prompt, "length": str(self.settings.length)}
+
+    @classmethod
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
+        """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
+        mine = {key: query[key] for key in READ if key in query}
+        found, said = Settings.from_query(mine)
+        bad = {key for key in mine if any(f"link's {key.replace('_', '-')} was" in sentence for sentence in said)}
+        start = opening(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
+        settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})
+        settings, unknown = known_pair(settings, base)
+        said += unknown
+        if settings.length not in LENGTHS:
+            said.append(f"The link's length was left out: it must be one of {', '.join(map(str, LENGTHS))} on this page, got {settings.length}.")  # fmt: skip
+            settings = replace(settings, length=LENGTH)
+        return cls(settings), said
+
+
+def opening(base: Settings) -> Settings:
+    """Text, pair, law and seed of another page's run; the chain of the draft under the token rule."""
+    plain = Settings(device=base.device, dtype=base.dtype, gamma=GAMMA, length=LENGTH)
+    same = {key: getattr(base, key) for key in READ if key not in ("gamma", "length")}
+    return replace(plain, **same)
+
+
+class Writing(Queued):
+    """What was asked, the passage as far as it is written, and those that this visitor has had written."""
+
+    def __init__(self, question: Ask, *queue):
+        super().__init__(question, *queue)
+        self.found: dict[str, Passage] = {}
+        self.now: Passage | None = None  # while it is being written
+
+    @staticmethod
+    def work() -> ModuleType:
+        from specviz.web.whole_text import work
+
+        return work
+
+    @property
+    def key(self) -> str:
+        """Settings are no key: their coins are a mapping."""
+        return repr(sorted(self.question.link().items()))
+
+    @property
+    def own(self) -> bool:
+        return self.key in self.found
+
+    @property
+    def shown(self) -> Passage | None:
+        """The visitor's passage, else the recorded one of this law, else any recorded one."""
+        if self.own:
+            return self.found[self.key]
+        known, settings = recorded(), self.question.settings
+        same = [one for one in known.values() if law(one.settings) == law(settings)]
+        return next(iter([*same, *known.values()]), None)
+
+    @property
+    def underway(self) -> Passage | None:
+        """What the lanes show while there is work."""
+        return self.now if self.busy and self.now is not None else None
+
+    def ask(self) -> None:
+        """Have it written, unless something is."""
+        if not self.busy:
+            self.said, self.now = [], None
+            self._submit("write", self.question)
+
+
+def law(settings: Settings) -> tuple[float | int | None, ...]:
+    """What makes the law of a text, besides pair and prompt."""
+    return settings.temperature, settings.top_k, settings.top_p, settings.min_p

@@ -1,0 +1,36 @@
+"""What runs in the queue for the page Whole text: both ways in turns, seen as they go on, then once more to measure."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from specviz.measure.passage import Event
+from specviz.web.common import cache, loads
+from specviz.web.common.queue import Ticket
+from specviz.web.whole_text.state import Ask, Writing
+
+TURNS = 3
+KEPT = 6  # passages of one visitor that are remembered
+SHOWN_EVERY = 0.2  # seconds between two states that the page may show
+
+
+def write(writing: Writing, ticket: Ticket, ask: Ask) -> None:
+    """Write what was asked. Stopped, what stood there before stands there again."""
+    settings = ask.settings
+    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    from specviz.measure import passage_run
+
+    shown = [0.0, 0]  # when the page was last given something new, and how much of it there was
+
+    def watch(share: float, doing: str, events: Sequence[Event]) -> None:
+        if len(events) > shown[1] and time.monotonic() - shown[0] > SHOWN_EVERY:
+            writing.now = passage_run.so_far(pair, settings, events)
+            shown[:] = time.monotonic(), len(events)
+        ticket.tick(share, doing)
+
+    key = writing.key
+    found = passage_run.write(pair, settings, TURNS, watch)
+    known = list(writing.found.items())[1 - KEPT :]
+    writing.found = dict(known) | {key: found}
+    ticket.tick(1.0)

@@ -1,0 +1,167 @@
+"""Attacks on 'distributed as the target': settings, limits and drafts that could bend the law, each enumerated completely.
+
+The target's law is made here a second time, in plain Python from the sentences of ``Settings``, so that a mistake which
+``warp`` makes alike for p, q and the baseline would be seen too. No top-p here falls on a sum of the masses: there the last
+bit decides, and the law that is kept is still the one that ``warp`` gives. Whole texts are compared: stop tokens, length and context.
+"""
+
+import math
+from itertools import product
+
+import pytest
+import torch
+
+from specviz.decoding.engine import advance, opening_row, step
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.settings import Settings
+from specviz.verification.token_rule import TokenRule
+from tests.oracle.token_rule import target_law
+from tests.tables import RecordingCoins, World, by_interval, model, pair, random_law, remembered, round_law
+
+V = 4
+TIES = ((0.3, 0.3, 0.3, 0.1), (0.1, 0.4, 0.4, 0.1), (0.25, 0.25, 0.25, 0.25), (0.0, 0.5, 0.25, 0.25))
+
+
+def tied(offset: int):
+    """Laws full of ties that differ with the prefix; a draft reads the same list from another place."""
+    return remembered(lambda ids: TIES[(sum(ids) + len(ids) + offset) % len(TIES)])
+
+
+def cut_law(masses, settings: Settings) -> list[float]:
+    """Temperature, top-k, top-p, min-p as the settings describe them; among equals the smaller id comes first."""
+    ranked = sorted(range(len(masses)), key=lambda token: -masses[token])
+    if settings.temperature == 0.0:
+        return [float(token == ranked[0]) for token in range(len(masses))]
+    law = scaled([mass ** (1 / settings.temperature) for mass in masses])
+    if settings.top_k is not None:
+        law = scaled([mass if token in ranked[: settings.top_k] else 0.0 for token, mass in enumerate(law)])
+    if settings.top_p is not None:
+        kept, held = [], 0.0
+        for token in ranked:
+            if held >= settings.top_p - 1e-12:
+                break
+            kept, held = [*kept, token], held + law[token]
+        law = scaled([mass if token in kept else 0.0 for token, mass in enumerate(law)])
+    if settings.min_p is not None:
+        law = scaled([mass if mass >= settings.min_p * max(law) * (1 - 1e-12) else 0.0 for mass in law])
+    return law
+
+
+def scaled(masses) -> list[float]:
+    return [mass / math.fsum(masses) for mass in masses]
+
+
+def texts(world: World, prompt, row: Prefix | None = None, written=(), **limits) -> dict:
+    """Law of complete texts, each round with the room that the engine gives it."""
+    row = row or opening_row(prompt, Settings(length=limits["length"]), limits.get("context"))
+    result: dict = {}
+    for text, mass in round_law(world, row, by_interval).items():
+        assert 1 <= len(text) <= row.room and not world.stops & set(text[:-1])
+        after = Prefix(row.ids + text, row.start + len(text), row.room - len(text))
+        done = after.room == 0 or text[-1] in world.stops
+        for rest, more in ({(): 1.0} if done else texts(world, prompt, after, **limits)).items():
+            result[text + rest] = result.get(text + rest, 0.0) + mass * more
+    return result
+
+
+def apart(one: dict, other: dict) -> float:
+    return max(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other})
+
+
+def world_of(settings: Settings, gamma: int, p=None, q=None, draft_context=None, stops=frozenset()) -> World:
+    p, q = p or tied(0), q or tied(1)
+    return World(model(p, V, settings), DraftModel(model(q, V, settings, draft_context), gamma), stops=stops)
+
+
+COMBINATIONS = [
+    {"temperature": 0.0, "top_k": 1},
+    {"temperature": 0.0, "top_k": 3, "top_p": 0.5, "min_p": 0.5},
+    {"min_p": 1.0},
+    {"temperature": 0.5, "min_p": 1.0, "top_k": 2},
+    {"top_p": 1.0, "min_p": 1.0},
+    {"top_p": 0.65, "min_p": 0.9},
+    {"top_k": 1},
+    {"top_k": 2, "top_p": 1e-9},
+    {"top_k": 10_000, "top_p": 0.95, "min_p": 1e-9},
+    {"temperature": 5.0, "top_p": 0.9, "min_p": 0.2},
+    {"temperature": 0.05, "top_k": 3},
+]
+
+
+@pytest.mark.parametrize("warper", COMBINATIONS, ids=str)
+@pytest.mark.parametrize("gamma", (1, 3))
+def test_no_combination_of_settings_bends_the_law_even_on_ties(gamma, warper):
+    settings = Settings(**warper)
+    expected = target_law(remembered(lambda ids: cut_law(tied(0)(ids), settings)), 3, prefix=(0,))
+    assert apart(texts(world_of(settings, gamma), (0,), length=3), expected) < 1e-12
+
+
+@pytest.mark.parametrize(("gamma", "length"), [(g, n) for g, n in product((1, 2, 5, 16), (1, 2, 3)) if g > n - 1])
+def test_a_block_wider_than_the_room_keeps_the_law_of_whole_texts(gamma, length):
+    """Gamma beyond what may still be written, with two stop tokens that can fall anywhere inside the block."""
+    p, q = pair("random", 3, V, 20)
+    world = world_of(Settings(), gamma, p, q, stops=frozenset({1, 3}))
+    expected = target_law(remembered(lambda ids: [float(x) for x in p(ids)]), length, world.stops, (0,))
+    assert apart(texts(world, (0,), length=length), expected) < 1e-12
+
+
+@pytest.mark.parametrize("prompt", ((0, 2, 1, 0), (0, 2, 1), (0, 2)))
+@pytest.mark.parametrize("draft_context", (None, 1, 3))
+def test_a_prompt_near_or_at_the_context_limit_keeps_the_law_whatever_the_draft_can_hold(prompt, draft_context):
+    """A context of four tokens: one to three tokens are left, and the draft may hold less than the prompt."""
+    p, q = pair("random", 5, V, 20)
+    world = world_of(Settings(), 4, p, q, draft_context)
+    expected = target_law(remembered(lambda ids: [float(x) for x in p(ids)]), 5 - len(prompt), prefix=prompt)
+    assert apart(texts(world, prompt, length=50, context=4), expected) < 1e-12
+
+
+@pytest.mark.parametrize("known_to", ("target", "draft"))
+def test_ids_that_only_one_model_knows_keep_the_law(known_to):
+    """Padded vocabularies: the other's law has no mass there, so its ids are never kept, or never guessed."""
+    short = lambda seed: remembered(lambda ids: random_law((seed, ids), V, 20, range(2)))  # noqa: E731
+    full = lambda seed: remembered(lambda ids: random_law((seed, ids), V, 20))  # noqa: E731
+    p, q = (full("p"), short("q")) if known_to == "target" else (short("p"), full("q"))
+    expected = target_law(remembered(lambda ids: [float(x) for x in p(ids)]), 3, prefix=(0,))
+    assert apart(texts(world_of(Settings(), 2, p, q), (0,), length=3), expected) < 1e-12
+
+
+def test_this_enumeration_sees_a_draft_that_is_cut_otherwise_than_it_says():
+    """The machinery is no rubber stamp: one warper for the draw and another for the rule are far apart."""
+
+    class Lying(DraftModel):
+        def propose(self, rows, coins):
+            block = super().propose(rows, coins)
+            even = tuple(None if q is None else torch.full_like(q, 1 / V) for q in block.q)
+            return type(block)(block.tokens, block.parents, even, block.u_draft, block.source)
+
+    p, q = pair("random", 3, V, 20)
+    world = World(model(p, V), Lying(model(q, V), 1))
+
+    def branches(coin, round_):
+        if coin[0] is Purpose.DRAFT:
+            law = torch.tensor([float(x) for x in q((0,))], dtype=torch.float64)
+            return [(u, m) for u, m in zip((law.cumsum(-1) - law / 2).tolist(), law.tolist(), strict=True) if m]
+        return by_interval(coin, round_)
+
+    first: dict = {}
+    for text, mass in round_law(world, Prefix((0,), 0, 9), branches).items():
+        first[text[:1]] = first.get(text[:1], 0.0) + mass
+    assert apart(first, target_law(lambda ids: [float(x) for x in p(ids)], 1, prefix=(0,))) > 1e-2
+
+
+def test_rows_that_leave_a_batch_meet_no_coin_twice_and_keep_their_own():
+    """Draw numbers far apart, rows of one text, some ending early: every address once, every number its own."""
+    p, q = pair("random", 7, V, 20)
+    coins = RecordingCoins(PhiloxCoins(3))
+    target, proposer = model(p, V), DraftModel(model(q, V), 3)
+    rows = [opening_row((0,), Settings(length=n), None, draw) for n, draw in ((2, 0), (9, 3), (5, 2**40), (9, 2**62 + 1))]
+    numbers: list[float] = []
+    while rows:
+        rounds = step(rows, target, proposer, TokenRule(), coins, bars=2)
+        for round_ in rounds:
+            numbers += [u for one in round_.proposals for u in (one.u_draft, one.u) if u is not None]
+            numbers += [round_.ending.u] if round_.ending.u is not None else []
+        rows = [after for after in map(advance, rows, rounds) if after.room]
+    assert not coins.reused
+    assert len(set(numbers)) == len(numbers) > 40

@@ -1,0 +1,257 @@
+"""Algorithm 1 as a loop: propose, score, verify, commit. 'In the worst case, the number of serial runs is as in decoding with
+the target alone' (Leviathan et al. 2023, section 2.3), and a text ends where the target alone would have ended it."""
+
+import random
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.engine import TargetOnlyCoins, advance, coins_of, decode, opening_row, step, target_only
+from specviz.errors import SettingsError
+from specviz.proposers.base import Nothing
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import EditedCoins, PhiloxCoins, Prefix, Purpose
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block
+from specviz.verification.token_rule import TokenRule
+from tests.tables import FixedTree, RecordingCoins, Siblings, join, model, pair
+
+V = 4
+P, Q = pair("random", 0, V, 60)
+
+
+def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, stops=frozenset(), context=None, **more):
+    settings = Settings(gamma=gamma, length=length, seed=seed)
+    target, draft = model(p, V, context=context), model(q, V, context=context)
+    proposer = DraftModel(draft, gamma) if gamma else Nothing()
+    coins = more.pop("coins", None) or PhiloxCoins(seed)
+    return list(decode(target, proposer, TokenRule(), coins, settings, more.pop("prompt", (0,)), stops, **more))
+
+
+def text(rounds) -> tuple[int, ...]:
+    return tuple(token for round_ in rounds for token in round_.committed)
+
+
+def test_a_chain_a_two_level_tree_and_a_batch_of_two_rows_go_through_the_same_step():
+    """The first test of the design: one function, whatever the shape of the block."""
+    target, coins = model(P, V), PhiloxCoins(1)
+    shapes = (DraftModel(model(Q, V), 3), Siblings(model(Q, V), (2, 2)), FixedTree(lambda ids, i: i, (3, 2), V), Nothing())
+    sizes = (3, 6, 9, 0)
+    for proposer, size in zip(shapes, sizes, strict=True):
+        rows = [Prefix((0,), 0, 9, 0), Prefix((1, 2, 3), 2, 9, 5)]
+        rounds = step(rows, target, proposer, TokenRule(), coins)
+        assert rounds == [step([row], target, proposer, TokenRule(), coins)[0] for row in rows]
+        for row, round_ in zip(rows, rounds, strict=True):
+            assert round_.prefix_length == len(row.ids)
+            assert len(round_.proposals) == size
+            assert round_.full.p.shape == (size + 1, V)
+            assert 1 <= len(round_.committed) <= 4
+
+
+def test_a_path_through_a_tree_goes_from_parent_to_child():
+    target, proposer = model(P, V), Siblings(model(Q, V), (3, 2))
+    for draw in range(200):
+        (round_,) = step([Prefix((0,), 0, 9, draw)], target, proposer, TokenRule(), PhiloxCoins(2))
+        parents = [round_.proposals[node].parent for node in round_.accepted_path]
+        assert parents == [-1, *round_.accepted_path][: len(parents)]
+        assert [i for i, one in enumerate(round_.proposals) if one.accepted] == list(round_.accepted_path)
+        for index, one in enumerate(round_.proposals):
+            looked = one.parent in (-1, *round_.accepted_path) and not any(
+                sibling.parent == one.parent and sibling.accepted for sibling in round_.proposals[:index]
+            )
+            assert (one.accepted is not None) == looked == (one.u is not None) == (one.threshold is not None)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_gamma_zero_writes_the_very_tokens_of_the_target_alone(seed):
+    """Row R28: with the target-only coins in the place of its bonus coins, token by token and record by record."""
+    settings = Settings(gamma=0, length=20, seed=seed)
+    coins = PhiloxCoins(seed)
+    alone = list(target_only(model(P, V), coins, settings, (0,)))
+    assert run(gamma=0, length=20, seed=seed, coins=TargetOnlyCoins(coins)) == alone
+    assert len(alone) == 20 and all(len(round_.committed) == 1 for round_ in alone)
+
+
+def test_the_target_alone_has_coins_of_its_own():
+    settings = Settings(length=10)
+    coins = RecordingCoins(PhiloxCoins(0))
+    list(target_only(model(P, V), coins, settings, (0,)))
+    assert {address[0] for address in coins.addresses} == {Purpose.TARGET_ONLY}
+    assert not coins.reused
+
+
+@pytest.mark.parametrize("length", range(1, 9))
+@pytest.mark.parametrize("gamma", (0, 1, 4, 16))
+def test_the_length_cap_is_met_exactly(gamma, length):
+    """Row R28: never a token more, never one less, also where every guess is kept."""
+    for q in (Q, P):
+        rounds = run(gamma, length, q=q)
+        assert len(text(rounds)) == length
+        assert all(len(round_.proposals) <= gamma for round_ in rounds)
+
+
+@pytest.mark.parametrize("context", range(3, 9))
+def test_a_text_may_fill_the_context_and_no_pass_goes_beyond_it(context):
+    """The last token may be drawn after a full context: it need not be read. A prompt up to the limit is allowed."""
+    for prompt in ((0,), (0, 1, 2)):
+        rounds = run(3, 50, prompt=prompt, context=context)
+        assert len(prompt) + len(text(rounds)) == context + 1
+        assert all(round_.prefix_length + len(round_.proposals) <= context for round_ in rounds)
+
+
+def test_a_prompt_beyond_the_context_or_without_tokens_is_refused_with_a_sentence():
+    with pytest.raises(SettingsError, match="prompt must be at most 4 tokens, the context of this pair, got '5 tokens'"):
+        run(prompt=(0,) * 5, context=4)
+    with pytest.raises(SettingsError, match="prompt must be at least one token long"):
+        run(prompt=())
+
+
+def test_a_smaller_context_of_the_draft_costs_speed_only():
+    """Past its context the draft guesses nothing, and the target writes on alone."""
+    settings = Settings(gamma=3, length=12)
+    proposer = DraftModel(model(Q, V, context=5), 3)
+    rounds = list(decode(model(P, V), proposer, TokenRule(), PhiloxCoins(0), settings, (0,)))
+    assert len(text(rounds)) == 12
+    assert all(round_.prefix_length + len(round_.proposals) <= 6 for round_ in rounds if round_.proposals)
+
+
+class Fixed:
+    """Proposes the given tokens, each for certain."""
+
+    name = "fixed"
+
+    def __init__(self, *tokens: int):
+        self.tokens = tokens
+
+    def propose(self, rows, coins) -> Block:
+        return FixedTree(lambda ids, _: self.tokens[len(ids) - 1], (1,) * len(self.tokens), V).propose(rows, coins)
+
+
+@pytest.mark.parametrize("stops, kept", (({2}, (1, 3, 2)), ({3, 2}, (1, 3)), ({2, 3}, (1, 3)), ({1}, (1,)), ({0}, (1, 3, 2, 1))))
+def test_the_earliest_of_several_stop_tokens_ends_the_text_inside_a_block(stops, kept):
+    """Rows R12 and R13: whatever the order of the ids; nothing comes after it, and no bonus is added."""
+    script = {(0,): 1, (0, 1): 3, (0, 1, 3): 2, (0, 1, 3, 2): 1}
+    target = model(lambda ids: [float(i == script.get(ids, 0)) for i in range(V)], V)
+    settings = Settings(length=4)
+    rounds = list(decode(target, Fixed(1, 3, 2), TokenRule(), PhiloxCoins(0), settings, (0,), frozenset(stops)))
+    assert text(rounds) == kept
+    assert rounds[0].ending.kind == ("bonus" if stops == {0} else "eos")
+
+
+def test_a_stop_token_drawn_by_the_rule_itself_ends_the_text_too():
+    rounds = [run(2, 50, seed=seed, stops=frozenset({1})) for seed in range(30)]
+    for one in rounds:
+        written = text(one)
+        assert 1 not in written[:-1] and (written[-1] == 1 or len(written) == 50)
+    endings = {one[-1].ending.kind for one in rounds if text(one)[-1] == 1}
+    assert "eos" in endings and endings & {"residual", "bonus"}, "inside a block, and by the rule's own draw"
+
+
+def test_equal_laws_keep_every_guess():
+    for seed in range(20):
+        rounds = run(4, 25, seed, q=P)
+        assert all(round_.ending.kind in ("bonus", "length") for round_ in rounds)
+        assert all(one.accepted and one.threshold == 1.0 for round_ in rounds for one in round_.proposals)
+        assert len(rounds) == 5
+
+
+def test_the_same_settings_give_the_same_records():
+    """Row R25: a request's seed is honoured; another seed or another draw is another text."""
+    assert run(seed=3) == run(seed=3)
+    assert len({text(run(seed=seed, length=30)) for seed in range(6)}) == 6
+    assert len({text(run(draw=draw, length=30)) for draw in range(6)}) == 6
+
+
+def test_a_rows_records_do_not_depend_on_its_neighbours():
+    """Rows R25 and R26: alone, in a batch, in another order, between rows that end earlier."""
+    target, proposer, coins = model(P, V), DraftModel(model(Q, V), 3), PhiloxCoins(0)
+    settings = Settings(gamma=3, length=15)
+    alone = {draw: run(draw=draw, length=15, prompt=(0,) * (1 + draw % 3)) for draw in range(5)}
+    for order in ((0, 1, 2, 3, 4), (4, 2, 0, 3, 1)):
+        rows = {draw: opening_row((0,) * (1 + draw % 3), settings, None, draw) for draw in order}
+        written: dict[int, list] = {draw: [] for draw in order}
+        while live := [draw for draw in order if rows[draw].room]:
+            for draw, round_ in zip(live, step([rows[d] for d in live], target, proposer, TokenRule(), coins), strict=True):
+                written[draw].append(round_)
+                rows[draw] = advance(rows[draw], round_)
+        assert written == alone
+
+
+@pytest.mark.parametrize("stops", (frozenset(), frozenset({1})))
+def test_a_run_is_taken_up_after_any_of_its_rounds(stops):
+    """``earlier`` rounds, and then the identical rest."""
+    whole = run(length=20, stops=stops, seed=5)
+    for count in range(len(whole) + 1):
+        assert whole[:count] + run(length=20, stops=stops, seed=5, earlier=whole[:count]) == whole
+
+
+@pytest.mark.parametrize("purpose", ("accept", "residual", "bonus"))
+def test_an_edited_coin_leaves_earlier_rounds_identical(purpose):
+    """Whatever the position and the number: rounds that end before it are the same records."""
+    dice = random.Random(purpose)
+    plain = run(length=20)
+    for _ in range(40):
+        position, u = dice.randrange(20), dice.random()
+        settings = Settings(length=20, seed=0).with_coin(position, purpose, u)
+        edited = run(length=20, coins=coins_of(settings))
+        before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
+        assert edited[:before] == plain[:before]
+
+
+def test_an_edited_accept_coin_is_the_coin_that_is_met():
+    plain = run(length=20)
+    node = plain[0].proposals[0]
+    for u in (0.0, 1 - 2**-53):
+        first = run(length=20, coins=EditedCoins(PhiloxCoins(0), {(0, Purpose.ACCEPT): u}))[0].proposals[0]
+        assert (first.token, first.p, first.q, first.u) == (node.token, node.p, node.q, u)
+        assert first.accepted == (u * node.q < node.p)
+
+
+def test_an_edited_draft_coin_leaves_all_that_earlier_rounds_decided():
+    """Only guesses that were never looked at may change: no one knows, when they are drawn, that no one will look."""
+    plain = run(length=20, gamma=8)
+    for position in range(20):
+        edited = run(length=20, gamma=8, coins=coins_of(Settings(length=20, seed=0).with_coin(position, "draft", 0.999)))
+        before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
+        for one, other in zip(edited[:before], plain[:before], strict=True):
+            assert (one.accepted_path, one.ending) == (other.accepted_path, other.ending)
+            assert looked_at(one) == looked_at(other)
+
+
+def looked_at(round_):
+    return [decision for decision in round_.proposals if decision.accepted is not None]
+
+
+def test_a_record_holds_what_each_coin_met():
+    """threshold = min(1, p/q) and accepted = (u q < p), for every node of 30 runs; the laws are those of the tables."""
+    for seed in range(30):
+        for round_ in run(seed=seed):
+            for node, one in enumerate(round_.proposals):
+                assert one.q == round_.full.q[node, one.token] > 0
+                if one.accepted is not None:
+                    assert one.p == round_.full.p[one.parent + 1, one.token]
+                    assert one.threshold == min(1.0, one.p / one.q) and one.accepted == (one.u * one.q < one.p)
+
+
+def test_bars_change_nothing_that_was_decided():
+    """Views are drawn after the fact: with them, the same tokens, coins and verdicts."""
+    for seed in range(5):
+        for plain, seen in zip(run(seed=seed), run(seed=seed, bars=2), strict=True):
+            same = tuple(replace(one, stand_in=None, u_stand_in=None) for one in seen.proposals)
+            assert (same, seen.accepted_path, seen.ending) == (plain.proposals, plain.accepted_path, plain.ending)
+            assert len(seen.laws) == len(seen.proposals) + 1
+            for law, one in zip(seen.laws, seen.proposals, strict=False):
+                assert one.token in law.tokens and (one.stand_in is None or one.stand_in in law.tokens)
+                assert sum(law.p) + law.rest["p"] == pytest.approx(1, abs=1e-12)
+                assert sum(law.overlap) + law.rest["overlap"] == pytest.approx(law.beta, abs=1e-12)
+                assert law.beta + sum(law.residual) + law.rest["residual"] == pytest.approx(1, abs=1e-12)
+
+
+def test_a_block_deeper_than_the_room_is_cut_and_never_overruns():
+    """A proposer that ignores the room: the engine still keeps the cap."""
+    greedy = Fixed(0, 0, 0, 0, 0)
+    sure = model(lambda ids: (1.0, 0.0, 0.0, 0.0), V)
+    block = join([([0] * 5, [-1, 0, 1, 2, 3], [sure.law(())] * 5, [None] * 5)], "deep")
+    greedy.propose = lambda rows, coins: block
+    (round_,) = step([Prefix((0,), 0, 3)], sure, greedy, TokenRule(), PhiloxCoins(0))
+    assert round_.committed == (0, 0, 0) and round_.ending.kind == "length"

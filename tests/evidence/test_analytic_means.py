@@ -1,0 +1,96 @@
+"""What the analytic check stands on: near ties with their margin, laws recovered by asking, and a fresh pass that is the network's own."""
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.evidence.analytic import along_text as tier
+from specviz.evidence.analytic.along_text import TOLERANCE, Analytic
+from specviz.evidence.analytic.fresh import Fresh, margin
+from specviz.evidence.analytic.probes import Handed, bisected, next_law, recovered
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block
+from specviz.verification.draw import draw
+from specviz.verification.token_rule import TokenRule
+from specviz.verification.warp import warp
+from tests.evidence.test_analytic import IDS, decoder
+from tests.models.test_cache import V, network
+
+
+@pytest.mark.parametrize(
+    ("probabilities", "warper", "expected"),
+    (
+        ((0.5, 0.3, 0.2), {}, np.inf),
+        ((0.5, 0.3, 0.2), {"temperature": 0.0}, np.log(5 / 3)),
+        ((0.5, 0.3, 0.2), {"top_k": 2}, np.log(3 / 2)),
+        ((0.5, 0.3, 0.2), {"top_k": 3}, np.inf),
+        ((0.5, 0.3, 0.2), {"top_p": 0.78}, 0.02 / (0.78 * 0.22)),
+        ((0.5, 0.3, 0.2), {"top_p": 0.65}, np.log(3 / 2)),
+        ((0.5, 0.3, 0.2), {"min_p": 0.5}, np.log(0.3 / 0.25)),
+        ((0.5, 0.3, 0.2), {"top_k": 2, "min_p": 0.5}, np.log(0.3 / 0.25)),
+    ),
+)
+def test_the_margin_is_how_far_logits_must_move_until_another_token_is_cut(probabilities, warper, expected):
+    logits = torch.tensor([probabilities], dtype=torch.float64).log()
+    assert float(margin(logits, Settings(**warper))[0]) == pytest.approx(expected)
+
+
+def test_near_ties_are_listed_with_their_margin_and_not_dropped(monkeypatch):
+    """With a wide margin many places count as near ties; together they are the places of the narrow one."""
+    narrow = decoder({"top_k": 8}).checked(20)
+    monkeypatch.setattr(tier, "TIE", 0.02)
+    wide = decoder({"top_k": 8}).checked(20)
+    assert wide.near_ties and all(place.margin < 0.02 for place in wide.near_ties)
+    assert len(wide.places) + len(wide.near_ties) == len(narrow.places) + len(narrow.near_ties)
+
+
+def test_nothing_looked_at_is_no_pass():
+    assert not Analytic(Settings(), (), (), 0, ()).passed()
+
+
+def law(*parts: float) -> torch.Tensor:
+    return torch.tensor(parts, dtype=torch.float64)
+
+
+@pytest.mark.parametrize("truth", (law(0.2, 0.0, 0.5, 0.3), law(0, 0, 1, 0), law(0.25, 0.25, 0.25, 0.25), law(1, 0, 0, 0)))
+def test_a_law_is_recovered_from_draws_whatever_was_believed(truth):
+    def ask(v):
+        return draw(truth.expand(len(v), -1), torch.from_numpy(v)).numpy()
+
+    assert recovered(ask, truth, 1e-9)[1]
+    for belief in (law(0.1, 0.2, 0.3, 0.4), law(0, 1, 0, 0), law(0.4, 0.3, 0.2, 0.1)):
+        found, as_believed = recovered(ask, belief, 1e-9)
+        assert not as_believed and torch.allclose(found, truth, atol=1e-5)
+
+
+def test_edges_are_found_and_never_and_always_are_exact():
+    edges = np.array([0.0, 0.3, 1.0])
+    assert bisected(lambda u: u < edges, 3) == pytest.approx(edges, abs=2e-6)
+    assert bisected(lambda u: u < edges, 3)[[0, 2]].tolist() == [0.0, 1.0]
+
+
+def test_the_law_of_the_next_token_is_not_the_identity_that_holds_for_any_p_and_q():
+    """A guess drawn from another law than the block reports: the rule is right about its own p and q, and the text is wrong."""
+    p, q, really = law(0.5, 0.3, 0.2), law(0.2, 0.6, 0.2), law(0.0, 1.0, 0.0)
+    handed = Handed(Prefix((0,), 0, 9), Block(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+    dice = np.random.default_rng(0)
+    assert torch.allclose(next_law(TokenRule(), handed, 0, q, dice), p, atol=1e-11)
+    assert torch.allclose(next_law(TokenRule(), handed, 0, really, dice), law(0.5, 0.5, 0.0), atol=1e-11)
+    assert torch.allclose(next_law(TokenRule(), handed, 1, None, dice), p)
+
+
+def test_a_guess_that_its_reported_law_lacks_is_no_error():
+    """Two passes of the draft may cut a near tie differently: the place is listed apart, and must not stop the others."""
+    p, q, really = law(0.5, 0.3, 0.2), law(0.4, 0.6, 0.0), law(0.4, 0.0, 0.6)
+    handed = Handed(Prefix((0,), 0, 9), Block(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+    assert float(next_law(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)
+
+
+def test_a_fresh_pass_is_the_networks_own_forward_and_the_one_warper():
+    settings, net = Settings(top_k=5), network("Llama")
+    laws, _ = Fresh(net, settings, V + 3).laws(IDS[:9], 2)
+    with torch.inference_mode():
+        assert torch.allclose(laws[1, :V], warp(net(torch.tensor([IDS[:9]])).logits[0, -1], settings), atol=TOLERANCE)
+        assert torch.allclose(laws[0, :V], warp(net(torch.tensor([IDS[:8]])).logits[0, -1], settings), atol=TOLERANCE)
+    assert laws.shape == (2, V + 3) and float(laws[:, V:].sum()) == 0.0

@@ -1,0 +1,122 @@
+"""Mistakes of published decoders fail the very check that the real decoder passes (rows R1, R2, R4, R5, R11 of docs/mistakes.md, and the
+gate that is off by one), except where their settings hide them.
+"""
+
+import pytest
+
+from specviz.evidence.mutants import MUTANTS
+from specviz.evidence.mutants.rules import FromTarget
+from specviz.models.cache.decoder import CachedModel
+from specviz.settings import Settings
+from specviz.verification.token_rule import TokenRule
+from tests.evidence.test_analytic import HELD_OUT, Decoder, decoder
+
+
+class OneRowOff(CachedModel):
+    """After a refusal the last column that is kept is that of the refused guess."""
+
+    def _rollback(self):
+        for row in self._rows:
+            if row.columns and row.columns[-1] + 1 < self._width:
+                row.columns[-1] += 1
+        super()._rollback()
+
+
+class OneTooFew(CachedModel):
+    """One refused column stays after each refusal, and everything later attends to it. One row only."""
+
+    def _rollback(self):
+        needed = self._rows[0].columns[-1] + 1 if self._rows[0].columns else 0
+        if not needed:
+            self._reset()
+        elif needed + 1 < self._width:
+            self._cache.crop(needed + 1 - self._width)
+            self._width = needed + 1
+
+    def _mask(self, *_):
+        return None
+
+
+class FromTargetInside(TokenRule):
+    """R5 where only ``verify`` shows it, and the rule's own methods are right."""
+
+    def verify(self, rows, block, p, coins):
+        return FromTarget().verify(rows, block, p, coins)
+
+
+class NextTarget(TokenRule):
+    def verify(self, rows, block, p, coins):
+        return super().verify(rows, block, p.roll(-1, 1), coins)
+
+
+def published(row: str):
+    """A row of the catalogue put in a decoder's place."""
+
+    def change(one):
+        made = MUTANTS[row].arguments(one.open, one.settings)
+        one.target, one.proposer, one.rule = made.target, made.proposer, made.rule
+
+    return change
+
+
+def cache(kind):
+    def change(one):
+        one.target = kind(one.networks[0], one.settings)
+
+    return change
+
+
+def ruled_by(rule):
+    def change(one):
+        one.rule = rule
+
+    return change
+
+
+MISTAKES = {
+    "R1 an argmax guess judged by its softmax": (published("R1"), {}),
+    "R2 q before top-k": (published("R2"), {"top_k": 8}),
+    "R2 q before top-p": (published("R2"), {"top_p": 0.7}),
+    "R2 q before min-p": (published("R2"), {"min_p": 0.2}),
+    "R4 the target without top-k": (published("R4"), {"top_k": 8}),
+    "R4 the target without min-p": (published("R4"), {"min_p": 0.2}),
+    "R4 the target at another temperature": (published("R4"), {"temperature": 0.7}),
+    "R5 the replacement from p": (published("R5"), {}),
+    "R5 the replacement from p, inside verify": (ruled_by(FromTargetInside()), {}),
+    "R9 the residual by place in a list": (published("R9"), {"top_k": 8}),
+    "R16 the guess drawn in half precision": (published("R16"), {}),
+    "q of the position before": (published("gate"), {}),
+    "p of the position before": (published("R11"), {}),
+    "p of the next position, inside verify": (ruled_by(NextTarget()), {}),
+    "R11 a refused guess in the cache where a kept token was": (cache(OneRowOff), {}),
+    "R11 a cache rolled back one row too few": (cache(OneTooFew), {}),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_mistake_fails_this_very_check(name):
+    change, warper = MISTAKES[name]
+    one = decoder(warper)
+    change(one)
+    found = one.checked(6)
+    print(f"\n{name}: worst {found.worst:.1e}, median {found.median:.1e}")
+    assert not found.passed() and found.worst > (1e-4 if "R16" in name else 0.01)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MISTAKES)
+def test_the_mistake_fails_on_the_shipped_pair(name, storybook):
+    change, warper = MISTAKES[name]
+    one = Decoder(Settings(gamma=3, **warper), (storybook.target, storybook.draft))
+    change(one)
+    found = one.checked(30, storybook.encode(HELD_OUT))
+    print(f"\n{name}: worst {found.worst:.1e}, median {found.median:.1e}")
+    assert not found.passed() and found.worst > (1e-4 if "R16" in name else 0.01)
+
+
+@pytest.mark.parametrize(("row", "warper"), (("R2", {}), ("R4", {}), ("R1", {"temperature": 0.0}), ("R5", {"temperature": 0.0})))
+def test_a_mistake_passes_where_its_settings_hide_it(row, warper):
+    """Without cuts raw and warped are one law, and at T = 0 all is certain: so what fails above is the mistake itself."""
+    one = decoder(warper)
+    published(row)(one)
+    assert one.checked(12).passed()

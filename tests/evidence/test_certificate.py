@@ -1,0 +1,135 @@
+"""A certificate is checked field by field: whoever changes a number is found, by its digest or by what follows from the rest.
+
+The draws are fixed by their seed; nothing here is left to chance. What only other draws can tell stands in test_redraw.py.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.errors import EvidenceError
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF, read
+from specviz.evidence.certificate.seal import sealed
+from tests.certified import altered, first_answer, first_test, states
+
+
+def test_without_models_it_says_what_was_only_consistent_in_itself(record):
+    found = states(record)
+    for name in ("chi-square", "G", "n", "tv", "tv_null_band", "detectable_tv", "verdict", "sentence"):
+        assert found[f"1 shared laws: {name}"] == CONFIRMED, name
+    for name in ("settings", "models", "1 shared laws: cells", "1 shared laws: probability transform"):
+        assert found[name] == ITSELF, name
+
+
+CHANGES = {
+    "a count": lambda r: first_answer(r)["cells"][1].update(count=first_answer(r)["cells"][1]["count"] + 1),
+    "a count moved to another cell": lambda r: (
+        first_answer(r)["cells"][1].update(count=first_answer(r)["cells"][1]["count"] - 9),
+        first_answer(r)["cells"][2].update(count=first_answer(r)["cells"][2]["count"] + 9),
+    ),
+    "a cell's mass": lambda r: first_answer(r)["cells"][1].update(mass=first_answer(r)["cells"][1]["mass"] * 1.01),
+    "n": lambda r: first_answer(r).update(n=6000),
+    "n for all": lambda r: r.update(n=6000),
+    "chi-square": lambda r: first_test(r, "chi-square").update(statistic=first_test(r, "chi-square")["statistic"] * 0.9),
+    "its p-value": lambda r: first_test(r, "chi-square").update(p_value=0.5),
+    "G": lambda r: first_test(r, "G").update(statistic=first_test(r, "G")["statistic"] + 0.01),
+    "what a test could have seen": lambda r: first_test(r, "chi-square").update(detectable_tv=0.01),
+    "a corrected p-value": lambda r: first_test(r, "probability transform").update(adjusted_p=0.123),
+    "the distance": lambda r: first_answer(r).update(tv=0.001),
+    "the band": lambda r: first_answer(r)["tv_null_band"].update(upper=0.5),
+    "what could have been seen": lambda r: first_answer(r).update(detectable_tv=0.001),
+    "the pooled mass": lambda r: first_answer(r).update(pooled_mass=0.0),
+    "the plan's level": lambda r: first_answer(r)["plan"].update(level=0.01),
+    "a verdict": lambda r: first_answer(r).update(verdict="rejected"),
+    "the verdict for all": lambda r: r.update(verdict="rejected"),
+    "a sentence": lambda r: first_answer(r).update(sentence="Proved for ever."),
+    "the seed": lambda r: r.update(seed=8),
+    "a setting out of range": lambda r: r["settings"].update(temperature=9.0),
+    "chosen luck": lambda r: r["settings"].update(coins=["0=0.5"]),
+    "the remark": lambda r: r.update(note="All is well."),
+    "how many may move": lambda r: [one["redraw_tolerance"].update(draws=one["n"] + 1) for one in (r, first_answer(r))],
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_one_altered_field_is_found_even_if_the_digests_are_made_anew(record, change):
+    changed = copy.deepcopy(record)
+    change(changed)
+    assert altered(changed), "with the old digests"
+    assert altered(sealed(changed)), "with new digests"
+
+
+@pytest.mark.parametrize(
+    ("field", "change"),
+    [
+        ("settings", lambda r: r["settings"].update(temperature=0.7)),
+        ("decoder", lambda r: r.update(decoder="target")),
+        ("models", lambda r: r["models"].update(target_sha256="0" * 64)),
+        ("versions", lambda r: r["versions"].update(torch="9")),
+        ("analytic_tv", lambda r: r.update(analytic_tv=1e-9)),
+        ("note", lambda r: r.update(note="All well.")),
+        ("1 shared laws: mode", lambda r: first_answer(r).update(mode="engine")),
+        ("1 shared laws: probability transform", lambda r: first_test(r, "probability transform").update(statistic=0.001)),
+        ("digest", lambda r: r.update(digest="0" * 64)),
+    ],
+)
+def test_what_nothing_else_contradicts_is_found_and_named_by_its_digest(record, field, change):
+    changed = copy.deepcopy(record)
+    change(changed)
+    assert field in altered(changed) or any("engine: mode" in name for name in altered(changed))
+
+
+def test_altered_is_exit_code_1_and_json_names_the_field(record, tmp_path, capsys):
+    record["answers"][0]["cells"][0]["count"] += 1
+    path = tmp_path / "changed.json"
+    path.write_text(json.dumps(record))
+    assert main(["check", str(path), "--format", "json"]) == 1
+    said = json.loads(capsys.readouterr().out)
+    assert {"1 shared laws: cells", "1 shared laws: chi-square"} <= {
+        one["field"] for one in said["fields"] if one["state"] == ALTERED
+    }
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [
+        (b"", "damaged, or no JSON"),
+        (b'{"schema": "specviz-verify-1", "answers"', "damaged, or no JSON"),
+        (b"\xff\xfe\x00", "damaged, or no JSON"),
+        (b"[1, 2]", "its schema is None"),
+        (b'{"schema": "specviz-verify-0"}', "its schema is 'specviz-verify-0'"),
+        (b'{"schema": "specviz-verify-1"}', "the field 'answers' is missing"),
+        (b'{"schema": "specviz-verify-1", "answers": [3]}', "damaged, or of an older version"),
+        (b'{"schema": "specviz-verify-1", "answers": []}', "damaged, or of an older version"),
+        (b'{"schema": NaN}', "NaN is no number"),
+        (b"[" * 100_000, "damaged, or no JSON"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence_and_exit_code_2(tmp_path, capsys, content, said):
+    path = tmp_path / "broken.json"
+    path.write_bytes(content)
+    assert main(["check", str(path)]) == 2
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error and error.count("\n") == 1
+
+
+def test_a_file_that_is_not_there_is_one_sentence(tmp_path, capsys):
+    assert main(["check", str(tmp_path / "none.json")]) == 2
+    assert "could not be read (No such file or directory)" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("name", ["n", "plan", "cells", "tests", "tv", "tv_null_band", "verdict", "mode", "pooled_mass"])
+def test_a_field_that_is_missing_or_of_another_kind_is_unreadable_or_altered_never_a_crash(record, tmp_path, name):
+    for change in (lambda one: one.pop(name), lambda one: one.update({name: "x"}), lambda one: one.update({name: [{}]})):
+        changed = copy.deepcopy(record)
+        change(changed["answers"][0])
+        path = tmp_path / "changed.json"
+        path.write_text(json.dumps(changed))
+        try:
+            assert altered(read(path))
+        except EvidenceError as error:
+            assert "damaged" in str(error)

@@ -1,0 +1,218 @@
+"""Tier 1 of the evidence: 'the output of Algorithm 1 is distributed as the target' (Leviathan et al. 2023, appendix A.1), for
+whole continuations of the production step. Nothing here is random but the tables, so no test can fail by chance.
+
+The enumeration is itself put to the test: it must find the law without believing the record, follow a number that is met
+again, see a rule that looks at several coins together, and agree with draws of the seed's own coins.
+"""
+
+from collections import Counter
+from dataclasses import replace
+
+import pytest
+import torch
+from scipy import stats
+
+from specviz.decoding.engine import decode
+from specviz.evidence.enumeration import boxes
+from specviz.evidence.enumeration.enumerate import Walk, output_law, target_law, tokens_per_pass, total_variation
+from specviz.proposers.base import Nothing
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.settings import Settings
+from specviz.verification.registry import RULES
+from specviz.verification.token_rule import TokenRule
+from tests.oracle import token_rule
+from tests.tables import Siblings, model, pair, random_law, remembered
+
+V = 3
+PROMPT = (0,)
+WARPERS = (
+    {},
+    {"temperature": 0.0},
+    {"temperature": 0.6},
+    {"top_k": 2},
+    {"top_p": 0.8},
+    {"min_p": 0.3},
+    {"temperature": 1.5, "top_k": 2, "top_p": 0.9, "min_p": 0.1},
+)
+EXACT = [rule for make in RULES.values() if (rule := make(Settings())).exact and rule.name != "k-seq"]  # the token rule on chains
+
+
+def worlds(seed: int, warper: dict | None = None):
+    """Target and draft with a law for every prefix, in sevenths."""
+    settings = Settings(**warper) if warper else None
+    tables = (remembered(lambda ids, name=name: random_law((name, seed, ids), V, 7)) for name in "pq")
+    return [model(table, V, settings) for table in tables]
+
+
+def worst(one: dict, other: dict) -> float:
+    return max(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other})
+
+
+@pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("warper", WARPERS, ids=str)
+def test_the_law_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
+    target, draft = worlds(1, warper)
+    assert worst(output_law(target, DraftModel(draft, 2), rule, PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-12
+
+
+@pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("gamma", (1, 2, 3, 4))
+def test_the_law_of_four_tokens_is_the_targets_for_every_gamma(gamma, rule):
+    target, draft = worlds(2)
+    assert worst(output_law(target, DraftModel(draft, gamma), rule, PROMPT, 4), target_law(target, PROMPT, 4)) < 1e-12
+
+
+@pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
+@pytest.mark.parametrize("gamma", (1, 2, 3, 4))
+@pytest.mark.parametrize("stops", (frozenset({1}), frozenset({0, 2})), ids=str)
+def test_text_and_stopping_time_have_the_targets_joint_law(stops, gamma, rule):
+    target, draft = worlds(3, {"temperature": 0.8})
+    law = output_law(target, DraftModel(draft, gamma), rule, PROMPT, 3, stops)
+    assert worst(law, target_law(target, PROMPT, 3, stops)) < 1e-12
+    assert all(not stops & set(text[:-1]) and (len(text) == 3 or text[-1] in stops) for text in law)
+
+
+@pytest.mark.parametrize("length", (1, 2, 3))
+def test_the_length_cap_and_the_end_of_the_context_cut_the_law_and_do_not_bend_it(length):
+    p, q = pair("random", 5, V, 100)
+    target, draft = model(p, V, context=len(PROMPT) + 1), model(q, V, context=len(PROMPT) + 1)
+    law = output_law(target, DraftModel(draft, 4), TokenRule(), PROMPT, length)
+    assert {len(text) for text in law} == {min(length, 2)}  # the last token need not be held by the context
+    assert worst(law, target_law(target, PROMPT, min(length, 2))) < 1e-12
+
+
+@pytest.mark.parametrize("branching", ((3,), (2, 1)))
+def test_trees_keep_the_law_too(branching):
+    target, draft = worlds(4)
+    assert worst(output_law(target, Siblings(draft, branching), TokenRule(), PROMPT, 2), target_law(target, PROMPT, 2)) < 1e-12
+
+
+def test_no_guesses_and_the_target_alone_are_one():
+    target, _ = worlds(5)
+    assert worst(output_law(target, Nothing(), TokenRule(), PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-15
+
+
+def test_the_targets_law_is_the_oracles():
+    target, _ = worlds(6)
+    expected = token_rule.target_law(lambda ids: tuple(target.law((*PROMPT, *ids)).tolist()), 3, frozenset({2}))
+    assert worst(target_law(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
+
+
+@pytest.mark.parametrize("gamma", (1, 2, 3))
+def test_tokens_per_pass_are_what_the_papers_algorithm_commits(gamma):
+    p, q = pair("random", 7, V, 6)
+    found = tokens_per_pass(model(p, V), DraftModel(model(q, V), gamma), TokenRule(), PROMPT, 50)
+    expected = token_rule.tokens_per_round(token_rule.Algorithm1(p, lambda ids, sibling: q(ids), (1,) * gamma).round(PROMPT))
+    assert found == pytest.approx(float(expected), abs=1e-12)
+
+
+# The enumeration itself ------------------------------------------------------------------------------------------------
+
+
+class LyingRecord(TokenRule):
+    """Decides rightly and writes down that every threshold is one half."""
+
+    def threshold(self, p, q):
+        return 0.5
+
+
+def test_a_record_that_lies_about_thresholds_changes_nothing():
+    target, draft = worlds(1)
+    assert worst(output_law(target, DraftModel(draft, 2), LyingRecord(), PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-12
+
+
+def test_with_no_hint_at_all_bisection_finds_the_same_law(monkeypatch):
+    monkeypatch.setattr(boxes, "_likely", lambda address, round_: [])
+    target, draft = worlds(1)
+    assert worst(output_law(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-12
+
+
+class Both(TokenRule):
+    """Keeps a guess only where its own number and the next node's are both below .4: neither alone changes anything seen."""
+
+    def verify(self, rows, block, p, coins):
+        return super().verify(rows, block, p, _Largest(coins))
+
+    def accepts(self, u, p, q):
+        return u < 0.4
+
+
+class _Largest:
+    def __init__(self, coins):
+        self.coins = coins
+
+    def take(self, purpose, rows, node, depth):
+        here = self.coins.take(purpose, rows, node, depth)
+        if purpose is not Purpose.ACCEPT:
+            return here
+        return torch.maximum(torch.tensor(here), torch.tensor(self.coins.take(purpose, rows, node + 7, depth))).numpy()
+
+
+def test_a_rule_that_looks_at_two_coins_together_is_cut_rightly():
+    """Kept with probability .16: then the guess has q's law, else the residual's."""
+    target, draft = worlds(8)
+    p, q = target.law(PROMPT), draft.law(PROMPT)
+    left = (p - q).clamp(min=0)
+    expected = 0.16 * q + 0.84 * left / left.sum()
+    law = output_law(target, DraftModel(draft, 1), Both(), PROMPT, 2)
+    for token in range(V):
+        assert sum(mass for text, mass in law.items() if text[0] == token) == pytest.approx(float(expected[token]), abs=1e-12)
+
+
+class ByPurposeAlone:
+    """One number per purpose for a whole run."""
+
+    def __init__(self, coins):
+        self.coins = coins
+
+    def take(self, purpose, rows, node, depth):
+        return self.coins.take(purpose, [replace(row, start=0) for row in rows], 0, 0)
+
+
+class OneForAll(ByPurposeAlone):
+    """One number for everything."""
+
+    def take(self, purpose, rows, node, depth):
+        return super().take(Purpose.DRAFT, rows, node, depth)
+
+
+def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
+    """gamma 0, one bonus number for all rounds: the law of two tokens is the overlap of two cumulative intervals, by hand."""
+    target = model(lambda ids: (0.5, 0.25, 0.25) if len(ids) == 1 else (0.25, 0.5, 0.25), V)
+    law = output_law(target, Nothing(), TokenRule(), PROMPT, 2, coins=ByPurposeAlone)
+    assert worst(law, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
+
+
+@pytest.mark.parametrize("wrapper", (lambda coins: coins, ByPurposeAlone, OneForAll), ids=("right", "by purpose", "one"))
+def test_the_enumerated_law_is_that_of_the_seeds_own_coins(wrapper):
+    """3,000 continuations of ``decode`` with real coins against the enumerated law, chi-square at 1e-4 with cells below 5 expected
+    pooled: a false alarm once in 10,000 choices of the seed, and texts of probability 0 are never written."""
+    target, draft = worlds(9)
+    proposer, settings, n = DraftModel(draft, 2), Settings(length=3), 3000
+    law = output_law(target, proposer, TokenRule(), PROMPT, 3, coins=wrapper)
+    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    drawn = Counter()
+    for draw in range(n):
+        rounds = decode(target, proposer, TokenRule(), wrapper(PhiloxCoins(7)), settings, PROMPT, draw=draw)
+        drawn[tuple(token for round_ in rounds for token in round_.committed)] += 1
+    assert {*drawn} <= {text for text, mass in law.items() if mass > 0}
+    large = [text for text, mass in law.items() if mass * n >= 5]
+    counts, masses = [drawn[text] for text in large], [law[text] for text in large]
+    if (rest := 1 - sum(masses)) > 1e-9:
+        counts, masses = [*counts, n - sum(counts)], [*masses, rest]
+    statistic = sum((count - n * mass) ** 2 / (n * mass) for count, mass in zip(counts, masses, strict=True))
+    assert stats.chi2.sf(statistic, len(counts) - 1) > 1e-4
+
+
+def test_a_coin_used_for_everything_bends_the_law_far():
+    target, draft = worlds(9)
+    exact = target_law(target, PROMPT, 3)
+    for wrapper in (ByPurposeAlone, OneForAll):
+        assert total_variation(output_law(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3, coins=wrapper), exact) > 0.05
+
+
+def test_boxes_of_a_round_fill_the_cube():
+    target, draft = worlds(10)
+    walk = Walk(target, DraftModel(draft, 3), TokenRule(), frozenset(), lambda coins: coins)
+    assert sum(mass for _, mass, _ in walk.round(Prefix(PROMPT, 0, 9), {})) == pytest.approx(1, abs=1e-12)

@@ -1,0 +1,266 @@
+"""'Exactness comes from the acceptance rule, not from the proposer': every proposer under every rule, on a tiny random pair.
+
+All draws are fixed by their seed. A right matrix has a wrong cell with probability .001 over seeds; the seed here is the default.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.__main__ import main
+from specviz.commands import matrix as command
+from specviz.decoding.engine import decode
+from specviz.evidence.enumeration.enumerate import output_law, target_law, total_variation
+from specviz.evidence.matrix import table
+from specviz.evidence.matrix.cell import LENGTH, Slices, drawn, own_seed
+from specviz.evidence.matrix.table import COLUMNS, Desk, Matrix, chosen, examine, lines, mass_never_written
+from specviz.models.attachments import heads as stored
+from specviz.models.attachments.heads import save_heads
+from specviz.models.pairs.loading import load_pair
+from specviz.models.remembered import RememberingPair
+from specviz.proposers.draft import DraftModel
+from specviz.proposers.registry import PROPOSERS, opened
+from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.settings import Settings
+from specviz.verification.registry import RULES, rule_of
+from specviz.verification.token_rule import TokenRule
+from specviz.verification.typical import TypicalRule
+from specviz.verification.warp import one_hot
+from tests.tables import model
+from tests.tables import pair as tables
+
+TV = 0.4  # seen by some 140 draws
+PROMPT = "Once upon a time. Once upon"
+QUESTION = Settings(prompt=PROMPT)
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory):
+    """Random heads for the tiny target."""
+    place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
+    save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(2)], place)
+    return stored.HEADS.admit(str(place))
+
+
+@pytest.fixture(scope="module")
+def whole(pair, heads):
+    return examine(pair, Settings(prompt=PROMPT, heads=heads, exit_layer=1), TV)
+
+
+def cells(found, **wanted) -> list:
+    return [cell for cell in found.cells if all(getattr(cell, name) == value for name, value in wanted.items())]
+
+
+def test_every_cell_of_the_matrix_is_as_it_should_be(whole):
+    assert [cell for cell in whole.cells if not cell.right] == [] and whole.right
+    assert len(whole.cells) == len(lines()) * len(RULES) * len(COLUMNS)
+
+
+def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the_distance(whole):
+    for rule in ("token", "block", "k-seq"):
+        for column in COLUMNS:
+            found = [cell for cell in cells(whole, rule=rule, column=column) if cell.verdict != "blank"]
+            assert found and {cell.verdict for cell in found} == {"consistent"}
+            assert all(cell.n == 64 if column == "T = 0" else cell.seen <= TV for cell in found)
+    judged = {cell.line for cell in cells(whole, rule="token", verdict="consistent", column="T = 1")}
+    assert judged == {*lines()} - {"draft-gain"}, "every proposer of the gallery is drawn under the token rule"
+
+
+def test_typical_acceptance_is_rejected_wherever_its_law_differs_and_coincides_where_it_does_not(whole):
+    for column, verdict in (("T = 0", "coincides"), ("T = 1", "rejected"), ("top-p .9", "rejected")):
+        found = [cell for cell in cells(whole, rule="typical", column=column) if cell.verdict != "blank"]
+        assert len(found) >= 12 and {cell.verdict for cell in found} == {verdict}
+        assert all((cell.lost == 0) is (verdict == "coincides") for cell in found)
+
+
+def test_a_blank_cell_says_why(whole):
+    blanks = {(cell.line, cell.rule): cell.said for cell in cells(whole, verdict="blank", column="T = 1")}
+    for key, why in (
+        (("tree-top", "block"), "block judges chains"),
+        (("several", "block"), "block judges chains"),
+        (("tree-distinct", "k-seq"), "independent drafts from one law"),
+        (("draft", "k-seq"), "k-seq is the token rule"),
+        (("none", "typical"), "nothing to judge"),
+        (("draft-gain", "token"), "no past to learn from"),
+    ):
+        assert why in blanks.pop(key)
+    assert ("medusa-tree", "block") in blanks and ("tree-independent", "k-seq") not in blanks
+
+
+def test_heads_that_a_pair_lacks_leave_their_lines_blank_with_the_reason(pair):
+    found = examine(pair, QUESTION, TV, ("medusa-chain", "token"))
+    assert {cell.verdict for cell in found.cells} == {"blank"} and "no Medusa heads of its own" in found.cells[0].said
+
+
+class FromTarget(TokenRule):
+    """A published mistake: the replacement is drawn from p instead of the residual."""
+
+    def replacement(self, p, q):
+        return p
+
+
+class Second(TokenRule):
+    """Closes each round with the likeliest token but one."""
+
+    def bonus(self, p):
+        return one_hot(p.topk(2).indices[-1], p.shape[-1])
+
+
+class Unashamed(TypicalRule):
+    exact = True
+
+
+@pytest.mark.parametrize(
+    ("rule", "column"), ((FromTarget(), "T = 1"), (Second(), "T = 0"), (Second(), "T = 1"), (Unashamed(0.09), "top-p .9"))
+)
+def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
+    monkeypatch.setitem(RULES, "token", lambda settings: rule)
+    cell = Desk(pair, QUESTION, 0.1).cell((column, "draft", "token"))
+    assert cell.verdict == "rejected" and not cell.right and not Matrix(QUESTION, 0.1, (cell,)).right
+
+
+def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
+    """Five tables of 4 tokens in sevenths; the law of the rule by enumeration, the mass of the texts that it lacks by counting them."""
+    rule, stops, found = TypicalRule(1.0), frozenset({3}), []
+    for seed in range(5):
+        p, q = tables("random", seed, 4, 7)
+        target = model(p, 4)
+        truth = target_law(target, (0,), LENGTH, stops)
+        law = output_law(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, stops)
+        never = [text for text in truth if any(rule.never(target.law((0, *text[:i])))[text[i]] for i in range(len(text)))]
+        found.append(mass_never_written(target, (0,), rule, stops))
+        assert found[-1] == pytest.approx(sum(truth[text] for text in never), abs=1e-12)
+        assert not set(never) & set(law) and total_variation(law, truth) >= found[-1] - 1e-12
+    assert sum(lost > 0.1 for lost in found) >= 3
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"), (("draft", "token"), ("draft", "block"), ("tree-distinct", "token"), ("several", "k-seq"))
+)
+def test_the_draws_of_a_cell_are_the_engines_own_on_its_caches(pair_folders, line, rule):
+    """In float64, number by number: no law after the second token decides about either, so it need not be known."""
+    pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
+    settings = Settings(rule=rule, gamma=LENGTH, length=LENGTH + 1, seed=5, **lines()[line])
+    ids = pair.encode(PROMPT)
+    target, proposer = opened(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
+    tokens = drawn(target, proposer, rule_of(settings), settings, ids, pair.stops, 70)
+    target, proposer = opened(pair, settings)
+    for draw, text in enumerate(tokens.tolist()):
+        shorter = replace(settings, length=settings.length - draw % 2)
+        rounds = decode(target, proposer, rule_of(settings), PhiloxCoins(5), shorter, ids, pair.stops, draw=draw)
+        written = [token for round_ in rounds for token in round_.committed]
+        assert text == [*written, *[-1] * LENGTH][:LENGTH]
+
+
+def test_slices_of_the_streams_are_the_coins_themselves():
+    coins, slices = PhiloxCoins(3), Slices(PhiloxCoins(3), 10, 6)
+    rows = [Prefix((1,), start, 2, draw) for start, draw in ((0, 12), (1, 10), (0, 15))]
+    for purpose in (Purpose.DRAFT, Purpose.ACCEPT):
+        assert np.array_equal(slices.take(purpose, rows, 2, 1), coins.take(purpose, rows, 2, 1))
+
+
+def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_their_luck(pair, heads, whole):
+    some = examine(pair, Settings(prompt=PROMPT, heads=heads), TV, ("ngram", "block", "several"))
+    assert {(cell.line, cell.rule) for cell in some.cells} == {("ngram", "block"), ("several", "block")}
+    assert set(some.cells) <= set(whole.cells)
+    seeds = {own_seed(7, line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
+    assert len(seeds) == len(whole.cells) and max(seeds) < 2**63
+
+
+def test_the_number_of_draws_follows_from_the_distance_and_from_the_whole_matrix(pair):
+    one, half = (Desk(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
+    assert 3.9 < half.plan.n / one.plan.n < 4.1 and one.plan.cells >= 16
+    assert one.alpha * len(lines()) * len(RULES) * len(COLUMNS) == pytest.approx(0.001)
+
+
+def test_every_proposer_has_a_line_and_names_that_are_not_known_are_a_sentence():
+    assert {more["proposer"] for more in lines().values()} == {*PROPOSERS}
+    assert chosen(["tree", "token"]) == (["tree-top", "tree-independent", "tree-distinct"], ["token"])
+    assert chosen(["block"]) == ([*lines()], ["block"])
+    with pytest.raises(table.SettingsError, match=r"only must be among none, .*medusa-tree.*k-seq.*, got 'magic'"):
+        chosen(["magic"])
+
+
+# The command ---------------------------------------------------------------------------------------------------------------
+
+
+def verify(folders, *more: str) -> int:
+    return main(["verify", "--all", "--target", str(folders[0]), "--draft", str(folders[1]), "--prompt", PROMPT, *more])
+
+
+def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypatch, capsys):
+    monkeypatch.setattr(command, "WORKERS", 1)
+    assert verify(pair_folders, "--only", "several", "k-seq", "--tv", "0.4", "--format", "json") == 0
+    record, alone = json.loads(capsys.readouterr().out), examine(pair, QUESTION, 0.4, ("several", "k-seq"))
+    assert record["cells"] == json.loads(json.dumps(alone.to_record()["cells"])) and len(record["cells"]) == 3
+    assert record["schema"] == "specviz-matrix-1" and record["right"] and record["models"]["pair"] == pair.name
+
+
+def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads, monkeypatch, capsys):
+    monkeypatch.setattr(command, "WORKERS", 1)
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    assert verify(pair_folders, "--only", "medusa-tree", "token", "--tv", "0.4", "--heads", heads, "--format", "json") == 0
+    assert {cell["line"] for cell in json.loads(capsys.readouterr().out)["cells"]} == {"medusa-tree"}
+
+
+def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
+    monkeypatch.setattr(table, "_desk", None)
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    table._sit(Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads), TV)
+    for line in ("draft", "medusa-tree"):
+        assert table._cell(("T = 1", line, "token")) in whole.cells
+
+
+@pytest.mark.slow
+def test_processes_that_share_the_work_find_the_same(pair_folders, pair):
+    settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
+    only, seen = ("draft", "several"), []
+    shared = examine(pair, settings, TV, only, lambda share, name: seen.append(share), workers=2)
+    assert shared.cells == examine(pair, settings, TV, only).cells and seen == sorted(seen) and seen[-1] == 1.0
+
+
+def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pair_folders, monkeypatch, capsys):
+    monkeypatch.setattr(command, "WORKERS", 1)
+    assert verify(pair_folders, "--only", "draft,ngram", "--tv", "0.4") == 0
+    shown = capsys.readouterr()
+    head, rules, *body = shown.out.splitlines()
+    assert [head.index(column) for column in COLUMNS] and rules.split() == [*RULES] * 3
+    assert body[0].split() == ["draft", *["exact", "exact", ".", "same"], *["exact", "exact", ".", "lossy"] * 2]
+    assert "T = 1: typical never writes texts that have 0." in shown.out and "k-seq is the token rule" in shown.out
+    assert "\x1b" not in shown.out, "no colours where the output is no terminal"
+    monkeypatch.setitem(RULES, "token", lambda settings: FromTarget())
+    assert verify(pair_folders, "--only", "draft,token", "--tv", "0.2") == 1
+    assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
+
+
+def test_on_a_terminal_the_words_have_colours_and_the_same_places(whole):
+    plain, painted = (command.as_text(whole.to_record(), colour) for colour in (False, True))
+    assert "\x1b[32mexact" in painted and "\x1b[31mlossy" in painted
+    assert [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", painted).splitlines()] == plain.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (("--only", "magic"), "only must be among none"),
+        (("--tv", "0.001"), "tv must be from 0.005 to 1 with --all, got 0.001"),
+        (("--draws", "5"), "draws must be left out with --all, which brings its own, got 5"),
+        (("--temperature", "0"), "temperature must be left out with --all"),
+        (("--out", "somewhere"), "out must be left out with --all"),
+    ],
+)
+def test_bad_input_is_one_sentence(pair_folders, capsys, more, said):
+    assert verify(pair_folders, *more) == 2
+    error = capsys.readouterr().err
+    assert said in error and "Traceback" not in error
+
+
+def test_names_without_the_matrix_are_refused(capsys):
+    assert main(["verify", "--only", "draft"]) == 2
+    assert "only must be given with --all, got 'draft'" in capsys.readouterr().err

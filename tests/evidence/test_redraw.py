@@ -1,0 +1,154 @@
+"""A certificate is drawn again with its stored seed: a forgery that agrees with itself is found where the same models are.
+
+The draws are fixed by their seed; nothing here is left to chance.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from dataclasses import replace
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.evidence import sources
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED
+from specviz.evidence.certificate.redraw import analytic_again, models, other_test, redraw
+from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.report import RULE_ONLY
+from specviz.settings import Settings
+from tests.certified import altered, first_answer, first_test
+
+QUIET = lambda label: lambda share: None  # noqa: E731
+
+
+def test_an_untouched_certificate_is_confirmed_by_drawing_again(report, capsys):
+    assert main(["check", str(report)]) == 0
+    said = capsys.readouterr().out
+    assert "Nothing was altered" in said and "Re-drawn with the stored seed" in said
+    assert "0 of 3,000 draws fall into other cells" in said
+
+
+def _settings(**changed):
+    return lambda record: record["settings"].update(changed)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (_settings(length=3), "the settings give texts of 3 tokens, the cells are made for 2"),
+        (_settings(prompt="Upon"), "the target gives a cell another mass"),
+        (_settings(temperature=0.5), "the target gives a cell another mass"),
+        (_settings(length=1), "texts of 1 tokens do not fill cells of longer ones"),
+    ],
+)
+def test_a_changed_setting_is_found_by_drawing_again_even_if_the_digests_are_made_anew(record, change, said, tmp_path, capsys):
+    changed = copy.deepcopy(record)
+    change(changed)
+    (tmp_path / "report.json").write_text(json.dumps(sealed(changed)))
+    assert main(["check", str(tmp_path / "report.json")]) == 1
+    assert said in capsys.readouterr().out
+
+
+def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is(record):
+    """In float32 a draw very near an edge may fall elsewhere; where its cell holds several texts, the counts do not show it."""
+    before = next(test for test in record["answers"][1]["tests"] if test["name"].startswith("tokens with q > p"))
+    n = before["n"]
+    for moved, found in ((1, ""), (3, "statistic")):
+        after = before | {"statistic": before["statistic"] + moved / n, "p_value": before["p_value"] * 0.99}
+        assert other_test(before, after, 1).startswith(found) and bool(other_test(before, after, 1)) == bool(found)
+    assert other_test(before, before | {"p_value": before["alpha"] / 2}, 1).startswith("p_value")
+    assert other_test(before, before | {"n": n + 1}, 1)
+
+
+def test_draws_are_made_again_between_the_same_cuts(monkeypatch, pair, record):
+    """What one row writes may depend, in float32, on who was drawn beside it; so the redraw puts the same draws together."""
+    asked = []
+    draw = sources.draw
+    monkeypatch.setattr(sources, "draw", lambda *given: (asked.append((given[1], *given[5:7])), draw(*given))[1])
+    for line in redraw(record, pair, QUIET):
+        assert line.state != ALTERED
+    n = record["answers"][1]["n"]
+    engine = [(first, count) for mode, first, count in asked if mode == sources.ENGINE]
+    assert engine[0] == (0, min(n, 64)) and sum(count for _, count in engine) == n
+    assert all(count == 512 for _, count in engine[1:-1]) and [first for first, _ in engine] == sorted({f for f, _ in engine})
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda r: r["settings"].update(temperature=0.9),
+        lambda r: (r["settings"].update(seed=8), r.update(seed=8)),
+        lambda r: r.update(decoder="target"),
+        lambda r: first_test(r, "probability transform").update(statistic=0.5),
+        lambda r: r.update(analytic_tv=1e-12),
+        lambda r: r["pieces"].update({next(iter(r["pieces"])): "00ff00"}),
+        lambda r: [one["redraw_tolerance"].update(draws=400) for one in (r, first_answer(r))],
+    ],
+    ids=["temperature", "seed", "decoder", "transform", "analytic distance of a mode that is not there", "pieces", "near"],
+)
+def test_drawing_again_finds_a_forgery_that_agrees_with_itself(record, change):
+    """All digests made anew, every recomputable number right: only other draws can tell."""
+    forged = copy.deepcopy(record)
+    forged |= {"answers": forged["answers"][:1], "note": RULE_ONLY, "analytic_tv": None}
+    change(forged)
+    forged["tests"] = forged["answers"][0]["tests"]
+    forged = sealed(forged)
+    assert not altered(forged)
+    assert any(line.state == ALTERED for line in redraw(forged, models(forged), QUIET))
+
+
+def test_other_masses_with_right_counts_are_found_by_the_models(record):
+    from specviz.evidence.certificate.check import recomputed
+
+    forged = copy.deepcopy(record)
+    one = forged["answers"][0]
+    cells = one["cells"]
+    cells[1]["mass"], cells[2]["mass"] = cells[1]["mass"] * 0.99, cells[2]["mass"] + cells[1]["mass"] * 0.01
+    forged |= {"answers": [recomputed(one)], "note": RULE_ONLY}
+    forged = sealed(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
+    assert not altered(forged)
+    found = [line for line in redraw(forged, models(forged), QUIET) if line.state == ALTERED]
+    assert "another mass" in found[0].why
+
+
+@pytest.mark.parametrize(
+    ("change", "found"), [(1e-3, ALTERED), (1 / 20, ALTERED), (20, ALTERED), (None, ALTERED), (1.5, CONFIRMED)]
+)
+def test_the_distance_without_draws_is_computed_again_where_the_models_are(record, change, found):
+    """It is rounding: another machine finds another number of its size, and nothing else is confirmed."""
+    record["analytic_tv"] = change and record["analytic_tv"] * change
+    pair = models(record)
+    line = analytic_again(record, pair, replace(Settings.from_record(record["settings"]), pair=pair.name))
+    assert line.field == "analytic_tv" and line.state == found, line.why
+
+
+def test_nothing_but_the_versions_is_left_unchecked_where_the_models_are(report, capsys):
+    """Which versions ran nobody can compute again; everything else is confirmed."""
+    assert main(["check", str(report), "--format", "json"]) == 0
+    fields = json.loads(capsys.readouterr().out)["fields"]
+    assert {one["field"] for one in fields if one["state"] != CONFIRMED} == {"versions", "files"}
+
+
+def test_models_that_are_not_here_leave_it_consistent_in_itself(record, tmp_path, capsys):
+    record["settings"]["pair"] = "/nowhere/target|/nowhere/draft"
+    path = tmp_path / "moved.json"
+    path.write_text(json.dumps(sealed(record)))
+    assert main(["check", str(path)]) == 0
+    assert "Not re-drawn: '/nowhere/target|/nowhere/draft' is not on this machine" in capsys.readouterr().out
+
+
+def test_models_that_have_moved_are_named_on_the_command_line(record, pair_folders, tmp_path, capsys):
+    record["settings"]["pair"] = "/nowhere/target|/nowhere/draft"
+    path = tmp_path / "moved.json"
+    path.write_text(json.dumps(sealed(record)))
+    assert main(["check", str(path), "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]) == 0
+    assert "Re-drawn" in capsys.readouterr().out
+
+
+def test_other_weights_are_not_drawn_from(record, pair_folders, tmp_path, capsys):
+    path = tmp_path / "same.json"
+    path.write_text(json.dumps(record))
+    assert main(["check", str(path), "--target", str(pair_folders[1]), "--draft", str(pair_folders[0])]) == 0
+    assert "holds another target and draft than the certificate names" in capsys.readouterr().out

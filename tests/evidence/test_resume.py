@@ -1,0 +1,194 @@
+"""'Long runs are cancelled within a second and resume from what was drawn': stopped however often, to the same report.
+
+Nothing here is left to chance: draws are fixed by their seed, and reports are compared whole.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.commands import verify as command
+from specviz.decoding.sampler import Half
+from specviz.errors import EvidenceError
+from specviz.evidence import saved as file
+from specviz.evidence import shards, sources
+from specviz.evidence.saved import Kept, Part
+from specviz.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def asked(pair_folders):
+    folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    return ["verify", *folders, "--prompt", "Once upon", "--length", "3", "--gamma", "2", "--draws", "300", "--tv", "0.95",
+            "--format", "json"]  # fmt: skip
+
+
+class Impatient:
+    """Presses Ctrl-C after so many signs of progress of whatever is drawn."""
+
+    def __init__(self, label: str = "drawing", patience: int = 3):
+        self.left = patience if label.endswith("drawing") else 10**9
+
+    def __call__(self, share: float) -> None:
+        self.left -= 1
+        if self.left == 0:
+            raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("name", ["speculative", "target", "R2"])
+@pytest.mark.parametrize("mode", ["shared laws", "engine"])
+def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair, tmp_path, monkeypatch, mode, name):
+    """Small passes and shards, so that it is stopped within shards and between them; each time all begins anew but the file."""
+    monkeypatch.setattr(file, "EVERY", 0.0)
+    monkeypatch.setattr(file, "REST", 0.0)
+    monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared laws": 250})
+    monkeypatch.setattr("specviz.models.paths.laws_after.__defaults__", (64,))
+    settings = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
+    ids, times = pair.encode(settings.prompt), {"shared laws": 400, "engine": 150}
+
+    def attempt(path, watch):
+        kept = Kept.open(path, {"mode": mode, "decoder": name})
+        return shards.draw_all(kept, name, mode, pair, settings, ids, times[mode], 60.0, watch).tokens
+
+    whole, stops = attempt(None, lambda share: None), 0
+    while stops < 100:
+        try:
+            found = attempt(tmp_path / "draws", Impatient(patience=3 if mode == "shared laws" else 4))
+            break
+        except KeyboardInterrupt:
+            stops += 1
+    assert stops >= 2 and np.array_equal(found, whole) and len(whole) == times[mode]
+
+
+def test_a_command_that_was_stopped_goes_on_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(file, "EVERY", 0.0)
+    monkeypatch.setattr(file, "REST", 0.0)
+    monkeypatch.setattr(sources, "reference", lambda *_: None)
+    assert main(asked) == 0
+    whole, path = json.loads(capsys.readouterr().out), tmp_path / "draws"
+    with monkeypatch.context() as patched:
+        patched.setattr(command, "Progress", Impatient)
+        assert main([*asked, "--resume", str(path)]) == 130
+    assert path.exists() and "the same command goes on from there" in capsys.readouterr().err
+    assert main([*asked, "--resume", str(path)]) == 0
+    assert json.loads(capsys.readouterr().out) == whole
+    assert not list(tmp_path.iterdir())
+
+
+def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, tmp_path):
+    """Twenty million draws would take minutes; 10 s allow for a machine that is busy."""
+    more = ["--draws", "20000000", "--mode", "shared-laws", "--out", str(tmp_path / "evidence")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "specviz", *asked, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background leaves it ignored
+    )  # fmt: skip
+    try:
+        until = time.monotonic() + 60
+        while not (tmp_path / "evidence.draws").exists():
+            assert process.poll() is None and time.monotonic() < until, process.communicate()
+            time.sleep(0.05)
+        time.sleep(0.3)
+        began = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        out, said = process.communicate(timeout=30)
+    finally:
+        process.kill()
+    assert process.returncode == 130 and time.monotonic() - began < 10.0
+    assert "interrupted: all draws but those of the last" in said and "Traceback" not in said and out == ""
+    assert [path.name for path in tmp_path.iterdir()] == ["evidence.draws"]
+
+
+def test_without_a_file_the_interruption_says_how_to_have_one(asked, monkeypatch, capsys):
+    monkeypatch.setattr(command, "Progress", Impatient)
+    assert main([*asked, "--draws", "2000"]) == 130
+    assert "nothing was kept; with --out DIR or --resume FILE" in capsys.readouterr().err
+
+
+@pytest.fixture
+def full(tmp_path) -> tuple[dict, object]:
+    """A file with one mode complete and one half done."""
+    asked = {"decoder": "speculative", "settings": {"temperature": 1.0}, "versions": {"torch": "2"}}
+    kept = Kept.open(tmp_path / "draws", asked)
+    kept.parts["engine"] = Part(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
+    kept.parts["shared laws"] = Part(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
+    kept.write()
+    return asked, tmp_path / "draws"
+
+
+def test_what_is_read_is_what_was_written(full):
+    again = Kept.open(full[1], full[0])
+    assert again.parts["engine"].tokens.tolist() == [[0, 1], [2, 3], [4, 5]] and again.parts["engine"].half is None
+    half = again.parts["shared laws"].half
+    assert (half.place, half.done) == (0, 0) and half.tokens.shape == (5, 2) and half.open.all() and not half.start.any()
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"decoder": "target"}, "decoder was speculative, now target"),
+        ({"settings": {"temperature": 0.7}}, "temperature was 1.0, now 0.7"),
+        ({"versions": {"torch": "3"}}, "torch was 2, now 3"),
+    ],
+)
+def test_draws_of_another_run_are_refused_and_left_alone(full, change, said):
+    asked, path = full
+    before = path.read_bytes()
+    with pytest.raises(EvidenceError, match=said):
+        Kept.open(path, asked | change)
+    assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("where", [0, 30, 400, -30, -1])
+@pytest.mark.parametrize("how", ["cut", "changed"])
+def test_a_damaged_file_is_refused_and_left_alone(full, where, how):
+    """Cut off anywhere, or with one byte changed anywhere: a sentence that names the file, never other draws."""
+    asked, path = full
+    whole = path.read_bytes()
+    damaged = whole[:where] if how == "cut" else whole[:where] + bytes([whole[where] ^ 1]) + whole[where:][1:]
+    path.write_bytes(damaged)
+    with pytest.raises(EvidenceError, match=r"'.*draws' (is damaged|keeps)"):
+        Kept.open(path, asked)
+    assert path.read_bytes() == damaged
+
+
+def test_any_other_file_is_refused_and_left_alone(asked, tmp_path, capsys):
+    path = tmp_path / "letter.txt"
+    path.write_text("Dear friend,\n" * 3)
+    assert main([*asked, "--resume", str(path)]) == 2
+    assert "keeps no draws of this program" in capsys.readouterr().err
+    assert path.read_text().startswith("Dear friend")
+
+
+@pytest.mark.parametrize("place", ["/proc/draws", "/nowhere/draws"])
+def test_a_file_that_cannot_be_written_is_said_before_anything_is_drawn(asked, place, capsys):
+    assert main([*asked, "--resume", place]) == 2
+    assert "resume must be a file that can be written" in capsys.readouterr().err
+
+
+def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(full, monkeypatch):
+    from specviz.errors import SettingsError
+
+    asked, path = full
+    kept, before = Kept.open(path, asked), path.read_bytes()
+
+    def no_room(one, other):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", no_room)
+    with pytest.raises(SettingsError, match="No space left on device"):
+        kept.write()
+    assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["draws"]
+
+
+def test_with_draws_from_a_file_there_is_nothing_to_go_on_with(asked, tmp_path, capsys):
+    assert main([*asked, "--samples", "x.jsonl", "--resume", str(tmp_path / "draws")]) == 2
+    assert "left out with --samples" in capsys.readouterr().err

@@ -1,0 +1,276 @@
+"""Draws of any server, from a file: right ones are consistent, wrong ones are rejected, and a bad line is named by its number.
+
+Draws are fixed by their seeds. A right file is rejected with probability .001 over seeds.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.decoding.samples import NONE
+from specviz.errors import EvidenceError
+from specviz.evidence import sources
+from specviz.evidence.sample_files import reading
+from specviz.evidence.sample_files.two_files import compare
+from specviz.settings import Settings
+
+PROMPT = "Once upon"
+
+
+@pytest.fixture(scope="module")
+def drawn(pair):
+    """1,500 draws of two tokens at temperature 1, and as many at .7, as a server would have made them."""
+
+    def draw(**changes) -> list[list[int]]:
+        settings = replace(Settings(pair="tiny", prompt=PROMPT, length=2, seed=11), **changes)
+        tokens = sources.draw("target", sources.SHARED, pair, settings, pair.encode(PROMPT), 0, 1500).tokens
+        return [[token for token in row if token != NONE] for row in tokens.tolist()]
+
+    return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.7)}
+
+
+def lines(draws, kind="tokens", prompt=PROMPT, **more) -> list[str]:
+    stop = [{"stop": "length"}] * len(draws)
+    return [json.dumps({"prompt": prompt, kind: draw} | how | more) for draw, how in zip(draws, stop, strict=True)]
+
+
+@pytest.fixture
+def written(tmp_path):
+    def write(rows: list[str], name="draws.jsonl") -> str:
+        (tmp_path / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
+        return str(tmp_path / name)
+
+    return write
+
+
+@pytest.fixture
+def verify(pair_folders, capsys):
+    def call(*more: str):
+        code = main(["verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--length", "2", *more])
+        return code, *capsys.readouterr()
+
+    return call
+
+
+def test_right_draws_are_consistent_with_the_law_and_the_report_is_a_certificate(written, verify, drawn, tmp_path, capsys):
+    path = written(lines(drawn["right"], settings={"temperature": 1, "max_tokens": 2}))
+    code, out, _ = verify("--samples", path, "--tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
+    record = json.loads(out)
+    assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "draws.jsonl"
+    assert record["files"][0]["draws"] == 1500 and record["settings"]["prompt"] == PROMPT
+    assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
+    assert "Not re-drawn: its draws came from a file." in capsys.readouterr().out
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert "--samples draws.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
+
+
+def test_draws_at_another_temperature_are_rejected(written, verify, drawn):
+    code, out, _ = verify("--samples", written(lines(drawn["cooler"])), "--tv", "0.2")
+    assert code == 1 and "Rejected: 1,500 draws do not follow the target's law" in out
+
+
+def test_a_file_that_names_its_temperature_is_not_compared_with_another(written, verify, drawn):
+    path = written(lines(drawn["cooler"], settings={"temperature": 0.7}))
+    code, _, error = verify("--samples", path)
+    assert code == 2 and "temperature must be 0.7, as 'draws.jsonl' says, got 1.0" in error
+
+
+def test_two_files_of_one_law_are_consistent_and_of_two_laws_rejected_without_weights(written, drawn, capsys):
+    one, two, three = (written(lines(drawn[name]), f"{name}.jsonl") for name in drawn)
+    assert main(["verify", "--samples", one, "--against", two, "--tv", "0.3"]) == 0
+    assert "Consistent with one law: 3,000 draws" in capsys.readouterr().out
+    assert main(["verify", "--samples", one, "--against", three, "--tv", "0.3"]) == 1
+    assert main(["verify", "--samples", one, "--against", two, "--tv", "0.01"]) == 3
+    assert "in each file" in capsys.readouterr().out
+
+
+def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
+    texts = {name: [pair.decode(draw) for draw in draws] for name, draws in drawn.items()}
+    one, two, three = (written(lines(texts[name], "text"), f"{name}.jsonl") for name in drawn)
+    out = tmp_path / "out"
+    assert main(["verify", "--samples", one, "--against", two, "--tv", "0.3", "--out", str(out)]) == 0
+    assert main(["verify", "--samples", one, "--against", three, "--tv", "0.3"]) == 1
+    capsys.readouterr()
+    assert main(["check", str(out / "report.json")]) == 0
+    assert "tests-1-two-files.svg" in json.loads((out / "manifest.json").read_text())["files"]
+    changed = json.loads((out / "report.json").read_text())
+    changed["answers"][0]["tests"][0]["adjusted_p"] = 0.5
+    (tmp_path / "changed.json").write_text(json.dumps(changed))
+    assert main(["check", str(tmp_path / "changed.json")]) == 1
+
+
+def test_text_without_ids_is_not_compared_with_a_law(written, verify):
+    code, _, error = verify("--samples", written(lines(["a b", "c d"] * 20, "text")))
+    assert code == 2 and "text without token ids" in error
+
+
+def heap(draws, kind="tokens", **more) -> reading.Heap:
+    return reading.parse("\n".join(lines(draws, kind, **more)).encode(), "f.jsonl")
+
+
+def test_more_than_four_thousand_draws_are_also_counted():
+    """Two files of 6,000 from one law of 40 texts, and one of another law at TV .1: seen with power far above .99."""
+    luck = np.random.Generator(np.random.Philox(5))
+    law = np.full(40, 1 / 40)
+    other = law * np.repeat([1.2, 0.8], 20)
+    arms = [[[int(a) // 7, int(a) % 7, 3] for a in luck.choice(40, 6000, p=p)] for p in (law, law, other)]
+    same, different = (compare(heap(arms[0]), heap(arms[k]), 0.1, 7) for k in (1, 2))
+    assert [test["name"] for test in same["tests"]] == ["permutation of two files", "homogeneity of the first 64 tokens"]
+    assert same["verdict"] == "consistent" and different["verdict"] == "rejected"
+    assert different["tests"][1]["p_value"] < 1e-6
+
+
+@pytest.mark.parametrize("row", [1, 3])
+def test_a_seed_used_again_is_found_and_said(row):
+    luck = np.random.Generator(np.random.Philox(6))
+    draws = luck.integers(0, 50, (row, 8)).tolist()
+    repeated = heap(draws * (60 // row))
+    fresh = heap(luck.integers(0, 50, (60, 8)).tolist())
+    if row == 1:  # without a law, one certain text looks the same: it is said, and nothing is called consistent
+        assert "one seed was used for all" in compare(repeated, repeated, 0.5, 7)["note"]
+        assert compare(repeated, repeated, 0.5, 7)["verdict"] == "too few draws"
+        with pytest.raises(EvidenceError, match="one draw repeated, 60 lines"):
+            reading.refuse_repeats(repeated, [-3.0] * 60)
+    else:
+        with pytest.raises(EvidenceError, match="a row of 3 draws repeated, 60 lines in all: the server was given the same seed"):
+            compare(repeated, fresh, 0.5, 7)
+
+
+def test_one_draw_repeated_is_refused_against_a_law_that_has_others(written, verify, drawn):
+    code, _, error = verify("--samples", written(lines([drawn["right"][0]] * 200)))
+    assert code == 2 and "one draw repeated, 200 lines" in error
+
+
+def test_greedy_draws_may_repeat_since_the_law_has_one_text(written, verify, pair):
+    settings = Settings(pair="tiny", prompt=PROMPT, length=2, temperature=0.0)
+    (row,) = sources.draw("target", sources.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
+    code, out, _ = verify("--samples", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--tv", "0.2")
+    assert code == 0 and "is the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
+
+
+@pytest.mark.parametrize(
+    ("draws", "period"),
+    [("aaaa", 1), ("abab", 2), ("ababa", 2), ("abcabc", 3), ("abcab", 5), ("abcd", 4), ("a", 1), ("aab", 3), ("aabaab", 3)],
+)
+def test_the_smallest_period_by_hand(draws, period):
+    assert reading.repeated(draws) == period
+
+
+GOOD = json.dumps({"prompt": PROMPT, "tokens": [3, 4], "stop": "length", "settings": {"temperature": 1, "seed": 5}})
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        (GOOD[:31], "line 3 is no JSON; perhaps half a line"),
+        ("[3, 4]", "line 3 is no draw"),
+        ('{"tokens": [3, 4]}', "line 3 is no draw"),
+        (GOOD.replace("upon", "more"), "line 3 has another prompt"),
+        (GOOD.replace("[3, 4]", "[3, -4]"), 'line 3: "tokens" must be a list of ids'),
+        (GOOD.replace("[3, 4]", "[3, true]"), 'line 3: "tokens" must be a list of ids'),
+        (GOOD.replace("[3, 4]", '"3 4"'), 'line 3: "tokens" must be a list of ids'),
+        (GOOD.replace('"tokens": [3, 4]', '"text": "a b"'), "line 3 holds text, the first draw does not"),
+        (GOOD.replace('"tokens"', '"token"'), 'line 3 holds neither "tokens" nor "text"'),
+        (GOOD.replace('"temperature": 1', '"temperature": 0.5'), "line 3 was drawn under other settings"),
+        (GOOD.replace('"length"', "7"), 'line 3: "stop" must be text'),
+        ("\xff", "line 3 is no JSON"),
+        ("[" * 50_000, "line 3 is no JSON"),
+    ],
+)
+def test_a_bad_line_is_one_sentence_with_its_number(line, said):
+    rows = [GOOD, GOOD.replace('"seed": 5', '"seed": 6'), line, GOOD]
+    with pytest.raises(EvidenceError) as caught:
+        reading.parse("\n".join(rows).encode("latin-1"), "f.jsonl")
+    assert said in str(caught.value) and "'f.jsonl'" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("draw", "said"),
+    [
+        ({"tokens": [3, 999]}, "line 21 holds the id 999, outside the vocabulary of 300 tokens"),
+        ({"tokens": [3]}, "line 21 has 1 token and the stop reason 'length'; 2 are needed"),
+        ({"tokens": [0, 3]}, "line 21 goes on after the token 0, which ends a text"),
+    ],
+)
+def test_a_draw_that_cannot_be_compared_with_the_law_is_named(draw, said, pair):
+    rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | draw)]
+    found = reading.parse("\n".join(rows).encode(), "f.jsonl")
+    with pytest.raises(EvidenceError, match=said):
+        reading.samples(found, Settings(length=2), pair.vocabulary, pair.stops)
+
+
+def test_a_text_that_ended_by_itself_gets_the_token_that_ends_texts(pair):
+    rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | {"tokens": [3], "stop": "stop"})]
+    found = reading.samples(reading.parse("\n".join(rows).encode(), "f"), Settings(length=2), pair.vocabulary, pair.stops)
+    assert found.tokens[-1].tolist() == [3, *pair.stops]
+
+
+def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys, monkeypatch):
+    empty, big = tmp_path / "empty.jsonl", tmp_path / "big.jsonl"
+    empty.write_text("\n\n")
+    big.write_text(GOOD * 50)
+    monkeypatch.setattr(reading, "LARGEST", 1000)
+    for arguments, said in (
+        (["--samples", str(empty)], "'empty.jsonl' holds no draws"),
+        (["--samples", str(big)], "'big.jsonl' has more than 0 MB"),
+        (["--samples", str(tmp_path / "none")], "could not be read (No such file or directory)"),
+        (["--samples", str(tmp_path)], "could not be read (Is a directory)"),
+        (["--against", str(empty)], "--against needs --samples"),
+    ):
+        assert main(["verify", *arguments]) == 2
+        error = capsys.readouterr().err
+        assert said in error and error.count("\n") == 1
+
+
+def test_files_of_different_prompts_kinds_or_settings_are_not_compared():
+    one = heap([[1, 2], [3, 4]], settings={"temperature": 1.0})
+    for other, said in (
+        (heap([[1, 2]], prompt="Twice"), "different prompts"),
+        (heap(["ab"], "text"), "holds token ids, 'f.jsonl' text"),
+        (heap([[1, 2]], settings={"temperature": 0.5}), "temperature 1.0 and 0.5"),
+    ):
+        with pytest.raises(EvidenceError, match=said):
+            compare(one, other, 0.1, 7)
+
+
+def test_the_guides_script_writes_what_is_read(tmp_path):
+    """The script of docs/collecting-draws.md against a server of this test's own."""
+    import re
+    import subprocess
+    import sys
+    import threading
+    from http.server import BaseHTTPRequestHandler, HTTPServer
+    from pathlib import Path
+
+    asked = []
+
+    class Server(BaseHTTPRequestHandler):
+        def do_POST(self):
+            body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append(body)
+            choice = {"text": f" text {body['seed']}", "finish_reason": "length", "token_ids": [body["seed"] % 9, 4]}
+            said = json.dumps({"choices": [choice]}).encode()
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(said)))
+            self.end_headers()
+            self.wfile.write(said)
+
+        def log_message(self, *_):
+            pass
+
+    guide = (Path(__file__).parents[2] / "docs" / "collecting-draws.md").read_text()
+    script = re.search(r"```python\n(.*?)```", guide, re.S)[1]
+    with HTTPServer(("127.0.0.1", 0), Server) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        script = script.replace("http://localhost:8000", f"http://127.0.0.1:{server.server_port}").replace("N = 4000", "N = 25")
+        subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)
+        server.shutdown()
+    found = reading.read(tmp_path / "draws.jsonl")
+    assert found.tokens and len(found.draws) == 25 and len({body["seed"] for body in asked}) == 25
+    assert {(body["temperature"], body["max_tokens"]) for body in asked} == {(1.0, 3)}
+    assert found.settings["temperature"] == 1.0

@@ -1,0 +1,126 @@
+"""What the exact laws say of drawn tokens is right for right draws, and shifts for draws of another law."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from scipy import stats
+
+from specviz.decoding.engine import TargetOnlyCoins
+from specviz.decoding.sampler import shared_laws
+from specviz.decoding.samples import NONE, Samples
+from specviz.evidence.partition import exact_partition
+from specviz.evidence.scores import conditional, score
+from specviz.proposers.base import Nothing
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins
+from specviz.settings import Settings
+from specviz.statistics.goodness import conditional_chi_square
+from specviz.verification.token_rule import TokenRule
+from tests.tables import model, pair
+
+V, L = 5, 3
+SETTINGS = Settings(length=L, gamma=2)
+P, Q = pair("random", 5, V, 20)
+
+
+def drawn(n: int, table=P, stops=frozenset()) -> Samples:
+    return shared_laws(
+        model(table, V), Nothing(), TokenRule(), TargetOnlyCoins(PhiloxCoins(7)), SETTINGS, (0,), stops, count=n, source="target"
+    )
+
+
+def test_each_token_is_placed_in_the_law_after_its_own_prefix():
+    samples = drawn(200)
+    scores = score(model(P, V), model(Q, V), (0,), samples)
+    for row in range(200):
+        text = samples.tokens[row].tolist()
+        for place, token in enumerate(text):
+            p = np.array([float(x) for x in P((0, *text[:place]))])
+            q = np.array([float(x) for x in Q((0, *text[:place]))])
+            assert scores.below[row, place] == pytest.approx(p[:token].sum(), abs=1e-12)
+            assert scores.mass[row, place] == pytest.approx(p[token], abs=1e-12)
+            assert scores.favoured[row, place] == (q[token] > p[token])
+            assert scores.share[row, place] == pytest.approx(p[q > p].sum(), abs=1e-12)
+    assert scores.impossible == 0
+
+
+def test_after_the_end_there_is_nothing_to_score():
+    samples = drawn(100, stops=frozenset({1}))
+    ended = samples.tokens == NONE
+    scores = score(model(P, V), None, (0,), samples)
+    assert ended.any() and np.isnan(scores.mass[ended]).all() and not np.isnan(scores.mass[~ended]).any()
+
+
+def test_a_token_that_the_target_never_writes_is_counted():
+    tokens = np.array([[0, 0, 0]], dtype=np.int32)
+    never = lambda ids: (0.0, 0.25, 0.25, 0.25, 0.25)  # noqa: E731
+    assert score(model(never, V), None, (0,), Samples(tokens, {}, "x")).impossible == 3
+
+
+def cut(counts: list[float], law: list[float]) -> list[tuple[list[float], list[float]]]:
+    found = conditional(torch.tensor([counts], dtype=torch.float64), torch.tensor([law], dtype=torch.float64))
+    return [(seen.tolist(), masses.round(12).tolist()) for seen, masses in found]
+
+
+def test_light_tokens_join_the_lightest_cell():
+    """By hand: n = 20, expected 10, 6, 4: the last is below 5 and joins the lightest, so both cells expect 10."""
+    assert cut([12, 5, 3], [0.5, 0.3, 0.2]) == [([12, 8], [0.5, 0.5])]
+
+
+def test_light_tokens_that_reach_five_together_are_a_cell_of_their_own():
+    """n = 40, expected 28, 4, 4, 4: the last three are one cell of 12."""
+    assert cut([22, 6, 6, 6], [0.7, 0.1, 0.1, 0.1]) == [([22, 18], [0.7, 0.3])]
+
+
+def test_a_prefix_with_one_cell_says_nothing():
+    assert cut([3, 1], [0.5, 0.5]) == cut([30, 1], [1.0, 0.0]) == []
+
+
+def test_conditional_laws_of_right_draws_pass_as_often_as_they_should():
+    """200 runs of 2,000 draws: their p-values are uniform; Kolmogorov-Smirnov refuses a uniform sample once in 1,000."""
+    values = []
+    for seed in range(200):
+        samples = shared_laws(
+            model(P, V), Nothing(), TokenRule(), TargetOnlyCoins(PhiloxCoins(seed)), SETTINGS, (0,), count=2000, source="target"
+        )
+        groups = score(model(P, V), None, (0,), samples).groups
+        values.append(conditional_chi_square(group for place in groups for group in place).p_value)
+    assert stats.kstest(values, "uniform").pvalue > 0.001
+
+
+def test_the_law_of_the_cells_is_the_law_of_what_falls_into_them():
+    """Enumerated: every continuation falls into one cell, and the masses of those in a cell are its mass."""
+    stops = frozenset({1})
+    cells = exact_partition(model(P, V), (0,), L, cells=12, least=0.01, stops=stops)
+    texts, masses = [], []
+
+    def walk(text: tuple[int, ...], mass: float) -> None:
+        if len(text) == L or (text and text[-1] in stops):
+            texts.append(text + (NONE,) * (L - len(text)))
+            masses.append(mass)
+            return
+        for token, share in enumerate(P((0, *text))):
+            if share:
+                walk((*text, token), mass * float(share))
+
+    walk((), 1.0)
+    total = np.zeros(len(cells.names))
+    for text, mass in zip(texts, masses, strict=True):
+        total += mass * cells.counts(Samples(np.array([text], dtype=np.int32), {}, "x"))
+    assert np.abs(total - cells.masses).max() < 1e-12 and len(cells.names) == 12
+    assert cells.masses[cells.masses > 0].min() >= 0.01  # mass 0: all was given off, what falls there is impossible
+    one = [sum(text[: len(name)] == name for text in texts) for name in cells.names]
+    assert all(count == 1 for count, whole in zip(one, cells.whole, strict=True) if whole)
+
+
+def test_speculative_draws_and_the_targets_own_give_the_same_cells():
+    """Cells come from the law: they are there before any draw, and the same for whoever draws."""
+    cells = exact_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
+    fast = shared_laws(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxCoins(7), SETTINGS, (0,), count=3000)
+    for samples in (fast, drawn(3000)):
+        counts = cells.counts(samples)
+        possible = cells.masses > 0
+        assert counts[possible].sum() == 3000
+        assert stats.chisquare(counts[possible], cells.masses[possible] * 3000).pvalue > 1e-4

@@ -1,0 +1,235 @@
+"""What pages take along: the same numbers in print and on screen, the same bytes for the same input, nothing built unasked,
+and a run with chosen luck says so and is no sample."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import io
+import json
+import subprocess
+import sys
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from specviz.errors import EvidenceError
+from specviz.evidence.enumeration.four_rules import accounted
+from specviz.evidence.sample_files.reading import parse
+from specviz.export.exactness import exact
+from specviz.export.facts import facts
+from specviz.export.printed import pages
+from specviz.export.rounds import one_round, one_token
+from specviz.figures import mistakes
+from specviz.figures.exactness import evidence
+from specviz.figures.exactness.evidence import Filling, Flat
+from specviz.figures.mistakes import Curve, Look, Speed
+from specviz.figures.one_token import distributions
+from specviz.figures.one_token.distributions import Panel
+from specviz.figures.one_token.token import PRESETS, token_payload
+from specviz.settings import Settings
+from specviz.trace import Trace
+from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
+from specviz.web.one_token.component import shown
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
+SETTINGS = Settings(prompt='=1+1 "猫" $x$', length=1)
+FILLING = Filling(
+    "Speculative decoding",
+    ("·the", "=1+1", "$x$ <b>", "猫 …", "any other text"),
+    (True, True, True, False, False),
+    (0.3, 0.25, 0.2, 0.15, 0.1),
+    (310, 245, 205, 140, 100),
+    (0.26, 0.21, 0.16, 0.12, 0.07),
+    (0.34, 0.29, 0.24, 0.18, 0.13),
+    1000,
+)
+FLAT = Flat(tuple((k + 0.5) / 40 for k in range(40)), 300, 0, 12)
+CURVE = Curve(("right rule", "wrong rule"), 1, (10, 100), ((0.2, 0.3), (0.06, 0.25)), (0.2, 0.07), (0.3, 0.1),
+              (Look(100, (False, True)),))  # fmt: skip
+SPEEDS = (Speed("right rule", 96, 1000, 600, 1500, 800), Speed("wrong rule", 96, 1000, 700, 1600, 800))
+
+
+def package(**more):
+    said = facts(
+        SETTINGS, {"pair": "storybook", "target_sha256": "a" * 64}, "exact", {"prompt": "x"}, ["python -m specviz"], n=1000
+    )
+    return exact(SETTINGS, (FILLING, replace(FILLING, name="The target alone")), (), FLAT, "Consistent.", said | more)
+
+
+def rows(content: bytes) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(content.decode("utf-8-sig"))))
+
+
+def widths(axes, label: str) -> list[float]:
+    (found,) = [one for one in axes.containers if one.get_label() == label]
+    return [bar.get_width() for bar in found.patches]
+
+
+def test_draws_are_the_same_numbers_in_print_and_on_the_screen():
+    end = evidence.top(FILLING)
+    axes, page = pages.filling(FILLING, end).axes[0], evidence.filling(FILLING, end)
+    traces = {one.name: one for one in page.data}
+    assert widths(axes, "share of 1,000 draws") == list(traces["share of the draws"].x)
+    assert widths(axes, "chance alone") == pytest.approx(list(traces["chance alone"].x))
+    (law,) = [line for line in axes.lines if line.get_label() == "exact law"]
+    assert list(law.get_xdata()) == list(traces["exact law"].x) and list(law.get_ydata()) == list(traces["exact law"].y)
+    assert axes.get_xlim()[1] == pytest.approx(page.layout.xaxis.range[1])
+
+
+def test_p_values_curve_and_speeds_are_the_same_numbers_in_print_and_on_the_screen():
+    axes, page = pages.flat(FLAT).axes[0], evidence.flat(FLAT)
+    assert [bar.get_height() for bar in axes.containers[0].patches] == list(page.data[0].y) == list(FLAT.counts)
+    axes, page = pages.curve(CURVE).axes[0], mistakes.curve(CURVE)
+    lines = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    for one in page.data[1:]:
+        assert lines[one.name] == list(one.y)
+    assert "caught at 100" in lines
+    figure, page = pages.speeds(SPEEDS, 1), mistakes.speeds(SPEEDS, 1)
+    for axes, one in zip(figure.axes, page.data, strict=True):
+        assert [bar.get_height() for bar in axes.containers[0].patches] == list(one.y)
+
+
+@pytest.mark.parametrize("stacked", [False, True])
+def test_laws_are_the_same_numbers_in_print_and_on_the_screen(stacked):
+    names = ("kept", "replaced") if stacked else ("p", "q")
+    one = Panel("first $guess$ <b>", ("“a”", "猫"), dict(zip(names, ((0.6, 0.1), (0.2, 0.3)), strict=True)), stacked, (0.8, 0.4))
+    axes, page = pages.panels((one,)).axes[0], distributions.panels((one,))
+    for bars in (trace for trace in page.data if trace.type == "bar"):
+        assert widths(axes, bars.name) == pytest.approx(list(bars.x))
+    assert page.layout.xaxis.range[1] == pytest.approx(axes.get_xlim()[1])
+    assert "&lt;b&gt;" in page.layout.annotations[0].text
+
+
+def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read():
+    found, again = package().files(), package().files()
+    assert [name for name in found if found[name] != again[name]] == []
+    names = {name for name in found if name.endswith(".svg")}
+    assert names == {"draws-1.svg", "draws-2.svg", "p-values.svg"}
+    assert all(ElementTree.fromstring(found[name]).tag.endswith("svg") for name in names)
+    assert [float(row["share"]) for row in rows(found["cells.csv"])][:5] == list(FILLING.shares)
+    assert all(row["begins_with"].startswith('"') for row in rows(found["cells.csv"])), "no spreadsheet takes it for a formula"
+    assert json.loads(found["draws.json"])["arms"][0]["cells"][0]["draws"] == 310
+    with zipfile.ZipFile(io.BytesIO(found["is-it-exact.zip"])) as archive:
+        assert archive.testzip() is None and len(archive.namelist()) == len(found) - 1
+
+
+def test_the_manifest_says_what_it_takes_to_make_it_again_and_hashes_every_file():
+    found = package(tests=[], detectable_tv=0.1).files()
+    manifest = json.loads(found["manifest.json"])
+    for key in ("settings", "seed", "versions", "models", "n", "tests", "detectable_tv", "permalink", "commands"):
+        assert key in manifest, key
+    assert manifest["permalink"] == "exact?prompt=x" and manifest["models"]["target_sha256"] == "a" * 64
+    assert manifest["files"]["cells.csv"] == hashlib.sha256(found["cells.csv"]).hexdigest()
+
+
+def test_one_file_is_what_it_is_in_the_zip():
+    made = package()
+    whole = made.files()
+    assert all(made.file(name) == whole[name] for name in ("cells.csv", "draws-1.svg", "caption.txt"))
+
+
+def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
+    made = one_round(TRACE, 0, {"at": "1.1"}, TRACE.models)
+    found = made.files()
+    assert Trace.from_json(found["trace.json"].decode()) == TRACE and b"timing" not in found["trace.json"]
+    first = [row for row in rows(found["decisions.csv"]) if row["round"] == "1"]
+    kept = [one.accepted for one in TRACE.rounds[0].proposals]
+    assert [row["accepted"] for row in first[:-1]] == ["never looked at" if one is None else str(one) for one in kept]
+    law = TRACE.rounds[0].laws[0]
+    stored = [row for row in rows(found["laws.csv"]) if (row["round"], row["after"]) == ("1", "0")]
+    assert [float(row["p"]) for row in stored] == [*law.p, law.rest["p"]]
+    assert json.loads(found["manifest.json"])["sample"] is True
+    assert len(json.loads(found["manifest.json"])["models"]["tokenizer_sha256"]) == 64
+
+
+def test_a_run_with_a_chosen_coin_says_so_everywhere_and_is_taken_for_no_sample():
+    edited = replace(TRACE, settings=TRACE.settings | {"coins": ["2=0.1"]})
+    made = one_round(edited, 0, {}, {})
+    manifest = json.loads(made.files()["manifest.json"])
+    assert made.stem == "one-round-chosen-coins" and manifest["sample"] is False and "no sample" in manifest["note"]
+    assert "no sample" in made.captions[0] and "--coin 2=0.1" in manifest["commands"][0]
+    line = {"prompt": "a", "tokens": list(edited.output_ids), "settings": edited.settings}
+    with pytest.raises(EvidenceError, match="coins that somebody chose"):
+        parse(json.dumps(line).encode(), "run.jsonl")
+
+
+@pytest.mark.parametrize("preset", ["usual", "disjoint", "equal"])
+def test_kept_and_replaced_add_up_to_p_in_what_is_exported(preset):
+    state = {"preset": preset, "from": None, "p": None, "q": None}
+    made = token_package(TRACE, None, state)
+    assert made.names == TOKEN_FILES
+    found = rows(made.file("token.csv"))
+    assert [float(row["kept"]) + float(row["replaced"]) for row in found] == pytest.approx(
+        [x / 10_000 for x in PRESETS[preset].p]
+    )
+    assert found[0]["token"] == '"mat"' and len(rows(made.file("rules.csv"))) == 4
+
+
+def test_a_recorded_position_leaves_with_its_recorded_numbers():
+    place = token_payload(TRACE)["positions"][2]
+    state = {"preset": "usual", "from": place["id"], "p": None, "q": None}
+    made = token_package(TRACE, place, state)
+    assert made.names == RECORDED_FILES and place["id"] in title(place, state)
+    assert [float(row["p"]) for row in rows(made.file("token.csv"))] == [slot["p"] for slot in place["slots"]]
+    assert json.loads(made.files()["manifest.json"])["settings"]["prompt"] == TRACE.settings["prompt"]
+
+
+def test_the_account_of_a_law_is_the_rules():
+    found = accounted([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
+    assert found["kept"] == [0.25, 0.25, 0.0] and found["residual"] == [0.25, 0.25, 0.0]
+    assert np.allclose(found["replaced"], [0.25, 0.25, 0.0], atol=1e-15)
+    assert one_token("x", list("abc"), found, (), {"versions": {"specviz": "0"}}).names == RECORDED_FILES
+
+
+@pytest.mark.parametrize(
+    "said",
+    [None, "x", {"preset": "nope"}, {"p": [1, 2]}, {"p": ["a"], "q": [1.0]}, {"p": [float("nan")] * 5}, {"from": "99.9"},
+     {"p": [1e400] * 5}],
+)  # fmt: skip
+def test_what_a_browser_says_of_its_bars_is_not_trusted(said):
+    state = {"preset": "sure", "from": None, "p": None, "q": None}
+    assert shown(said, state, ["1.1"]) == state
+
+
+def test_what_a_browser_says_of_its_bars_is_what_is_exported():
+    state = {"preset": "usual", "from": None, "p": None, "q": None}
+    said = {"preset": "usual", "from": "1.1", "p": None, "q": None, "asked": 1}
+    assert shown(said, state, ["1.1"])["from"] == "1.1"
+    bars = {"preset": "usual", "from": None, "p": [0.2] * 5, "q": [0.1, 0.3, 0.2, 0.2, 0.2]}
+    assert shown(bars, state, [])["q"] == [0.1, 0.3, 0.2, 0.2, 0.2]
+
+
+@pytest.mark.parametrize("name", ["step", "token", "exact", "broken", "fast"])
+def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
+    code = (
+        "import sys; from streamlit.testing.v1 import AppTest; "
+        f"app = AppTest.from_file('pages/{name}.py', default_timeout=60).run(); "
+        f"app.session_state['export-fold-{name}'] = True; app.run(); "
+        "print(len(app.exception), 'matplotlib' in sys.modules, [one.label for one in app.get('download_button')])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "0 False ['Everything, one zip']", done.stderr
+
+
+def test_a_file_is_offered_by_its_name():
+    app = AppTest.from_file(str(ROOT / "pages" / "step.py"), default_timeout=60)
+    app.session_state["export-fold-step"] = True
+    app.run()
+    app.selectbox(key="export-name-step").select("decisions.csv").run()
+    assert [one.proto.label for one in app.get("download_button")] == ["Everything, one zip", "Download decisions.csv"]
+
+
+def test_a_name_with_markup_is_text_in_the_page_of_figures():
+    from specviz.export.html import html_page
+
+    nothing = SimpleNamespace(to_html=lambda **how: "<div></div>")
+    page = html_page({"a": nothing}, "<script>x", ["<img src=x onerror=alert(1)>"])
+    assert "<img" not in page and "<script>x" not in page

@@ -1,0 +1,261 @@
+"""What leaves the app: the same report gives the same bytes, print and screen show the same numbers, and nothing is left half written."""
+
+from __future__ import annotations
+
+import csv
+import errno
+import hashlib
+import io
+import json
+import os
+import shlex
+import zipfile
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.errors import SettingsError
+from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.experiment import Plan, joint_tests, judged
+from specviz.evidence.partition import Partition
+from specviz.evidence.report import as_record
+from specviz.export import report as bundle
+from specviz.export import series
+from specviz.export.folder import write
+from specviz.export.printed import report as printed
+from specviz.figures.exactness import report as screen
+from specviz.settings import Settings
+
+PIECES = {"1": b" the".hex(), "2": b"=1+1".hex(), "3": b"$x$ <b>".hex(), "4": "猫".encode().hex(), "5": b"\xe2".hex()}
+
+
+def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared laws", prompt="Once") -> dict:
+    """A report of five thousand draws in six cells, by hand."""
+    partition = Partition(
+        ((), (1,), (2,), (3,), (4,), (4, 5)),
+        np.array([0.1, 0.298, 0.002, 0.2, 0.2, 0.2]),
+        2,
+        np.array([False, False, False, False, False, True]),
+    )
+    plan, counts = Plan.of(sum(counts), 2, 0.2), np.array(counts)
+    one = as_record(judged(plan, mode, joint_tests(plan, partition, counts), partition, counts))
+    settings = Settings(prompt=prompt, length=2, temperature=0.8, top_k=50)
+    return sealed(
+        {"schema": "specviz-verify-1", "decoder": "speculative"}
+        | {name: value for name, value in one.items() if name != "cells"}
+        | {"note": "", "analytic_tv": None, "seed": 7, "settings": settings.to_record(), "answers": [one], "pieces": PIECES}
+        | {"models": {"pair": "storybook", "device": "cpu", "dtype": "float32", "target_sha256": "a" * 64}}
+        | {"versions": {"specviz": "0.1.0", "numpy": np.__version__}}
+    )
+
+
+@pytest.fixture(scope="module")
+def record():
+    return made()
+
+
+@pytest.fixture(scope="module")
+def found(record):
+    return bundle.files(record)
+
+
+def test_the_same_report_gives_the_same_bytes(record, found):
+    again = bundle.files(json.loads(json.dumps(record)))
+    assert list(found) == list(again)
+    assert [name for name in found if found[name] != again[name]] == []
+
+
+def test_every_kind_of_file_is_there_and_is_what_its_name_says(found):
+    for name in ("histogram-1-shared-laws", "tests-1-shared-laws"):
+        assert found[f"{name}.svg"].startswith(b"<?xml") and b"<svg" in found[f"{name}.svg"]
+        assert found[f"{name}.png"].startswith(b"\x89PNG")
+        assert found[f"{name}.pdf"].startswith(b"%PDF")
+        assert f'id="{name}"'.encode() in found["figures.html"]
+    assert found["figures.html"].startswith(b"<!doctype html>") and b"https://cdn" not in found["figures.html"][-50_000:]
+
+
+def test_no_file_holds_a_date(found):
+    for name, content in found.items():
+        if name.endswith((".svg", ".pdf")):
+            assert b"<dc:date>" not in content and b"CreationDate" not in content, name
+    with zipfile.ZipFile(io.BytesIO(found["evidence.zip"])) as archive:
+        assert {entry.date_time for entry in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
+        assert archive.testzip() is None
+        assert {entry.filename.removeprefix("evidence/") for entry in archive.infolist()} == set(found) - {"evidence.zip"}
+
+
+def test_print_and_screen_show_the_same_numbers(record):
+    drawn = series.histogram(record["answers"][0], PIECES)
+    axes, page = printed.histogram(drawn).axes[0], screen.histogram(drawn)
+    lines = {line.get_label(): line for line in axes.lines}
+    law, share = page.data
+    assert list(lines["exact law"].get_xdata()) == list(law.x)
+    assert list(lines["share of 5,000 draws"].get_xdata()) == list(share.x)
+    assert list(lines["exact law"].get_ydata()) == list(law.y)
+    (bands,) = axes.collections
+    ends = np.array([segment[:, 0] for segment in bands.get_segments()])
+    assert np.allclose(ends[:, 0], np.array(law.x) - np.array(law.error_x.arrayminus), rtol=1e-12)
+    assert np.allclose(ends[:, 1], np.array(law.x) + np.array(law.error_x.array), rtol=1e-12)
+    assert axes.get_xlabel() == page.layout.xaxis.title.text and axes.get_xscale() == page.layout.xaxis.type
+    assert list(axes.get_yticks()) == list(page.layout.yaxis.tickvals)
+
+
+def test_the_p_values_in_print_and_on_the_screen_are_the_reports():
+    drawn = series.tests(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
+    axes, page = printed.tests(drawn).axes[0], screen.tests(drawn)
+    lines = {line.get_label(): list(line.get_xdata()) for line in axes.lines}
+    assert lines == {trace.name: list(trace.x) for trace in page.data}
+    assert drawn.rejected == (True, True) and lines["rejected"] == [series.LEAST_P] * 2
+
+
+def test_a_cell_without_a_draw_stands_on_the_edge_and_the_axis_says_so(record):
+    drawn = series.histogram(record["answers"][0], PIECES)
+    assert 0.0 in drawn.share and drawn.placed(0.0) == drawn.edge < min(drawn.law)
+    assert "no draw" in printed.histogram(drawn).axes[0].get_xlabel()
+
+
+def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
+    """Exactly: the binomial mass within the band is .99 or more, and would be less with one draw fewer on either side."""
+    from scipy import stats
+
+    law, n = np.array([0.5, 0.3, 0.19, 0.01]), 400
+    low, high = np.rint(series.cell_band(law, n, 0.99) * n)
+    inside = stats.binom.cdf(high, n, law) - stats.binom.cdf(low - 1, n, law)
+    assert (inside >= 0.99).all()
+    assert (stats.binom.cdf(low - 1, n, law) <= 0.005).all() and (stats.binom.sf(high, n, law) <= 0.005).all()
+
+
+def rows(found, name) -> list[dict[str, str]]:
+    return list(csv.DictReader(io.StringIO(found[name].decode("utf-8-sig"))))
+
+
+def test_tables_hold_the_reports_numbers_to_the_last_digit(record, found):
+    one = record["answers"][0]
+    assert [int(row["count"]) for row in rows(found, "cells.csv")] == [cell["count"] for cell in one["cells"]]
+    total = sum(cell["mass"] for cell in one["cells"])
+    assert [float(row["mass"]) for row in rows(found, "cells.csv")] == [cell["mass"] / total for cell in one["cells"]]
+    assert [float(row["p_value"]) for row in rows(found, "tests.csv")] == [test["p_value"] for test in one["tests"]]
+
+
+def test_no_text_in_a_table_is_taken_for_a_formula(found):
+    assert all(row["text"].startswith('"') or row["text"] == "" for row in rows(found, "cells.csv"))
+    assert any("=1+1" in row["text"] for row in rows(found, "cells.csv"))
+
+
+def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_they_are(record):
+    drawn = series.histogram(record["answers"][0], PIECES)
+    assert {"$x$·<b> …", "猫‹E2›", "all others", "·the …"} <= set(drawn.labels)
+    assert "&lt;b&gt;" in "".join(screen.histogram(drawn).layout.yaxis.ticktext)
+    assert printed.printable("猫 é") in ("猫 é", "‹U+732B› é")
+
+
+def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
+    manifest = json.loads(found["manifest.json"])
+    assert manifest["files"] == {
+        name: hashlib.sha256(content).hexdigest()
+        for name, content in found.items()
+        if name not in ("manifest.json", "evidence.zip")
+    }
+    assert manifest["digest"] == record["digest"] and manifest["models"]["target_sha256"] == "a" * 64
+    settings, notices = Settings.from_query(dict(parse_qsl(manifest["permalink"].removeprefix("exact?"))))
+    assert settings == Settings.from_record(record["settings"]) and notices == []
+    assert manifest["answers"][0]["n"] == 5000 and manifest["answers"][0]["tests"] == ["chi-square", "G"]
+
+
+@pytest.mark.parametrize(
+    ("decoder", "changed", "link"),
+    [
+        ("speculative", {}, "exact?prompt=a%26b&length=2"),
+        ("target", {}, "exact?prompt=a%26b&length=2&source=target"),
+        ("R5", {}, "broken?mistake=R5&prompt=a%26b&seed=7"),
+        ("speculative", {"proposer": "ngram"}, ""),
+        ("speculative", {"temperature": 9.0}, ""),
+    ],
+)
+def test_the_link_opens_the_page_that_asks_the_same_of_the_same_decoder(decoder, changed, link):
+    settings = Settings(prompt="a&b", length=2).to_record() | changed
+    assert bundle.permalink({"decoder": decoder, "settings": settings, "files": []}) == link
+
+
+def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
+    import argparse
+
+    from specviz.commands import verify
+
+    parser = argparse.ArgumentParser()
+    verify.arguments(parser)
+    for prompt in ("Once", 'it\'s -- "so"\n$HOME', "-x", ""):
+        words = shlex.split(bundle.commands(made(prompt=prompt))[0])
+        assert words[:4] == ["python", "-m", "specviz", "verify"]
+        options = parser.parse_args(words[4:])
+        asked = verify.settings_of(options)
+        stored = Settings.from_record(record["settings"] | {"prompt": prompt, "device": "cpu", "dtype": "float32"})
+        assert asked == stored and options.draws == 5000 and options.mode == "shared-laws"
+
+
+def test_the_caption_says_n_test_detectable_distance_pair_and_settings(found):
+    caption = found["caption.txt"].decode()
+    for words in (
+        "5,000 draws",
+        "chi-square p = ",
+        "total variation of 0.",
+        "storybook",
+        "temperature 0.8",
+        "top-k 50",
+        "seed 7",
+    ):
+        assert words in caption
+
+
+def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path, found):
+    folder = tmp_path / "evidence"
+    write(folder, found)
+    assert {path.name for path in folder.iterdir()} == set(found)
+    write(folder, found)
+    assert {path.name for path in tmp_path.iterdir()} == {"evidence"}
+    (folder / "thesis.tex").write_text("years of work")
+    with pytest.raises(SettingsError, match=r"'thesis\.tex' is no part of one"):
+        write(folder, found)
+    assert (folder / "thesis.tex").read_text() == "years of work"
+
+
+@pytest.mark.parametrize("earlier", [False, True])
+def test_a_full_disk_leaves_nothing_half_written(tmp_path, found, monkeypatch, earlier):
+    folder, real, written = tmp_path / "evidence", Path.write_bytes, []
+    if earlier:
+        write(folder, found)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()} if earlier else None
+
+    def full(self, content):
+        written.append(self)
+        if len(written) == 3:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return real(self, content)
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(SettingsError, match="No space left on device"):
+        write(folder, found)
+    assert [path.name for path in tmp_path.iterdir()] == (["evidence"] if earlier else [])
+    if earlier:
+        assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_what_cannot_be_written_is_said_before_anything_is_drawn(tmp_path, capsys):
+    taken = tmp_path / "file"
+    taken.write_text("mine")
+    for out in (taken, "/proc/nowhere/deep", tmp_path / "no" / "parent"):
+        assert main(["verify", "--pair", "nobody", "--out", str(out)]) == 2
+        error = capsys.readouterr().err
+        assert "out must be a folder" in error and error.count("\n") == 1
+    assert taken.read_text() == "mine"
+
+
+def test_a_report_without_cells_has_tests_and_no_histogram():
+    record = made()
+    record["answers"][0] |= {"cells": [], "detectable_tv": None}
+    found = bundle.files(record)
+    assert "tests-1-shared-laws.svg" in found and "histogram-1-shared-laws.svg" not in found
+    assert rows(found, "cells.csv") == []

@@ -1,0 +1,141 @@
+"""The text twin: every motion of a round has one plain sentence, and numbers are written so that they say something."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.figures.common.narration import apart, looked_at, motions, number, refused_at
+from tests import traces
+
+
+def told(trace, round_=0):
+    return motions(trace, trace.rounds[round_])
+
+
+def kinds(trace, round_=0):
+    return [motion.kind for motion in told(trace, round_)]
+
+
+def test_a_refused_round_goes_from_guesses_over_one_pass_and_coins_to_the_residual():
+    coins = ["look", "coin"] * 3
+    assert kinds(traces.story()) == ["guess"] * 4 + ["pass", *coins, "lift", "residual", "draw", "tally"]
+
+
+def test_a_full_round_ends_with_the_bonus():
+    assert kinds(traces.story(), 1) == ["guess"] * 4 + ["pass"] + ["look", "coin"] * 4 + ["bonus", "tally"]
+
+
+def test_without_guesses_the_target_decides_alone():
+    assert kinds(traces.nothing_guessed()) == ["pass", "bonus", "tally"]
+    assert "decides alone" in told(traces.nothing_guessed())[0].sentence
+
+
+def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_full_stop():
+    makers = (
+        traces.story,
+        traces.same_laws,
+        traces.nothing_guessed,
+        traces.sixteen,
+        traces.without_laws,
+        traces.ended,
+        traces.unusual,
+    )
+    for trace in [maker() for maker in makers] + [traces.ended("length")]:
+        for round_ in range(len(trace.rounds)):
+            for motion in told(trace, round_):
+                assert motion.sentence.endswith(".") and "\n" not in motion.sentence
+                assert not motion.sentence[0].islower()
+
+
+def test_the_coin_sentence_says_the_numbers_that_were_compared_and_the_verdict():
+    sentences = [motion.sentence for motion in told(traces.story())]
+    assert "“sat”: the draft gave it .62, the target only .30, so it is kept with probability .48." in sentences
+    assert "The coin shows .71, not below .48: “sat” is refused." in sentences
+
+
+def test_a_coin_close_to_its_threshold_is_written_with_digits_that_tell_them_apart():
+    assert apart(0.4841, 0.4839) == (".4841", ".4839")
+    assert apart(0.5, 0.5) == (".50", ".50")
+
+
+@pytest.mark.parametrize(
+    ("x", "written"),
+    [
+        (0.0, "0"),
+        (1.0, "1"),
+        (0.62, ".62"),
+        (0.3, ".30"),
+        (0.0349, ".035"),
+        (0.0042, ".0042"),
+        (0.00054, ".00054"),
+        (0.000054, "5.4×10⁻⁵"),
+        (3e-12, "3.0×10⁻¹²"),
+        (0.99999, ">.999"),
+        (0.9961, ".996"),
+    ],
+)
+def test_numbers_drop_the_leading_zero_and_never_round_to_a_lie(x, written):
+    assert number(x) == written
+
+
+def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence():
+    for q, p in ((0.0012, 0.00054), (0.013, 0.0061), (0.0008, 0.00004)):
+        words = traces.Words()
+        round_ = traces.one_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
+        look = next(motion for motion in told(traces.trace(words, [round_], gamma=1)) if motion.kind == "look").sentence
+        written = [part.rstrip(",.") for part in look.split() if part.startswith(".") or "×" in part]
+        assert read(written[1]) / read(written[0]) == pytest.approx(read(written[2]), rel=0.06)
+
+
+def read(written: str) -> float:
+    head, _, exponent = written.partition("×10")
+    return float(head) * 10.0 ** int((exponent or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
+
+
+def test_equal_laws_keep_every_guess_whatever_the_coin_shows():
+    looks = [motion.sentence for motion in told(traces.same_laws()) if motion.kind == "look"]
+    assert len(looks) == 3
+    assert all("just as much" in sentence and "whatever the coin shows" in sentence for sentence in looks)
+
+
+def test_coins_behind_the_end_of_the_text_are_not_told():
+    ended = traces.ended()
+    assert looked_at(ended.rounds[0]) == [0, 1]
+    assert refused_at(ended.rounds[0]) is None
+    assert kinds(ended)[-2:] == ["stop", "tally"]
+
+
+def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement():
+    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
+    assert "What is left, .33," in sentence and "“stood” has .48 of it" in sentence
+
+
+def test_the_residual_says_why_the_result_is_exact():
+    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
+    assert "refused just as often, .33 of the time" in sentence
+    assert "the overlap (striped) and the residual together make exactly the blue bars" in sentence
+
+
+def test_guesses_behind_a_refusal_had_odds_computed_but_were_not_looked_at():
+    sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "draw")
+    assert sentence.endswith("The target computed odds for the guess after it too, but the rule never looked at it.")
+
+
+def test_a_round_without_recorded_laws_is_still_told_to_its_end():
+    assert kinds(traces.without_laws())[-3:] == ["coin", "draw", "tally"]
+
+
+def test_the_tally_counts_tokens_for_one_big_pass():
+    assert told(traces.story())[-1].sentence.startswith("3 tokens for 1 big pass: 2 kept and 1 replacement.")
+    assert told(traces.story())[-1].sentence.endswith("the target alone would have needed 3 passes.")
+    assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens for 1 big pass: 4 kept and 1 bonus.")
+
+
+def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
+    under, name = {}, ""
+    for motion in told(traces.story()):
+        name = motion.label or name
+        under[motion.kind, motion.node] = name
+    assert (under["guess", 3], under["pass", None]) == ("guesses", "one pass")
+    assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [f"coin {n}" for n in (1, 1, 2, 2, 3, 3)]
+    assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3

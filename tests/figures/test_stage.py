@@ -1,0 +1,169 @@
+"""What the stage draws is what the trace says: no number is made in the browser, and nothing of a token's bytes is lost."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from specviz.figures.common.components import stage_css, stage_js
+from specviz.figures.common.glyphs import braces, glyphs, name, unfinished, whole
+from specviz.figures.common.theme import MEANINGS
+from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
+from tests import traces
+
+MAKERS = ("story", "same_laws", "nothing_guessed", "sixteen", "without_laws", "ended", "unusual", "edited")
+
+
+@pytest.mark.parametrize("maker", MAKERS)
+def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(maker):
+    payload = json.loads(json.dumps(stage_payload(getattr(traces, maker)()), allow_nan=False))
+    assert all(motion["sentence"] for round_ in payload["rounds"] for motion in round_["motions"])
+    for round_ in payload["rounds"]:
+        assert all(motion["law"] is None or motion["law"] < len(round_["laws"]) for motion in round_["motions"])
+
+
+def test_thresholds_coins_and_verdicts_are_the_traces_own():
+    trace = traces.story()
+    for decision, chip in zip(trace.rounds[0].proposals, stage_payload(trace)["rounds"][0]["chips"], strict=True):
+        assert (chip["q"], chip["p"], chip["u"], chip["threshold"]) == (decision.q, decision.p, decision.u, decision.threshold)
+    assert [chip["fate"] for chip in stage_payload(trace)["rounds"][0]["chips"]] == ["kept", "kept", "refused", "never"]
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_bars_and_rest_together_hold_all_of_p_q_overlap_and_residual(size):
+    trace = traces.story()
+    for law, drawn in zip(trace.rounds[0].laws[:-1], stage_payload(trace)["rounds"][0]["laws"], strict=False):
+        bars = drawn["views"][size]
+        for key in ("p", "q"):
+            assert sum(bar[key] for bar in bars) == pytest.approx(1.0)
+        assert sum(bar["overlap"] for bar in bars) == pytest.approx(law.beta)
+        assert sum(bar["end"] for bar in bars) == pytest.approx(1.0)
+        assert bars[-1]["glyphs"] is None
+
+
+@pytest.mark.parametrize("size", ["wide", "narrow"])
+def test_the_guess_and_its_replacement_always_have_a_bar(size):
+    for index in range(4):
+        bars = stage_payload(traces.story())["rounds"][0]["laws"][index]["views"][size]
+        assert sum(bar["drafted"] for bar in bars) == 1
+        assert sum(bar["drawn"] for bar in bars) == (index == 2)
+
+
+def test_equal_laws_leave_no_residual_and_divide_by_nothing():
+    law = stage_payload(traces.same_laws())["rounds"][0]["laws"][0]
+    assert law["left"] == 0.0 and law["beta"] == pytest.approx(1.0)
+    assert all(bar["end"] is None for bar in law["views"]["wide"])
+
+
+def test_chips_behind_a_refusal_go_grey_with_the_coin_that_refused():
+    round_ = stage_payload(traces.story())["rounds"][0]
+    refusal = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "coin" and motion["node"] == 2)
+    assert [chip["decided"] for chip in round_["chips"]][2:] == [refusal, refusal]
+
+
+def test_both_fates_of_a_coin_are_told_with_the_token_a_refusal_would_put_there():
+    chips = stage_payload(traces.story())["rounds"][0]["chips"]
+    assert "“sat” is kept" in chips[2]["ifKept"]
+    assert "“stood” takes its place" in chips[2]["ifRefused"]
+    assert chips[0]["ifRefused"] is None  # p above q: no coin refuses it
+    assert chips[3]["ifKept"] is chips[3]["ifRefused"] is None  # never looked at
+
+
+def test_coins_are_named_by_the_output_position_that_the_command_line_takes():
+    payload = stage_payload(traces.story())
+    assert [chip["position"] for chip in payload["rounds"][0]["chips"]] == [0, 1, 2, 3]
+    assert payload["rounds"][0]["ending"]["position"] == 2
+    assert [chip["position"] for chip in payload["rounds"][1]["chips"]] == [3, 4, 5, 6]
+    assert payload["rounds"][1]["ending"]["position"] == 7
+
+
+def test_a_chosen_coin_is_marked_where_it_was_met_and_nowhere_else():
+    payload = stage_payload(traces.edited())
+    assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
+    assert payload["edits"] == ["the coin at generated token 3 (position 2 in the link) is .71"]
+
+
+def test_a_round_can_follow_unless_the_text_ended_or_is_full():
+    assert stage_payload(traces.story())["more"]
+    assert not stage_payload(traces.ended())["more"]
+    assert not stage_payload(traces.ended("length"))["more"]
+    assert not stage_payload(traces.story(length=8))["more"]
+
+
+def test_a_pair_of_folders_is_named_without_its_path():
+    assert stage_payload(traces.story())["status"][0] == "storybook pair"
+    assert stage_payload(traces.story(pair="/home/me/big|org/small"))["status"][0] == "target big, draft small"
+
+
+def test_the_text_before_a_round_is_what_earlier_rounds_committed():
+    rounds = stage_payload(traces.story())["rounds"]
+    assert [round_["text"] for round_ in rounds] == ["", " river and stood"]
+
+
+def test_whitespace_is_visible_and_bytes_that_are_no_character_are_hex():
+    assert glyphs(b" the", 1) == [{"t": "·", "k": "space"}, {"t": "the", "k": "text"}]
+    assert glyphs(b"\n", 1) == [{"t": "↵", "k": "newline"}]
+    assert glyphs(b"\xe4\xbd", 1) == [{"t": "E4", "k": "byte"}, {"t": "BD", "k": "byte"}]
+    assert glyphs(b"a\xf0\x9f", 1) == [{"t": "a", "k": "text"}, {"t": "F0", "k": "byte"}, {"t": "9F", "k": "byte"}]
+    assert glyphs("\u200d".encode(), 1) == [{"t": "U+200D", "k": "sign"}]
+    assert glyphs(b"<|endoftext|>", 1)[0]["k"] == "special"
+    assert (name(b" ", 1), name(b"\n\n", 1), name(b"\xce", 1)) == ("a space", "a blank line", "the byte token CE")
+
+
+@pytest.mark.parametrize("text", ["λόγος", "你好", "👩‍🚀🇫🇷👍🏽", "naïve é"])
+def test_cutting_a_text_into_bytes_joins_each_character_again(text):
+    raw = text.encode()
+    runs = braces(b"", [raw[i : i + 1] for i in range(len(raw))])
+    assert "".join(run["text"] for run in runs) == "".join(c for c in text if len(c.encode()) > 1)
+    assert all(run["last"] > run["first"] for run in runs)
+
+
+def test_an_emoji_of_several_code_points_is_one_character_under_one_brace():
+    assert braces(b"", ["👩".encode(), "\u200d".encode(), "🚀".encode()]) == [{"first": 0, "last": 2, "text": "👩\u200d🚀"}]
+    assert braces(b"", [b"a", b"b"]) == []
+
+
+def test_a_character_begun_in_an_earlier_round_is_braced_where_it_is_completed():
+    assert braces(b"\xce", [b"\xbb", b"a"]) == [{"first": 0, "last": 0, "text": "λ"}]
+
+
+def test_the_text_line_shows_whole_characters_only():
+    assert whole("aλ".encode()[:-1]) == "a" and unfinished("aλ".encode()) == b""
+    assert whole("👩".encode()[:3]) == ""
+
+
+def test_the_links_cursor_counts_from_one_and_reads_back():
+    assert read_cursor(write_cursor(2, 5)) == {"round": 2, "motion": 5} == read_cursor("3.6")
+    assert [read_cursor(bad) for bad in (None, "", "3", "0.1", "1.0", "a.b", "1.2.3", "-1.2")] == [None] * 8
+
+
+def test_the_script_never_writes_markup_and_computes_no_law():
+    script = re.sub(r"//[^\n]*|/\*.*?\*/", "", stage_js(), flags=re.DOTALL)
+    assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
+    assert not re.search(r"Math\.min\([^)]*\.p\b[^)]*\.q\b|\.p\s*/\s*\w+\.q|\.p\s*-\s*\w+\.q", script)
+    assert script.count("export default") == 1
+
+
+def test_every_meaning_has_its_colour_in_the_style_sheet():
+    for meaning in MEANINGS:
+        assert f"--{meaning}:" in stage_css() and f"var(--{meaning}" in stage_css()
+
+
+@pytest.mark.parametrize("meaning", list(MEANINGS))
+def test_inks_reach_a_contrast_of_four_and_a_half_on_paper_and_panel(meaning):
+    shade = MEANINGS[meaning]
+    for ink, grounds in ((shade.light_ink, ("#ffffff", "#f5f7fa")), (shade.dark_ink, ("#0e1217", "#171c23"))):
+        assert min(_contrast(ink, ground) for ground in grounds) >= 4.5
+
+
+def _contrast(one: str, other: str) -> float:
+    high, low = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (high + 0.05) / (low + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -1,0 +1,173 @@
+"""The walked tree: its numbers are the trace's, its mask is the ancestors', its steps are the coins that were looked at, in order."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from specviz.decoding.run import run
+from specviz.figures.common.components import tree_css, tree_js
+from specviz.figures.common.narration import looked_at, number
+from specviz.figures.drafting_methods.tree import layout, mask, tree_payload, walk
+from specviz.measure.methods import ENTRIES, chosen
+from specviz.settings import Settings
+from specviz.trace import Decision, Ending, Round, Trace
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = chosen(Settings(prompt="Once upon a time", length=24, gamma=3), "1")
+ROWS = ("draft", "block", "tree-top", "tree", "several", "several-kseq", "ngram", "adversarial", "oracle", "typical")
+
+
+@pytest.fixture(scope="module")
+def traces(pair) -> list[Trace]:
+    """Every round of every row as a trace of its own."""
+    found = []
+    for key in ROWS:
+        whole = run(pair, ENTRIES[key].under(BASE), bars=6)
+        found += [replace(whole, rounds=(one,)) for one in whole.rounds]
+    return found
+
+
+def test_every_number_is_the_traces(traces):
+    for trace in traces:
+        (round_,), payload = trace.rounds, tree_payload(trace)
+        assert len(payload["nodes"]) == len(round_.proposals)
+        for node, one, law in zip(payload["nodes"], round_.proposals, round_.laws, strict=False):
+            assert (node["p"], node["q"], node["u"], node["threshold"]) == (one.p, one.q, one.u, one.threshold)
+            *bars, rest = node["bars"]
+            shown = [i for i, token in enumerate(law.tokens) if law.p[i] or law.q[i] or token == one.token]
+            for name in ("p", "q", "overlap", "residual"):
+                assert [bar[name] for bar in bars] == [getattr(law, name)[i] for i in shown]
+            assert rest == {"glyphs": None, "mine": False} | law.rest
+            assert sum(bar["mine"] for bar in bars) == 1
+
+
+def test_fates_are_the_rounds(traces):
+    for trace in traces:
+        (round_,), payload = trace.rounds, tree_payload(trace)
+        kept = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "kept"}
+        never = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "never"}
+        assert kept == set(round_.accepted_path)
+        assert never == set(range(len(round_.proposals))) - set(looked_at(round_))
+        assert (payload["ending"] is None) is (round_.ending.token is None)
+
+
+def test_the_mask_shows_each_guess_its_ancestors_and_itself(traces):
+    for trace in traces:
+        parents = [one.parent for one in trace.rounds[0].proposals]
+        for node, row in enumerate(mask(parents)):
+            seen, at = set(), node
+            while at != -1:
+                seen, at = seen | {at}, parents[at]
+            assert {other for other, sees in enumerate(row) if sees} == seen
+    assert mask([-1, -1, 0]) == [[1, 0, 0], [0, 1, 0], [1, 0, 1]]
+
+
+def test_no_two_chips_stand_in_one_place_and_children_stand_one_column_on(traces):
+    for trace in traces:
+        payload = tree_payload(trace)
+        chips = [*payload["nodes"], *([payload["ending"]] if payload["ending"] else [])]
+        assert len({(one["col"], one["line"]) for one in chips}) == len(chips)
+        for one in chips:
+            parent = payload["nodes"][one["parent"]]["col"] if one["parent"] >= 0 else -1
+            assert one["col"] == parent + 1 < payload["columns"]
+            assert 0.0 <= one["line"] <= payload["lines"] - 1
+
+
+def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
+    places, lines = layout([-1, -1, 0, 0], end=3, more=True)
+    assert [(one["col"], one["line"]) for one in places] == [(0, 0.5), (0, 2.0), (1, 0.0), (1, 1.0), (2, 1.0)]
+    assert lines == 3
+
+
+def test_every_looked_at_coin_is_a_step_once_and_siblings_come_in_their_order(traces):
+    for trace in traces:
+        round_ = trace.rounds[0]
+        order = walk(round_)
+        assert sorted(order) == looked_at(round_)
+        payload = tree_payload(trace)
+        assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == order
+        assert [step["kind"] for step in payload["steps"]][-2:] == ["end", "tally"]
+        if trace.settings["rule"] == "block":  # looks at every coin of its chain
+            assert order == looked_at(round_)
+            continue
+        for before, after in pairwise(order):
+            same = round_.proposals[before].parent == round_.proposals[after].parent
+            assert after > before if same else round_.proposals[before].accepted
+
+
+def test_sentences_of_the_token_rule_state_coin_threshold_and_verdict(traces):
+    for trace in (one for one in traces if one.settings["rule"] == "token"):
+        round_ = trace.rounds[0]
+        for step in tree_payload(trace)["steps"]:
+            if step["kind"] == "coin":
+                one = round_.proposals[step["node"]]
+                assert number(one.p) in step["sentence"] and step["sentence"].endswith("kept." if one.accepted else "refused.")
+                assert re.search(r"kept with probability \S+\. The coin shows ", step["sentence"])
+
+
+def test_a_refused_siblings_residual_is_what_the_next_one_meets(pair):
+    """Two siblings without luck: the second coin meets the residual of the first, and the payload says so."""
+    whole = run(pair, ENTRIES["tree-top"].under(BASE), bars=6)
+    seconds = 0
+    for one in whole.rounds:
+        payload = tree_payload(replace(whole, rounds=(one,)))
+        for step in payload["steps"]:
+            if step["kind"] != "residual":
+                continue
+            node = step["node"]
+            later = [
+                n
+                for n in range(node + 1, len(payload["nodes"]))
+                if payload["nodes"][n]["parent"] == payload["nodes"][node]["parent"]
+            ]
+            left = sum(bar["residual"] for bar in payload["nodes"][node]["bars"])
+            if later and payload["nodes"][later[0]]["u"] is not None:
+                seconds += 1
+                assert payload["nodes"][later[0]]["met"] == "left"
+                for bar in payload["nodes"][node]["bars"]:
+                    again = [b for b in payload["nodes"][later[0]]["bars"] if b["glyphs"] == bar["glyphs"] is not None]
+                    for b in again:
+                        assert b["p"] == pytest.approx(bar["residual"] / left, abs=1e-9)
+    assert seconds, "no second sibling was looked at: choose another seed"
+
+
+def test_typical_acceptance_names_no_coin_and_says_where_the_law_is_lost(traces):
+    for trace in (one for one in traces if one.settings["rule"] == "typical"):
+        said = " ".join(step["sentence"] for step in tree_payload(trace)["steps"])
+        assert "coin shows" not in said
+        assert "law is lost" in said or trace.rounds[0].ending.token is None
+
+
+def test_guesses_behind_the_end_of_a_text_are_never_looked_at():
+    """The rule kept three; the second one ended the text, and what stands behind it counts no more."""
+    kept = [Decision(token, node - 1, "draft", 0.5, 0.6, 0.1, 0.2, 1.0, True) for node, token in enumerate((4, 0, 7))]
+    one = Round(2, tuple(kept), (0, 1), Ending("eos", None, None))
+    payload = tree_payload(Trace({"rule": "token"}, (1, 2), (one,), ""))
+    assert [node["fate"] for node in payload["nodes"]] == ["kept", "kept", "never"] and payload["ending"] is None
+    assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == [0, 1]
+    assert payload["steps"][-1]["sentence"] == "2 tokens from one pass of the target. 1 guess was never looked at."
+
+
+def test_javascript_computes_no_probability():
+    """Contract: numbers come from the trace. No division or product of p, q or residual stands in the tree's script."""
+    source = tree_js()
+    own = source[source.index("The tree of guesses") :]
+    assert not re.search(r"\.(p|q|residual|overlap)\s*[*/]|[*/]\s*\w+\.(p|q|residual|overlap)\b|Math\.random", own)
+    assert "innerHTML" not in source and tree_css().count("{") == tree_css().count("}")
+
+
+def test_the_payload_needs_no_torch():
+    code = (
+        "import sys; from specviz.web.drafting_methods.state import recorded; from specviz.figures.drafting_methods.tree import tree_payload\n"
+        "rows = [row for one in recorded().values() for row in one.rows if row.trace]\n"
+        "assert len(rows) > 20; [tree_payload(row.trace) for row in rows]; assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr

@@ -1,0 +1,134 @@
+"""Encoder-decoder pairs write with the target's law, the setting of Leviathan et al. 2023: two encoders read, two decoders write.
+
+The networks are tiny and random. Prompts are random cuts of a text; none was chosen.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.run import run
+from specviz.errors import SettingsError
+from specviz.evidence.analytic.along_text import TOLERANCE, analytic, analytic_of_pair
+from specviz.evidence.analytic.fresh import Fresh, given
+from specviz.figures.one_round.stage import stage_payload
+from specviz.models.pairs import pair as pair_module
+from specviz.models.pairs.loading import load_pair
+from specviz.proposers.registry import opened
+from specviz.settings import Settings
+from specviz.trace import Trace
+from specviz.verification.token_rule import TokenRule
+from tests.encoder_decoders import GERMAN, KINDS
+from tests.pairs import TEXT
+
+WORDS = (TEXT[0] + GERMAN).split()
+
+
+def prompts(count: int) -> list[str]:
+    dice = random.Random(count)
+    return [" ".join(dice.choices(WORDS, k=dice.randint(1, 12))) for _ in range(count)]
+
+
+def generated(pair, prompt: str, length: int, **more) -> list[int]:
+    """What the library's own generation writes."""
+    text = given(pair.target, pair.encode(prompt), pair.encoder_ids(prompt))
+    return pair.target.generate(**text, do_sample=False, max_new_tokens=length, pad_token_id=0, **more)[0, 1:].tolist()
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_decoders, kind):
+    """Fifteen for each kind, in float64, where random weights have no ties: identity without exception."""
+    pair, written, fates = encoder_decoders[kind], set(), set()
+    for number, prompt in enumerate(prompts(15)):
+        settings = Settings(prompt=prompt, temperature=0.0, gamma=number % 6, length=16)
+        trace = run(pair, settings, bars=0)
+        assert list(trace.output_ids) == generated(pair, prompt, 16), prompt
+        written.add(trace.output_ids)
+        fates.update(guess.accepted for round_ in trace.rounds for guess in round_.proposals)
+    assert len(written) > 5 and {True, False} <= fates, "prompts count, and guesses were kept and refused"
+
+
+@pytest.mark.parametrize(
+    ("kind", "warper"),
+    (("t5", {}), ("t5", {"temperature": 0.0}), ("t5 v1.1", {"temperature": 0.7, "top_p": 0.9}), ("mt5", {})),
+    ids=str,
+)
+def test_the_law_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder_folders, kind, warper):
+    """Prefix by prefix, without draws, in float32, caches rolled back at every depth."""
+    pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
+    settings = Settings(prompt="the old bear", gamma=3, **warper)
+    alone = run(replace(pair, stops=frozenset()), replace(settings, gamma=0, length=40), bars=0)
+    found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
+    assert found.prefixes >= 25 and max(found.kept) >= 2 and found.passed(TOLERANCE), (found.sentence, found.kept)
+
+
+def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
+    """The check above can fail: another prompt gives another law."""
+    pair = encoder_decoders["t5"]
+    settings = Settings(prompt="the old bear", gamma=3)
+    target, proposer = opened(pair, replace(settings, prompt="the river"))
+    fresh = [Fresh(net, settings, pair.vocabulary, pair.encoder_ids(settings.prompt)) for net in (pair.target, pair.draft)]
+    found = analytic(target, proposer, TokenRule(), settings, [0, *range(3, 40)], *fresh, 20)
+    assert not found.passed() and found.worst > 1e-2
+
+
+def test_a_stop_token_ends_the_text_where_generate_ends(encoder_decoders):
+    """Each token that greedy decoding writes is made the stop token in turn: in a block, as a replacement, as a bonus."""
+    pair, endings = encoder_decoders["t5 v1.1"], set()
+    settings = Settings(prompt="the little rabbit", temperature=0.0, gamma=3, length=24)
+    whole = run(replace(pair, stops=frozenset()), settings, bars=0).output_ids
+    for stop in sorted(set(whole)):
+        trace = run(replace(pair, stops=frozenset({stop})), settings, bars=0)
+        assert trace.output_ids == whole[: whole.index(stop) + 1]
+        assert list(trace.output_ids) == generated(pair, settings.prompt, 24, eos_token_id=stop)
+        endings.add(trace.rounds[-1].ending.kind)
+    assert "eos" in endings and endings - {"eos", "length"}, endings
+
+
+def test_end_of_text_is_the_models_own(encoder_decoders):
+    assert all(pair.stops == {1} for pair in encoder_decoders.values())
+
+
+def test_the_trace_names_what_the_encoder_read_and_comes_back_from_json(encoder_decoders):
+    pair = encoder_decoders["t5"]
+    trace = run(pair, Settings(prompt="the old bear", length=6))
+    assert trace.prompt_ids == (0,) and trace.encoder_ids == tuple(pair.tokenizer.encode("the old bear"))
+    assert trace.encoder_ids[-1] == 1, "the tokenizer ends the prompt"
+    assert set(trace.encoder_ids) <= set(trace.pieces)
+    assert Trace.from_json(trace.to_json()) == trace
+    assert replace(trace, encoder_ids=(4, 1)) != trace
+    shown = stage_payload(trace)
+    assert shown["prompt"] == "the old bear\n" and shown["rounds"][0]["text"] == "", "the stage sets them apart too"
+
+
+def test_a_trace_without_an_encoder_has_no_such_field(pair):
+    trace = run(pair, Settings(prompt="Once", length=4))
+    assert trace.encoder_ids == () and "encoder_ids" not in json.loads(trace.to_json())
+
+
+def test_an_empty_prompt_is_the_end_token_alone(encoder_decoders):
+    pair = encoder_decoders["t5"]
+    assert pair.encoder_ids("") == (1,) and pair.encode("") == (0,)
+    assert list(run(pair, Settings(temperature=0.0, length=8)).output_ids) == generated(pair, "", 8)
+
+
+def test_a_prompt_may_fill_the_encoder_and_one_token_more_is_refused(encoder_decoders, monkeypatch):
+    pair, prompt = encoder_decoders["mt5"], "the old bear and the little rabbit"
+    count = len(pair.tokenizer.encode(prompt))
+    monkeypatch.setattr(pair_module, "ENCODER_MAX", count)
+    assert len(run(pair, Settings(prompt=prompt, length=3), bars=0).encoder_ids) == count
+    with pytest.raises(
+        SettingsError, match=f"prompt must be at most {count} tokens, the longest an encoder is given, got '.* tokens'"
+    ):
+        run(pair, Settings(prompt=prompt + " who lived", length=3))
+
+
+def test_texts_ten_times_as_long_as_the_farthest_distance_are_written(encoder_decoders):
+    """Relative positions have no end: distances beyond the farthest, 6 here, share one bias."""
+    settings = Settings(prompt="the old bear", temperature=0.0, gamma=4, length=60)
+    pair = replace(encoder_decoders["t5"], stops=frozenset())
+    assert list(run(pair, settings, bars=0).output_ids) == generated(pair, "the old bear", 60, eos_token_id=-1)

@@ -1,0 +1,164 @@
+"""Every family on the list gives, from its cache, the logits of a fresh pass; what would not is refused with a sentence.
+
+Random networks of two layers whose sliding windows (7) are far shorter than the texts. The largest difference is measured
+against the spread of the logits, so that a wrong row would be off by about 1; rounding of float32 leaves about 1e-5.
+"""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+import torch
+from transformers import CONFIG_MAPPING, AutoModelForCausalLM
+
+from specviz.errors import UnsupportedModel
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.pairs.families import DENSE, EXPERTS, FAMILIES, ROTARY, refuse_unsupported
+from specviz.models.pairs.loading import load_model
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from tests.models.test_cache import CONTEXT, WINDOW, V, fresh, moved_on, path, random_block
+
+SIZES = {
+    **dict.fromkeys(("hidden_size", "n_embd", "d_model"), 32),
+    **dict.fromkeys(("num_hidden_layers", "n_layer", "num_layers"), 2),
+    **dict.fromkeys(("num_attention_heads", "n_head", "attention_heads"), 4),
+    **dict.fromkeys(("max_position_embeddings", "n_positions"), CONTEXT),
+    **dict.fromkeys(("intermediate_size", "ffn_dim"), 48),
+    **dict.fromkeys(("num_experts", "num_local_experts"), 4),
+    **dict.fromkeys(("moe_intermediate_size", "shared_expert_intermediate_size"), 16),
+    **{"vocab_size": V, "num_key_value_heads": 2, "head_dim": 8, "num_experts_per_tok": 2, "word_embed_proj_dim": 32},
+    **{"sliding_window": WINDOW, "use_sliding_window": True, "max_window_layers": 1, "rotary_dim": 4},
+    **{"bos_token_id": 0, "eos_token_id": 1, "pad_token_id": 2},
+}
+ALTERNATING = {"layer_types": ["sliding_attention", "full_attention"]}
+MIXED = ("cohere2", "cwm", "exaone4", "gemma2", "gemma3_text", "ministral", "olmo3", "vaultgemma")
+ROPE = {
+    "linear": {"factor": 4.0},
+    "dynamic": {"factor": 4.0},
+    "llama3": {"factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0, "original_max_position_embeddings": 20},
+    "yarn": {"factor": 4.0, "original_max_position_embeddings": 20},
+    "longrope": {"factor": 4.0, "original_max_position_embeddings": 20, "short_factor": [1.0] * 4, "long_factor": [4.0] * 4},
+}
+
+
+def configuration(family: str, **more):
+    """A small configuration; of the sizes those that the family has."""
+    kind = CONFIG_MAPPING[family]
+    sizes = SIZES if family != "falcon" else {key: value for key, value in SIZES.items() if key != "head_dim"}
+    known, renamed = kind(), kind.attribute_map
+    fitting = {key: value for key, value in sizes.items() if hasattr(known, key) and renamed.get(key) not in sizes}
+    return kind(**(fitting | (ALTERNATING if family in MIXED else {}) | more))
+
+
+def rotary(kind: str) -> dict:
+    return {"rope_parameters": {"rope_type": kind, "rope_theta": 10000.0, **ROPE.get(kind, {})}}
+
+
+def network(config):
+    torch.manual_seed(0)
+    network_ = AutoModelForCausalLM.from_config(config).eval()
+    for weight in network_.parameters():
+        if weight.ndim == 2:
+            torch.nn.init.normal_(weight, std=0.2)
+    return network_
+
+
+def worst(config, rounds: int = 12, start: int = 12) -> float:
+    """Largest difference to fresh passes over the spread of the logits: a chain alone, then three ragged trees. NaN stays NaN."""
+    network_, apart = network(config), []
+    for shape, rows in (("chain", 1), ("tree", 3)):
+        dice, model = random.Random(shape), CachedModel(network_, Settings())
+        texts = [tuple(dice.randrange(V) for _ in range(start - 4 * row)) for row in range(rows)]
+        for _ in range(rounds):
+            block = random_block(dice, rows, shape)
+            logits = model.logits([Prefix(ids, 0, 9) for ids in texts], block)
+            for row in range(rows):
+                node = dice.randrange(-1, len(block.tokens[row]))
+                ids = texts[row] + tuple(block.tokens[row][i] for i in path(block.parents[row], node))
+                apart.append((fresh(network_, ids) - logits[row, node + 1]).abs().max())
+                texts[row] = moved_on(dice, texts[row], block, row)
+    return float(torch.stack(apart).max() / fresh(network_, (3, 4, 5)).std())
+
+
+@pytest.mark.parametrize("family", (*DENSE, *EXPERTS))
+def test_a_family_on_the_list_gives_the_logits_of_a_fresh_pass(family):
+    config = configuration(family)
+    refuse_unsupported("somewhere", config)
+    assert worst(config) < 5e-5
+
+
+@pytest.mark.parametrize("family", (*MIXED, "mistral", "mixtral", "phi3", "qwen2", "qwen3", "qwen3_moe", "starcoder2"))
+def test_the_windows_of_these_tests_are_felt(family):
+    """A window as long as the context gives other logits: so the test above did cross it."""
+    narrow, wide = network(configuration(family)), network(configuration(family, sliding_window=CONTEXT))
+    assert float((fresh(narrow, range(20)) - fresh(wide, range(20))).abs().max()) > 1e-3
+
+
+@pytest.mark.parametrize("kind", ROTARY)
+def test_rotary_angles_on_the_list_keep_cached_keys_valid_up_to_the_context(kind):
+    config = configuration("llama", **rotary(kind))
+    refuse_unsupported("somewhere", config)
+    assert worst(config) < 5e-5
+    assert worst(config, rounds=3, start=CONTEXT - 9) < 5e-5
+
+
+def test_angles_that_change_with_the_length_are_refused():
+    config = configuration("llama", **rotary("longrope"))
+    with pytest.raises(UnsupportedModel, match=r"longrope, which change with the length.*supported are default, dynamic"):
+        refuse_unsupported("somewhere", config)
+    assert worst(config) > 1e-2, "the refusal is needed"
+
+
+def test_angles_are_looked_up_for_each_kind_of_layer():
+    angles = {"sliding_attention": rotary("default")["rope_parameters"], "full_attention": rotary("longrope")["rope_parameters"]}
+    config = configuration("gemma3_text")
+    config.rope_parameters = angles
+    with pytest.raises(UnsupportedModel, match="longrope"):
+        refuse_unsupported("somewhere", config)
+
+
+@pytest.mark.parametrize(
+    ("family", "more"), [("llama", {"is_causal": False}), ("gemma3_text", {"use_bidirectional_attention": True})]
+)
+def test_a_model_that_reads_ahead_is_refused(family, more):
+    config = configuration(family, **more)
+    with pytest.raises(UnsupportedModel, match="reads its text in both directions"):
+        refuse_unsupported("somewhere", config)
+    assert worst(config) > 1e-2, "the refusal is needed"
+
+
+def test_attention_by_distance_is_refused_where_the_family_has_both():
+    with pytest.raises(UnsupportedModel, match=r"alibi.*supported with rotary positions"):
+        refuse_unsupported("somewhere", configuration("falcon", alibi=True))
+
+
+def test_quantised_weights_are_refused():
+    with pytest.raises(UnsupportedModel, match="quantised weights; unquantised ones are supported"):
+        refuse_unsupported("somewhere", configuration("llama", quantization_config={"quant_method": "fp8"}))
+
+
+@pytest.mark.parametrize("kind", ["chunked_attention", "linear_attention", "hybrid"])
+def test_layers_of_other_kinds_are_refused(kind):
+    config = configuration("qwen3")
+    config.layer_types = ["full_attention", kind]
+    with pytest.raises(UnsupportedModel, match=f"layers of kind {kind}: their memory cannot be rolled back"):
+        refuse_unsupported("somewhere", config)
+
+
+@pytest.mark.parametrize("family", ["bert", "bloom", "gpt_neo", "moshi", "mpt", "openai-gpt", "rwkv", "trocr"])
+def test_a_family_that_has_not_been_tested_is_refused_with_those_that_have(family):
+    """Each of these either runs and gives another law on a tree or a ragged batch, or ends in an error there."""
+    assert family not in FAMILIES
+    config = CONFIG_MAPPING[family]()
+    with pytest.raises(UnsupportedModel, match=rf"the family '{family}', whose cached passes have not been tested.*gpt2.*llama"):
+        refuse_unsupported("somewhere", config)
+
+
+def test_a_refused_family_is_not_even_read(tmp_path):
+    """The sentence comes before the weights: there are none to read here."""
+    (tmp_path / "config.json").write_text('{"model_type": "gpt_neo"}')
+    (tmp_path / "model.safetensors").write_bytes(b"")
+    with pytest.raises(UnsupportedModel, match="gpt_neo"):
+        load_model(str(tmp_path), torch.device("cpu"), torch.float32)

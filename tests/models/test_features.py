@@ -1,0 +1,55 @@
+"""Heads read the state that the last pass left behind: it is the state of a fresh pass, whatever was kept or refused before."""
+
+import random
+
+import pytest
+import torch
+
+from specviz.models.cache.decoder import CachedModel
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from tests.models.test_cache import V, moved_on, network, random_block
+
+
+@torch.inference_mode()
+def fresh_state(network_, ids) -> torch.Tensor:
+    """Hidden state after the last norm, where the last of the ids was predicted."""
+    return network_(input_ids=torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True).hidden_states[-1][0, -1]
+
+
+@pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text", "OPT"))
+@pytest.mark.parametrize(("shape", "rows"), (("chain", 1), ("tree", 1), ("tree", 3)))
+def test_features_are_those_of_a_fresh_pass_after_random_histories(kind, shape, rows):
+    network_, dice = network(kind), random.Random(f"{kind} {shape}")
+    model = CachedModel(network_, Settings())
+    texts = [tuple(dice.randrange(V) for _ in range(dice.randrange(2, 6))) for _ in range(rows)]
+    for _ in range(25):
+        texts = [text if len(text) > 1 else (*text, 5) for text in texts]
+        prefixes = [Prefix(ids, 0, 9, draw) for draw, ids in enumerate(texts)]
+        if dice.random() < 0.5:
+            prefixes.reverse()
+        states = model.features(prefixes)
+        for state, prefix in zip(states, prefixes, strict=True):
+            wanted = fresh_state(network_, prefix.ids)
+            assert (state - wanted).abs().max() < 2e-5 * max(1.0, float(wanted.abs().max()))
+        block = random_block(dice, rows, shape)
+        model.logits(prefixes, block)
+        for row, prefix in enumerate(prefixes):
+            texts[prefix.draw] = moved_on(dice, prefix.ids, block, row)
+
+
+def test_after_an_ordinary_round_features_cost_no_pass(monkeypatch):
+    model, passes = CachedModel(network("Llama"), Settings()), []
+    block = random_block(random.Random(3), 1, "tree")
+    model.logits([Prefix((1, 2, 3), 0, 9)], block)
+    inner = model.logits
+    monkeypatch.setattr(model, "logits", lambda *given: passes.append(given) or inner(*given))
+    for node in range(-1, len(block.tokens[0])):
+        kept = []
+        while node >= 0:
+            kept.insert(0, block.tokens[0][node])
+            node = block.parents[0][node]
+        model.features([Prefix((1, 2, 3, *kept, 7), 0, 9)])
+    assert not passes
+    model.features([Prefix((4, 5, 6), 0, 9)])
+    assert len(passes) == 1

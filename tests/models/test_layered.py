@@ -1,0 +1,229 @@
+"""A target cut in two keeps two caches, and 'the verification reuses what the draft stage computed' (Elhoushi et al. 2024, LayerSkip):
+after any history of guesses, kept and refused, every layer below and above the exit holds what a fresh pass of the text gives it.
+
+Random networks of four layers as in test_cached_models.py; in float32 passes of other shapes agree to 2e-5, in float64 to 1e-10.
+"""
+
+import random
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, DynamicCache, LlamaConfig
+
+from specviz.decoding.engine import step
+from specviz.models.attachments.exits import bare_exit
+from specviz.models.layered import LayeredModel, LowerLayers
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins, Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.token_rule import TokenRule
+from specviz.verification.warp import warp
+from tests.decoding.test_attack_caches import fresh_law, network
+from tests.decoding.test_attack_distributions import apart, texts
+from tests.models.test_cache import GROUPED, V, moved_on, path, random_block
+from tests.oracle.token_rule import target_law
+from tests.tables import World
+
+LAYERS, PLAIN = 4, Settings()
+
+
+def deep(dtype: torch.dtype = torch.float32):
+    torch.manual_seed(0)
+    network_ = AutoModelForCausalLM.from_config(LlamaConfig(**{**GROUPED, "num_hidden_layers": LAYERS})).to(dtype).eval()
+    for weight in network_.parameters():
+        if weight.ndim == 2:
+            torch.nn.init.normal_(weight, std=0.2)
+    return network_
+
+
+def layered(network_, layer: int, settings: Settings = PLAIN) -> LayeredModel:
+    return LayeredModel(network_, settings, None, bare_exit(network_, layer))
+
+
+def chain(*tokens: int) -> Block:
+    return Block((tokens,), (tuple(range(-1, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "x")
+
+
+@torch.inference_mode()
+def fresh_pass(network_, ids):
+    """(logits, states after each layer, cache) of one text by the library, without anything held."""
+    out = network_(
+        input_ids=torch.tensor([ids]), past_key_values=DynamicCache(), position_ids=torch.arange(len(ids))[None],
+        output_hidden_states=True,
+    )  # fmt: skip
+    return out.logits[0], [state[0] for state in out.hidden_states], out.past_key_values
+
+
+def held(model: LayeredModel, row: int) -> list[tuple[tuple[int, ...], list[tuple[torch.Tensor, torch.Tensor]]]]:
+    """Of the part below the exit and of the part above: the text that it holds, and each of its layers' keys and values there."""
+    found = []
+    for part, count in ((model.lower, model.lower.exit.layer), (model, LAYERS - model.lower.exit.layer)):
+        one = part._rows[row]
+        layers = part._cache.layers[:count]
+        assert len(layers) == count
+        found.append(
+            (tuple(one.tokens), [(layer.keys[row][:, one.columns], layer.values[row][:, one.columns]) for layer in layers])
+        )
+    return found
+
+
+def layers_apart(network_, model: LayeredModel, rows: int) -> float:
+    """Largest difference of any key or value of any layer, of every row's own columns, to a fresh pass of that row's text."""
+    worst = 0.0
+    for row in range(rows):
+        below = 0
+        for text, layers in held(model, row):
+            fresh = fresh_pass(network_, text)[2].layers[below : below + len(layers)]
+            for (keys, values), wanted in zip(layers, fresh, strict=True):
+                for one, other in ((keys, wanted.keys[0]), (values, wanted.values[0])):
+                    apart_ = float((one - other).abs().max())
+                    worst = max(worst, apart_ if apart_ == apart_ else float("inf"))
+            below += len(layers)
+        assert below == LAYERS
+    return worst
+
+
+def histories(network_, layer: int, shape: str, rows: int, rounds: int) -> tuple[float, float]:
+    """Largest difference of logits, and of any layer's keys and values, to fresh passes over ``rounds`` random rounds.
+
+    In a round the exit guesses a chain, or is asked about a tree, or is left out; then the target is asked about it or about
+    something else; a random part is kept, and at times the text goes back.
+    """
+    dice, model = random.Random(f"{layer} {shape} {rows}"), layered(network_, layer)
+    words = [tuple(dice.randrange(V) for _ in range(dice.randrange(1, 6))) for _ in range(rows)]
+    logits_apart = keys_apart = 0.0
+    for _ in range(rounds):
+        prefixes = [Prefix(ids, 0, 9, draw) for draw, ids in enumerate(words)]
+        block = random_block(dice, rows, shape)
+        asked = []
+        if shape == "chain":  # as a proposer asks: one more token each time, by those rows that have one
+            for length in range(dice.choice((0, block.widest))):
+                live = [row for row, tokens in enumerate(block.tokens) if len(tokens) >= length]
+                longer = [replace(prefixes[row], ids=words[row] + block.tokens[row][:length]) for row in live]
+                guesses = model.lower.logits(longer, empty_block(len(longer)))
+                asked += [(row.ids, logits[0], True) for row, logits in zip(longer, guesses, strict=True)]
+        elif dice.random() < 0.5:
+            asked += places(model.lower.logits(prefixes, block), words, block, True)
+        if dice.random() < 0.2:
+            block = random_block(dice, rows, "tree")
+        asked += places(model.logits(prefixes, block), words, block, False)
+        for ids, logits, early in dice.sample(asked, min(2, len(asked))):
+            logits_apart = max(logits_apart, float((logits - wanted(network_, model, ids, early)).abs().max()))
+        keys_apart = max(keys_apart, layers_apart(network_, model, rows))
+        words = [moved_on(dice, ids, block, row) for row, ids in enumerate(words)]
+    return logits_apart, keys_apart
+
+
+def places(logits, words, block: Block, early: bool) -> list[tuple]:
+    return [
+        (ids + tuple(block.tokens[row][i] for i in path(block.parents[row], node)), logits[row, node + 1], early)
+        for row, ids in enumerate(words)
+        for node in range(-1, len(block.tokens[row]))
+    ]
+
+
+def wanted(network_, model: LayeredModel, ids, early: bool):
+    logits, states, _ = fresh_pass(network_, ids)
+    return model.lower.exit.logits(states[model.lower.exit.layer][None, -1:])[0, 0] if early else logits[-1]
+
+
+@pytest.mark.parametrize(("layer", "shape", "rows"), ((1, "chain", 1), (2, "chain", 3), (3, "tree", 1), (1, "tree", 3)))
+def test_every_layer_holds_what_a_fresh_pass_gives_it_after_random_histories(layer, shape, rows):
+    assert max(histories(deep(), layer, shape, rows, 25)) < 1e-4
+    assert max(histories(deep(torch.float64), layer, shape, rows, 12)) < 1e-10, "so the rest is rounding"
+
+
+class KeepsRefused(DynamicCache):
+    """The mistake: after a refusal the keys and the state of the first refused guess stay, in the place of the token before it."""
+
+    def crop(self, tokens_to_remove: int) -> None:
+        refused = self.layers[0].keys.shape[2] + tokens_to_remove
+        for layer in self.layers:
+            layer.keys, layer.values = (
+                torch.cat((held[..., : refused - 1, :], held[..., refused : refused + 1, :]), -2)
+                for held in (layer.keys, layer.values)
+            )
+
+
+def test_keys_of_refused_guesses_kept_below_the_exit_are_seen(monkeypatch):
+    """By the layers' own keys, and by the target's law: it reads the states of the guesses."""
+
+    def told() -> tuple[float, float]:
+        model, network_ = layered(deep(), 2), deep()
+        for ids in ((1, 2, 3), (1, 2, 3, 8)):  # 5, and 6 behind it, are refused
+            for count in range(3):
+                model.lower.logits([Prefix(ids + (5, 6)[:count], 0, 9)], empty_block(1))
+            logits = model.logits([Prefix(ids, 0, 9)], chain(5, 6))[0, 0]
+        law, fresh = warp(logits, PLAIN), warp(fresh_pass(network_, ids)[0][-1], PLAIN)
+        return layers_apart(network_, model, 1), float((law - fresh).abs().sum()) / 2
+
+    assert max(told()) < 1e-4
+    monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRefused())
+    assert min(told()) > 1e-2
+
+
+def test_the_pass_that_verifies_reads_one_guess_below_the_exit_and_all_of_them_above(monkeypatch):
+    """Of a block of three the first two have been read by the layers below; none is read there twice, in any round."""
+    model, fed = layered(deep(), 1), {"below": [], "above": []}
+    for name, part in (("below", model.lower), ("above", model)):
+        go = part._pass
+        monkeypatch.setattr(
+            part, "_pass", lambda given, *rest, go=go, name=name: fed[name].append(given.shape[1]) or go(given, *rest)
+        )
+    for ids in ((1, 2, 3), (1, 2, 3, 5, 6, 7, 9), (1, 2, 3, 5, 6, 7, 9, 5, 8)):  # all kept, with a bonus; one kept, one replaced
+        for count in range(3):
+            model.lower.logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], empty_block(1))
+        model.logits([Prefix(ids, 0, 9)], chain(5, 6, 7))
+    assert fed["below"] == [3, 1, 1, 1] + [1, 1, 1, 1] * 2
+    assert fed["above"] == [3 + 3, 1 + 3, 1 + 3]
+
+
+def test_what_is_said_is_a_function_of_the_question_whatever_was_asked_before():
+    model, network_ = layered(deep(), 2), deep()
+    questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
+    for number, texts_ in enumerate(questions * 3):
+        part = model.lower if number % 2 else model
+        logits = part.logits([Prefix(ids, 0, 9) for ids in texts_], empty_block(len(texts_)))
+        for row, ids in enumerate(texts_):
+            assert (logits[row, 0] - wanted(network_, model, ids, part is model.lower)).abs().max() < 2e-5
+
+
+def test_a_batch_says_what_each_row_says_alone_and_draws_the_same_guesses():
+    """In float64, six ragged rows through the production step, three rounds each."""
+    network_ = deep(torch.float64)
+    rows = [Prefix((1, 2, 3, 4, 5, 6)[: 1 + draw], 0, 12, draw) for draw in range(6)]
+
+    def rounds(some):
+        model, found = layered(network_, 2), []
+        proposer = DraftModel(model.lower, 3)
+        for _ in range(3):
+            made = step(some, model, proposer, TokenRule(), PhiloxCoins(3))
+            found.append(made)
+            some = [
+                replace(row, ids=row.ids + one.committed, start=row.start + len(one.committed))
+                for row, one in zip(some, made, strict=True)
+            ]
+        return found
+
+    together = rounds(rows)
+    for index, row in enumerate(rows):
+        for both, alone in zip(together, rounds([row]), strict=True):
+            assert both[index].committed == alone[0].committed
+            assert (both[index].full.p - alone[0].full.p).abs().max() < 1e-12
+            assert (both[index].full.q - alone[0].full.q).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
+def test_whole_texts_have_the_law_of_fresh_passes(warper):
+    """Every outcome of the production step in float64: gamma 2, three tokens, one stop token, rows leaving and coming back."""
+    settings, network_ = Settings(**warper), network("llama", 4, 0, 64)
+    model = layered(network_, 1, settings)
+    world = World(model, DraftModel(model.lower, 2), stops=frozenset({1}))
+    known: dict = {}
+
+    def fresh(ids):
+        return known[ids] if ids in known else known.setdefault(ids, fresh_law(network_, ids, settings, 4))
+
+    assert apart(texts(world, (0, 2, 3), length=3), target_law(fresh, 3, world.stops, (0, 2, 3))) < 1e-10

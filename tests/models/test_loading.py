@@ -1,0 +1,172 @@
+"""Models are data, and what would run wrongly is refused with a sentence that names the model and the reason."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import MambaConfig, MambaForCausalLM
+
+from specviz.decoding.run import run
+from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
+from specviz.models.pairs import loading
+from specviz.models.pairs.catalogue import HASHES, PAIRS, PairEntry
+from specviz.models.pairs.loading import check_hashes, load_model, load_pair, pick_device
+from specviz.settings import Settings
+from specviz.training.card import write_hashes
+from tests.pairs import tiny_model, write_pair
+
+CPU = (torch.device("cpu"), torch.float32)
+
+
+@pytest.fixture
+def folder(pair_folders, tmp_path):
+    """A copy of the tiny target that a test may damage."""
+    return shutil.copytree(pair_folders[0], tmp_path / "copy")
+
+
+def test_a_pair_of_folders_loads_in_fp32_on_the_cpu_whatever_the_file_holds(tmp_path):
+    target, draft = write_pair(tmp_path)
+    tiny_model(300).to(torch.bfloat16).save_pretrained(target)
+    pair = load_pair(f"{target}|{draft}", device="cpu")
+    assert pair.target.dtype == pair.draft.dtype == torch.float32
+    assert pair.describe()["device"] == "cpu"
+
+
+def test_tokenizers_that_differ_are_refused(pair_folders, tmp_path):
+    other, _ = write_pair(tmp_path, vocabulary=280)
+    with pytest.raises(ModelError, match=r"do not share one tokenizer.*300 and 280 entries"):
+        load_pair(f"{pair_folders[0]}|{other}")
+
+
+def test_tokenizers_of_one_size_with_other_merges_are_refused(pair_folders, folder):
+    record = json.loads((folder / "tokenizer.json").read_text())
+    record["model"]["merges"] = record["model"]["merges"][::-1]
+    (folder / "tokenizer.json").write_text(json.dumps(record))
+    with pytest.raises(ModelError, match="cut the same text differently"):
+        load_pair(f"{pair_folders[0]}|{folder}")
+
+
+def test_a_folder_without_weights_is_refused(folder):
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match=r"holds no weights: a file ending in \.safetensors"):
+        load_model(str(folder), *CPU)
+
+
+def test_pickled_weights_are_not_read(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save({}, folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="pickled weights are not read"):
+        load_model(str(folder), *CPU)
+
+
+@pytest.mark.parametrize("length", [0, 7, 5000])
+def test_cut_off_weights_are_refused(folder, length):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:length])
+    with pytest.raises(ModelError, match="could not be loaded"):
+        load_model(str(folder), *CPU)
+
+
+def test_a_configuration_with_more_layers_than_weights_is_refused(folder):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": 3}))
+    with pytest.raises(DamagedModel, match="lacks 9 of the weights"):
+        load_model(str(folder), *CPU)
+
+
+@pytest.mark.parametrize("text", ["{", "[]", '{"model_type": "nonsense"}'])
+def test_a_damaged_configuration_is_refused(folder, text):
+    (folder / "config.json").write_text(text)
+    with pytest.raises(ModelError):
+        load_model(str(folder), *CPU)
+
+
+def test_mamba_is_refused_because_its_state_cannot_be_rolled_back(tmp_path):
+    config = MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, state_size=4)
+    MambaForCausalLM(config).save_pretrained(tmp_path)
+    with pytest.raises(UnsupportedModel, match="cannot be rolled back after a refused token"):
+        load_model(str(tmp_path), *CPU)
+
+
+def test_remote_code_never_runs(folder):
+    config = json.loads((folder / "config.json").read_text())
+    code = {"AutoConfig": "evil.EvilConfig", "AutoModelForCausalLM": "evil.EvilModel"}
+    (folder / "config.json").write_text(json.dumps(config | {"model_type": "evil", "auto_map": code}))
+    (folder / "evil.py").write_text("raise SystemExit('remote code ran')")
+    with pytest.raises(ModelError, match="could not be loaded"):
+        load_model(str(folder), *CPU)
+
+
+@pytest.mark.parametrize("place", ["/nowhere/at/all", "./missing", "~/missing", "one", "a/b/c"])
+def test_a_path_that_is_no_folder_is_not_asked_of_the_hub(place):
+    with pytest.raises(ModelError, match="neither a folder on this machine nor a hub name"):
+        load_model(place, *CPU)
+
+
+@pytest.mark.parametrize("name", ["nope", "a|b|c", "|", "a|", ""])
+def test_an_unknown_pair_is_refused_with_the_names_there_are(name):
+    with pytest.raises(ModelError, match=r"There is no pair .*storybook"):
+        load_pair(name)
+
+
+@pytest.mark.parametrize(("device", "dtype"), [("tpu", "auto"), ("auto", "int8"), ("", "auto")])
+def test_unknown_devices_and_dtypes_are_refused(device, dtype):
+    with pytest.raises(SettingsError, match="got"):
+        pick_device(device, dtype)
+
+
+def test_a_shipped_pair_is_checked_by_hash_before_it_is_read(tmp_path, monkeypatch):
+    target, draft = write_pair(tmp_path)
+    write_hashes(tmp_path)
+    check_hashes(tmp_path)
+    entry = PairEntry("test", "Test", str(target), str(draft), shipped=True, note="")
+    monkeypatch.setitem(PAIRS, "test", entry)
+    assert load_pair("test").name == "test"
+    weights = draft / "model.safetensors"
+    data = bytearray(weights.read_bytes())
+    data[-1] ^= 1
+    weights.write_bytes(data)
+    with pytest.raises(DamagedModel, match=r"damaged: draft/model\.safetensors is not the file that was shipped"):
+        load_pair("test")
+    weights.unlink()
+    with pytest.raises(DamagedModel, match=r"incomplete: draft/model\.safetensors is missing"):
+        load_pair("test")
+    (tmp_path / HASHES).unlink()
+    with pytest.raises(DamagedModel, match="cannot be checked"):
+        load_pair("test")
+
+
+def test_a_smaller_padded_vocabulary_is_handled_by_the_law(pair_folders, tmp_path):
+    wide = tmp_path / "wide"
+    shutil.copytree(pair_folders[1], wide)
+    tiny_model(320, layers=1).save_pretrained(wide)
+    pair = load_pair(f"{pair_folders[0]}|{wide}")
+    trace = run(pair, Settings(prompt="Once", length=40, seed=3), bars=0)
+    assert all(token < 300 for token in trace.output_ids), "ids that the target lacks have p = 0"
+    assert any(d.token >= 300 for r in trace.rounds for d in r.proposals), "the draft did propose some"
+
+
+def test_stop_ids_are_all_of_them():
+    model = tiny_model(50)
+    model.generation_config.eos_token_id = [3, 5]
+    assert loading.stop_ids(model) == {3, 5}
+    model.generation_config.eos_token_id = None
+    model.config.eos_token_id = 4
+    assert loading.stop_ids(model) == {4}
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.shipped])
+def test_every_pair_that_ships_opens_and_its_card_holds_what_was_measured(name):
+    """The files are those of the list of hashes; the distilled draft is another model beside the very same target."""
+    pair = load_pair(name, device="cpu")
+    assert pair.vocabulary == 4096 and pair.target.num_parameters() > 5 * pair.draft.num_parameters()
+    folder = Path(PAIRS[name].target).parent
+    said = [float(number) for number in re.findall(r"(?<!\d)\.\d{3}\b", (folder / "README.md").read_text())]
+    for file in ("measured.json" if name == "storybook" else "measured-distilled.json", "measured-exit.json"):
+        measured = json.loads((folder / file).read_text())
+        assert all(min(abs(share - number) for number in said) <= 5.1e-4 for share in measured["acceptance"].values())

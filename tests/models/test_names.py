@@ -1,0 +1,60 @@
+"""A pair of one's own has one name, in settings, links and commands; its draft may be rounded to 8 bits once it is read."""
+
+import argparse
+import json
+
+import pytest
+import torch
+
+from specviz.__main__ import main
+from specviz.commands.options import pair_name, pair_options
+from specviz.errors import ModelError
+from specviz.models.fast_llama.draft_8bit import is_rounded
+from specviz.models.pairs.loading import load_pair
+from specviz.models.pairs.names import Places, as_options, places_of
+
+
+@pytest.mark.parametrize("places", (Places("a/b", "./c d"), Places("a/b", "c", True)), ids=str)
+def test_a_name_holds_its_places_and_the_options_name_it_again(places):
+    assert places_of(places.name) == places
+    parser = argparse.ArgumentParser()
+    pair_options(parser)
+    assert pair_name(parser.parse_args(as_options(places.name))) == places.name
+
+
+@pytest.mark.parametrize("name", ("storybook", "a|", "|b", "a|b|", "a|b|4bit", "a|b|8bit|8bit", "a|b|c|d", "||", ""))
+def test_other_names_hold_no_places_and_load_nothing(name):
+    assert places_of(name) is None
+    if name != "storybook":
+        with pytest.raises(ModelError, match="There is no pair"):
+            load_pair(name)
+
+
+def test_a_rounded_draft_is_another_draft_beside_the_same_target(pair_folders):
+    target, draft = map(str, pair_folders)
+    plain, rounded = (load_pair(Places(target, draft, bits).name, "cpu") for bits in (False, True))
+    assert is_rounded(rounded.draft) and not is_rounded(rounded.target) and not is_rounded(plain.draft)
+    assert rounded.describe()["draft"]["bits"] == 8
+    pairs = zip(plain.target.parameters(), rounded.target.parameters(), strict=True)
+    assert all(torch.equal(one, other) for one, other in pairs)
+    assert not torch.equal(plain.draft.lm_head.weight, rounded.draft.lm_head.weight)
+
+
+def test_decode_takes_it_and_its_settings_name_it(pair_folders, capsys):
+    target, draft = map(str, pair_folders)
+    own = ["--target", target, "--draft", draft, "--device", "cpu"]
+    assert main(["decode", *own, "--draft-bits", "8", "--prompt", "Once", "--max-new-tokens", "5", "--format", "json"]) == 0
+    assert json.loads(capsys.readouterr().out)["settings"]["pair"] == f"{target}|{draft}|8bit"
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    (
+        (("--draft-bits", "8"), "given with --target and --draft"),
+        (("--target", "a", "--draft", "b", "--draft-bits", "4"), "must be 8"),
+    ),
+    ids=("a shipped pair", "4 bits"),
+)
+def test_bits_that_cannot_be_had_are_a_sentence(words, said, capsys):
+    assert main(["decode", *words, "--prompt", "Once"]) == 2
+    assert said in capsys.readouterr().err

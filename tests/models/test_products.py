@@ -1,0 +1,145 @@
+"""Weights are read by the way that is fastest for so few tokens: every way is the same product, and a model goes on with the same
+weights. A draft in 8 bits is another draft, of a law of its own; the target beside it is untouched and so is what is written.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch import nn
+
+from specviz.evidence.analytic.along_text import analytic_of_pair
+from specviz.models.cache.columns import ROOM, extend
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.fast_llama import layers as written
+from specviz.models.fast_llama import products
+from specviz.models.fast_llama.draft_8bit import is_rounded, round_weights
+from specviz.models.fast_llama.products import Weights, product
+from specviz.models.pairs.loading import load_pair
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import empty_block
+from tests.evidence.test_analytic import HELD_OUT
+from tests.pairs import tiny_model
+
+COUNTS = (1, 2, 3, 4, 5, 8, 9, 17, 40)
+
+
+def layers(*heights: int, width: int = 320) -> list[nn.Linear]:
+    torch.manual_seed(1)
+    return [nn.Linear(width, height, bias=False).requires_grad_(False) for height in heights]
+
+
+@pytest.mark.parametrize("packs", (False, True))
+@pytest.mark.parametrize("heights", ((16,), (512,), (256, 128, 128)), ids=str)
+def test_every_way_is_the_product(packs, heights):
+    parts = layers(*heights)
+    whole = torch.cat([part.weight for part in parts]).double()
+    weights = Weights.of(*parts, packs=packs)
+    for count in COUNTS:
+        for x in (torch.randn(1, count, 320), torch.randn(count, 2, 320)):
+            found = product(x, weights)
+            assert found.shape == (*x.shape[:2], sum(heights)) and torch.allclose(found.double(), x.double() @ whole.T, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", (torch.float64, torch.bfloat16))
+def test_other_types_have_the_product_of_their_type(dtype):
+    (part,) = layers(64)
+    weights = Weights.of(part.to(dtype), packs=True)
+    for count in COUNTS:
+        x = torch.randn(1, count, 320, dtype=dtype)
+        assert torch.allclose(product(x, weights), x @ part.weight.T, atol=1e-12 if dtype is torch.float64 else 0.05)
+
+
+def test_joined_layers_go_on_with_views_of_one_matrix():
+    parts = layers(8, 4)
+    before = [part.weight.clone() for part in parts]
+    weights = Weights.of(*parts)
+    assert all(torch.equal(part.weight, old) for part, old in zip(parts, before, strict=True))
+    assert {part.weight.untyped_storage().data_ptr() for part in parts} == {weights.plain.untyped_storage().data_ptr()}
+
+
+def test_a_model_is_joined_and_packed_once_for_all_requests_and_a_large_one_is_not_copied(monkeypatch):
+    model = tiny_model(50)
+    assert written.written(model) is written.written(model) and written.written(model).head.packs == products._ONEDNN
+    monkeypatch.setattr(written, "PACKED_MAX", 1000)
+    assert not written.written(tiny_model(50)).head.packs
+
+
+# Columns ------------------------------------------------------------------------------------------------------------------------
+
+
+def test_columns_are_those_of_joining_whatever_was_dropped_or_picked_before():
+    make = torch.Generator().manual_seed(2)
+    held = SimpleNamespace(keys=torch.randn(2, 3, 5, 4, generator=make), values=torch.randn(2, 3, 5, 4, generator=make))
+    joined = [held.keys.clone(), held.values.clone()]
+    for turn in range(60):
+        fresh = [torch.randn(2, 3, 1 + turn % 7, 4, generator=make) for _ in range(2)]
+        extend(held, *fresh)
+        joined = [torch.cat(pair, 2) for pair in zip(joined, fresh, strict=True)]
+        if turn % 3 == 1:  # cropped: a view of the same memory
+            held.keys, held.values = held.keys[:, :, :-2], held.values[:, :, :-2]
+            joined = [old[:, :, :-2] for old in joined]
+        if turn % 5 == 2:  # rows picked: other memory
+            picked = torch.tensor([1, 1])
+            held.keys, held.values = held.keys[picked], held.values[picked]
+            joined = [old[picked] for old in joined]
+        assert torch.equal(held.keys, joined[0]) and torch.equal(held.values, joined[1])
+    assert held.keys.shape[2] > ROOM
+
+
+# A draft in 8 bits --------------------------------------------------------------------------------------------------------------
+
+
+def test_eight_bits_say_nearly_what_the_weights_said_and_the_library_computes_with_the_same_values():
+    model, exact = tiny_model(50), tiny_model(50)
+    assert not is_rounded(model) and is_rounded(round_weights(model))
+    for part, old in zip(model.modules(), exact.modules(), strict=True):
+        if isinstance(part, nn.Linear):
+            step = old.weight.abs().amax(1, keepdim=True) / 127
+            assert ((part.weight - old.weight).abs() <= 0.51 * step + old.weight.abs() * 2**-8).all()
+            numbers, scales = part.weight.rounded
+            assert numbers.dtype is torch.int8 and torch.equal(part.weight, numbers * scales[:, None].float())
+    row = Prefix(tuple(range(3, 30)), 0, 9)
+    source = CachedModel(model, Settings())
+    source.laws([Prefix(row.ids[:20], 0, 9)], empty_block(1))
+    ours, library = (
+        source.laws([row], empty_block(1))[0, 0],
+        torch.softmax(model(torch.tensor([row.ids])).logits[0, -1].detach().double(), -1),
+    )
+    assert 1e-6 < (ours - library).abs().sum() / 2 < 0.1  # inputs of bfloat16; weights as small as these make steep laws
+
+
+@pytest.fixture(scope="module")
+def eight():
+    return load_pair("storybook-8bit")
+
+
+@pytest.mark.parametrize(("columns", "eight"), [(20, False), (32, True), (40, False), (48, True)])
+def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied_as_it_is(columns, eight):
+    """torch's product reads 16 numbers at a time; of rows of 20 it read beyond the matrix, and the process ended there."""
+    layer = nn.Linear(columns, 24, bias=False)
+    round_weights(nn.Sequential(layer))
+    known = Weights.of(layer)
+    assert (known.rounded is not None) is eight
+    x = torch.randn(1, 3, columns, generator=torch.Generator().manual_seed(1))
+    assert torch.allclose(product(x, known), nn.functional.linear(x, layer.weight), atol=0.05)
+
+
+def test_the_shipped_draft_in_8_bits_guesses_as_well_and_the_target_is_the_same(eight, monkeypatch):
+    full = load_pair("storybook-distilled")
+    assert eight.coarse and not full.coarse and eight.describe()["draft"]["bits"] == 8 and "bits" not in full.describe()["draft"]
+    assert all(torch.equal(a, b) for a, b in zip(eight.target.parameters(), full.target.parameters(), strict=True))
+    ids = torch.tensor(full.encode(HELD_OUT)[:256]).view(-1, 64)
+    with torch.inference_mode():
+        p, q, rounded = (torch.softmax(m(ids).logits.double(), -1) for m in (full.target, full.draft, eight.draft))
+    kept, kept_rounded = (torch.minimum(p, law).sum(-1).mean() for law in (q, rounded))
+    assert 0 < (q - rounded).abs().sum(-1).mean() / 2 < 0.02 and abs(kept - kept_rounded) < 0.005
+
+
+@pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
+def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_law(eight, warper):
+    found = analytic_of_pair(eight, Settings(pair="storybook-8bit", gamma=3, **warper), eight.encode(HELD_OUT), 40)
+    assert found.passed() and found.prefixes >= 40 and len({*found.kept}) > 2

@@ -1,0 +1,133 @@
+"""A draft's short way to one more token gives what a fresh pass of the text gives, whatever was asked before: guesses refused and
+taken back, another text, another row, a tree, ids that the model lacks.
+
+Random networks as in test_cached_models.py; in float32 passes of other shapes agree to 2e-5.
+"""
+
+import random
+
+import pytest
+import torch
+
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.fast_llama import stepping
+from specviz.models.fast_llama.draft_8bit import round_weights
+from specviz.models.fast_llama.stepping import SteppingModel
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block, depth, depths_of, empty_block
+from tests.models.test_cache import V, fresh, moved_on, network, random_block
+
+
+def counted(model: SteppingModel) -> list[tuple[int, ...]]:
+    """Grows by the tokens of every short step."""
+    steps, step = [], model._pass.step
+    model._pass.step = lambda tokens, *rest: (steps.append(tuple(tokens)), step(tokens, *rest))[1]
+    return steps
+
+
+def worst_and_steps(network_, rounds: int) -> tuple[float, list[int]]:
+    """Largest difference to fresh passes over rounds of guessing, keeping some, and now and then a tree, two rows, or another text."""
+    dice, model = random.Random(3), SteppingModel(network_, Settings())
+    steps, ids, worst = counted(model), (5, 6, 7), 0.0
+    for number in range(rounds):
+        if number % 5 == 4:  # something else in between
+            rows = [Prefix(ids, 0, 9)] * dice.choice((1, 2))
+            block = random_block(dice, len(rows), dice.choice(("chain", "tree")))
+            model.logits(rows, block)
+            ids = moved_on(dice, ids, block, 0)
+        guesses: tuple[int, ...] = ()
+        for _ in range(dice.randrange(1, 5)):
+            found = model.logits([Prefix(ids + guesses, 0, 9)], empty_block(1))
+            worst = max(worst, float((fresh(network_, ids + guesses) - found[0, 0]).abs().max()))
+            guesses += (dice.randrange(3),)  # few, so that nodes of a tree meet them again
+        if number % 7 == 6:  # another text of the same length
+            ids = (*ids[:1], (ids[1] + 1) % V, *ids[2:])
+        ids = (
+            ids[: dice.randrange(1, 4)]
+            if len(ids) > 100
+            else ids + guesses[: dice.randrange(len(guesses) + 1)] + (dice.randrange(V),)
+        )
+    return worst, [len(tokens) for tokens in steps]
+
+
+@pytest.mark.parametrize("table", (True, False), ids=("table", "no table"))
+def test_a_step_is_the_fresh_pass_after_any_history(table, monkeypatch):
+    if not table:
+        monkeypatch.setattr(stepping, "TABLE_MAX", 0)
+    worst, steps = worst_and_steps(network("Llama"), 120)
+    assert worst < 2e-5
+    assert steps.count(1) > 150 and steps.count(2) > 10 and len(steps) == steps.count(1) + steps.count(2), (
+        "the short way was taken"
+    )
+
+
+def test_the_laws_of_an_8_bit_draft_are_those_of_its_other_way():
+    """Its inputs are rounded to bfloat16, so what a sum of another order changes may show there: within 2% of the spread of logits."""
+    network_ = round_weights(network("Llama"))
+    short, long = SteppingModel(network_, Settings()), CachedModel(network_, Settings())
+    steps, ids = counted(short), (5, 6, 7)
+    for token in range(10, 60):
+        one, other = (model.logits([Prefix(ids, 0, 9)], empty_block(1)) for model in (short, long))
+        assert float((one - other).abs().max()) < 0.02 * float(other.std())
+        ids += (token,)
+    assert len(steps) == 49
+
+
+def test_an_id_that_the_draft_lacks_is_read_as_its_other_way_reads_it():
+    short, long = (kind(network("Llama"), Settings(), V + 8) for kind in (SteppingModel, CachedModel))
+    steps = counted(short)
+    for ids in ((3, 4), (3, 4, V + 5), (3, 4, V + 5, 9)):
+        one, other = (model.laws([Prefix(ids, 0, 9)], empty_block(1)) for model in (short, long))
+        assert one.shape[-1] == V + 8 and torch.allclose(one, other, atol=1e-6)
+    assert steps == [(V - 1,), (9,)]
+
+
+def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
+    network_ = network("Llama")
+    model, ids = SteppingModel(network_, Settings()), (5, 6)
+    model.logits([Prefix(ids, 0, 9)], Block(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
+    for ids in ((5, 6, 3), (5, 6, 3, 7, 9, 4)):
+        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0]).abs().max()) < 2e-5
+
+
+def test_after_a_round_whose_guesses_were_all_kept_two_tokens_are_read_at_once_and_after_none_was_made_more_go_the_long_way():
+    network_ = network("Llama")
+    model, ids = SteppingModel(network_, Settings()), (5, 6)
+    steps = counted(model)
+    for fresh_tokens in ((), (7,), (8, 9), (3, 4, 5), (1,)):
+        ids += fresh_tokens
+        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0]).abs().max()) < 2e-5
+    assert steps == [(7,), (8, 9), (1,)]
+
+
+@pytest.mark.parametrize("kind", ("GPT2", "Mistral"))
+def test_other_families_and_types_go_their_usual_way(kind):
+    model = SteppingModel(network(kind), Settings())
+    ids = (3, 4, 5)
+    for token in range(6):
+        found = model.logits([Prefix(ids, 0, 9)], empty_block(1))
+        assert float((fresh(model.model, ids) - found[0, 0]).abs().max()) < 2e-5
+        ids += (token,)
+    assert not hasattr(SteppingModel(network("Llama", torch.float64), Settings())._pass, "step")
+
+
+def test_a_table_is_made_once_for_a_model():
+    network_ = network("Llama")
+    tables = [SteppingModel(network_, Settings())._pass.table for _ in range(2)]
+    assert tables[0] is tables[1] and tables[0].shape[0] == V
+
+
+def test_depths_and_the_mask_of_one_row_are_those_of_several():
+    """A row alone takes a mask that was made once for the shape of its tree; beside another row it is built from positions."""
+    dice, network_ = random.Random(5), network("Llama")
+    for _ in range(12):
+        block = random_block(dice, 1, "tree")
+        assert depths_of(block.parents[0]) == [depth(block.parents[0], node) for node in range(len(block.parents[0]))]
+        twice = Block(block.tokens * 2, block.parents * 2, block.q * 2, block.u_draft * 2, "random")
+        ids = tuple(dice.randrange(V) for _ in range(4))
+        alone, together = CachedModel(network_, Settings()), CachedModel(network_, Settings())
+        for text in (ids, (*ids, 7, 8)):
+            one = alone.logits([Prefix(text, 0, 9)], block)
+            two = together.logits([Prefix(text, 0, 9), Prefix((*text, 3), 0, 9, 1)], twice)
+            assert torch.allclose(one[0], two[0], atol=2e-5)

@@ -1,0 +1,139 @@
+"""Many texts at once: numbers worked out by hand, a verdict only where turns agree, and the command's record comes back.
+
+No test looks at how fast anything is: seconds are given by hand, or only asked to be there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.commands import record_batches as command
+from specviz.errors import TraceError
+from specviz.figures.speed import batch as figures
+from specviz.prediction import batches_run
+from specviz.prediction.batches import Batches
+from specviz.prediction.plan import Interval
+from specviz.records import ASSETS
+from specviz.settings import Settings
+from tests.prediction.test_plan import TEXT
+
+KEY = "storybook 1"
+
+
+def by_hand(dear: float = 3.0, wobble: float = 0.0) -> Batches:
+    """One and four texts, gamma 2, a token 1 s: alone a block costs 1.2 passes, on four texts ``dear``; draft .2, rule .1.
+
+    Two texts of 20 tokens took 8 and 12 rounds: 2 tokens per pass. Every other turn takes ``wobble`` longer, as a share.
+    """
+
+    def turns(seconds: float) -> tuple[float, ...]:
+        return tuple(seconds * (1.0 + wobble * (turn % 2)) for turn in range(6))
+
+    return Batches(
+        Settings(), (1, 4), (2,),
+        passes=((turns(1.0), turns(1.2)), (turns(1.0), turns(dear))),
+        guessing=((turns(0.2),), (turns(0.2),)), rule=((turns(0.1),), (turns(0.1),)),
+        rounds={KEY: ((8, 12),)}, length=20, held=128,
+    )  # fmt: skip
+
+
+def test_the_factor_is_tokens_over_the_seconds_of_a_round():
+    found = by_hand()
+    assert found.tokens(KEY, 2) == Interval(2.0, 20 / 12, 20 / 8)
+    assert found.cost(1, 2).value == pytest.approx(1.2) and found.cost(4, 2).value == pytest.approx(3.0)
+    assert found.factor(KEY, 1, 2).value == pytest.approx(2.0 / 1.5) and found.factor(KEY, 4, 2).value == pytest.approx(2.0 / 3.3)
+    assert found.c == pytest.approx(0.1)
+
+
+def test_speculation_stops_paying_where_the_machine_has_nothing_idle_left():
+    found = by_hand()
+    assert found.edge(KEY) == (1, 4)
+    assert "stops paying between 1 and 4 texts" in found.in_words(KEY) and "1.33" in found.in_words(KEY)
+    assert by_hand(dear=1.2).edge(KEY) == (4, None) and "on all numbers" in by_hand(dear=1.2).in_words(KEY)
+    slow = replace(found, passes=found.passes[1:] * 2)
+    assert slow.edge(KEY) == (None, 1) and "not even for one text" in slow.in_words(KEY)
+
+
+def test_a_gain_that_comes_back_on_more_texts_is_said():
+    found = by_hand()
+    back = replace(found, passes=found.passes[::-1], rows=(1, 4), rounds={KEY: ((8, 8),)})
+    back = replace(
+        back, rows=(1, 2, 4), passes=(found.passes[0], *back.passes), guessing=found.guessing[:1] * 3, rule=found.rule[:1] * 3
+    )
+    assert back.edge(KEY) == (1, 2) and "gains again on 4" in back.in_words(KEY)
+
+
+def test_turns_far_apart_give_no_verdict():
+    assert by_hand(wobble=0.1).steady and not by_hand(wobble=1.0).steady
+    assert "middle half" in by_hand(wobble=1.0).in_words(KEY)
+    few = replace(by_hand(), **{name: tuple(tuple(turns[:3] for turns in row) for row in getattr(by_hand(), name))
+                                for name in ("passes", "guessing", "rule")})  # fmt: skip
+    assert not few.steady and "timed 3 times" in few.in_words(KEY)
+
+
+def test_the_record_comes_back_and_damage_is_refused():
+    found = by_hand()
+    again = Batches.from_json(found.to_json())
+    assert again == found
+    whole = json.loads(found.to_json())
+    for damaged in (
+        {**whole, "schema": "x"},
+        {**whole, "rule": [[[1.0]]]},
+        {**whole, "passes": []},
+        {k: v for k, v in whole.items() if k != "rows"},
+        [],
+    ):
+        with pytest.raises(TraceError):
+            Batches.from_json(json.dumps(damaged))
+
+
+def test_the_pictures_show_the_records_numbers():
+    found = by_hand()
+    named = {trace.name: trace for trace in figures.factors(found, KEY).data}
+    assert list(named["gamma 2"].y) == [found.factor(KEY, rows, 2).value for rows in (1, 4)]
+    assert list(named["the best gamma"].y) == [found.best(KEY, rows)[1].value for rows in (1, 4)]
+    named = {trace.name: trace for trace in figures.passes(found).data}
+    assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.passes(found).layout.xaxis.title.text.startswith(
+        "tokens of each text"
+    )
+    assert "on 4 texts at once 3.00" in figures.passes_conclusion(found)
+    assert [line["texts"] for line in figures.rows(found, KEY)] == [1, 4]
+
+
+def test_names_at_the_ends_of_lines_do_not_cover_each_other():
+    figure = figures.factors(replace(by_hand(), gammas=(1, 2), passes=tuple((*row, row[-1]) for row in by_hand().passes),
+                                     guessing=tuple(row * 2 for row in by_hand().guessing), rule=tuple(row * 2 for row in by_hand().rule),
+                                     rounds={KEY: ((8, 12),) * 2}), KEY)  # fmt: skip
+    ends = sorted(one.y for one in figure.layout.annotations if one.text.startswith("gamma"))
+    assert len(ends) == 2 and ends[1] - ends[0] > 0.05
+
+
+def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr("specviz.models.pairs.loading.load_pair", lambda *key: pair)
+    monkeypatch.setattr("specviz.prediction.study_run.SHELF", tmp_path)
+    (tmp_path / "bedtime.txt").write_text(TEXT)
+    monkeypatch.setattr(command, "OPENING", 8)
+    monkeypatch.setattr(command, "LENGTH", 12)
+    measure = batches_run.measure_batches
+    monkeypatch.setattr(
+        batches_run, "measure_batches", lambda *given, **more: measure(*given, **more, rows=(1, 3), gammas=(1, 2))
+    )
+    file = tmp_path / "batches.json"
+    code = main(["record", "--curve", "--turns", "1", "--texts", "3", "--out", str(file)])
+    found = Batches.from_json(file.read_text())
+    assert code == (0 if found.steady else command.NO_VERDICT)
+    assert len(found.rounds) == 6 and all(len(counts) == 3 for counts in found.rounds[KEY])
+    assert all(12 / 3 <= count <= 12 for count in found.rounds[KEY][1])
+    assert found.seconds.shape == (2, 3, 3) and (found.seconds > 0.0).all()
+    assert main(["record", "--curve", "--texts", "1"]) == 2
+    assert "texts must be 2 or more" in capsys.readouterr().err
+
+
+def test_the_recorded_measurement_is_whole():
+    found = Batches.from_json((ASSETS / "traces" / "batches.json").read_text(encoding="utf-8"))
+    assert (found.rows, found.gammas) == (batches_run.ROWS, batches_run.GAMMAS)
+    assert next(iter(found.rounds)) == KEY and found.in_words(KEY)

@@ -1,0 +1,202 @@
+"""plan: what a record says follows from its numbers, the command predicts and measures, and every bad input is a sentence.
+
+No test looks at how fast anything is: seconds are given by hand, or only asked to be there.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+from specviz.__main__ import main
+from specviz.errors import TraceError
+from specviz.prediction import plan_run
+from specviz.prediction.accepted_count import Chances
+from specviz.prediction.forecast import Forecast
+from specviz.prediction.plan import Checked, Curve, Interval, Plan
+from specviz.settings import Settings
+
+TEXT = (
+    "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
+    * 4
+)
+PROBES = 3
+SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas", "1-3")
+
+
+@pytest.fixture
+def asked(pair_folders, tmp_path, monkeypatch):
+    """The command on the tiny pair, with few turns of probes, and the file of its text."""
+    monkeypatch.setattr(plan_run, "Effort", partial(plan_run.Effort, probes=PROBES))
+    file = tmp_path / "text.txt"
+    file.write_text(TEXT)
+    target, draft = map(str, pair_folders)
+    return ["plan", "--target", target, "--draft", draft, "--device", "cpu", "--text", str(file), *SHORT], file
+
+
+def curve(guess: float, turns: int = 5, wobble: float = 0.0) -> Curve:
+    """Rounds of 5 ms and ``guess`` ms more for each guess; in every other turn one with 4 guesses takes ``wobble`` longer, as a share."""
+    plain = [5.0 + n * guess for n in range(5)]
+    rounds = tuple((*plain[:4], plain[4] * (1.0 + wobble * (turn % 2))) for turn in range(turns))
+    first = tuple((5.0, *one) for one in rounds)
+    return Curve((5.0,) * turns, rounds, first, {"draft": tuple(n * guess for n in range(5))})
+
+
+def planned(guess: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
+    """Twenty texts of forty places that all have one chance, planned by hand."""
+    every = Chances.of_chain(np.full((20, 40), chance), 4)
+    forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(guess, wobble=wobble)
+    factors, best = forecast.factors(costs)
+    rows = [replace(forecast.row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
+    return Plan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
+
+
+def test_a_cheap_draft_is_worth_long_blocks_and_a_dear_one_nothing():
+    cheap, dear = planned(0.1), planned(4.6)
+    rows = tuple(replace(row, linear=1.2, leviathan=row.gamma / 2.0) for row in cheap.rows)
+    assert replace(cheap, rows=rows).chosen_by == {"kept guesses": 4, "hazards": 1, "Leviathan": 4}
+    assert cheap.verdict == "speculate" and cheap.best == Interval(4.0, 4.0, 4.0)
+    assert dear.verdict == "do not speculate" and dear.best.value == 0.0
+    assert "Do not speculate" in dear.in_words
+
+
+def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
+    """All guesses kept, 40 places, gamma 4: eight rounds of 5 tokens, the last with room for all of them."""
+    row = planned(0.5, chance=1.0).row(4)
+    assert row.tokens.value == pytest.approx(5.0)
+    assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
+
+
+def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
+    """A prompt that the target reads in 30 ms and the draft in 10: both ways of writing 40 tokens pay for it once."""
+    every = Chances.of_chain(np.ones((20, 40)), 4)
+    plain = curve(0.5)
+    slow = replace(plain, first=tuple((x + 30.0, *(y + 40.0 for y in more)) for x, *more in plain.first))
+    factors, _ = Forecast(every, every, (4,)).factors(slow)
+    assert factors[4].value == pytest.approx((40 * 5.0 + 30.0) / (8 * 7.0 + 40.0))
+
+
+def test_a_machine_that_is_slower_for_whole_turns_changes_no_ratio():
+    """Every other turn takes twice as long, all probes alike: the same factors and intervals, and as steady."""
+    every, calm = Chances.of_chain(np.full((20, 40), 0.8), 4), curve(0.1)
+    slow = [1.0 + turn % 2 for turn in range(5)]
+    torn = replace(
+        calm,
+        alone=tuple(s * x for s, x in zip(slow, calm.alone, strict=True)),
+        rounds=tuple(tuple(s * x for x in turn) for s, turn in zip(slow, calm.rounds, strict=True)),
+        first=tuple(tuple(s * x for x in turn) for s, turn in zip(slow, calm.first, strict=True)),
+    )
+    (one, best), (other, chosen) = (Forecast(every, every, (2, 4)).factors(costs) for costs in (calm, torn))
+    assert best == chosen and [one[g].value for g in (2, 4)] == pytest.approx([other[g].value for g in (2, 4)])
+    assert [one[g].low for g in (2, 4)] == pytest.approx([other[g].low for g in (2, 4)])
+    assert torn.spread == pytest.approx(0.0)
+
+
+def test_a_machine_that_wobbles_gets_no_verdict_and_is_told_why():
+    plan = planned(0.1, wobble=0.6)
+    assert plan.verdict == "no verdict" and "busy" in plan.in_words
+    assert planned(0.1, wobble=0.1).verdict == "speculate"
+
+
+def test_the_chosen_gamma_is_held_against_the_one_that_was_fastest_in_the_other_turns():
+    point = Interval(1.0, 1.0, 1.0)
+    rows = tuple(Checked(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
+    plan = replace(planned(0.1), best=Interval(4.0, 4.0, 4.0), checked=rows, alone=(5.0,) * 5)
+    assert plan.lost == 0.0, "one lucky turn of gamma 3 is not held against gamma 4"
+    assert replace(plan, best=Interval(3.0, 3.0, 3.0)).lost == pytest.approx(0.1)
+
+
+def test_a_measurement_whose_turns_lie_far_apart_is_not_believed():
+    point = Interval(1.3, 1.2, 1.4)
+    calm = replace(planned(0.1), machine={}, checked=(Checked(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
+    assert calm.believed and planned(0.1).believed
+    torn = replace(calm, checked=(replace(calm.checked[0], factor=Interval(0.9, 0.5, 1.3)),))
+    assert not torn.believed
+
+
+@pytest.mark.parametrize("temperature", (0.0, 1.0))
+def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, temperature):
+    code = main([*asked[0], "--temperature", str(temperature), "--check", "--turns", "2", "--format", "json"])
+    plan = Plan.from_json(capsys.readouterr().out)
+    assert code == (0 if plan.verdict != "no verdict" and plan.believed else 3)
+    assert Plan.from_json(plan.to_json()) == plan
+    assert [row.gamma for row in plan.rows] == [row.gamma for row in plan.checked] == [1, 2, 3]
+    for row, measured in zip(plan.rows, plan.checked, strict=True):
+        assert 1.0 <= row.tokens.low <= row.tokens.value <= row.tokens.high <= row.gamma + 1
+        assert measured.gaps["kept guesses"].value == pytest.approx(row.tokens.value / measured.tokens.value - 1.0)
+        if temperature == 0.0:
+            assert measured.gaps["kept guesses"].value == pytest.approx(0.0, abs=1e-12)
+    assert len(plan.alone) == 2 and plan.costs.parts.keys() == {"draft", "target", "rule", "rest"}
+    assert len(plan.costs.alone) == PROBES and all(abs(one.luck) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked)
+
+
+def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsys):
+    assert main([*asked[0], "--tokens-only", "--check"]) == 0
+    said = capsys.readouterr().out
+    assert "No verdict on speed" in said and "kept guesses" in said and "times the target" not in said
+
+
+def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
+    assert main([*asked[0], "--proposer", "ngram", "--temperature", "0", "--check", "--turns", "2", "--format", "json"]) in (0, 3)
+    plan = Plan.from_json(capsys.readouterr().out)
+    assert all(row.gaps["kept guesses"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    (
+        (("--gammas", "4-2"), "from the smaller number to the larger, such as 2-4"),
+        (("--gammas", "0-2"), "within 1 to 16"),
+        (("--gammas", "two"), "a range such as 1-8"),
+        (("--texts", "1"), "from 2 to 4096"),
+        (("--probes", "1"), "probes must be a whole number from 2 to 1000, got 1"),
+        (("--opening", "100", "--max-new-tokens", "60"), "at most 128 tokens together"),
+        (("--proposer", "tree"), "counts chains"),
+        (("--proposer", "nobody"), "one of"),
+    ),
+)
+def test_bad_numbers_and_names_are_a_sentence(asked, capsys, more, said):
+    assert main([*asked[0], *more]) == 2
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    (("Once upon", "at least 20 tokens long"), ("", "empty"), ("!" * 200, "more than one token"), ("\x00" * 0 + " \n", "empty")),
+)
+def test_a_text_that_nothing_can_be_planned_on_is_a_sentence(asked, capsys, text, said):
+    asked[1].write_text(text)
+    assert main(asked[0]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_file_that_is_not_there_is_a_sentence(asked, capsys):
+    asked[1].unlink()
+    assert main(asked[0]) == 2
+    assert "a file with a text" in capsys.readouterr().err
+
+
+def test_a_draft_that_is_the_target_is_refused(asked, pair_folders, capsys):
+    arguments = [str(pair_folders[0]) if word == str(pair_folders[1]) else word for word in asked[0]]
+    assert main(arguments) == 2
+    assert "c = 1" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_with_a_sentence(asked, capsys, monkeypatch):
+    def stopped(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("specviz.prediction.plan_run.written", stopped)
+    assert main(asked[0]) == 130
+    assert "nothing was planned" in capsys.readouterr().err
+
+
+def test_a_record_that_is_none_is_refused():
+    whole = json.loads(planned(0.1).to_json())
+    for damaged in ({**whole, "schema": "other"}, {k: v for k, v in whole.items() if k != "rows"}, {**whole, "more": 1}, []):
+        with pytest.raises(TraceError):
+            Plan.from_json(json.dumps(damaged))

@@ -1,0 +1,233 @@
+"""How far to draft: 'a stop may look at the past and at q before the draw'. The laws of texts under every policy are enumerated in
+test_proposers.py; here, what each policy decides, by hand or against the formula it stands on.
+"""
+
+from dataclasses import replace
+
+import pytest
+import torch
+
+from specviz.decoding.engine import advance, decode, step
+from specviz.errors import SettingsError
+from specviz.evidence.enumeration.enumerate import Walk, output_law, target_law, total_variation
+from specviz.proposers.adaptive import policies
+from specviz.proposers.adaptive.policies import LENGTHS, Ceiling, Entropy, Gain, Heuristic
+from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.draft import DraftModel
+from specviz.proposers.trees.growth import Growth
+from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.settings import GAMMA_MAX, Settings
+from specviz.theory import wall_clock_factor
+from specviz.verification.overlap import kept_chance, overlap
+from specviz.verification.token_rule import TokenRule
+from tests.proposer_cases import world
+from tests.tables import FixedTree, RecordingCoins, model, pair
+
+PROMPT = (0,)
+V = 4
+P, Q = pair("random", 0, V, 60)
+
+
+class Always:
+    """Never stops before gamma."""
+
+    remembers = False
+
+    def __init__(self, gamma: int):
+        self.gamma = gamma
+
+    def most(self, row):
+        return self.gamma
+
+    def goes_on(self, chains, laws):
+        return [True] * len(chains)
+
+
+def row(*past: tuple[int, int], room: int = 40) -> Prefix:
+    return Prefix(PROMPT, 0, room, past=past)
+
+
+def asked(policy, law, tokens: int = 1) -> bool:
+    """Whether a policy draws from this law after so many guesses."""
+    chain = Growth(row(), 9)
+    for token in range(tokens):
+        chain.add(token - 1, 0, torch.tensor(law, dtype=torch.float64), 0.5)
+    return policy.goes_on([chain], torch.tensor([law], dtype=torch.float64))[0]
+
+
+def test_a_policy_that_never_stops_is_the_draft_proposer_number_by_number():
+    rows = [Prefix((0, 1, 2)[: 1 + draw % 3], draw % 2, 2 + draw % 6, draw) for draw in range(30)]
+    draft = model(Q, V, context=6)
+    one, other = (made.propose(rows, PhiloxCoins(3)) for made in (AdaptiveDraft(draft, Always(4)), DraftModel(draft, 4)))
+    assert (one.tokens, one.parents, one.u_draft) == (other.tokens, other.parents, other.u_draft)
+    assert all((a is b is None) or torch.equal(a, b) for a, b in zip(one.q, other.q, strict=True))
+
+
+def test_a_round_is_remembered_as_guesses_along_a_path_and_how_many_were_kept():
+    """Of a tree of three levels and nine nodes: three guesses one below the other."""
+    settings, target = Settings(length=30), model(P, V)
+    for proposer, levels in ((DraftModel(model(Q, V), 4), 4), (FixedTree(lambda ids, i: i, (3, 2, 1), V), 3)):
+        at = row(room=30)
+        for round_ in decode(target, proposer, TokenRule(), PhiloxCoins(1), settings, PROMPT):
+            at = advance(at, round_)
+            assert at.past[-1] == (min(levels, at.room + len(round_.committed) - 1), len(round_.accepted_path))
+        assert len(at.past) > 5
+
+
+# The +2/-1 heuristic ---------------------------------------------------------------------------------------------------------
+
+
+def test_two_more_after_a_whole_round_one_less_after_any_other():
+    policy = Heuristic(4)
+    assert policy.most(row()) == 4
+    assert policy.most(row((4, 4))) == 6
+    assert policy.most(row((4, 3))) == 3
+    assert policy.most(row((4, 4), (6, 0), (5, 5))) == 7
+    assert policy.most(row(*[(4, 0)] * 9)) == 1
+    assert policy.most(row(*[(4, 4)] * 9)) == GAMMA_MAX
+    assert policy.most(row((0, 0))) == 4, "a round without guesses says nothing"
+
+
+# The entropy bound -----------------------------------------------------------------------------------------------------------
+
+
+def test_drafting_stops_where_the_entropy_bound_falls_below_its_least():
+    """1 - sqrt(.2 H) < .3 where H > 2.45 nats: more than 11.6 equally likely tokens."""
+    assert asked(Entropy(4), [1 / 11] * 11) and not asked(Entropy(4), [1 / 12] * 12)
+    assert asked(Entropy(4), [1.0, 0.0])
+
+
+def test_the_first_law_of_a_round_is_always_drawn_from():
+    assert asked(Entropy(4), [1 / 1000] * 1000, tokens=0)
+
+
+def test_at_temperature_0_the_entropy_is_that_of_the_laws_before_they_were_made_certain():
+    """Else every law is sure of itself and nothing ever stops."""
+    flat, sure = (lambda ids: [1 / 20] * 20), (lambda ids: [0.95, *[0.05 / 19] * 19])
+    settings = Settings(temperature=0.0)
+    for table, guesses in ((flat, 1), (sure, 4)):
+        block = AdaptiveDraft(model(table, 20), Entropy(4), settings).propose([row()], PhiloxCoins(0))
+        assert block.tokens == ((0,) * guesses,)
+        assert all(law[0] == 1.0 for law in block.q[0]), "drawn from what the settings make of them"
+
+
+# Expected gain ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("step", (0.05, 0.2, 0.4, 1.0))
+def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptance_believed(step):
+    """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = .8 (Leviathan et al. 2023, theorem 3.8)."""
+    best = max(range(1, 11), key=lambda gamma: wall_clock_factor(policies.BELIEF, gamma, step))
+    assert Gain(10, step).most(row()) == best
+
+
+def test_hazards_are_shares_of_tests_at_each_place_drawn_towards_the_share_of_all():
+    """Three rounds by hand: place 1 was tested three times and kept twice, place 2 twice and once, place 3 once and never."""
+    past = ((3, 0), (3, 1), (3, 2))
+    shared = (3 + 0.8 * 4) / (6 + 4)
+    expected = [(2 + 4 * shared) / 7, (1 + 4 * shared) / 6, (0 + 4 * shared) / 5, shared]
+    assert Gain(4, 0.2).hazards(past) == pytest.approx(expected, abs=1e-15)
+
+
+def test_what_lies_behind_a_short_block_was_not_tested():
+    assert Gain(3, 0.2).hazards(((1, 1),) * 50)[1:] == pytest.approx([(50 + 3.2) / 54] * 2)
+
+
+def test_after_many_refusals_one_guess_is_made_and_after_many_kept_blocks_all():
+    assert Gain(8, 0.2).most(row(*[(4, 0)] * 40)) == 1
+    assert Gain(8, 0.05).most(row(*[(8, 8)] * 200)) == 8
+
+
+# The ceiling -----------------------------------------------------------------------------------------------------------------
+
+
+def test_overlap_is_one_minus_the_distance_and_a_guess_is_kept_with_p_over_q():
+    p, q = torch.tensor([0.5, 0.5, 0.0]).double(), torch.tensor([0.25, 0.25, 0.5]).double()
+    assert float(overlap(p, q)) == 0.5 == 1 - float((p - q).abs().sum()) / 2
+    assert [kept_chance(p, q, token) for token in range(3)] == [1.0, 1.0, 0.0]
+    assert kept_chance(q, p, 0) == 0.5
+
+
+def test_the_ceiling_stops_where_the_chance_of_one_more_kept_guess_falls_below_its_worth(monkeypatch):
+    """Every guess is kept with .6: .6, .36, .216 along the chain. At .3 two are drawn, at .2 three."""
+    draft, target = model(lambda ids: (1.0, 0.0), 2), model(lambda ids: (0.6, 0.4), 2)
+    for worth, guesses in ((0.3, 2), (0.2, 3)):
+        monkeypatch.setattr(policies, "WORTH", worth)
+        (tokens,) = AdaptiveDraft(draft, Ceiling(9, target)).propose([row()], PhiloxCoins(0)).tokens
+        assert len(tokens) == guesses
+
+
+def test_the_ceiling_looks_at_laws_and_never_at_a_coin():
+    coins = RecordingCoins(PhiloxCoins(0))
+    AdaptiveDraft(model(Q, V), Ceiling(6, model(P, V))).propose([row()], coins)
+    assert {address[0] for address in coins.addresses} == {Purpose.DRAFT}
+
+
+# All of them -----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", [name for name in LENGTHS if name != "fixed"])
+def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkeypatch):
+    """Rounds of more than one length within a run, as many numbers asked for as guesses made."""
+    monkeypatch.setattr(policies, "LEAST", 0.6)
+    monkeypatch.setattr(policies, "WORTH", 0.5)
+    target, proposer = world("draft", 1, lengths=name, gamma=5)
+    seen = set()
+    for draw in range(5):
+        at = replace(row(), draw=draw)
+        while at.room > 6:
+            coins = RecordingCoins(PhiloxCoins(2))
+            (round_,) = step([at], target, proposer, TokenRule(), coins)
+            drawn = [address for address in coins.addresses if address[0] is Purpose.DRAFT]
+            assert len(drawn) == len(round_.proposals)
+            seen.add(len(round_.proposals))
+            at = advance(at, round_)
+    assert len(seen) > 1
+
+
+def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
+    """Heuristic: after a kept block the next is longer. Were they one row, the second round would have one length."""
+    target, draft = model(lambda ids: (0.5, 0.5), 2), model(lambda ids: (0.9, 0.1), 2)
+    walk = Walk(target, AdaptiveDraft(draft, Heuristic(1)), TokenRule(), frozenset(), lambda coins: coins)
+    first = walk.round(Prefix(PROMPT, 0, 6), {})
+    again = {after.past[0] for after, _, _ in first}
+    assert again == {(1, 0), (1, 1)}
+    guesses = {past: set() for past in again}
+    for after, _, _ in first:
+        guesses[after.past[0]] |= {later.past[1][0] for later, _, _ in walk.round(after, {})}
+    assert guesses == {(1, 0): {1}, (1, 1): {3}}
+
+
+class Foreseeing(DraftModel):
+    """The mistake: guesses nothing where the guess would be refused, which it knows from the coin that the rule will meet."""
+
+    def __init__(self, draft, target):
+        super().__init__(draft, 1)
+        self.target = target
+
+    def propose(self, rows, coins):
+        block = super().propose(rows, coins)
+        p, u = self.target.laws(rows, block), coins.take(Purpose.ACCEPT, rows, 0, 0)
+        kept = [self._kept(block, index, p[index], u[index]) for index in range(len(rows))]
+        parts = {
+            name: tuple(part if keep else empty for part, keep in zip(getattr(block, name), kept, strict=True))
+            for name, empty in (("tokens", ()), ("parents", ()), ("q", None), ("u_draft", ()))
+        }
+        return replace(block, **parts)
+
+    def _kept(self, block, index, p, u) -> bool:
+        return any(
+            u * float(block.q[index][node, token]) < float(p[node, token]) for node, token in enumerate(block.tokens[index])
+        )
+
+
+def test_a_policy_that_knew_the_coins_would_bend_the_law():
+    """So the enumeration of policies can fail."""
+    target, proposer = world("draft", 1)
+    written = output_law(target, Foreseeing(proposer.draft, target), TokenRule(), PROMPT, 2)
+    assert total_variation(written, target_law(target, PROMPT, 2)) > 0.01
+
+
+def test_an_unknown_policy_is_a_sentence():
+    with pytest.raises(SettingsError, match="lengths must be one of fixed, heuristic, entropy, gain, ceiling, got 'oracle'"):
+        world("draft", 1, lengths="oracle")

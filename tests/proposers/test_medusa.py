@@ -1,0 +1,234 @@
+"""Medusa: heads guess, the rule decides, so 'the distribution of the original model' is kept (Cai et al. 2024, with rejection sampling in
+the place of typical acceptance). Heads are random here: bad guesses cost speed, never the law. On tables every outcome of the
+production step is walked; on a tiny random pair the laws that the heads hand over are held against fresh passes.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from specviz.__main__ import main
+from specviz.decoding.engine import decode, step, target_only
+from specviz.errors import ModelError, SettingsError
+from specviz.evidence.enumeration.enumerate import output_law, target_law, total_variation
+from specviz.models.attachments import heads as stored
+from specviz.models.attachments.folder import Block
+from specviz.models.attachments.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
+from specviz.models.pairs.catalogue import PAIRS, PairEntry
+from specviz.proposers.medusa import HeadLaws, Medusa, medusa
+from specviz.proposers.registry import opened
+from specviz.randomness import PhiloxCoins, Prefix
+from specviz.settings import Settings
+from specviz.verification.block_rule import BlockRule
+from specviz.verification.draft_tree import empty_block
+from specviz.verification.draw import draw
+from specviz.verification.token_rule import TokenRule
+from specviz.verification.warp import one_hot, warp
+from tests.tables import RecordingCoins, Remembered, model
+from tests.tables import pair as tables
+
+WIDTH, V, COUNT = 4, 3, 3
+
+
+def random_heads(width: int, vocabulary: int, count: int = COUNT, seed: int = 0) -> Heads:
+    make = torch.Generator().manual_seed(seed)
+
+    def rand(*shape):
+        return torch.randn(*shape, generator=make, dtype=torch.float64)
+
+    blocks = tuple((Block(rand(width, width), rand(width)),) for _ in range(count))
+    return Heads(blocks, tuple(rand(vocabulary, width) for _ in range(count)))
+
+
+@dataclass
+class Feeling(Remembered):
+    """A table that also has a state after every prefix, as a network has one: some vector, the same each time."""
+
+    def features(self, rows):
+        dice = [random.Random(repr(row.ids[:-1])) for row in rows]
+        return torch.tensor([[one.gauss(0, 1) for _ in range(WIDTH)] for one in dice], dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Random heads in the published layout, with output matrices of their own, for the tiny pair's target."""
+    place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
+    save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(COUNT)], place)
+    own = {f"{k}.1.weight": torch.randn(300, 32, generator=make) / 3 for k in range(COUNT)}
+    save_file(load_file(place / WEIGHTS) | own, place / WEIGHTS)
+    return place
+
+
+@pytest.fixture
+def admitted(folder, monkeypatch):
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    return stored.HEADS.admit(str(folder))
+
+
+SHAPES = (  # with the vocabulary of the world
+    *(("1-1", "top", 3), ("1-1", "independent", 3), ("2-1", "top", 3)),
+    *(("2-1", "independent", 2), ("2-1", "distinct", 2), ("2", "distinct", 3)),
+)
+
+
+def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Medusa]:
+    target = Feeling(model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings).source)
+    return target, medusa(target, random_heads(WIDTH, vocabulary), settings)
+
+
+@pytest.mark.parametrize("temperature", (0.0, 1.0))
+@pytest.mark.parametrize(("shape", "siblings", "vocabulary"), SHAPES)
+def test_the_law_of_the_text_is_the_targets_whatever_the_heads_guess(shape, siblings, vocabulary, temperature):
+    target, proposer = world(11, vocabulary, Settings(temperature=temperature, tree=shape, siblings=siblings))
+    law = output_law(target, proposer, TokenRule(), (0, 1), 3)
+    assert total_variation(law, target_law(target, (0, 1), 3)) < 1e-12
+
+
+def test_a_chain_of_heads_keeps_the_law_under_block_verification_too():
+    target, proposer = world(12, 3, Settings(tree="1-1", siblings="independent"))
+    law = output_law(target, proposer, BlockRule(), (0, 1), 3)
+    assert total_variation(law, target_law(target, (0, 1), 3)) < 1e-12
+
+
+def test_below_a_node_stands_the_law_of_the_head_of_its_depth_alone():
+    p, _ = tables("random", 13, V, 7)
+    target, heads, settings = Feeling(model(p, V).source), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
+    (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
+    block = medusa(target, heads, settings).propose(rows, PhiloxCoins(0))
+    laws, by_hand = (
+        HeadLaws(target, heads, settings, COUNT).laws(rows, block)[0],
+        warp(heads.logits(target.features([row])), settings)[0],
+    )
+    depths = [0, *([1] * 2), *([2] * 4), *([2] * 4)]  # below the last level the last head's law stands, and nothing is asked
+    assert all(torch.equal(law, by_hand[depth]) for law, depth in zip(laws, depths, strict=True))
+
+
+@pytest.mark.parametrize("nodes", (None, 5))
+@pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
+def test_each_guess_was_drawn_from_the_very_law_that_is_handed_over(pair, admitted, siblings, nodes):
+    settings = Settings(proposer="medusa", heads=admitted, siblings=siblings, tree="3-2", nodes=nodes)
+    _, proposer = opened(pair, settings)
+    rows = [Prefix(pair.encode("Once upon a time"), 0, 9, number) for number in range(4)]
+    block = proposer.propose(rows, PhiloxCoins(5))
+    assert block.source == "medusa" and all(len(tokens) == (nodes or 9) for tokens in block.tokens)
+    for tokens, laws, numbers in zip(block.tokens, block.q, block.u_draft, strict=True):
+        for token, law, u in zip(tokens, laws, numbers, strict=True):
+            if siblings == "top":
+                assert u is None and torch.equal(law, one_hot(torch.tensor(token), 300))
+            else:
+                assert int(draw(law, torch.tensor(u, dtype=torch.float64))) == token
+
+
+@pytest.mark.parametrize("shape", ("1-1-1", "3-2-1"))
+def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, shape):
+    """Cached = uncached after every round, whatever was kept: q of the first guess against the library's own forward pass."""
+    settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, length=60)
+    target, proposer = opened(pair, settings)
+    heads, ids, kept = heads_of(pair, admitted), pair.encode("Once upon a time"), set()
+    for round_ in decode(target, proposer, TokenRule(), PhiloxCoins(3), settings, ids):
+        if round_.proposals:
+            with torch.inference_mode():
+                out = pair.target(input_ids=torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True)
+            fresh = warp(heads.logits(out.hidden_states[-1][:, -1]), settings)[0]
+            levels = [0 if one.parent < 0 else None for one in round_.proposals]
+            for node, one in enumerate(round_.proposals):
+                levels[node] = 0 if one.parent < 0 else levels[one.parent] + 1
+                assert (round_.full.q[node] - fresh[levels[node]]).abs().sum() < 1e-4
+        ids += round_.committed
+        kept.add(len(round_.accepted_path))
+    assert len(kept) > 1, "rounds that keep and rounds that refuse were met"
+
+
+def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
+    settings = Settings(proposer="medusa", heads=admitted, tree="2-2", length=40)
+    target, proposer = opened(pair, settings)
+    passes, inner = [], target.logits
+    monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
+    rounds = list(decode(target, proposer, TokenRule(), PhiloxCoins(3), settings, pair.encode("Once upon a time")))
+    assert len(passes) == len(rounds) + 1
+
+
+def test_greedy_with_heads_is_the_target_alone_and_no_coin_is_met_twice(pair, admitted):
+    for temperature in (0.0, 1.0):
+        settings = Settings(proposer="medusa", heads=admitted, temperature=temperature, length=50)
+        target, proposer = opened(pair, settings)
+        ids, coins = pair.encode("Once upon"), RecordingCoins(PhiloxCoins(4))
+        text = [t for r in decode(target, proposer, TokenRule(), coins, settings, ids) for t in r.committed]
+        assert not coins.reused
+        if temperature == 0.0:
+            alone = target_only(pair.open(settings)[0], PhiloxCoins(9), settings, ids)
+            assert text == [t for r in alone for t in r.committed]
+
+
+def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbours_do_not_mind(pair, admitted):
+    settings = Settings(proposer="medusa", heads=admitted, tree="2", siblings="distinct")
+    ids = pair.encode("Once upon a time")
+    rows = [Prefix((5,), 0, 9, 0), Prefix(ids, 0, 9, 1), Prefix((6,), 0, 9, 2)]
+    target, proposer = opened(pair, settings)
+    block = proposer.propose(rows, PhiloxCoins(1))
+    assert [len(tokens) for tokens in block.tokens] == [0, 2, 0] and block.q[0] is block.q[2] is None
+    rounds = step(rows, target, proposer, TokenRule(), PhiloxCoins(1))
+    assert [len(round_.proposals) for round_ in rounds] == [0, 2, 0] and all(round_.committed for round_ in rounds)
+    target, proposer = opened(pair, settings)
+    assert proposer.propose(rows[:1], PhiloxCoins(1)) == replace(empty_block(1), source="medusa")
+    (alone,) = step([rows[1]], target, proposer, TokenRule(), PhiloxCoins(1))
+    assert [one.token for one in alone.proposals] == [one.token for one in rounds[1].proposals]
+
+
+def test_a_pair_of_the_catalogue_brings_its_heads_and_others_are_told_how_to(pair, folder, monkeypatch):
+    entry = PairEntry("test", "Test", "", "", shipped=False, note="", heads=str(folder))
+    monkeypatch.setitem(PAIRS, "test", entry)
+    assert len(heads_of(replace(pair, name="test"))) == COUNT
+    assert heads_of(replace(pair, name="test")) is heads_of(replace(pair, name="test")), "read once"
+    with pytest.raises(ModelError, match="no Medusa heads of its own: name a folder of heads with --heads DIR"):
+        opened(pair, Settings(proposer="medusa"))
+
+
+def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_kept(pair, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)
+    settings = Settings(proposer="medusa", heads=stored.HEADS.admit(str(tmp_path)))
+    with pytest.raises(ModelError, match=r"made for another target: 0.0.linear.* 48.* needs 32"):
+        opened(pair, settings)
+    assert str(tmp_path) not in stored.HEADS.read.get(pair.target, {})
+    with pytest.raises(ModelError, match="holds no Medusa heads"):
+        stored.HEADS.admit(str(tmp_path / "nothing"))
+
+
+def test_a_folder_is_named_on_the_command_line_alone(pair, folder, monkeypatch):
+    monkeypatch.setattr(stored.HEADS, "admitted", set())
+    with pytest.raises(SettingsError, match=r"heads must be left out .* or a folder named on the command line"):
+        opened(pair, Settings(proposer="medusa", heads=str(folder)))
+    settings, said = Settings.from_query({"heads": str(folder), "gamma": "3"})
+    assert settings == Settings(gamma=3) and "The link's heads was left out: heads must be named on the command line" in said[0]
+
+
+def test_decode_takes_heads_by_their_folder(pair_folders, folder, tmp_path, capsys):
+    """Greedy, so that both texts are the target's."""
+    places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon", "--temperature", "0"]
+    texts = []
+    for more in ([], ["--proposer", "medusa", "--heads", str(folder), "--tree", "2-1"]):
+        assert main(["decode", *places, "--max-new-tokens", "12", *more]) == 0
+        texts.append(capsys.readouterr().out)
+    assert texts[0].split("\n\n")[0] == texts[1].split("\n\n")[0] and "proposer medusa" in texts[1]
+    assert main(["decode", *places, "--proposer", "medusa", "--heads", str(tmp_path)]) == 2
+    assert "holds no Medusa heads: config.json and medusa_lm_head.safetensors are needed" in capsys.readouterr().err
+    assert main(["decode", *places, "--proposer", "medusa"]) == 2
+    assert "has no Medusa heads of its own: name a folder of heads with --heads DIR" in capsys.readouterr().err
+
+
+def test_a_tree_deeper_than_there_are_heads_is_refused_and_the_usual_one_is_cut(pair, admitted):
+    with pytest.raises(SettingsError, match="tree must be at most 3 levels deep, one for each head, got '1-1-1-1'"):
+        opened(pair, Settings(proposer="medusa", heads=admitted, tree="1-1-1-1"))
+    target = pair.open(Settings())[0]
+    assert medusa(target, load_heads_of_two(admitted, pair), Settings()).tree.widths == (3, 2)
+
+
+def load_heads_of_two(folder, pair) -> Heads:
+    heads = load_heads(stored.Path(folder), pair.target)
+    return Heads(heads.blocks[:2], heads.outputs[:2])

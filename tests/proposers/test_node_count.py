@@ -1,0 +1,120 @@
+"""'The node budget is chosen from the measured curve': what a tree without a size gets, by name and in the gallery, and that records say so."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.commands import record_trees
+from specviz.errors import TraceError
+from specviz.export.facts import decode_command
+from specviz.figures.drafting_methods import methods as figures
+from specviz.measure.curves import Budget, Curves
+from specviz.measure.methods import ENTRIES, Row
+from specviz.proposers.trees import node_count
+from specviz.proposers.trees.node_count import Paying, Point, with_paying_nodes
+from specviz.settings import NODES_MAX, SHAPE, TREES, Settings
+
+CURVE = Paying(
+    {
+        "tree 0": (Point(2, 2.0, 1.3), Point(6, 2.5, 1.5), Point(16, 2.9, 1.2)),
+        "tree 1": (Point(2, 1.8, 1.2), Point(6, 2.1, 1.1)),
+        "medusa 0": (Point(2, 1.4, 1.1), Point(16, 2.0, 0.9)),
+    },
+    "storybook",
+    {"processor": "a machine"},
+    "21 November 2026",
+)
+
+
+@pytest.fixture
+def curve(monkeypatch):
+    monkeypatch.setattr(node_count, "recorded", lambda: CURVE)
+    return CURVE
+
+
+@pytest.mark.parametrize(
+    ("proposer", "temperature", "nodes"), (("tree", 0.0, 6), ("tree", 0.3, 2), ("tree", 1.0, 2), ("medusa", 0.0, 2))
+)
+def test_a_tree_without_a_size_gets_the_nodes_that_were_fastest(curve, proposer, temperature, nodes):
+    assert with_paying_nodes(Settings(proposer=proposer, temperature=temperature)).nodes == nodes
+
+
+def test_what_was_asked_for_stays_and_where_nothing_was_measured_the_usual_shape_does(curve):
+    for asked in (
+        Settings(),
+        Settings(proposer="tree", tree="2-1"),
+        Settings(proposer="tree", nodes=9),
+        Settings(proposer="medusa"),
+    ):
+        assert with_paying_nodes(asked) == asked
+
+
+def test_without_a_record_the_usual_shape_stays(monkeypatch):
+    monkeypatch.setattr(node_count, "recorded", lambda: None)
+    assert with_paying_nodes(Settings(proposer="tree")) == Settings(proposer="tree")
+
+
+def test_the_record_that_comes_with_the_project_names_a_number_for_every_tree_that_ships():
+    """The figures that it must not lose: heads' trees at temperature 0 reach 1.6 tokens per pass at some size."""
+    known = node_count.recorded()
+    assert known.pair == "storybook" and known.date and known.machine["processor"]
+    for proposer in TREES:
+        for temperature in (0.0, 1.0):
+            points = known.of(proposer, temperature)
+            assert [p.nodes for p in points] == sorted({p.nodes for p in points}) and points[-1].nodes <= NODES_MAX
+            assert known.best(proposer, temperature).speed == max(point.speed for point in points)
+    assert max(point.tokens_per_pass for point in known.of("medusa", 0.0)) >= 1.6
+
+
+def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
+    assert Paying.from_json(CURVE.to_json()) == CURVE
+    for broken in (
+        "{",
+        "[]",
+        CURVE.to_json().replace("trees-1", "trees-0"),
+        CURVE.to_json().replace('"nodes": 16', '"nodes": 900'),
+    ):
+        with pytest.raises(TraceError):
+            Paying.from_json(broken)
+
+
+def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
+    """On a command line a tree without a size would have another one."""
+    assert f"--tree {SHAPE}" in decode_command(Settings(proposer="tree"), {})
+    assert "--tree" not in decode_command(Settings(proposer="tree", nodes=4), {}) + decode_command(Settings(), {})
+
+
+def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curve):
+    for key, entry in ENTRIES.items():
+        under = entry.under(Settings(temperature=0.0))
+        assert (under.nodes is not None) == entry.pays, key
+    assert {key for key, entry in ENTRIES.items() if entry.pays} == {"tree-top", "tree", "medusa"}
+    assert {ENTRIES[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {SHAPE}
+
+
+def test_a_row_says_where_its_size_comes_from(curve):
+    from specviz.trace import Trace
+
+    settings = ENTRIES["tree-top"].under(Settings(temperature=0.0))
+    row = Row("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
+    said = figures.sized(row, curve)
+    assert "At most 6 nodes: of 2 6 16" in said and "1.50 times the target alone" in said and "2.90 tokens per pass" in said
+    assert figures.sized(replace(row, key="tree-wide"), curve) == "" == figures.sized(row, None)
+
+
+def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path):
+    from specviz.__main__ import main
+
+    budgets = {
+        f"{name}, temperature {t}": (Budget(2, 1.5, 0.1, 1.1), Budget(4, 1.9, 0.1, 1.3 - t))
+        for name in ("draft's tree",)
+        for t in (0, 1)
+    }
+    monkeypatch.setattr("specviz.measure.curves.measure", lambda *_: Curves({1: 1.0}, {}, {}, 4, 2.0, budgets))
+    out = tmp_path / "trees.json"
+    assert main(["record", "--trees", "--out", str(out)]) == 0
+    known = Paying.from_json(out.read_text())
+    assert [known.best("tree", t).nodes for t in (0.0, 1.0)] == [4, 2] and known.best("medusa", 0.0) is None
+    assert set(record_trees.NAMES) == set(TREES)

@@ -1,0 +1,214 @@
+"""Guesses copied from a text: 'the tokens that followed the longest matching ending' (Saxena 2023, prompt lookup; He et al. 2024, REST).
+The suffix index is held against a plain search. Texts: every bad one is a sentence, and a link can name none but the bundled ones.
+"""
+
+import random
+
+import numpy as np
+import pytest
+
+from specviz.errors import SettingsError
+from specviz.proposers import retrieval, texts
+from specviz.proposers.copied import LONGEST, Copied, from_own_text
+from specviz.proposers.registry import opened
+from specviz.proposers.retrieval import LEAST, SHORTEST, SuffixIndex
+from specviz.proposers.teaching import Reversed, uniform, unigram
+from specviz.randomness import PhiloxCoins, Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import empty_block
+from tests.proposer_cases import TablePair
+from tests.tables import model, pair
+
+# The text so far ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ids", "copied"),
+    (
+        ((7, 8, 9, 7, 8), [9, 7, 8]),  # "7 8" stood before: what followed it
+        ((1, 2, 3, 4, 9, 2, 3, 5, 2, 3), [5, 2, 3]),  # the latest of two places
+        ((5, 1, 2, 6, 9, 1, 2, 5, 1, 2), [6, 9, 1]),  # a longer ending counts for more than a later place
+        ((4, 4), [4, 4, 4]),  # a repeated token goes on repeating
+        ((1, 2, 1, 2), [1, 2, 1]),
+        ((1, 2, 3), []),
+        ((1,), []),
+    ),
+)
+def test_prompt_lookup_by_hand(ids, copied):
+    assert from_own_text(ids, 3) == copied
+
+
+def common(ids: tuple[int, ...], end: int) -> int:
+    """How many tokens before ``end`` are those that the text ends with, LONGEST at most."""
+    count = 0
+    while count < min(LONGEST, end) and ids[end - 1 - count] == ids[-1 - count]:
+        count += 1
+    return count
+
+
+def test_prompt_lookup_finds_what_a_plain_search_finds():
+    """300 random texts of three letters: what stands at the latest earlier place with the longest common ending."""
+    dice = random.Random(0)
+    for _ in range(300):
+        ids = tuple(dice.randrange(3) for _ in range(dice.randrange(2, 30)))
+        longest, place = max((common(ids, end), end) for end in range(1, len(ids)))
+        assert from_own_text(ids, 1) == ([ids[place]] if longest else [])
+
+
+def test_a_copied_chain_is_certain_and_asks_for_no_number():
+    rows = [Prefix((0, 1, 2, 0, 1), 2, 9), Prefix((0, 1, 2), 0, 9), Prefix((1, 1), 0, 3)]
+    block = Copied("ngram", from_own_text, 4, 3).propose(rows, coins=None)
+    assert block.tokens == ((2, 0, 1, 2), (), (1, 1)) and block.u_draft == ((None,) * 4, (), (None,) * 2)
+    assert block.q[0].argmax(-1).tolist() == [2, 0, 1, 2] and block.q[0].sum(-1).tolist() == [1.0] * 4 and block.q[1] is None
+    assert block.source == "ngram"
+
+
+# A given text -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def index():
+    dice = random.Random(1)
+    return SuffixIndex([dice.randrange(4) for _ in range(400)])
+
+
+def test_the_index_finds_every_place_of_every_phrase(index):
+    text = index.tokens.tolist()
+    for length in range(1, 7):
+        for start in range(0, 400 - length, 7):
+            phrase = text[start : start + length]
+            assert sorted(index.places(phrase)) == [i for i in range(401 - length) if text[i : i + length] == phrase]
+    assert len(index.places([9])) == len(index.places([0, 9])) == 0
+    assert len(index.places(text)) == 1
+
+
+def test_suffixes_stand_in_the_order_of_what_they_say(index):
+    suffixes = [index.tokens[start:].tolist() for start in index.order]
+    assert suffixes == sorted(suffixes) and sorted(index.order) == list(range(400))
+
+
+@pytest.mark.parametrize("tokens", ([0] * 40, [0, 1] * 20, list(range(40)), [3] * 39 + [0]))
+def test_texts_that_repeat_themselves_are_ordered_too(tokens):
+    suffixes = [tokens[start:] for start in SuffixIndex(tokens).order]
+    assert suffixes == sorted(suffixes)
+
+
+def test_what_follows_is_the_commonest_next_token_after_the_longest_ending(index):
+    """Against counting by hand, token by token, smallest id among equals."""
+    text, dice = index.tokens.tolist(), random.Random(2)
+    for _ in range(200):
+        ids = [dice.randrange(4) for _ in range(dice.randrange(1, 12))]
+        held = [n for n in range(SHORTEST, len(ids) + 1) if len(index.places(ids[-n:]))]
+        expected, ending = [], ids[-max(held) :] if held else []
+        while held and len(expected) < 3:
+            after = [text[i + len(ending)] for i in index.places(ending) if i + len(ending) < 400]
+            if not after:
+                break
+            expected.append(max(range(4), key=lambda x, after=after: (after.count(x), -x)))
+            ending = [*ending, expected[-1]]
+        assert index.follow(ids, 3) == expected
+
+
+def test_nothing_is_guessed_where_the_text_ends_or_holds_no_two_tokens_of_the_ending():
+    index = SuffixIndex(range(20))
+    assert index.follow([17, 18, 19], 4) == [] and index.follow([3, 3], 4) == [] and index.follow([5], 4) == []
+    assert index.follow([9, 16, 17], 4) == [18, 19]
+
+
+# Texts by name -------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shelf(monkeypatch):
+    """The known texts, and what a test adds to them."""
+    monkeypatch.setattr(texts, "TEXTS", dict(texts.TEXTS))
+
+
+def retrieving(name: str):
+    return opened(TablePair(0), Settings(proposer="retrieval", text=name))
+
+
+def test_the_bundled_text_is_read_without_a_name(shelf):
+    block = retrieving("")[1].propose([Prefix((0, 1, 2, 0, 1), 0, 9)], PhiloxCoins(0))
+    assert len(block.tokens[0]) == 4 and block.source == "retrieval"
+
+
+def test_an_index_is_made_once_for_each_tokenizer_and_text(shelf, monkeypatch):
+    made = []
+    monkeypatch.setattr(texts, "SuffixIndex", lambda tokens, name: made.append(name) or retrieval.SuffixIndex(tokens, name))
+    one = TablePair(0)
+    for _ in range(3):
+        opened(one, Settings(proposer="retrieval"))
+    assert made == ["dorothy"]
+
+
+def test_a_link_can_name_no_file(shelf, tmp_path):
+    """Only whoever runs the program admits a path; then it is known by that name."""
+    path = tmp_path / "mine.txt"
+    path.write_text("abc" * 40)
+    settings, said = Settings.from_query({"proposer": "retrieval", "text": str(path)})
+    assert said == []
+    for proposer in ("retrieval", "unigram"):
+        with pytest.raises(SettingsError, match="text must be one of dorothy, got "):
+            opened(TablePair(0), Settings.from_record(settings.to_record() | {"proposer": proposer}))
+    assert texts.admit(str(path)) == str(path)
+    assert retrieving(str(path))[1].propose([Prefix((1, 2), 0, 9)], PhiloxCoins(0)).tokens[0]
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    (
+        (b"", "this file is empty"),
+        (b" \n\t\n", "this file is empty"),
+        (b"\xff\xfe\x00", "UTF-8 text that can be read"),
+        (b"x" * 2000, "a file of at most"),
+    ),
+)
+def test_a_bad_text_is_a_sentence_before_it_is_admitted(shelf, tmp_path, monkeypatch, content, said):
+    monkeypatch.setattr(texts, "SIZE_MAX", 1000)
+    path = tmp_path / "bad.txt"
+    path.write_bytes(content)
+    with pytest.raises(SettingsError, match=said):
+        texts.admit(str(path))
+    assert list(texts.TEXTS) == ["dorothy"]
+
+
+@pytest.mark.parametrize("name", ("", "nowhere.txt", "/", "."))
+def test_what_is_no_file_is_a_sentence(shelf, name):
+    with pytest.raises(SettingsError, match="text must be one of dorothy, or on the command line the path of a text file"):
+        texts.admit(name)
+
+
+def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(shelf, tmp_path):
+    path = tmp_path / "short.txt"
+    path.write_text("word")
+    texts.admit(str(path))
+    with pytest.raises(SettingsError, match=f"a text of at least {LEAST} tokens .it has 4."):
+        retrieving(str(path))
+
+
+# Drafts that are there to be understood ------------------------------------------------------------------------------------------
+
+
+def first_law(source):
+    return source.laws([Prefix((0,), 0, 9)], empty_block(1))[0, 0].tolist()
+
+
+def test_unigram_counts_words_and_uniform_knows_none():
+    assert first_law(unigram(np.array([0, 0, 2, 0]), 4, Settings())) == pytest.approx([0.75, 0, 0.25, 0])
+    assert first_law(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+    assert first_law(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.5))) == pytest.approx([0.9, 0, 0.1, 0])
+    assert first_law(uniform(3, 4, Settings())) == pytest.approx([1 / 3] * 3 + [0])
+    assert first_law(uniform(3, 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+
+
+def test_the_adversarial_draft_likes_best_what_the_draft_likes_least():
+    """From minus the logits: shares in proportion to 1 / q; what is impossible stays so."""
+    draft = model(lambda ids: (0.5, 0.25, 0.25, 0.0), 4)
+    assert first_law(Reversed(draft, Settings())) == pytest.approx([0.2, 0.4, 0.4, 0.0])
+    assert first_law(Reversed(draft, Settings(temperature=0.0))) == [0, 1, 0, 0]
+    table = pair("random", 3, 5, 1000)[1]
+    assert (
+        np.argsort(first_law(Reversed(model(table, 5), Settings()))).tolist()
+        == np.argsort([-float(x) for x in table((0,))]).tolist()
+    )

@@ -1,0 +1,231 @@
+"""The laboratory around the rule: exact rows keep their own law, mistakes do not, and a microscope finds where greedy texts part.
+
+'Exact' is with respect to the law of the target as it is served: every row is held against itself, alone and one token at a time.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+
+import pytest
+import torch
+
+from specviz.commands import record, record_setups
+from specviz.decoding.engine import target_only
+from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModel
+from specviz.evidence.analytic import along_text
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.pairs import loading
+from specviz.models.pairs.loading import load_pair
+from specviz.prediction.plan import UNSTEADY
+from specviz.proposers.base import Nothing
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins, Prefix
+from specviz.serving import served
+from specviz.serving.near_ties import ARMS, Greedy, Microscope, Pairing, Seen, parting
+from specviz.serving.near_ties_run import written
+from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, Laboratory, from_json, to_json
+from specviz.serving.setups_run import Effort, cut_from, laboratory, over_texts, written_from
+from specviz.serving.timing import timing
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block, texts
+from specviz.verification.warp import warp
+from tests.pairs import TEXT
+
+SETTINGS = Settings(gamma=2)
+EFFORT = Effort(positions=10, turns=2, tokens=8, prompts=1, greedy=12)
+BOOK = TEXT[0] * 6
+
+
+@pytest.fixture(scope="module")
+def shown(pair) -> Laboratory:
+    """Every row on the tiny pair, with the watch's shares."""
+    shares = []
+    found = laboratory(
+        pair, SETTINGS, cut_from(pair, BOOK, 8, 8, 2), EFFORT, "book.txt", lambda share, doing: shares.append(share)
+    )
+    assert shares == sorted(shares) and shares[0] >= 0.0 and shares[-1] <= 1.0
+    return found
+
+
+def test_exact_rows_keep_their_own_law_and_mistakes_do_not(shown):
+    """Rounding in float32 explains TOLERANCE."""
+    assert along_text.TOLERANCE == TOLERANCE
+    for row in shown.rows:
+        assert not row.reason, row.reason
+        assert row.own.prefixes >= EFFORT.positions
+        if row.entry.kind == EXACT:
+            assert row.own.worst <= TOLERANCE, row.key
+        if row.entry.kind == LOSSY:
+            assert row.own.worst > 1e-3, row.key
+
+
+def test_every_row_but_the_reference_has_another_law_and_a_mistake_alone_is_what_it_means_to_be(shown):
+    for row in shown.rows:
+        if row.key == REFERENCE:
+            assert row.apart is None
+        else:
+            assert 0.0 < row.apart.low <= row.apart.value <= row.apart.high <= 1.0
+            assert row.apart == shown.row(row.entry.of).apart
+        assert 0.0 < row.overlap.value < 1.0
+    assert shown.row("bf16").apart.value < shown.row("int8").apart.value < shown.row("top-k").apart.value
+
+
+def test_counts_and_factors_hang_together(shown):
+    reference = shown.row(REFERENCE)
+    assert (reference.alone.value, reference.alone.low, reference.alone.high) == (1.0, 1.0, 1.0)
+    for row in shown.rows:
+        assert row.tokens == EFFORT.turns * EFFORT.tokens and 0 <= row.kept <= row.tested
+        assert 1.0 <= row.per_pass <= 1 + SETTINGS.gamma
+        assert (row.alone is None) == (row.ms[0] is None) == (row.entry.kind == LOSSY)
+        assert row.guessed.low <= row.guessed.value <= row.guessed.high
+
+
+def test_a_reference_whose_turns_lie_far_apart_is_no_verdict(shown):
+    assert replace(shown, spread=UNSTEADY).unsteady == ""
+    said = replace(shown, spread=0.4).unsteady
+    assert "spans 40% of their median" in said and f"at most {UNSTEADY:.0%}" in said
+
+
+def test_a_file_gives_the_laboratory_back_and_damage_is_one_sentence(shown):
+    text = to_json(shown)
+    assert from_json(text) == shown
+    damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("surroundings-1", "surroundings-9"),
+               text.replace('"fp32-blocks"', '"other"'), text.replace('"margins": [', '"margins": [-1.0, '))  # fmt: skip
+    for broken in damaged:
+        assert broken != text
+        with pytest.raises(TraceError):
+            from_json(broken)
+
+
+def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair_folders):
+    """To the last bit, angles included, which stay in float32."""
+    loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
+    ids = pair.encode("Once upon a time")
+    block = Block(((5, 6),), ((-1, 0),), (None,), ((None,) * 2,), "test")
+    row = [served.served(pair, "bf16").open(SETTINGS).logits, CachedModel(loaded.target, SETTINGS).logits]
+    first, second = (logits([Prefix(ids, 0, 9)], block) for logits in row)
+    assert first.dtype is torch.bfloat16 and torch.equal(first, second)
+
+
+def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, encoder_decoders, monkeypatch):
+    loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
+    with pytest.raises(UnsupportedModel, match="starts from a target in float32 on a CPU, and this one is bfloat16 on cpu"):
+        served.refuse_uncompared(loaded)
+    with pytest.raises(UnsupportedModel, match="decoders alone"):
+        served.refuse_uncompared(next(iter(encoder_decoders.values())))
+    with pytest.raises(SettingsError, match="at most 28 tokens here: 100 more are written"):
+        written_from(pair, SETTINGS, BOOK, 100, 1)
+    monkeypatch.setattr(served, "WORD", "xylophone")
+    with pytest.raises(ModelError, match="xylophone"):
+        served.banned(pair)
+    found = laboratory(pair, SETTINGS, cut_from(pair, BOOK, 6, 5, 1), Effort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban"))
+    assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.microscope.seen("bf16")
+
+
+def test_texts_of_the_visitors_prompt_begin_with_it_and_differ(pair):
+    places = written_from(pair, SETTINGS, "Once upon", 12, 3)
+    assert {opening for opening, _ in places} == {pair.encode("Once upon")}
+    assert len({text for _, text in places}) == 3 and {len(text) for _, text in places} == {12}
+
+
+def test_intervals_are_of_texts():
+    one = over_texts([0.2] * 5)
+    assert (one.low, one.high) == (pytest.approx(0.2), pytest.approx(0.2))
+    wide = over_texts([0.0, 0.4])
+    assert (wide.value, wide.low, wide.high) == (0.2, 0.0, 0.4)
+
+
+# the microscope
+
+
+def test_the_first_place_that_differs_is_found():
+    one = Greedy((1, 2, 3, 4), (0.9, 0.8, 0.02, 0.7))
+    assert parting(one, Greedy((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7))) == 2
+    assert parting(one, one) is None and parting(one, Greedy((9,), (1.0,))) == 0
+    seen = Seen("bf16", (Pairing((0,), one, Greedy((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7)), {}), Pairing((0,), one, one, {})))
+    assert len(seen.parted) == 1 and seen.parted[0].margins == (0.02, 0.01) and (seen.there, seen.largest) == (0.02, 0.02)
+    assert seen.all_margins == (0.9, 0.8, 0.02, 0.9, 0.8, 0.02, 0.7), "after they part nothing is compared"
+    assert seen.as_near == pytest.approx(2 / 7)
+
+
+@dataclass
+class HandMade:
+    """Logits that follow from the length of the text alone: token n at length n, ahead of the next one by ``ahead[n]``."""
+
+    ahead: tuple[float, ...]
+    vocabulary: int = 12
+    context: int | None = None
+
+    def logits(self, rows, block):
+        return torch.stack(
+            [torch.stack([self._after(len(ids)) for ids in texts(row.ids, block, index)]) for index, row in enumerate(rows)]
+        )
+
+    def _after(self, length: int) -> torch.Tensor:
+        logits = torch.zeros(self.vocabulary)
+        logits[length], logits[length + 1] = 5.0 + self.ahead[length], 5.0
+        return logits
+
+    def warped(self, logits):
+        return warp(logits, Settings(temperature=0.0))
+
+    def laws(self, rows, block):
+        return self.warped(self.logits(rows, block))
+
+
+def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
+    """Moving the logits by .02 changes the choice at length 4 alone, where the margin is .01; guesses, right or wrong, change nothing."""
+    ahead = (1.0, 0.5, 0.75, 0.25, 0.01, 2.0, 1.0, 1.0, 1.0)
+    moved = tuple(margin - 0.02 for margin in ahead)
+    settings = replace(SETTINGS, temperature=0.0, length=5)
+    one, other = (written(HandMade(values), Nothing(), settings, (0,)) for values in (ahead, moved))
+    assert one.tokens == (1, 2, 3, 4, 5) and one.margins == pytest.approx(ahead[1:6], abs=1e-5)
+    assert parting(one, other) == 3 and other.tokens[3] == 5
+    assert (one.margins[3], other.margins[3]) == (pytest.approx(0.01, abs=1e-5), pytest.approx(0.01, abs=1e-5))
+    for draft in (HandMade(ahead), HandMade(moved), HandMade(tuple(-margin for margin in ahead))):
+        assert written(HandMade(ahead), DraftModel(draft, 2), settings, (0,)) == one
+
+
+def test_in_float32_guesses_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
+    """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
+    seen = shown.microscope.seen("fp32-blocks")
+    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.microscope.arms) == set(ARMS)
+    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), cut_from(pair, BOOK, 8, 8, 2)[0]
+    alone = target_only(pair.open(settings)[0], PhiloxCoins(1), settings, prompt)
+    assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
+    for one in seen.pairings:
+        for text in (one.first, one.second):
+            assert len(text.tokens) == len(text.margins) == EFFORT.greedy and set(text.tokens) <= one.pieces.keys()
+
+
+def test_an_arm_that_is_none_is_damage():
+    with pytest.raises(TraceError, match="arms"):
+        Microscope.from_record({"bf17": []})
+
+
+# the command
+
+
+def test_record_writes_a_laboratory_and_refuses_no_turns(pair, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
+    for name, value in {"OPENING": 6, "LENGTH": 5, "TOKENS": 4, "GREEDY": 4}.items():
+        monkeypatch.setattr(record_setups, name, value)
+    parser = argparse.ArgumentParser()
+    record.arguments(parser)
+    out = tmp_path / "surroundings.json"
+    asked = ["--surroundings", "--turns", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
+    assert record.run(parser.parse_args(asked)) == 0
+    found = from_json(out.read_text())
+    assert [row.key for row in found.rows] == list(ENTRIES) and found.settings.gamma == record_setups.GUESSES
+    for wrong in (["--turns", "0"], ["--texts", "1"], ["--positions", "0"]):
+        with pytest.raises(SettingsError, match="or more"):
+            record.run(parser.parse_args(["--surroundings", *wrong]))
+
+
+def test_the_turn_that_warms_up_leaves_no_rounds_behind(pair):
+    ways = {REFERENCE: served.served(pair, REFERENCE)}
+    places = cut_from(pair, BOOK, 6, 5, 2)
+    fields, spread = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)
+    assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

@@ -1,0 +1,57 @@
+"""A right decoder is called wrong as often as the level says, no more and no less.
+
+1,000 seeds of the speculative decoder on one pair of tables, 3,000 draws of three tokens each. The number of rejections at
+level .01 must lie in the central 99.9% of Binomial(1000, .01), which is 2 to 22: too few would mean a test that cannot fail.
+The p-values must be uniform: Kolmogorov-Smirnov refuses a uniform thousand once in 1,000 times.
+"""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats
+
+from specviz.decoding.sampler import shared_laws
+from specviz.evidence.partition import exact_partition
+from specviz.evidence.scores import score
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxCoins
+from specviz.settings import Settings
+from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
+from specviz.statistics.luck import Use, generator
+from specviz.statistics.positions import share_test, transform_test
+from specviz.verification.token_rule import TokenRule
+from tests.tables import model, pair
+
+SEEDS, N, LENGTH, ALPHA = 1000, 3000, 3, 0.01
+V = 5
+P, Q = pair("random", 11, V, 24)
+
+
+@pytest.fixture(scope="module")
+def p_values() -> dict[str, list[float]]:
+    target, draft = model(P, V), model(Q, V)
+    settings = Settings(length=LENGTH, gamma=2)
+    partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N)
+    law = partition.masses / partition.masses.sum()
+    found: dict[str, list[float]] = {"chi-square": [], "G": [], "conditional": [], "q > p": [], "transform": []}
+    for seed in range(SEEDS):
+        samples = shared_laws(target, DraftModel(draft, 2), TokenRule(), PhiloxCoins(seed), settings, (0,), count=N)
+        counts, scores = partition.counts(samples), score(target, draft, (0,), samples)
+        found["chi-square"].append(chi_square(counts, law).p_value)
+        found["G"].append(g_test(counts, law).p_value)
+        found["conditional"].append(conditional_chi_square([g for place in scores.groups for g in place]).p_value)
+        found["q > p"].append(share_test(int(scores.favoured.sum()), scores.share.ravel()).p_value)
+        uniform = generator(seed, Use.TRANSFORM).random(scores.mass.size)
+        found["transform"].append(transform_test(scores.below.ravel(), scores.mass.ravel(), uniform).p_value)
+    return found
+
+
+@pytest.mark.parametrize("test", ["chi-square", "G", "conditional", "q > p", "transform"])
+def test_false_alarms_are_as_many_as_the_level_says(p_values, test):
+    low, high = stats.binom.interval(0.999, SEEDS, ALPHA)
+    assert low <= sum(p <= ALPHA for p in p_values[test]) <= high
+
+
+@pytest.mark.parametrize("test", ["chi-square", "G", "conditional", "q > p", "transform"])
+def test_p_values_of_a_right_decoder_are_uniform(p_values, test):
+    assert stats.kstest(p_values[test], "uniform").pvalue > 0.001

@@ -1,0 +1,132 @@
+"""A frozen target teaches a draft, heads and an early exit: what is minimised, what is stored, what is refused."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from specviz.errors import DamagedModel, ModelError, TrainingError
+from specviz.models.attachments.exits import load_exit
+from specviz.models.attachments.folder import CONFIG
+from specviz.models.attachments.heads import WEIGHTS, load_heads, save_heads
+from specviz.training import heads as head_training
+from specviz.training import lessons, loop, pair
+from specviz.training.corpus import END_OF_TEXT
+from specviz.training.exits import ExitLesson, TrainableExit
+from specviz.training.heads import HeadsLesson, TrainableHeads
+from specviz.training.lessons import DIVERGENCES, Lesson, variation
+from specviz.training.loop import Schedule
+from tests.pairs import TEXT, tiny_model
+
+P, Q = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.2, 0.5, 0.3]])
+
+
+@pytest.fixture(autouse=True)
+def eager(monkeypatch):
+    """No compiler in tests: it takes longer than these runs."""
+    for module in (loop, lessons, head_training):
+        monkeypatch.setattr(module.shutil, "which", lambda name: None)
+
+
+@pytest.mark.parametrize(("name", "value"), [("forward-kl", 0.2392782), ("reverse-kl", 0.2180118), ("tv", 0.3)])
+def test_a_divergence_is_its_formula(name, value):
+    assert DIVERGENCES[name](P.log(), Q.log()).item() == pytest.approx(value, rel=1e-5)
+    assert DIVERGENCES[name](P.log(), P.log()).item() == pytest.approx(0.0, abs=1e-7)
+
+
+@pytest.mark.parametrize("name", DIVERGENCES)
+def test_a_lesson_is_the_mean_divergence_of_the_two_models_laws(name, monkeypatch):
+    monkeypatch.setattr(lessons, "CHUNK", 7)
+    teacher, student = tiny_model(60, seed=1), tiny_model(60, seed=2).to(torch.bfloat16)
+    ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
+    lesson = Lesson(teacher, name)
+    loss = lesson(student, ids)
+    laws = [torch.log_softmax(model(ids[:, :-1]).logits.float(), -1).flatten(0, 1) for model in (lesson.teacher, student)]
+    assert loss.item() == pytest.approx(DIVERGENCES[name](*laws).mean().item(), rel=1e-4)
+    loss.backward()
+    assert student.model.embed_tokens.weight.grad.abs().sum() > 0
+    assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
+
+
+def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
+    teacher = tiny_model(60, seed=1)
+    ids = torch.randint(0, 60, (2, 12), generator=torch.Generator().manual_seed(0))
+    lesson, heads = HeadsLesson(teacher), TrainableHeads(32, count=2, layers=1).to(torch.bfloat16)
+    hidden = lesson.teacher.model(input_ids=ids).last_hidden_state
+    assert torch.equal(heads(hidden[0], 1), hidden[0])
+    law = torch.log_softmax(lesson.teacher.lm_head(hidden).float(), -1)
+    parts = [-(law[:, k:].exp() * law[:, :-k]).sum(-1).mean().item() for k in (1, 2)]
+    loss = lesson(heads, ids)
+    assert loss.item() == pytest.approx((parts[0] + 0.8 * parts[1]) / 1.8, rel=2e-3)
+    loss.backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in heads.parameters())
+
+
+def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_there():
+    teacher = tiny_model(60, layers=3, seed=1)
+    ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
+    lesson, learner = ExitLesson(teacher, "tv"), TrainableExit(teacher.model.norm, 2, blocks=1).to(torch.bfloat16)
+    out = lesson.teacher(input_ids=ids[:, :-1], output_hidden_states=True)
+    early = lesson.teacher.lm_head(lesson.teacher.model.norm(out.hidden_states[2]))
+    p, q = (torch.log_softmax(logits.float(), -1).flatten(0, 1) for logits in (out.logits, early))
+    loss = lesson(learner, ids)
+    assert loss.item() == pytest.approx(variation(p, q).mean().item(), rel=1e-2)
+    loss.backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in learner.parameters())
+    assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
+
+
+def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_target(tmp_path, monkeypatch):
+    data, out = tmp_path / "books.txt", tmp_path / "run"
+    data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
+    short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
+    monkeypatch.setattr(pair, "SHAPES", {role: pair.Shape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))})
+    monkeypatch.setattr(pair, "TAUGHT", {role: short for role in ("distilled", "heads", "exit")})
+    with pytest.raises(TrainingError, match="no trained target and no draft yet; distilled learns from it"):
+        pair.train_pair(data, out, ("distilled",), say=lambda _: None)
+    pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit"), say=lambda _: None)
+    weights = [load_file(out / role / "model.safetensors") for role in ("draft", "distilled")]
+    assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    from transformers import AutoModelForCausalLM
+
+    target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
+    assert load_heads(out / "heads", target).logits(torch.zeros(3, 64), 2).shape == (3, 2, target.config.vocab_size)
+    assert load_exit(out / "exit", target).logits(torch.zeros(3, 2, 64)).shape == (3, 2, target.config.vocab_size)
+
+
+def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_path):
+    target, make = tiny_model(60), torch.Generator().manual_seed(0)
+    save_heads([[(torch.randn(32, 32, generator=make), torch.randn(32, generator=make))] for _ in range(2)], tmp_path)
+    shared = load_heads(tmp_path, target)
+    x = torch.randn(3, 32, generator=make)
+    block = load_file(tmp_path / WEIGHTS)
+    by_hand = x + torch.nn.functional.silu(x @ block["1.0.linear.weight"].T + block["1.0.linear.bias"])
+    assert torch.allclose(shared.logits(x)[:, 1], by_hand @ target.lm_head.weight.T, atol=1e-4)
+    own = torch.randn(60, 32, generator=make)
+    save_file(block | {"1.1.weight": own}, tmp_path / WEIGHTS)
+    mixed = load_heads(tmp_path, target)
+    assert torch.allclose(mixed.logits(x)[:, 1], by_hand @ own.T, atol=1e-4)
+    assert torch.allclose(mixed.logits(x)[:, 0], shared.logits(x)[:, 0], atol=1e-4)
+
+
+def test_heads_that_do_not_fit_are_a_sentence(tmp_path):
+    target = tiny_model(60)
+    with pytest.raises(ModelError, match="holds no Medusa heads"):
+        load_heads(tmp_path, target)
+    save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)
+    with pytest.raises(ModelError, match=r"made for another target: 0.0.linear.* 48.* needs 32"):
+        load_heads(tmp_path, target)
+    (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 3, "medusa_num_layers": 1}))
+    with pytest.raises(DamagedModel, match="lacks 4 of the 6 weights of 3 heads"):
+        load_heads(tmp_path, target)
+    for config, why in (({"medusa_num_heads": 99, "medusa_num_layers": 1}, "medusa_num_heads 99"), ({}, "names no medusa")):
+        (tmp_path / CONFIG).write_text(json.dumps(config))
+        with pytest.raises(DamagedModel, match=why):
+            load_heads(tmp_path, target)
+    (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 1, "medusa_num_layers": 1}))
+    (tmp_path / WEIGHTS).write_bytes(b"not safetensors")
+    with pytest.raises(DamagedModel, match="cannot be read"):
+        load_heads(tmp_path, target)

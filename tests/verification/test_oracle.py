@@ -1,0 +1,169 @@
+"""'We show that for any distributions p(x) and q(x), the tokens sampled via speculative sampling from p(x) and q(x) are
+distributed identically to those sampled from p(x) alone.' (Leviathan et al. 2023, section 2.3 and appendix A.1)
+
+Proved here on fractions, where equality is ``==``: the algorithm of the paper itself, without the package. That the
+package does what this algorithm does is test_rule_production.py.
+"""
+
+from fractions import Fraction
+
+import pytest
+
+from tests.oracle.token_rule import Algorithm1, beta, decoder_law, target_law, tokens_per_round, total_variation
+from tests.tables import DRAFTS, one_hot_law, pair, random_law, remembered
+
+V = 3
+SEEDS = range(5)
+
+
+def decoder(kind: str, seed: int, branching: tuple[int, ...], made=Algorithm1) -> Algorithm1:
+    p, q = pair(kind, seed, V, 12)
+    return made(p, lambda ids, sibling: q(ids), branching)
+
+
+def distance(algorithm: Algorithm1, length: int) -> Fraction:
+    return total_variation(decoder_law(algorithm.round, length), target_law(algorithm.p, length))
+
+
+@pytest.mark.parametrize("gamma", (1, 2, 3))
+@pytest.mark.parametrize("kind", DRAFTS)
+def test_law_of_three_tokens_is_the_targets_for_every_draft(kind, gamma):
+    """Laws differ with every prefix; V = 3, masses in twelfths."""
+    for seed in SEEDS:
+        algorithm = decoder(kind, seed, (1,) * gamma)
+        for length in (2, 3):
+            assert decoder_law(algorithm.round, length) == target_law(algorithm.p, length)
+
+
+@pytest.mark.parametrize("branching", ((2,), (3,), (2, 1), (1, 2), (2, 2)))
+@pytest.mark.parametrize("kind", DRAFTS)
+def test_law_is_the_targets_with_siblings_too(kind, branching):
+    """Each refused sibling leaves a residual that the next one meets (Miao et al. 2024, multi-step speculative sampling)."""
+    for seed in SEEDS:
+        algorithm = decoder(kind, seed, branching)
+        assert decoder_law(algorithm.round, 2) == target_law(algorithm.p, 2)
+
+
+def test_siblings_may_come_from_different_laws():
+    """Two drafts guess the same token: the second sibling's law is another one."""
+    for seed in SEEDS:
+        p, _ = pair("random", seed, V, 12)
+        algorithm = Algorithm1(p, lambda ids, sibling, s=seed: random_law((s, ids, sibling), V, 12), (3, 2))
+        assert decoder_law(algorithm.round, 2) == target_law(p, 2)
+
+
+def test_a_round_keeps_a_guess_with_probability_one_minus_total_variation():
+    """'alpha = 1 - E(D_LK(p, q)) = E(min(p, q))' (corollary 3.6): the chance to keep one guess is the sum of min(p, q)."""
+    for seed in range(20):
+        algorithm = decoder("random", seed, (1,))
+        kept = sum(mass for text, mass in algorithm.round(()).items() if len(text) == 2)
+        p, q = algorithm.p(()), algorithm.q((), 0)
+        assert kept == beta(p, q) == 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
+
+
+@pytest.mark.parametrize("gamma", (1, 2, 3, 4))
+def test_mean_tokens_of_a_round_follow_the_papers_formula(gamma):
+    """'E(#generated tokens) = (1 - alpha^(gamma + 1)) / (1 - alpha)' (equation 1), for laws that do not depend on the prefix."""
+    p, q = random_law("p", V, 12), random_law("q", V, 12)
+    alpha = beta(p, q)
+    assert 0 < alpha < 1
+    algorithm = Algorithm1(lambda ids: p, lambda ids, sibling: q, (1,) * gamma)
+    assert tokens_per_round(algorithm.round(())) == (1 - alpha ** (gamma + 1)) / (1 - alpha)
+
+
+class ReplacesFromTarget(Algorithm1):
+    """R5: the replacement is drawn from p."""
+
+    def after_refusal(self, prefix, refused, law, level):
+        return self.bonus(prefix)
+
+
+class GateOffByOne(Algorithm1):
+    """The token's probability is read one position too late."""
+
+    def judge(self, prefix, token):
+        return self.p((*prefix, token))
+
+
+class KeepsWhatFollows(Algorithm1):
+    """After a refusal, the token drafted behind the refused one is written all the same."""
+
+    def after_refusal(self, prefix, refused, law, level):
+        own = super().after_refusal(prefix, refused, law, level)
+        if level + 1 == len(self.branching):
+            return own
+        next_guess = self.q((*prefix, refused), 0)
+        return {(*text, token): mass * more for text, mass in own.items() for token, more in enumerate(next_guess) if more}
+
+
+class AbsoluteDifference(Algorithm1):
+    """The residual is |p - q|, not max(0, p - q)."""
+
+    def residual(self, p, q):
+        left = [abs(a - b) for a, b in zip(p, q, strict=True)]
+        return tuple(mass / sum(left) for mass in left)
+
+
+class SwappedLetters(Algorithm1):
+    """Chen et al. write q for the target; taken over without swapping."""
+
+    def threshold(self, p, q, token):
+        return min(Fraction(1), q[token] / p[token]) if p[token] else Fraction(1)
+
+
+class Lenient(Algorithm1):
+    """Keeps a fifth more than it may."""
+
+    def threshold(self, p, q, token):
+        return min(Fraction(1), Fraction(6, 5) * p[token] / q[token])
+
+
+class KeepsWhenLikelier(Algorithm1):
+    """No coin: kept iff p >= q."""
+
+    def threshold(self, p, q, token):
+        return Fraction(int(p[token] >= q[token]))
+
+    def residual(self, p, q):
+        return p if p == q else super().residual(p, q)
+
+
+MISTAKES = (ReplacesFromTarget, GateOffByOne, KeepsWhatFollows, AbsoluteDifference, SwappedLetters, Lenient, KeepsWhenLikelier)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda made: made.__name__)
+def test_a_mistake_in_one_sentence_of_the_algorithm_is_seen(mistake):
+    """On each of ten tables, none picked. Laws are positive; p has fifteenths and q sixteenths, so they never agree."""
+    for seed in range(10):
+        p = remembered(lambda ids, s=seed: positive(("p", s, ids), 12))
+        q = remembered(lambda ids, s=seed: positive(("q", s, ids), 13))
+        assert distance(mistake(p, lambda ids, sibling, q=q: q(ids), (1, 1)), 3) > 0, f"table {seed}"
+
+
+def positive(seed: object, parts: int):
+    """A random law with mass on every token: ``parts`` parts by chance, one more for each token."""
+    return tuple((mass * parts + 1) / (parts + V) for mass in random_law(seed, V, parts))
+
+
+class NoBonus(Algorithm1):
+    """A block that is kept whole adds nothing."""
+
+    def bonus(self, prefix):
+        return {(): Fraction(1)}
+
+
+def test_a_missing_bonus_costs_speed_but_not_exactness():
+    for seed in SEEDS:
+        slow, right = decoder("random", seed, (1, 1), NoBonus), decoder("random", seed, (1, 1))
+        assert distance(slow, 3) == 0
+        assert tokens_per_round(slow.round(())) <= tokens_per_round(right.round(()))
+    p = random_law("p", V, 12)
+    same = [made(lambda ids: p, lambda ids, sibling: p, (1, 1)) for made in (NoBonus, Algorithm1)]
+    assert [tokens_per_round(algorithm.round(())) for algorithm in same] == [2, 3]
+
+
+def test_a_worthless_draft_still_writes_the_target():
+    """Disjoint supports: every guess is refused, and the residual is p itself."""
+    p, q = one_hot_law(0, V), one_hot_law(2, V)
+    algorithm = Algorithm1(lambda ids: p, lambda ids, sibling: q, (1, 1, 1))
+    assert algorithm.round(()) == {(0,): 1}

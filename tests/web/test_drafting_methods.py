@@ -1,0 +1,245 @@
+"""Other proposers: the recorded gallery opens without torch, links lead back, a run takes its place, bad input is a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from specviz.errors import SettingsError
+from specviz.figures.drafting_methods import block_gain
+from specviz.figures.drafting_methods import matrix as figures_matrix
+from specviz.figures.drafting_methods import methods as figures
+from specviz.measure.methods import CHOICES, ENTRIES, Lineup
+from specviz.models.pairs.catalogue import PAIRS
+from specviz.settings import Settings
+from specviz.web.drafting_methods import matrix as lineup_matrix
+from specviz.web.drafting_methods import state as web
+from specviz.web.drafting_methods import view, work
+from specviz.web.drafting_methods.state import Ask, Gallery, opening, recorded
+from tests.pages import PROMPT, FreeTicket, first_paint
+
+ROOT = Path(__file__).resolve().parents[2]
+BASE = Settings(prompt="Once upon")
+
+
+@pytest.fixture
+def ready(page_pair, monkeypatch):
+    """The work without a server: the tiny pair is what the page's weights are, and each row is drawn less."""
+    monkeypatch.setattr(work, "TURNS", 1)
+    monkeypatch.setattr(work, "DRAWS", 20)
+    monkeypatch.setattr(web, "LENGTH", 6)
+
+
+@pytest.fixture(scope="module")
+def shown() -> Lineup:
+    return recorded()["1"]
+
+
+def opened_page(query: dict[str, str]) -> dict:
+    """What the first paint shows, in a process where torch cannot be imported."""
+    rows = '"rows": len(app.dataframe[0].value), "tree": len(given[0]["payload"]["nodes"]) if given else None'
+    return first_paint("proposers", query, f"{PROMPT}, {rows}")
+
+
+def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured():
+    seen = opened_page({})
+    assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
+    assert "Run the gallery" in seen["buttons"] and "Stop" not in seen["buttons"]
+    assert any(one.startswith("Recorded, measured ") and "cores" in one and "turns" in one for one in seen["text"])
+
+
+def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
+    seen = opened_page({"law": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
+    assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", len(ENTRIES))
+    said = "\n".join(seen["text"])
+    for part in ("link's law was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
+        assert part in said
+    assert not any("<i>" in one for one in seen["said"]) and any(
+        "Run the gallery to see it on yours" in one for one in seen["text"]
+    )
+
+
+def test_a_link_leads_to_what_it_was_made_from():
+    for choice in CHOICES:
+        ask = Ask(opening(BASE), choice, "typical")
+        assert Ask.of_link(ask.link(), Settings()) == (ask, [])
+    assert Ask.of_link({}, BASE)[0].settings.prompt == "Once upon"
+
+
+def test_another_pair_is_refused_by_a_link_and_a_row_by_name():
+    ask, said = Ask.of_link({"pair": "a|b"}, BASE)
+    assert ask.settings.pair in PAIRS and len(said) == 1
+    with pytest.raises(SettingsError, match="one of target, draft"):
+        Ask(BASE, "1", "bush")
+
+
+def test_the_recorded_gallery_holds_every_row_under_every_law():
+    found = recorded()
+    assert list(found) == list(CHOICES)
+    for choice, one in found.items():
+        assert [row.key for row in one.rows] == list(ENTRIES)
+        assert {key: getattr(one.settings, key) for key in ("temperature", "top_p")} == CHOICES[choice]
+        for row in one.rows:
+            assert bool(row.reason) is (row.ms is None) is (row.trace is None)
+
+
+def test_the_recorded_exact_rows_are_the_targets_law_and_typical_acceptance_is_not(shown):
+    """Each row's own bound holds 99 times in 100; 1.5 times it is never reached by chance at 2,000 draws."""
+    for row in shown.rows:
+        if row.exact and not row.reason:
+            assert row.first.tv < 1.5 * row.first.upper
+    typical = shown.row("typical")
+    assert typical.first.tv > 5 * typical.first.upper
+    assert recorded()["0"].row("typical").coincides
+
+
+def test_the_table_has_a_line_for_each_row_and_a_blank_one_says_why(shown):
+    lines = figures.table(shown)
+    assert [line["who guesses"] for line in lines] == [one.name for one in ENTRIES.values()]
+    for line, row in zip(lines, shown.rows, strict=True):
+        assert tuple(line) == figures.COLUMNS
+        assert line["tokens per pass"] == row.per_pass and line["kept, by position"] == list(row.shares)
+        if row.reason:
+            assert (line["verdict"], line["how that is known"], line["ms per token"]) == ("–", row.reason, None)
+        else:
+            assert line["verdict"] == ("✓ exact" if row.exact else "✗ lossy")
+            assert ("enumerated" in line["how that is known"]) is row.exact
+    lossless = figures.table(recorded()["0"])[-1]
+    assert lossless["verdict"] == "= lossy, same here"
+
+
+def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):
+    exact = [row for row in shown.rows if row.exact and row.per_pass and row.key != "target"]
+    said = figures.conclusion(shown)
+    assert f"{max(row.per_pass for row in exact):.2f} (The target itself)" in said
+    assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV .44" in said
+
+
+def test_the_adversarys_figure_shows_draws_law_and_band(shown):
+    first = shown.row("adversarial").first
+    band, draws, law = figures.same_law(first).data
+    places = [cell for cell, raw in enumerate(first.labels) if raw]
+    assert list(draws.x) == [first.shares[cell] for cell in places]
+    assert list(law.x) == [first.law[cell] for cell in places]
+    assert list(band.base) == [first.low[cell] for cell in places]
+    assert f"{first.n:,}" in draws.name and figures.same_law(first).layout.xaxis.title.text == "share of all first tokens"
+    assert "the same law" in figures.same_law_conclusion(first)
+
+
+def test_where_the_target_is_certain_the_words_say_so():
+    first = recorded()["0"].row("adversarial").first
+    assert figures.certain(first) and "certain of" in figures.same_law_conclusion(first)
+    assert f"drawn: all {first.n:,} equal" in figures.evidence(recorded()["0"].row("draft"))
+    assert "certain of" not in figures.same_law_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
+
+
+def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):
+    first = replace(shown.row("adversarial").first, tv=0.3)
+    assert "above the" in figures.same_law_conclusion(first) and "same law" not in figures.same_law_conclusion(first)
+
+
+def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
+    first = shown.row("typical").first
+    written, law = figures.shortcut(first, "dark").data
+    places = [cell for cell, raw in enumerate(first.labels) if raw]
+    assert list(written.x) == [first.written[cell] for cell in places] and list(law.x) == [first.law[cell] for cell in places]
+    (line,) = figures.shortcut(first).layout.shapes
+    assert line.x0 == line.x1 == first.edge
+    said = figures.shortcut_conclusion(first)
+    assert "TV .44" in said and "never written" in said
+    assert "one token is certain" in figures.shortcut_conclusion(recorded()["0"].row("typical").first)
+
+
+def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
+    from specviz.web.common.queue import Stopped
+
+    gallery = Gallery(Ask(opening(BASE)))
+    before = gallery.shown
+    assert not gallery.own and before == recorded()["1"]
+    with pytest.raises(Stopped):
+        work.run_all(gallery, FreeTicket(5), gallery.question)
+    assert gallery.shown == before
+    ticket = FreeTicket()
+    work.run_all(gallery, ticket, gallery.question)
+    assert gallery.own and gallery.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
+    assert all(0.0 <= share <= 1.0 for share in ticket.shares)
+    assert view.measured(gallery, gallery.shown).startswith("Your run, measured")
+    gallery.choose(replace(gallery.question, choice="0"))
+    assert not gallery.own and gallery.shown == recorded()["0"]
+    assert "Recorded for the text" in view.measured(gallery, gallery.shown)
+
+
+def test_another_row_lets_the_work_go_on_and_another_law_stops_it():
+    gallery = Gallery(Ask(opening(BASE)))
+    stopped = []
+    gallery.stop = lambda: stopped.append(True)
+    assert not gallery.choose(gallery.question)
+    assert gallery.choose(replace(gallery.question, row="draft")) and not stopped
+    assert gallery.choose(replace(gallery.question, choice="0")) and stopped
+
+
+def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
+    monkeypatch.setattr(web, "RECORDED", tmp_path / "none.json")
+    recorded.cache_clear()
+    try:
+        gallery = Gallery(Ask.of_link({}, BASE)[0])
+        assert recorded() == {} and gallery.shown is None and gallery.question.settings.length == web.LENGTH
+    finally:
+        recorded.cache_clear()
+
+
+def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
+    import csv
+    import io
+
+    from specviz.web.drafting_methods.export import lineup_package
+
+    gallery = Gallery(Ask(opening(BASE), "1", "tree"))
+    package = lineup_package(gallery, shown)
+    assert package.names[:4] == ("gallery.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
+    rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
+    assert [row["row"] for row in rows] == list(ENTRIES)
+    for line, row in zip(rows, shown.rows, strict=True):
+        assert line["blank_because"] == row.reason and line["tokens_per_pass"] == ("" if row.reason else str(row.per_pass))
+    first = shown.row("typical").first
+    lines = [
+        one
+        for one in csv.DictReader(io.StringIO(package.file("first-tokens.csv").decode("utf-8-sig")))
+        if one["row"] == "typical"
+    ]
+    assert [float(one["written"]) for one in lines] == list(first.written)
+    gains = list(csv.DictReader(io.StringIO(package.file("block-gain.csv").decode("utf-8-sig"))))
+    plan = web.block_gain()
+    assert [float(line["counted"]) for line in gains] == [row.gain.value for row in plan.rows]
+    assert [float(line["measured_high"]) for line in gains] == [one.gain.high for one in plan.checked]
+    cells = list(csv.DictReader(io.StringIO(package.file("matrix.csv").decode("utf-8-sig"))))
+    matrix = lineup_matrix.recorded()
+    assert [(one["line"], one["rule"], one["column"], one["verdict"], one["n"]) for one in cells] == [
+        (one["line"], one["rule"], one["column"], one["verdict"], str(one["n"])) for one in matrix["cells"]
+    ]
+    said_of_both = package.file("caption.txt").decode()
+    assert block_gain.sentence(plan) in said_of_both and figures_matrix.conclusion(matrix) in said_of_both
+    assert package.file("same-law.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file("shortcut.svg")
+    said = package.facts
+    assert said["commands"][0].startswith("python -m specviz record --gallery") and said["recorded"] is True
+    assert said["machine"] == shown.machine and "prompt=" in said["permalink"]
+
+
+def test_the_exports_command_is_one_that_the_command_line_takes(shown):
+    import argparse
+    import shlex
+
+    from specviz.commands import record
+    from specviz.web.drafting_methods.export import command
+
+    parser = argparse.ArgumentParser()
+    record.arguments(parser)
+    found = parser.parse_args(shlex.split(command(shown))[4:])
+    assert (found.gallery, found.prompt, found.turns, found.draws) == (
+        True,
+        shown.settings.prompt,
+        shown.turns,
+        shown.rows[0].first.n,
+    )

@@ -1,0 +1,161 @@
+"""Is it exact?: links and bad input become sentences, draws add up over clicks, looks follow their plan, pictures say what is so.
+
+Draws are fixed by their seeds; a right decoder is rejected with probability .001 over seeds, and the seeds here are the first tried.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from specviz.errors import SettingsError
+from specviz.figures.exactness import evidence
+from specviz.figures.exactness.evidence import Filling
+from specviz.settings import Settings
+from specviz.web.common import cache
+from specviz.web.common.queue import Queue
+from specviz.web.exactness import words
+from specviz.web.exactness.state import Drawn, Question, another, whole_number
+from tests.pages import BASE, first_paint, on_tiny_pair, settle
+from tests.pages import exact_exam as exam
+
+# first paint, links, bad input
+
+
+def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
+    seen = first_paint("exact", {"length": "9", "source": "nobody", "coins": "0=0.5", "prompt": "a $x$ :red[b]"})
+    assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
+    assert {"1 draw", "100", "10,000", "A million"} <= set(seen["buttons"])
+    said = "\n".join(seen["text"])
+    for part in ("length was left out: it must be from 1 to 4 on this page, got 9", "got 'nobody'", "no sample"):
+        assert part in said
+
+
+def test_a_link_leads_to_the_question_it_was_made_from():
+    question = Question(replace(BASE, length=3, temperature=0.7, top_k=5), "target")
+    assert Question.of_link(question.link(), Settings()) == (question, [])
+
+
+def test_an_edited_run_cannot_come_in():
+    edited = BASE.with_coin(0, "accept", 0.9)
+    with pytest.raises(SettingsError, match="no sample"):
+        Question(replace(edited, length=2))
+    question, said = Question.of_link({}, edited)
+    assert (question.settings.edited, "no sample" in said[0]) == (False, True)
+    assert Question.of_link({"coins": "0=0.5"}, BASE)[0].settings.coins == {}
+
+
+@pytest.mark.parametrize(
+    ("raw", "sentence"),
+    (
+        ({"length": 9, "source": "speculative"}, "length must be a whole number from 1 to 4 on this page, got 9."),
+        ({"length": 2, "source": "magic"}, "source must be one of speculative, target, assisted, file, got 'magic'."),
+        ({"length": 2, "source": "assisted", "gamma": 0}, "gamma must be at least 1 for assisted generation, got 0."),
+        ({"length": 2, "source": "target", "temperature": "-1"}, "temperature must be a number from 0 (greedy) to 5, got -1.0."),
+    ),
+)
+def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
+    question = exam().question
+    assert another(question, raw) == (question, [sentence])
+
+
+@pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None))
+def test_a_number_of_draws_that_cannot_be_drawn_gets_a_sentence(count):
+    asked = exam()
+    asked.ask(count)
+    assert asked.said == [f"draws must be a whole number from 1 to 1,000,000, got {count!r}."]
+    assert (asked.ticket, asked.drawn) == (None, Drawn())
+
+
+def test_numbers_are_read_as_people_write_them():
+    assert [whole_number(text) for text in ("2,500", " 10 000 ", "0", "x")] == [2500, 10000, 0, "x"]
+
+
+# pictures
+
+
+def some(n: int = 100, counts=(60, 30, 10)) -> Filling:
+    return Filling("Speculative decoding", ("·a", "·<b>$x$ …", evidence.REST), (True, False, False), (0.5, 0.3, 0.2), counts,
+                   (0.35, 0.2, 0.05), (0.65, 0.42, 0.35), n)  # fmt: skip
+
+
+def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
+    one = some()
+    figure = evidence.filling(one, evidence.top(one))
+    band, bars, law = figure.data
+    assert (list(bars.x), list(law.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
+    assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
+    assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
+    assert figure.layout.xaxis.title.text == "share of all draws"
+    assert [row["draws"] for row in one.table] == [60, 30, 10]
+
+
+def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
+    law = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
+    labels, fixed = ("·a …", evidence.REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
+    one = Filling("a", labels, (False, False, True, True, True, True), law, *fixed)
+    assert (one.drawn, one.hidden) == ((2, 3, 4, 5), (0, 1))
+    assert "2 pooled bars with 70% of the law" in words.fill_sentence(Drawn((one, one)))
+    assert replace(one, whole=(True,) * 6).drawn == (0, 2, 3, 4, 5), "one single text is always shown"
+
+
+def test_the_words_for_who_cannot_see_it_say_what_is_so():
+    assert "all 3 bars lie where chance alone" in some().conclusion
+    off = some(counts=(70, 20, 10))
+    assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
+    arms = Drawn((off, some()))
+    assert "Here some are outside (1 of “Speculative decoding”): that is no verdict" in words.fill_sentence(arms)
+    assert "nothing drawn yet" in some(0, (0, 0, 0)).conclusion
+    assert len(evidence.filling(some(0, (0, 0, 0)), 1.0).data) == 1
+
+
+def test_the_command_repeats_the_question():
+    one = exam(length=3, prompt="a 'b'", temperature=0.5)
+    assert words.command(one) == (
+        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --draws 10000 --decoder speculative --seed 7 "
+        "--gamma 2 --temperature 0.5"
+    )
+
+
+# the page itself
+
+
+@pytest.fixture
+def app(pair_folders, monkeypatch):
+    yield on_tiny_pair("exact", pair_folders, monkeypatch)
+    cache.weights.clear()
+
+
+def test_a_click_draws_and_the_page_says_what_it_could_have_seen(app):
+    assert not app.exception
+    assert len(app.get("plotly_chart")) == 2
+    settle(app.button(key="exact-draw-100").click().run(), "exact")
+    assert not app.exception
+    assert any("100 draws, no difference seen" in one.value for one in app.markdown)
+    alts = [chart.proto.alt for chart in app.get("plotly_chart")]
+    assert all("100 draws" in alt for alt in alts)
+
+
+def test_another_question_begins_anew_and_stands_in_the_address(app):
+    settle(app.button(key="exact-draw-100").click().run(), "exact")
+    app.selectbox(key="exact-length-0").set_value(1).run()
+    settle(app, "exact")
+    assert (app.session_state["exact"].drawn.n, app.query_params["length"]) == (0, "1")
+    app.text_input(key="exact-temperature-0").set_value("-1").run()
+    assert any("temperature must be a number" in one.value for one in app.text)
+    assert app.session_state["exact"].question.settings.temperature == 1.0
+
+
+def test_work_that_waits_shows_its_place_and_a_button_to_leave():
+    queue = Queue(places=1)
+    first, second = exam(), exam()
+    first.queue = second.queue = queue
+    blocker = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(500)])
+    while blocker.state != "working":
+        time.sleep(0.01)
+    first.ask_flat(), second.ask_flat()
+    assert second.progress() == "In line for one of 1 places: 1 before this one …"
+    first.stop(), second.stop(), blocker.cancel()

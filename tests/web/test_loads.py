@@ -1,0 +1,62 @@
+"""Models load beside whoever waits for them: a cancel frees the place within a second, and the load is there for the next one."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from specviz.errors import ModelError
+from specviz.web.common import loads, warmup
+from specviz.web.common.queue import Queue
+from tests.web.test_queue import wait_for
+
+KEY = ("a pair", "cpu", "float32")
+
+
+@pytest.fixture(autouse=True)
+def libraries_are_there(monkeypatch):
+    monkeypatch.setattr(warmup, "wait", lambda seconds: True)
+    monkeypatch.setattr(warmup, "trouble", lambda: None)
+
+
+def test_a_cancel_while_models_load_frees_the_place_within_a_second():
+    queue, end, made = Queue(places=1), threading.Event(), []
+
+    def make(*key):
+        end.wait(30)
+        made.append(key)
+        return "the pair"
+
+    first = queue.submit(lambda ticket: loads.waited(ticket, KEY, make))
+    wait_for(lambda: loads._loads)
+    first.cancel()
+    assert wait_for(lambda: first.state == "stopped") < 1.0
+    second = queue.submit(lambda ticket: loads.waited(ticket, KEY, make))  # waits for the same load
+    wait_for(lambda: second.state == "working")
+    end.set()
+    wait_for(second.ended.is_set)
+    assert second.result == "the pair" and made == [KEY]
+
+
+def test_a_pair_that_cannot_be_had_is_a_sentence_and_is_tried_anew_the_next_time():
+    queue, tries = Queue(), []
+
+    def make(*key):
+        tries.append(key)
+        raise ModelError("There is no such pair.")
+
+    for count in (1, 2):
+        ticket = queue.submit(lambda ticket: loads.waited(ticket, KEY, make))
+        wait_for(ticket.ended.is_set)
+        assert (ticket.state, ticket.sentence, len(tries)) == ("failed", "There is no such pair.", count)
+        wait_for(lambda: not loads._loads)
+
+
+def test_pairs_of_other_names_do_not_wait_for_each_other():
+    held = threading.Event()
+    slow = loads.begun(("slow", "cpu", "float32"), lambda *key: held.wait(30))
+    quick = loads.begun(("quick", "cpu", "float32"), lambda *key: key)
+    assert quick.ready(10.0) and quick.outcome.result()[0] == "quick" and not slow.ready(0.0)
+    held.set()
+    assert slow.ready(10.0)

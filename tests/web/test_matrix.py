@@ -1,0 +1,81 @@
+"""The matrix on the page: every cell of a record of ``verify --all`` stands in its table, wrong ones are called wrong."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz.errors import TraceError
+from specviz.evidence.matrix.table import examine
+from specviz.figures.drafting_methods import matrix as figures
+from specviz.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def record(pair) -> dict:
+    found = examine(pair, Settings(prompt="Once upon"), 0.3, ["draft", "uniform", "token", "typical"])
+    return figures.read(json.dumps(found.to_record()))
+
+
+def test_every_cell_stands_once_under_its_law_with_its_sign(record):
+    page = figures.html(record)
+    assert page.count("<table>") == 3 and page.count("<td ") == len(record["cells"])
+    for kind, sign, word in figures.MARKS.values():
+        count = sum(figures.mark(cell) == (kind, sign, word) for cell in record["cells"])
+        assert page.count(f"<td class='{kind}'") == count
+    assert page.count("✓") >= 3
+
+
+def test_the_conclusion_counts_exact_and_lossy_cells(record):
+    exact = [cell for cell in record["cells"] if cell["rule"] == "token" and cell["verdict"] == "consistent"]
+    said = figures.conclusion(record)
+    assert said.startswith(f"{len(exact)} of {len(exact)} cells with an exact rule follow")
+    lossy = [cell for cell in record["cells"] if cell["verdict"] == "rejected"]
+    assert lossy and f"caught in {len(lossy)} cells" in said
+
+
+def test_a_cell_that_is_not_as_it_should_be_is_called_wrong(record):
+    cells = [dict(cell) for cell in record["cells"]]
+    cells[0] |= {"right": False, "said": "<b>draws</b> 'differ'"}
+    other = record | {"cells": cells}
+    assert "Not as they should be: 1." in figures.conclusion(other)
+    page = figures.html(other)
+    assert "<td class='wrong' title='&lt;b&gt;draws&lt;/b&gt; &#x27;differ&#x27;'>" in page and "<b>" not in page
+
+
+def test_blank_cells_have_their_reason(pair):
+    found = examine(pair, Settings(prompt="Once upon"), 0.3, ["tree-top", "block"])
+    record = found.to_record()
+    rows = figures.blanks(record)
+    assert {row["cells"] for row in rows} == {"tree-top / block"} and all(row["blank because"] for row in rows)
+
+
+def test_damage_is_one_sentence(record):
+    for text in ("{", "[]", '{"schema": "x"}', json.dumps(record | {"cells": [{"line": "x"}]})):
+        with pytest.raises(TraceError, match="matrix"):
+            figures.read(text)
+
+
+def test_a_page_without_a_record_shows_no_fold(monkeypatch, tmp_path):
+    from specviz.web.drafting_methods import matrix
+
+    monkeypatch.setattr(matrix, "RECORDED", tmp_path / "none.json")
+    matrix.recorded.cache_clear()
+    try:
+        assert matrix.recorded() is None
+        matrix.show()
+    finally:
+        matrix.recorded.cache_clear()
+
+
+def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_line_and_rule():
+    from specviz.evidence.matrix.table import COLUMNS, lines
+    from specviz.verification.registry import RULES
+    from specviz.web.drafting_methods.matrix import recorded
+
+    found = recorded()
+    assert found["right"] and all(cell["right"] for cell in found["cells"])
+    wanted = {(line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
+    assert {(cell["line"], cell["rule"], cell["column"]) for cell in found["cells"]} == wanted
+    assert "follow the target’s law" in figures.conclusion(found) and "Not as they" not in figures.conclusion(found)

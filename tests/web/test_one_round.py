@@ -1,0 +1,298 @@
+"""The first paint needs neither torch nor weights; going live and bad input, through the page itself."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
+from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
+from streamlit.testing.v1 import AppTest
+
+from specviz.models.pairs.catalogue import PAIRS
+from specviz.web.common import cache, controls, warmup
+from specviz.web.one_round.state import Visit
+from tests.web_pair import write_opening
+
+ROOT = Path(__file__).resolve().parents[2]
+NO_TORCH = """
+import json, sys, time
+class Refuse:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in ("torch", "transformers", "safetensors", "tokenizers"):
+            raise ImportError(f"{name} is not wanted here")
+sys.meta_path.insert(0, Refuse())
+from pathlib import Path
+from streamlit.testing.v1 import AppTest
+from specviz.web import cache
+cache.RECORDING = Path(sys.argv[1]) / "opening.json"
+app = AppTest.from_file("app.py", default_timeout=60).run()
+shown = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)
+heavy = [name for name in ("torch", "transformers") if name in sys.modules]
+print(json.dumps({"errors": len(app.exception), "mode": shown["mode"], "rounds": len(shown["payload"]["rounds"]),
+                  "cursor": shown["cursor"], "motions": len(shown["payload"]["rounds"][0]["motions"]), "heavy": heavy}))
+"""
+
+
+@pytest.fixture(scope="module")
+def opening(tmp_path_factory):
+    return write_opening(tmp_path_factory.mktemp("opening"))
+
+
+@pytest.fixture
+def app(opening, monkeypatch):
+    """The page on the tiny pair, drawn once. Leaving the fixture leaves no shared state behind."""
+    places = {"target": str(opening / "target"), "draft": str(opening / "draft")}
+    monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
+    monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
+    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
+    cache.recording.cache_clear()
+    yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    cache.recording.cache_clear()
+    cache.weights.clear()
+    cache._seconds.clear()
+
+
+def served_before(begin):
+    """AppTest begins every run as a fresh server's first, in which a page starts over and a click is lost; a server does so once."""
+
+    def begun(manager, *args, **kwargs):
+        begin(manager, *args, **kwargs)
+        PagesManager.uses_pages_directory = False
+
+    return begun
+
+
+def shown(app: AppTest) -> dict:
+    """What the stage was given."""
+    (component,) = app.get("bidi_component")
+    return json.loads(component.proto.mixed.json or component.proto.json)
+
+
+def said(app: AppTest) -> str:
+    return "\n".join([*shown(app)["notices"], *(text.value for text in app.text)])
+
+
+def test_the_first_paint_needs_neither_torch_nor_weights(opening):
+    done = subprocess.run([sys.executable, "-c", NO_TORCH, str(opening)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    seen = json.loads(done.stdout.splitlines()[-1])
+    assert seen.pop("motions") == seen["cursor"]["motion"] + 1
+    assert seen == {"errors": 0, "mode": "recorded", "rounds": 4, "cursor": seen["cursor"], "heavy": []}
+
+
+def test_heavy_libraries_are_imported_once_in_one_thread(app):
+    first = warmup._thread
+    app.run()
+    assert warmup._thread is first
+    assert warmup.wait(120)
+    assert warmup.trouble() is None
+    assert {"torch", "transformers", "specviz.decoding.run"} <= set(sys.modules)
+
+
+def test_a_change_of_a_control_runs_the_real_pair(app):
+    app.number_input(key="fold-gamma").set_value(2).run()
+    data = shown(app)
+    assert (data["mode"], data["busy"], len(data["payload"]["rounds"])) == ("live", None, 2)
+    assert len(data["payload"]["rounds"][0]["chips"]) == 2
+    assert app.query_params["gamma"] == "2"
+    assert any("cpu float32" in part for part in data["payload"]["status"])
+    assert set(data["payload"]["rounds"][0]["ms"]) == {"draft", "target", "rule"}
+
+
+def test_temperature_zero_and_gamma_zero_run(app):
+    app.text_input(key="fold-temperature").set_value("0").run()
+    app.number_input(key="fold-gamma").set_value(0).run()
+    data = shown(app)
+    assert data["mode"] == "live"
+    assert data["payload"]["rounds"][0]["chips"] == []
+
+
+def test_an_empty_prompt_starts_with_the_start_token_and_says_so(app):
+    app.text_area(key="fold-prompt").set_value("").run()
+    assert shown(app)["mode"] == "live"
+    assert "The prompt is empty, so the text begins with the start token" in said(app)
+
+
+BAD = [
+    ("number_input", "gamma", -1, "gamma must be a whole number from 0 to 16, got -1."),
+    ("number_input", "gamma", 17, "got 17."),
+    ("text_input", "temperature", "-1", "got -1.0."),
+    ("text_input", "temperature", "nan", "got nan."),
+    ("text_input", "top_k", "0", "leave it out to switch it off, got 0."),
+    ("text_input", "top_p", "0", "got 0.0."),
+    ("text_input", "top_p", "1.5", "got 1.5."),
+    ("text_area", "prompt", "a\x07", "U+0007 at character 2"),
+    ("text_area", "prompt", "a" * 20_001, "20001 characters"),
+    ("text_area", "prompt", "wolf " * 2000, "tokens"),
+]
+
+
+@pytest.mark.parametrize(("kind", "name", "value", "sentence"), BAD, ids=[f"{name}={value!s:.12}" for _, name, value, _ in BAD])
+def test_bad_input_is_a_sentence_and_nothing_is_lost(app, kind, name, value, sentence):
+    before = shown(app)
+    getattr(app, kind)(key=f"fold-{name}").set_value(value).run()
+    after = shown(app)
+    assert sentence in said(app)
+    assert not app.exception
+    assert (after["payload"], after["mode"], after["busy"]) == (before["payload"], before["mode"], None)
+    assert getattr(app, kind)(key=f"fold-{name}").value == value
+
+
+def test_after_bad_input_a_good_value_goes_on(app):
+    app.number_input(key="fold-gamma").set_value(99).run()
+    app.number_input(key="fold-gamma").set_value(1).run()
+    assert shown(app)["mode"] == "live"
+    assert "gamma" not in said(app)
+
+
+def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    for key, value in {"prompt": "a bear", "gamma": "3", "top_k": "50", "at": "2.2", "seed": "5", "temperature": "nan"}.items():
+        other.query_params[key] = value
+    other.run()
+    data = shown(other)
+    assert (data["mode"], data["cursor"]) == ("live", {"round": 1, "motion": 1})
+    assert (other.text_area(key="fold-prompt").value, other.text_input(key="fold-top_k").value) == ("a bear", "50")
+    assert "got nan" in said(other)
+
+
+def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, monkeypatch):
+    assert warmup.wait(120)
+    monkeypatch.setattr(warmup, "_thread", None)
+    monkeypatch.setattr(warmup, "_done", threading.Event())
+    monkeypatch.setattr(cache, "PATIENCE", 0.1)
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
+    other.query_params["prompt"] = "a bear"
+    other.run()
+    assert shown(other)["mode"] == "live"
+
+
+def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypatch, opening):
+    assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
+    monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
+    app.run()
+    app.text_input(key="own-target").set_value(str(opening / "nowhere"))
+    app.text_input(key="own-draft").set_value(str(opening / "draft"))
+    app.button(key="own-load").click().run()
+    assert "is neither a folder on this machine nor a hub name" in said(app)
+    assert shown(app)["mode"] == "recorded"
+    app.text_input(key="own-target").set_value(str(opening / "target"))
+    app.checkbox(key="own-rounded").check()
+    app.button(key="own-load").click().run()
+    assert shown(app)["mode"] == "live"
+    assert "draft draft in 8 bits" in shown(app)["payload"]["status"][0]
+
+
+def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
+    monkeypatch.setattr(warmup, "_trouble", "The models cannot run on this machine: no torch.")
+    app.number_input(key="fold-gamma").set_value(2).run()
+    assert "The models cannot run on this machine" in said(app)
+    assert shown(app)["mode"] == "recorded"
+
+
+def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
+    assert warmup.wait(120)
+    monkeypatch.setattr("specviz.decoding.run.run", lambda *_: 1 / 0)
+    app.number_input(key="fold-gamma").set_value(2).run()
+    assert "The run failed (ZeroDivisionError). What was shown before is still here." in said(app)
+    assert shown(app)["mode"] == "recorded"
+
+
+def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
+    monkeypatch.setattr(cache, "RECORDING", tmp_path / "missing.json")
+    cache.recording.cache_clear()
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    assert not other.exception
+    assert shown(other)["mode"] == "live"
+
+
+def test_equal_models_keep_every_guess(app, monkeypatch, opening):
+    monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
+    app.run()
+    for key in ("own-target", "own-draft"):
+        app.text_input(key=key).set_value(str(opening / "target"))
+    app.button(key="own-load").click().run()
+    (first, *_) = shown(app)["payload"]["rounds"]
+    assert {chip["fate"] for chip in first["chips"]} <= {"kept", "behind"}
+    assert min(chip["threshold"] for chip in first["chips"]) > 0.9999  # one pass over a block and four over a token, in float32
+    assert not app.exception
+
+
+def test_a_third_run_waits_for_its_place_and_says_so(app, monkeypatch):
+    assert warmup.wait(120)
+    monkeypatch.setattr(cache, "PATIENCE", 0.01)
+    visit = Visit(cache.recording())
+    visit.choose(replace(visit.settings, gamma=2))
+    cache.work_on(visit)
+    assert visit.busy.startswith("Loading the pair")
+    for _ in range(cache.PLACES):
+        assert cache._places.acquire(timeout=5)
+    try:
+        for _ in range(3000):  # the load is waited for in short pieces here
+            cache.work_on(visit)
+            if not visit.busy.startswith("Loading the pair"):
+                break
+        assert visit.busy == "2 other runs are being worked out; this one is next in line …"
+        assert visit.mode == "recorded"
+    finally:
+        for _ in range(cache.PLACES):
+            cache._places.release()
+    cache.work_on(visit)
+    assert (visit.mode, visit.busy) == ("live", None)
+
+
+class Click:
+    """Another request of the same visitor, which ends the script run at its next look at the requests: once, when ``when`` says.
+
+    sent  the addresses that left for the browser
+    """
+
+    def __init__(self, monkeypatch, when):
+        self.when, self.states, self.looks, self.sent = when, None, 0, []
+        look, send = ScriptRunner._maybe_handle_execution_control_request, ScriptRunner._enqueue_forward_msg
+
+        def looking(runner):
+            if runner._execing:
+                self.looks += 1
+                self._press(runner, None)
+            look(runner)
+
+        def sending(runner, message):
+            self._press(runner, message)
+            send(runner, message)  # looks at the requests first
+            if message.WhichOneof("type") == "page_info_changed":
+                self.sent.append(message.page_info_changed.query_string)
+
+        monkeypatch.setattr(ScriptRunner, "_maybe_handle_execution_control_request", looking)
+        monkeypatch.setattr(ScriptRunner, "_enqueue_forward_msg", sending)
+
+    def _press(self, runner, message):
+        if self.when and self.when(self, message):
+            self.when = None
+            runner._requests.request_rerun(RerunData(widget_states=self.states, query_string=""))
+
+
+def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypatch):
+    click = Click(monkeypatch, lambda _, message: message is not None and message.WhichOneof("type") == "page_info_changed")
+    app.text_input(key="fold-temperature").set_value("0.8")
+    click.states = app._tree.get_widget_states()
+    app.run()
+    assert click.when is None, "nothing was interrupted"
+    assert "temperature 0.8" in shown(app)["payload"]["status"]
+    assert click.sent and "temperature=0.8" in click.sent[-1]
+
+
+@pytest.mark.parametrize("looks", range(1, 26, 2))
+def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monkeypatch, looks):
+    click = Click(monkeypatch, lambda click, _: click.looks == looks)
+    other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
+    assert click.when is None, "nothing was interrupted"
+    assert not other.exception
+    assert (shown(other)["mode"], other.text_input(key="fold-temperature").value) == ("recorded", "1")

@@ -1,0 +1,140 @@
+"""'A bounded queue shares two cores among visitors, shows one's place in it, and a cancel frees the slot within a second.'
+
+Twenty clients are twenty threads, as on the page; work is time that passes, in ticks of 10 ms.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from specviz.errors import SpecvizError
+from specviz.web.common import queue as module
+from specviz.web.common.queue import Queue
+
+CLIENTS = 20
+
+
+def wait_for(condition, seconds: float = 30.0) -> float:
+    """Seconds until the condition held."""
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, "it never came to that"
+        time.sleep(0.002)
+    return time.monotonic() - began
+
+
+def ticking(ticks: int, present: list | None = None, most: list | None = None):
+    """Work of so many ticks; counts who is at the machine at the same time."""
+
+    def work(ticket):
+        for number in range(ticks):
+            if present is not None:
+                present.append(ticket)
+                most.append(len(set(present)))
+            time.sleep(0.01)
+            if present is not None:
+                present.remove(ticket)
+            ticket.tick((number + 1) / ticks)
+        return ticks
+
+    return work
+
+
+def test_twenty_clients_share_two_places_and_all_come_to_their_end():
+    queue, present, most, tickets = Queue(turn=0.05), [], [], []
+    together = threading.Barrier(CLIENTS)
+
+    def client():
+        together.wait(30)
+        tickets.append(queue.submit(ticking(20, present, most)))
+
+    clients = [threading.Thread(target=client) for _ in range(CLIENTS)]
+    [one.start() for one in clients]
+    [one.join(30) for one in clients]
+    wait_for(lambda: not any(ticket.open for ticket in tickets), 60)
+    assert [(ticket.state, ticket.result, ticket.share) for ticket in tickets] == [("done", 20, 1.0)] * CLIENTS
+    assert max(most) == 2
+
+
+def test_each_of_twenty_sees_a_place_of_its_own_in_the_line():
+    queue = Queue()
+    tickets = [queue.submit(ticking(1000)) for _ in range(CLIENTS)]
+    wait_for(lambda: sum(ticket.state == "working" for ticket in tickets) == 2)
+    assert [ticket.ahead for ticket in tickets[2:]] == list(range(CLIENTS - 2))
+    [ticket.cancel() for ticket in tickets]
+    wait_for(lambda: not any(ticket.open for ticket in tickets))
+
+
+def test_a_cancel_frees_the_place_within_a_second_and_the_next_one_gets_it():
+    queue = Queue(turn=1e9)
+    tickets = [queue.submit(ticking(100_000)) for _ in range(CLIENTS)]
+    wait_for(lambda: tickets[1].state == "working")
+    tickets[0].cancel()
+    assert wait_for(lambda: tickets[2].state == "working") < 1.0
+    assert (tickets[0].state, tickets[0].share < 1.0) == ("stopped", True)
+    tickets[10].cancel()  # still in the line
+    assert wait_for(lambda: tickets[10].state == "stopped") < 1.0
+    assert tickets[11].ahead == 7  # 3 to 9 before it
+    [ticket.cancel() for ticket in tickets]
+    assert wait_for(lambda: not any(ticket.open for ticket in tickets)) < 1.0
+
+
+def test_short_work_does_not_wait_for_long_work():
+    """Two hold the machine for 'an hour'; the third needs 50 ms and gets them after a turn."""
+    queue = Queue(turn=0.1)
+    long = [queue.submit(ticking(360_000)) for _ in range(2)]
+    wait_for(lambda: all(ticket.state == "working" for ticket in long))
+    short = queue.submit(ticking(5))
+    assert wait_for(lambda: short.state == "done") < 20.0
+    assert all(ticket.open for ticket in long)
+    [ticket.cancel() for ticket in long]
+    wait_for(lambda: not any(ticket.open for ticket in long))
+
+
+@pytest.mark.parametrize(
+    ("error", "sentence"),
+    ((SpecvizError("Too long."), "Too long."), (ZeroDivisionError(), "The work failed (ZeroDivisionError).")),
+)
+def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
+    queue = Queue(places=1)
+
+    def work(ticket):
+        raise error
+
+    broken, after = queue.submit(work), queue.submit(ticking(1))
+    wait_for(lambda: not after.open)
+    assert (broken.state, after.state) == ("failed", "done")
+    assert broken.sentence.startswith(sentence)
+
+
+def test_a_full_line_is_refused_with_a_sentence():
+    queue = Queue(most=3)
+    tickets = [queue.submit(ticking(1000)) for _ in range(3)]
+    with pytest.raises(SpecvizError, match="3 visitors already wait"):
+        queue.submit(ticking(1))
+    [ticket.cancel() for ticket in tickets]
+    wait_for(lambda: not any(ticket.open for ticket in tickets))
+    assert wait_for(lambda: queue.submit(ticking(1)).result == 1 or True) < 5
+
+
+def test_work_of_a_closed_page_ends_by_itself(monkeypatch):
+    monkeypatch.setattr(module, "PATIENCE", 0.2)
+    queue = Queue()
+    left, stays = queue.submit(ticking(100_000)), queue.submit(ticking(100_000))
+    for _ in range(40):
+        stays.look()
+        time.sleep(0.02)
+    assert (left.state, stays.state) == ("stopped", "working")
+    stays.cancel()
+
+
+def test_time_left_follows_the_share_that_is_done():
+    queue = Queue()
+    ticket = queue.submit(ticking(200))
+    assert ticket.seconds_left is None
+    wait_for(lambda: ticket.share >= 0.5)
+    assert 0.5 < ticket.seconds_left < 10.0, "2 s of work, half of it done; a busy machine may take longer"
+    ticket.cancel()

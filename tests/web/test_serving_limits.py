@@ -1,0 +1,187 @@
+"""Around the rule: the recorded laboratory opens without torch, links lead back, a run takes its place, pictures show the record's numbers."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import pytest
+
+from specviz.errors import SettingsError
+from specviz.export.printed import serving_limits
+from specviz.figures.serving_limits import near_ties as ties
+from specviz.figures.serving_limits import setups as figures
+from specviz.serving.near_ties import ARMS, Greedy, Pairing, Seen
+from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, Laboratory
+from specviz.settings import Settings
+from specviz.web.common import cache, warmup
+from specviz.web.common.queue import Queue, Stopped
+from specviz.web.serving_limits import export, work
+from specviz.web.serving_limits.state import Ask, Surroundings, recorded
+from tests.pages import FreeTicket, first_paint
+
+PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
+HAND_MADE = Seen("bf16", tuple(
+    Pairing((1, 2), Greedy((3, 4, 5), (2.0, 0.5, margin)), Greedy((3, 4, last), (2.1, 0.4, margin)), PIECES)
+    for margin, last in ((0.01, 6), (0.03, 7), (1.0, 5), (0.0, 5))
+))  # fmt: skip
+
+
+@pytest.fixture
+def ready(pair, monkeypatch):
+    """The work without a server: the tiny pair is what the page's weights are, and everything is small."""
+    monkeypatch.setattr(warmup, "wait", lambda seconds: True)
+    monkeypatch.setattr(cache, "weights", lambda *key: pair)
+    for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "TURNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
+        monkeypatch.setattr(work, name, value)
+
+
+@pytest.fixture(scope="module")
+def shown() -> Laboratory:
+    return recorded()
+
+
+def opened_page(query: dict[str, str]) -> dict:
+    """What the first paint shows, in a process where torch cannot be imported."""
+    return first_paint("around", query)
+
+
+def test_the_recorded_laboratory_opens_without_torch_and_says_where_it_was_made():
+    seen = opened_page({})
+    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 3) and "Run the laboratory" in seen["buttons"]
+    assert any(one.startswith("Recorded on places of dorothy") and "cores" in one for one in seen["text"])
+
+
+def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
+    seen = opened_page({"arm": "<b>x</b>", "pair": "a|b", "prompt": "a $x$ :red[b]"})
+    assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
+    said = "\n".join(seen["text"])
+    assert "link's arm was left out" in said and "'<b>x</b>'" in said and "link's pair was left out" in said
+
+
+def test_a_link_leads_to_what_it_was_made_from():
+    for ask in (Ask(Settings(prompt="Once"), "int8"), Ask(Settings())):
+        assert Ask.of_link(ask.link(), Settings(prompt="other")) == (ask, [])
+    with pytest.raises(SettingsError, match="arm must be one of bf16"):
+        Ask(Settings(), "fp4")
+    cut = Ask(Settings(temperature=0.5, top_k=3, gamma=7).with_coin(0, "accept", 0.1)).settings
+    assert (cut.temperature, cut.top_k, cut.gamma, cut.edited) == (1.0, None, 2, False)
+
+
+def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
+    assert [row.key for row in shown.rows] == list(ENTRIES) and shown.settings == Ask(Settings()).settings
+    for row in shown.rows:
+        assert row.own.prefixes >= 100
+        if row.entry.kind == EXACT:
+            assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own law"
+        if row.entry.kind == LOSSY:
+            assert row.own.worst > 100 * TOLERANCE
+    assert set(shown.microscope.arms) == set(ARMS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
+    assert not shown.microscope.seen("fp32-blocks").parted, "guesses change nothing"
+
+
+def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
+    lines = figures.table(shown)
+    assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
+    for line, row in zip(lines, shown.rows, strict=True):
+        assert (line["verdict"], line["guess kept"], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
+    for noisy in (False, True):
+        speeds = [line["speed alone"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
+        assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"
+    said = figures.conclusion(shown)
+    far = max((row for row in shown.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
+    assert far.entry.name in said and all(row.entry.name in said for row in shown.rows if row.entry.kind == LOSSY)
+    blank = replace(shown, rows=tuple(type(row)(row.key, "none") for row in shown.rows))
+    assert figures.conclusion(blank) == "Nothing could be compared on this pair." and figures.table(blank)[0]["verdict"] == "–"
+
+
+def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
+    figure = figures.distances(shown)
+    named = {trace.name: trace for trace in figure.data if trace.name}
+    worst = named["guesses change it by, at most"]
+    assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
+    assert list(named["its law is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
+    assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
+    paper = {line.get_label(): list(line.get_xdata()) for line in serving_limits.distances(shown).axes[0].lines}
+    assert paper["guesses change it by, at most"] == list(worst.x)
+
+
+def test_the_microscope_draws_margins_up_to_where_texts_part():
+    figure = ties.margins(HAND_MADE)
+    named = {trace.name: trace for trace in figure.data}
+    assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
+    assert list(named["here they part"].y) == [0.01, 0.03] and list(named["here they part"].x) == [2, 2]
+    assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
+    lines = ties.margins(Seen("int8", HAND_MADE.pairings[:1]))
+    assert [trace.name for trace in lines.data] == ["float32", "int8", "here they part"]
+    assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
+
+
+def test_the_histogram_counts_every_margin_once():
+    edges, everywhere, there = ties.histogram(HAND_MADE)
+    assert sum(everywhere) == pytest.approx(1.0) and sum(there) == pytest.approx(1.0) and len(edges) == ties.BINS + 1
+    place = next(n for n, (a, b) in enumerate(itertools.pairwise(edges)) if 10**a <= 0.01 < 10**b)
+    assert there[place] == 0.5 and everywhere[0] == pytest.approx(1 / 12)
+    bars = ties.spread(HAND_MADE)
+    assert list(bars.data[0].y) == everywhere and list(bars.data[1].y) == there
+
+
+def test_the_microscopes_words_follow_its_counts():
+    said = ties.conclusion(HAND_MADE)
+    assert "Of 4 greedy texts of 3 tokens 2 part between float32 and bfloat16, the first after 2 tokens." in said
+    assert "0.02 apart in the middle, at most 0.03" in said and f"{3 / 12:.1%} of the places" in said
+    assert (
+        ties.conclusion(Seen("int8", HAND_MADE.pairings[2:]))
+        == "Float32 and int8 write 2 greedy texts of 3 tokens alike, to the last token."
+    )
+    one = ties.conclusion(Seen("int8", HAND_MADE.pairings[:1]))
+    assert one.startswith(
+        "The greedy texts part between float32 and int8, after 2 tokens. There the two largest logits lie 0.01 apart; "
+    )
+    (line, _) = ties.partings(HAND_MADE)
+    assert (line["after"], line["float32"], line["bfloat16"]) == ("…abcd", "e", "f")
+
+
+def test_a_laboratory_of_a_visitors_text_takes_its_place(ready):
+    ask = Ask(Settings(prompt="Once upon a time"))
+    visit, ticket = Surroundings(ask, Queue()), FreeTicket()
+    assert visit.shown is recorded() and not visit.own
+    work.run_all(visit, ticket, ask)
+    assert visit.own and [row.key for row in visit.shown.rows] == list(ENTRIES) and visit.shown.text == "your text"
+    assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
+    assert len(visit.shown.microscope.arms["bf16"]) == 1
+    assert visit.choose(replace(ask, arm="int8")) and visit.own, "another arm only shows"
+    assert not visit.choose(replace(ask, arm="int8")) and visit.choose(Ask(Settings(prompt="Once"))) and not visit.own
+
+
+def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
+    visit = Surroundings(Ask(Settings(prompt="Once upon")), Queue())
+    for ticks in (0, 3, 25):
+        with pytest.raises(Stopped):
+            work.run_all(visit, FreeTicket(ticks), visit.question)
+    assert visit.found == {}
+
+
+def test_a_text_too_long_is_a_sentence_on_the_page(ready):
+    visit = Surroundings(Ask(Settings(prompt="Once upon a time " * 40)), Queue())
+    visit.ask_all()
+    visit.ticket.ended.wait(30)
+    assert "prompt must be at most" in visit.notices[0] and visit.found == {}
+
+
+def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(shown):
+    visit = Surroundings(Ask(Settings()), Queue())
+    package = export.around_package(visit, shown)
+    assert {"laboratory.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
+        package.names
+    )
+    rows = package.file("rows.csv")
+    assert rows == package.file("rows.csv") and len(rows.splitlines()) == 1 + len(ENTRIES)
+    assert sum(line.endswith(b"False") for line in package.file("greedy.csv").splitlines()) == sum(
+        len(shown.microscope.seen(key).parted) for key in shown.microscope.arms
+    )
+    words = export.command(shown).split()
+    assert words[:5] == ["python", "-m", "specviz", "record", "--surroundings"] and str(shown.texts) in words
+    printed = serving_limits.spread(shown.microscope.seen("bf16")).axes[0]
+    heights = [bar.get_height() for bar in printed.patches[: ties.BINS]]
+    assert heights == pytest.approx(ties.histogram(shown.microscope.seen("bf16"))[1])

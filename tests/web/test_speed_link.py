@@ -1,0 +1,86 @@
+"""How fast? by its address: a link leads back to text, draft, tab and sliders, and what it has wrong is a sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from specviz.errors import SettingsError
+from specviz.prediction.plans import Choice
+from specviz.settings import Settings
+from specviz.web.common.queue import Queue
+from specviz.web.speed.sections import followed, running, slider, tabs, what_if
+from specviz.web.speed.state import Ask, Forecasts, batches, shown_text
+from tests.pages import first_paint
+from tests.prediction.test_plan import TEXT, planned
+
+
+def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
+    seen = first_paint("fast", {"draft": "<b>x</b>", "temperature": "9", "text": "a $x$ :red[b]"})
+    assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
+    said = "\n".join(seen["text"])
+    assert "link's draft was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
+
+
+def test_a_link_leads_to_what_it_was_made_from():
+    what = {"tab": "what-if", "alpha": 0.0, "c": 0.07, "gamma": 16}
+    for ask in (Ask(shown_text(), Choice("ngram", "0")), Ask("The cat sat on the mat."), Ask(shown_text(), **what)):
+        assert Ask.of_link(ask.link(), Settings()) == (ask, [])
+    assert Ask(shown_text()).link().keys() == {"draft", "temperature"}, "where one begins needs no words"
+    assert "text" not in Ask("a" * 5000).link()
+    with pytest.raises(SettingsError, match="at most 20,000 characters"):
+        Ask("a" * 20_001)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    (
+        ("tab", "x", "one of kept, foretold"),
+        ("alpha", "1.5", "a number from 0 to 1"),
+        ("c", "nan", "a number from 0 to 1"),
+        ("alpha", "x", "a number, got"),
+        ("gamma", "0", "a whole number from 1 to 16"),
+        ("gamma", "2.5", "a number, got"),
+        ("gamma", "9" * 5000, "a number, got"),
+    ),
+)
+def test_a_place_that_a_link_has_wrong_is_a_sentence_and_the_rest_is_kept(name, value, said):
+    ask, sentences = Ask.of_link({"c": "0.3", "tab": "many", name: value}, Settings())
+    assert getattr(ask, name) == getattr(Ask(""), name) and len(sentences) == 1
+    assert sentences[0].startswith(f"The link's {name} was left out: ") and said in sentences[0]
+    assert name == "c" or ask.c == 0.3
+
+
+def test_a_plan_under_way_goes_on_while_tabs_are_opened_and_sliders_moved():
+    ask = Ask(TEXT)
+    forecasts = Forecasts(ask, Queue())
+    assert forecasts.serves(replace(ask, tab="many", alpha=0.3)) and not forecasts.serves(replace(ask, choice=Choice("ngram")))
+
+
+def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
+    seen = first_paint(
+        "fast",
+        {"tab": "what-if", "alpha": "0.3", "gamma": "7", "c": "5"},
+        '"prompt": "", "sliders": [one.value for one in app.slider]',
+    )
+    assert seen["errors"] == 0 and [seen["sliders"][0], seen["sliders"][2]] == [0.3, 7]
+    assert any("link's c was left out" in one for one in seen["text"])
+
+
+def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
+    plan, choice = planned(0.5), Choice()
+    ask = Ask(TEXT, choice)
+    here = what_if(ask, plan, None)
+    assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
+    assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)
+    state = {slider("c", choice, 0): 0.7, slider("gamma", choice, 0): here.gamma, tabs(0): "What if?"}
+    moved = followed(ask, plan, None, state, 0)
+    assert moved == replace(ask, c=0.7, tab="what-if"), "a slider that stands where it begins was not moved"
+    assert what_if(moved, plan, None).spot == replace(here.spot, c=0.7)
+    assert followed(moved, plan, None, {slider("c", choice, 0): round(here.spot.c, 2)}, 0).c is None
+    assert followed(moved, plan, None, {}, 0) == moved, "what was never drawn stays as the link had it"
+    timeless = replace(plan, costs=None, best=None)
+    assert running(choice, timeless, None, 2) is None, "nothing was timed"
+    assert running(choice, timeless, batches(), 2).c == batches().c
+    assert running(Choice("ngram"), timeless, batches(), 2) is None, "copying has no draft that was timed"

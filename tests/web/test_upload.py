@@ -1,0 +1,133 @@
+"""Files of draws on the page: tested as our own are, refused with a sentence, and nothing of what was found before is lost."""
+
+from __future__ import annotations
+
+import json
+import time
+from dataclasses import replace
+
+import pytest
+
+from specviz.decoding.samples import NONE
+from specviz.evidence import sources
+from specviz.settings import Settings
+from specviz.web.common import cache
+from specviz.web.common.queue import Queue
+from specviz.web.exactness import files
+from specviz.web.exactness.export import exact as offer
+from specviz.web.exactness.state import FILE, Exam, Question, Upload
+
+PROMPT = "Once upon"
+BASE = Settings(prompt="something else", length=2)
+
+
+@pytest.fixture(scope="module")
+def draws(pair):
+    settings = replace(BASE, pair="tiny", prompt=PROMPT, seed=11)
+
+    def draw(**changes) -> list[list[int]]:
+        tokens = sources.draw("target", sources.SHARED, pair, replace(settings, **changes), pair.encode(PROMPT), 0, 600).tokens
+        return [[token for token in row if token != NONE] for row in tokens.tolist()]
+
+    return {"right": draw(), "again": draw(seed=12), "cooler": draw(temperature=0.2)}
+
+
+def lines(rows, **more) -> bytes:
+    return "".join(json.dumps({"prompt": PROMPT, "tokens": row, "stop": "length"} | more) + "\n" for row in rows).encode()
+
+
+def upload(content: bytes, name: str = "draws.jsonl") -> Upload:
+    return Upload(f"{name} {len(content)}", name, content)
+
+
+def took(exam: Exam, *uploads: Upload) -> Exam:
+    exam.take(uploads)
+    for _ in range(600):
+        if not exam.busy:
+            return exam
+        time.sleep(0.05)
+    raise AssertionError("the work did not end")
+
+
+@pytest.fixture
+def exam(page_pair):
+    return Exam(Question(BASE, FILE), Queue())
+
+
+def test_a_file_is_tested_against_the_law_and_says_what_could_have_been_seen(exam, draws):
+    took(exam, upload(lines(draws["right"])))
+    report = exam.filed.report
+    assert exam.notices == [] and report["verdict"] == "consistent" and report["n"] == 600
+    assert report["settings"]["prompt"] == PROMPT, "the prompt is the file's"
+    assert "would have shown a total variation of" in report["sentence"]
+    assert sum(exam.filed.picture.counts) <= 600 and exam.filed.picture.n == 600
+    assert files.described(report) == "'draws.jsonl' (600 draws), after “Once upon”."
+    assert len(files.tests(report)) == len(report["tests"])
+
+
+def test_draws_of_another_law_are_rejected(exam, draws):
+    assert took(exam, upload(lines(draws["cooler"]))).filed.report["verdict"] == "rejected"
+
+
+def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
+    monkeypatch.setattr(cache, "weights", lambda *key: pytest.fail("no weights are needed"))
+    took(exam, upload(lines(draws["right"])), upload(lines(draws["cooler"]), "off.jsonl"))
+    assert exam.filed.report["mode"] == "two files" and exam.filed.report["verdict"] == "rejected"
+    assert exam.filed.picture is None
+
+
+BAD = {
+    "half a line": (lambda good: lines(good)[:-9], "perhaps half a line"),
+    "other tokens": (lambda good: lines([*good, [10**6, 1]]), "outside the vocabulary"),
+    "mixed settings": (
+        lambda good: lines(good[:300], settings={"temperature": 1.0}) + lines(good[300:], settings={"temperature": 0.5}),
+        "other settings than the first draw",
+    ),
+    "another temperature": (lambda good: lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
+    "an edited run": (lambda good: lines(good, settings={"coins": ["0=0.5"]}), "no sample"),
+    "one draw repeated": (lambda good: lines([good[0]] * 600), "one draw repeated"),
+    "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
+    "nothing": (lambda good: b"", "holds no draws"),
+    "no text at all": (lambda good: bytes(range(256)), "no JSON"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(exam, draws, kind):
+    before = took(exam, upload(lines(draws["right"]))).filed
+    make, sentence = BAD[kind]
+    took(exam, upload(make(draws["right"]), f"{kind}.jsonl"))
+    assert len(exam.notices) == 1 and sentence in exam.notices[0]
+    assert exam.filed is before
+
+
+def test_what_is_too_large_is_not_read(exam, monkeypatch):
+    monkeypatch.setattr("specviz.web.exactness.state.LARGEST", 0)
+    took(exam, upload(b"{}", "huge.jsonl"))
+    assert "'huge.jsonl' has more than 0 MB" in exam.notices[0] and exam.ticket is None
+
+
+def test_three_files_are_one_too_many_and_none_is_none(exam, draws):
+    good = lines(draws["right"])
+    took(exam, *(upload(good, name) for name in "abc"))
+    assert "these are 3" in exam.notices[0]
+    took(exam, upload(good))
+    took(exam)
+    assert exam.filed is None and exam.notices == []
+
+
+def test_the_same_file_is_tested_once_and_other_visitors_see_nothing_of_it(exam, draws):
+    other = Exam(Question(BASE, FILE), exam.queue)
+    found = took(exam, upload(lines(draws["right"]))).filed
+    assert took(exam, upload(lines(draws["right"]))).filed is found
+    assert other.filed is None and other.notices == []
+
+
+def test_what_was_found_about_a_file_can_be_exported(exam, draws, monkeypatch):
+    took(exam, upload(lines(draws["right"])))
+    seen = []
+    monkeypatch.setattr("specviz.web.exactness.export.export", lambda page, stem, names, make: seen.append((stem, names, make)))
+    offer(exam)
+    stem, names, make = seen[0]
+    assert stem == "evidence" and "report.json" in names
+    assert json.loads(make().file("report.json")) == exam.filed.report
