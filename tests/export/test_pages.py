@@ -211,7 +211,7 @@ def test_what_a_browser_says_of_its_bars_is_what_is_exported():
 def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
     code = (
         "import sys; from streamlit.testing.v1 import AppTest; "
-        f"app = AppTest.from_file('pages/{name}.py', default_timeout=60).run(); "
+        f"app = AppTest.from_file('pages/{FILES[name]}.py', default_timeout=60).run(); "
         f"app.session_state['export-fold-{name}'] = True; app.run(); "
         "print(len(app.exception), 'matplotlib' in sys.modules, [one.label for one in app.get('download_button')])"
     )
@@ -220,7 +220,7 @@ def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
 
 
 def test_a_file_is_offered_by_its_name():
-    app = AppTest.from_file(str(ROOT / "pages" / "step.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "pages" / "one_round.py"), default_timeout=60)
     app.session_state["export-fold-step"] = True
     app.run()
     app.selectbox(key="export-name-step").select("decisions.csv").run()
