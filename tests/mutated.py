@@ -7,7 +7,7 @@ import numpy as np
 from specviz.decoding.sampler import decoded, shared_laws
 from specviz.decoding.samples import NONE
 from specviz.evidence.enumeration.enumerate import output_law, target_law
-from specviz.evidence.mutants import on_tables
+from specviz.evidence.mutants.record import on_tables
 from specviz.randomness import PhiloxCoins
 from specviz.statistics.cells import Cells
 from tests.chance import SEED

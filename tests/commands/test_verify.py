@@ -14,7 +14,7 @@ from specviz.decoding.sampler import shared_laws
 from specviz.errors import SettingsError
 from specviz.evidence import sources
 from specviz.evidence.experiment import Plan, answer
-from specviz.evidence.mutants import MUTANTS
+from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.settings import Settings
 from specviz.verification.token_rule import TokenRule
 

@@ -15,9 +15,11 @@ from scipy import integrate
 
 from specviz.decoding.engine import step
 from specviz.evidence.enumeration.enumerate import output_law, target_law, tokens_per_pass, total_variation
-from specviz.evidence.mutants import MUTANTS, REPLACED, TIERS, TOY_P, TOY_Q, on_tables
 from specviz.evidence.mutants.builders import with_coins
+from specviz.evidence.mutants.catalogue import MUTANTS
+from specviz.evidence.mutants.mistakes import REPLACED, TIERS
 from specviz.evidence.mutants.randomness import ByPositionAlone
+from specviz.evidence.mutants.record import TOY_P, TOY_Q, on_tables
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings

@@ -9,7 +9,8 @@ from dataclasses import replace
 import pytest
 from scipy import stats
 
-from specviz.evidence.mutants import MUTANTS, on_tables
+from specviz.evidence.mutants.catalogue import MUTANTS
+from specviz.evidence.mutants.record import on_tables
 from specviz.statistics.goodness import chi_square
 from tests import tables
 from tests.chance import in_band

@@ -9,8 +9,9 @@ import torch
 
 from specviz.decoding.engine import decode
 from specviz.decoding.sampler import decoded, shared_laws
-from specviz.evidence.mutants import MUTANTS, on_tables
+from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.distributions import RowBefore
+from specviz.evidence.mutants.record import on_tables
 from specviz.randomness import PhiloxCoins, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, Block, empty_block
