@@ -1,4 +1,4 @@
-"""``python -m specviz COMMAND``: the same engine without a browser.
+"""``specviz COMMAND``, or ``python -m specviz COMMAND``: the same engine from the command line.
 
 Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or input, one sentence on stderr; 3 too few draws
 (verify) or a machine too busy for a verdict (plan, bench); 70 a mistake of this program itself; 130 interrupted.
@@ -15,6 +15,7 @@ from typing import NoReturn
 from specviz.errors import SpecvizError
 
 COMMANDS = {
+    "app": "serve the pages in the browser",
     "decode": "decode one text and show where each token came from",
     "verify": "draw many short texts and test them against the target's exact law",
     "check": "check a certificate: recompute what follows from its counts, and draw again where the models are at hand",
@@ -31,11 +32,11 @@ class _Parser(argparse.ArgumentParser):
     """Bad arguments are one sentence."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(2, f"{self.prog.removeprefix('python -m ')}: {message}; --help lists the options.\n")
+        self.exit(2, f"{self.prog}: {message}; --help lists the options.\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = _Parser(prog="python -m specviz", description="Exact speculative decoding on real models.")
+    parser = _Parser(prog="specviz", description="Exact speculative decoding on real models.")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     for name, summary in COMMANDS.items():
         module = importlib.import_module(f"specviz.commands.{name}")

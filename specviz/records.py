@@ -15,7 +15,8 @@ from specviz import __version__
 from specviz.errors import SettingsError, SpecvizError, TraceError
 
 T = TypeVar("T")
-ASSETS = Path(__file__).resolve().parents[1] / "assets"  # models, texts and recorded files that come with the project
+HERE = Path(__file__).resolve().parent
+ASSETS = next(place for place in (HERE / "assets", HERE.parent / "assets") if place.is_dir())  # installed; in a checkout
 PACKAGES = ("torch", "transformers", "numpy", "scipy")  # asked for their versions, imported by nobody here
 
 
