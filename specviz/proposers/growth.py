@@ -79,9 +79,10 @@ def places_below(draft: LawSource, ends: Sequence[tuple[Growth, int]]) -> list[P
     return [(tree, node, laws[index[id(tree)], node + 1]) for tree, node in ends]
 
 
-def block_of(trees: Sequence[Growth], source: str) -> Block:
-    """What is handed over: one block of all rows."""
-    return replace(unweighed(trees, source), q=tuple(rows_of(tree.q) if tree.q else None for tree in trees))
+def block_of(trees: Sequence[Growth], source: str, counts_fixed: bool = False) -> Block:
+    """What is handed over: one block of all rows. counts_fixed: what Block says of it."""
+    q = tuple(rows_of(tree.q) if tree.q else None for tree in trees)
+    return replace(unweighed(trees, source), q=q, counts_fixed=counts_fixed)
 
 
 def unweighed(trees: Sequence[Growth], source: str = "draft") -> Block:

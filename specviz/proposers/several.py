@@ -31,4 +31,4 @@ class SeveralDrafts:
                 break
             drawn = draw_below(places_below(self.draft, ends), coins, level)
             ends = [(tree, tree.first_of(node)) for (tree, _), node in zip(ends, drawn, strict=True)]
-        return block_of(trees, self.name)
+        return block_of(trees, self.name, counts_fixed=True)
