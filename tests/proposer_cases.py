@@ -36,7 +36,7 @@ SAME_LAW: dict[str, dict] = {  # trees whose siblings are drawn from one law
 TREES: dict[str, dict] = SAME_LAW | {
     "tree, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-1"},
     "tree, top": {"proposer": "tree", "siblings": "top", "tree": "2-1"},
-    "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 5},
+    "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 4},
     "budget, top": {"proposer": "tree", "siblings": "top", "tree": "2-2", "nodes": 5},
 }
 CASES = CHAINS | TREES

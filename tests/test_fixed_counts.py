@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -18,6 +19,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.enumerate import Walk, target_law, total_variation
 from specviz.proposers import lengths
 from specviz.proposers.budget import BudgetTree
+from specviz.proposers.gallery import CHAINS
 from specviz.proposers.growth import Growth, block_of, draw_below, levels_of, places_below
 from specviz.proposers.medusa import Medusa
 from specviz.proposers.several import SeveralDrafts
@@ -193,6 +195,59 @@ def test_heads_pass_on_what_their_tree_says():
         tree = BudgetTree(draft, (2, 2), siblings, 5)
         block = Medusa(tree).propose([Prefix(PROMPT, 0, 9)], PhiloxCoins(0))
         assert block.counts_fixed is (siblings == "independent")
+
+
+# The table of docs/exactness.md ---------------------------------------------------------------------------------------------------
+
+ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks of
+    "`draft`, `early-exit`": [{"proposer": name} for name in CHAINS if name != "none"],
+    "with `--lengths heuristic`": [{"lengths": "heuristic"}, {"lengths": "gain"}],
+    "with `--lengths entropy`": [{"lengths": "entropy"}, {"lengths": "ceiling"}],
+    "`ngram`, `retrieval`": [{"proposer": "ngram"}, {"proposer": "retrieval"}],
+    "`several`": [{"proposer": "several", "drafts": 2}, {"proposer": "several", "drafts": 3}],
+    "`tree`, independent": [{"proposer": "tree", "siblings": "independent"}],
+    "`tree --nodes`, independent": [{"proposer": "tree", "siblings": "independent", "nodes": 5}],
+    "`tree`, distinct": [{"proposer": "tree", "siblings": "distinct"}],
+    "`tree --nodes`, distinct": [{"proposer": "tree", "siblings": "distinct", "nodes": 5}],
+    "`tree`, `tree --nodes`, top": [{"proposer": "tree", "siblings": "top", "nodes": nodes} for nodes in (None, 5)],
+    "`medusa`, a shape of ones": [{"proposer": "medusa", "siblings": "independent", "tree": "1-1"}],
+    "`medusa`, other shapes": [
+        {"proposer": "medusa", "siblings": kind, "nodes": 5} for kind in ("independent", "distinct", "top")
+    ],
+}
+
+
+def table() -> dict[str, list[str]]:
+    """First cell -> what stands under the three exact rules, of the table of drafting methods."""
+    text = (Path(__file__).resolve().parents[1] / "docs" / "exactness.md").read_text(encoding="utf-8")
+    lines = text.split("## Drafting methods")[1].split("\n## ")[0].splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
+    assert rows[0][3:] == ["`token`", "`block`", "`k-seq`"]
+    return {row[0]: row[3:] for row in rows[2:]}
+
+
+def allowed(rule: str, settings: dict) -> bool:
+    try:
+        return bool(rule_of(Settings(rule=rule, **settings)))
+    except SettingsError:
+        return False
+
+
+def test_the_table_says_exact_where_a_rule_takes_a_proposer_and_refused_where_it_does_not():
+    found = table()
+    assert len(found) == len(ROWS)
+    for begins, (first, said) in zip(ROWS, found.items(), strict=True):
+        assert first.startswith(begins)
+        for settings in ROWS[begins]:
+            for rule, word in zip(("token", "block", "k-seq"), said, strict=True):
+                if word == "as `tree`":
+                    assert (
+                        allowed(rule, settings)
+                        is allowed(rule, settings | {"proposer": "tree"})
+                        is (settings["siblings"] == "independent")
+                    )
+                else:
+                    assert word.startswith("exact" if allowed(rule, settings) else "refused"), (settings, rule)
 
 
 # Block verification ---------------------------------------------------------------------------------------------------------------

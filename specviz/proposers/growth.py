@@ -47,7 +47,8 @@ class Growth:
     def first_of(self, node: int) -> int:
         """The first sibling that carries the node's token; the node itself where no earlier one does.
 
-        Once that one has been refused the residual has no mass on the token, so nothing below a later twin is ever reached.
+        Once that one has been rejected the residual of the token rule has no mass on the token, so nothing below a later twin is ever
+        reached. k-sequential selection may keep a later twin; the round then ends there with a draw from p, as after any leaf.
         """
         return next(other for other in self.below(self.parents[node]) if self.tokens[other] == self.tokens[node])
 
