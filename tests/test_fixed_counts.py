@@ -33,10 +33,11 @@ from specviz.verification.sequential import SequentialRule
 from tests.oracle import decoder_law
 from tests.oracle import target_law as law_on_fractions
 from tests.oracle_rules import BlockVerification
-from tests.proposer_cases import CASES, rules, world
+from tests.proposer_cases import CASES, TREES, rules, world
 from tests.rounds import handed, written
 from tests.tables import Remembered, model, pair
 
+DOCS = Path(__file__).resolve().parents[1] / "docs"
 PROMPT = (0, 1)
 LENGTH = 3  # two levels and the token after them
 EXACT = 1e-12
@@ -53,11 +54,16 @@ def apart(target, proposer, rule, prompt=PROMPT, length=LENGTH) -> float:
     return total_variation(written(target, proposer, rule, prompt, length), target_law(target, prompt, length))
 
 
+def judges(name: str) -> list[str]:
+    """The exact rules that judge a case, by name: k-seq judges chains of every kind."""
+    return list(dict.fromkeys((*rules(name), *(() if name in TREES else ("k-seq",)))))
+
+
 # Every pair that claims to be exact --------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vocabulary", (3, 4))
-@pytest.mark.parametrize(("name", "rule"), [(name, rule) for name in CASES for rule in rules(name)])
+@pytest.mark.parametrize(("name", "rule"), [(name, rule) for name in CASES for rule in judges(name)])
 def test_one_round_of_every_proposer_under_every_exact_rule_has_the_targets_distribution(name, rule, vocabulary):
     for seed in range(2):
         target, proposer = world(name, seed, vocabulary)
@@ -118,17 +124,18 @@ def test_after_token_0_a_budget_tree_of_independent_siblings_writes_p(nodes, rul
 
 @dataclass(frozen=True)
 class Peeking:
-    """A second sibling where the first is token 0, and none elsewhere. says: what it claims of its numbers."""
+    """A second sibling only where the first is one token. says: what it claims of its numbers."""
 
     draft: Remembered
     says: bool
+    token: int = 0
     name: str = "peeking"
 
     def propose(self, rows, coins):
         trees = [Growth(row, levels_of(row, 1, None)) for row in rows]
         ends = [(tree, ROOT) for tree in trees if tree.levels]
         for _ in range(2):
-            ends = [(tree, node) for tree, node in ends if not tree.tokens or tree.tokens == [0]]
+            ends = [(tree, node) for tree, node in ends if not tree.tokens or tree.tokens == [self.token]]
             draw_below(places_below(self.draft, ends), coins, 0) if ends else None
         return block_of(trees, self.name, counts_fixed=self.says)
 
@@ -141,6 +148,13 @@ def test_a_number_of_siblings_that_depends_on_the_first_is_exact_under_the_token
         assert apart(model(p, 3), Peeking(model(q, 3), False), TokenRule(), length=2) < EXACT
         bent.append(apart(model(p, 3), Peeking(model(q, 3), True), SequentialRule(), length=2))
     assert sum(tv > 0.001 for tv in bent) >= 4 and max(bent) > 0.01
+
+
+def test_the_distance_of_the_first_token_is_the_one_in_the_table_of_mistakes():
+    p, q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)
+    tv = apart(model(lambda ids: p, 5), Peeking(model(lambda ids: q, 5), True, token=1), SequentialRule(), (0,), length=2)
+    (row,) = [line for line in (DOCS / "mistakes.md").read_text(encoding="utf-8").splitlines() if line.startswith("| peeking |")]
+    assert tv == pytest.approx(float(row.split("|")[4]), abs=5e-4)
 
 
 def test_a_proposer_that_does_not_say_that_its_numbers_are_fixed_is_refused_by_k_seq_whatever_it_has_drawn():
@@ -219,7 +233,7 @@ ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks
 
 def table() -> dict[str, list[str]]:
     """First cell -> what stands under the three exact rules, of the table of drafting methods."""
-    text = (Path(__file__).resolve().parents[1] / "docs" / "exactness.md").read_text(encoding="utf-8")
+    text = (DOCS / "exactness.md").read_text(encoding="utf-8")
     lines = text.split("## Drafting methods")[1].split("\n## ")[0].splitlines()
     rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("|")]
     assert rows[0][3:] == ["`token`", "`block`", "`k-seq`"]
