@@ -31,13 +31,13 @@ CHAINS: dict[str, dict] = {
 SAME_LAW: dict[str, dict] = {  # trees whose siblings are drawn from one law
     "several": {"proposer": "several", "drafts": 2},
     "tree, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-1"},
-    "budget, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-2", "nodes": 3},
+    "budget, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-2", "nodes": 5},
 }
 TREES: dict[str, dict] = SAME_LAW | {
     "tree, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-1"},
     "tree, top": {"proposer": "tree", "siblings": "top", "tree": "2-1"},
-    "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 3},
-    "budget, top": {"proposer": "tree", "siblings": "top", "tree": "2-2", "nodes": 3},
+    "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 4},
+    "budget, top": {"proposer": "tree", "siblings": "top", "tree": "2-2", "nodes": 5},
 }
 CASES = CHAINS | TREES
 

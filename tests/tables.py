@@ -140,6 +140,7 @@ def join(trees: list, name: str) -> Block:
         q=tuple(torch.stack(tree[2]) if tree[2] else None for tree in trees),
         u_draft=tuple(tuple(tree[3]) for tree in trees),
         source=name,
+        counts_fixed=True,
     )
 
 

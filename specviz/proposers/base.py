@@ -13,8 +13,13 @@ from specviz.verification.draft_tree import Block, empty_block
 class Proposer(Protocol):
     """Guesses the next tokens of each row.
 
-    A proposer returns each token with the very law it was drawn from, proposes at most ``room - 1`` levels for a row (the
+    A proposer returns each token with the distribution it was drawn from, proposes at most ``room - 1`` levels for a row (the
     rule adds one more token), and never drops, reorders or prunes a token once it is drawn.
+
+    Whether one more token is drawn may depend on everything drawn before it, never on that token itself and never on a number
+    that the rule will use. How many tokens it proposes at a node may not depend on the values drawn there unless the rule is
+    proved for that: the token rule is, k-sequential selection is not. A block says that its numbers are fixed beforehand by
+    ``counts_fixed``; a proposer that does not say so is refused by the rules that need it (docs/exactness.md).
     """
 
     name: str

@@ -38,7 +38,7 @@ class Copied:
             parent = ROOT
             for token in found.get((tree.row.ids, tree.levels), ()):
                 (parent,) = certain_below(tree, parent, [token], self.like)
-        return block_of(trees, self.name)
+        return block_of(trees, self.name, counts_fixed=True)
 
 
 def from_own_text(ids: Text, count: int) -> list[int]:

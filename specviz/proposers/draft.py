@@ -44,6 +44,7 @@ class DraftModel:
             q=tuple(torch.stack(row) if row else None for row in laws),
             u_draft=tuple(map(tuple, uniforms)),
             source=self.name,
+            counts_fixed=True,
         )
 
     def levels(self, row: Prefix) -> int:

@@ -77,7 +77,7 @@ class Medusa:
             return tuple(values[place[index]] if index in place else nothing for index in range(len(rows)))
 
         parts = spread(made.tokens, ()), spread(made.parents, ()), spread(made.q, None), spread(made.u_draft, ())
-        return Block(*parts, self.name)
+        return Block(*parts, self.name, made.counts_fixed)
 
 
 def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:

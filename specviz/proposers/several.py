@@ -1,7 +1,8 @@
 """Several chains from one draft, drawn independently and side by side, for recursive rejection (Miao et al. 2024, SpecInfer).
 
-Where two chains draw the same token after the same text, both draws stand as siblings, since both were drawn; but the second one
-can never be kept once the first is refused, so both chains go on below the first.
+Where two chains draw the same token after the same text, both draws stand as siblings, since both were drawn. Both chains go on below
+the first: under recursive rejection the second is never kept once the first is rejected. Below a node there are as many tokens as chains
+come by, a number that the level above has fixed before the first of them is drawn.
 """
 
 from __future__ import annotations
@@ -31,4 +32,4 @@ class SeveralDrafts:
                 break
             drawn = draw_below(places_below(self.draft, ends), coins, level)
             ends = [(tree, tree.first_of(node)) for (tree, _), node in zip(ends, drawn, strict=True)]
-        return block_of(trees, self.name)
+        return block_of(trees, self.name, counts_fixed=True)

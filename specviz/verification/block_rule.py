@@ -9,6 +9,10 @@ after the guesses before each,
 
 Every guess has a coin; the longest beginning whose last coin lies below its threshold is kept. After i < n kept ones the next
 token comes from max(0, w_i p - q), rescaled; after all of them from p. The law is p's, and no rule that keeps it keeps more.
+
+The length n may depend on the values drawn: whether the chain ends after x_i may be decided from x_1 .. x_i, not from x_(i+1). From
+the end backwards, P(at least i are kept, given x_1 .. x_i) = w_i: at the end it is h_n; before it, x_(i+1) adds the mean of
+w_(i+1), which is w_i - m_i, and the coin of place i adds (1 - w_i + m_i) h_i = m_i. Neither asks how long the rest is.
 """
 
 from __future__ import annotations

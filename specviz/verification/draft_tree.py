@@ -20,6 +20,9 @@ class Block:
     q        per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows
     u_draft  per row the number that drew each node, None where nothing was drawn
     source   name of the proposer
+    counts_fixed  whether the number of children of each node was decided before the first of them was drawn. It is for any chain,
+             also one whose length is decided on the way: whether there is a next token is known before that token is drawn. False
+             where nothing is said; a rule that needs it then refuses the block (docs/exactness.md)
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -27,6 +30,7 @@ class Block:
     q: tuple[Tensor, ...]
     u_draft: tuple[tuple[float | None, ...], ...]
     source: str
+    counts_fixed: bool = False
 
     @property
     def widest(self) -> int:
@@ -42,7 +46,7 @@ class Block:
 @lru_cache(maxsize=64)
 def empty_block(rows: int, source: str = "none") -> Block:
     """No proposals: the pass then gives the law after each prefix."""
-    return Block(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source)
+    return Block(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source, counts_fixed=True)
 
 
 def children(parents: tuple[int, ...], node: int) -> list[int]:

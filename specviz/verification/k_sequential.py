@@ -8,6 +8,10 @@ Each of x_1 .. x_k is kept with probability min(1, p(x) / (rho q(x))), one after
 what they leave for the replacement is p - min(q, p / rho) many, of mass (1 - beta)^k. It is nowhere negative iff rho >= many(rho);
 rho*, the least such number, lies in [1, k] and keeps most. Any rho from rho* to k writes p; below rho* the residual turns negative.
 With one draft rho* = 1, and this is the token rule.
+
+The proof needs k fixed before x_1 is drawn: it takes x_1 .. x_k for independent draws from q, all tested with the rho of one k. Were
+x_2 drawn only where x_1 is one of some tokens, then among the rounds with k = 2 x_1 would be one of those and no draw from q. What
+k may depend on is anything drawn before x_1: the levels above, or below another node that is finished (docs/exactness.md).
 """
 
 from __future__ import annotations
@@ -27,6 +31,10 @@ from specviz.verification.token_rule import Number, Shown, TokenRule, Walk, thre
 STEPS = 52  # bisections of [1, k]: to the last bit
 REMEMBERED = 32_000_000  # bytes of laws whose rho is kept
 ALLOWED = "token or typical where siblings differ in their laws: k-seq needs independent drafts from one law"
+COUNTS = (
+    "token or typical where the number of tokens at a node may depend on the values drawn there: k-seq needs it fixed before the "
+    "first is drawn, and a proposer whose numbers are says so with counts_fixed=True in its block"
+)
 
 
 def kept_share(p: Tensor, q: Tensor, rho: float) -> Tensor:
@@ -78,7 +86,8 @@ class SequentialRule(TokenRule):
 
     place  0 to 1: where rho stands between rho* (0, keeps most) and k (1)
 
-    Raises SettingsError where siblings were not drawn from one and the same law.
+    Raises SettingsError for a block that does not say that its numbers of siblings were fixed before the first was drawn, whatever
+    tree luck has made of it, and where siblings were not drawn from one and the same distribution.
     """
 
     name, title = "k-seq", "k-sequential selection"
@@ -105,6 +114,8 @@ class SequentialRule(TokenRule):
         return known[2]
 
     def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+        if block.widest and not block.counts_fixed:
+            raise SettingsError("rule", self.name, COUNTS)
         for parents, q in zip(block.parents, block.q, strict=True):
             for parent in {*parents}:
                 first, *others = children(parents, parent)

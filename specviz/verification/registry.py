@@ -1,4 +1,14 @@
-"""Every rule by name. A new one is one file beside this one, and one line here."""
+"""Every rule by name. A new one is one file beside this one, and one line here.
+
+What the proof of each needs fixed of how many tokens are proposed, beside what every proposer promises (proposers/base.py):
+
+    token    nothing: the number of siblings and of levels may depend on the values drawn before
+    block    one child a node; where the chain ends may depend on the values drawn before
+    k-seq    the number of children of each node, before the first of them is drawn (Block.counts_fixed), all from one distribution
+    typical  nothing: it keeps no distribution
+
+docs/exactness.md has the arguments, and every proposer under every rule.
+"""
 
 from __future__ import annotations
 

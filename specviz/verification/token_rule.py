@@ -97,6 +97,10 @@ class TokenRule:
 
     On a tree the siblings under a kept node are tried in the order they were proposed; each refusal replaces p by the
     residual, and after the last one the replacement is drawn from it. After a kept leaf the bonus is drawn from p itself.
+
+    How many siblings there are may depend on the values drawn before: once x_1 is rejected the target is the residual r, whatever x_1
+    was, and both ways on give r: another sibling drawn from its own q and tested against r, or a replacement drawn from r itself. So
+    which way is taken may depend on x_1, though never on the random number that rejected it nor on the sibling about to be drawn.
     """
 
     name, title = "token", "token by token"

@@ -3,7 +3,8 @@
 Cai et al. 2024, Medusa, section 2.3.1: a candidate token is kept iff p(x) > min(epsilon, delta exp(-H(p))), H the entropy of p in
 nats and delta = sqrt(epsilon); the longest candidate kept so far wins, among equals the likelier one; and the token after it is the
 target's likeliest, kept whatever it is. No law of the draft is looked at, and no luck: with guesses that are not drawn, the text is
-one and the same each time. At temperature 0 it coincides with the target.
+one and the same each time. At temperature 0 it coincides with the target. It keeps no distribution, so it needs nothing fixed of how
+many tokens are proposed.
 """
 
 from __future__ import annotations

@@ -1,5 +1,8 @@
 """Trees within a number of nodes: what is handed over is what was drawn, and it grows where the draft is sure. On tables."""
 
+from itertools import product
+from math import prod
+
 import pytest
 
 from specviz.proposers.trees.budget import BudgetTree, RankedTree
@@ -38,7 +41,8 @@ def path_of(block, index: int, node: int) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("siblings", ("independent", "distinct"))
 def test_a_budget_acts_before_each_draw_and_what_is_drawn_stays(siblings):
-    """As many numbers are asked for as nodes are handed over, never more nodes than allowed; and luck decides which grow."""
+    """As many random numbers are asked for as nodes are handed over, never more nodes than allowed; and what is drawn above decides which
+    nodes grow."""
     draft = model(pair("random", 8, 4, 11)[1], 4)
     shapes = set()
     for nodes in (1, 4, 7, 12):
@@ -51,33 +55,72 @@ def test_a_budget_acts_before_each_draw_and_what_is_drawn_stays(siblings):
     assert len(shapes) > 1
 
 
-@pytest.mark.parametrize("siblings", ("independent", "distinct"))
-def test_the_next_node_stands_where_most_joint_confidence_is_expected(siblings):
-    """Worked out anew for every draw: the path's share times what a draw is expected to add, a twin counting for nothing."""
+def test_the_next_distinct_node_stands_where_most_joint_confidence_is_expected():
+    """Worked out anew for every draw: the path's share times what a draw is expected to add after the draws before it."""
     draft = model(pair("random", 9, 4, 11)[1], 4)
-    block = block_of(BudgetTree(draft, (3, 3), siblings, 9))
+    block = block_of(BudgetTree(draft, (3, 3), "distinct", 9))
     for index, parents in enumerate(block.parents):
         for node, chosen in enumerate(parents):
-            level = depth(parents, node)
-            spots = [ROOT] if level == 0 else [n for n in range(node) if depth(parents, n) == level - 1]
-            worth = {spot: _worth(draft, block, index, spot, node, siblings) for spot in spots}
+            worth = {spot: _worth(draft, block, index, spot, node) for spot in spots(parents, node)}
             assert worth[chosen] == pytest.approx(max(worth.values()), abs=1e-12)
 
 
-def _worth(draft, block, index: int, spot: int, node: int, siblings: str) -> float:
-    """Expected joint confidence of one more child of ``spot`` before node number ``node`` is drawn; 0 where none may be."""
+def spots(parents, node: int) -> list[int]:
+    """Where a node could have stood: the nodes of the level above its own."""
+    level = depth(parents, node)
+    return [ROOT] if level == 0 else [n for n in range(node) if depth(parents, n) == level - 1]
+
+
+def above(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
+    """Tokens of the path down to a node, and the draft's joint probability of them."""
     path, share = () if spot == ROOT else path_of(block, index, spot), 1.0
     for count, token in enumerate(path):
         share *= float(draft.law((*PROMPT, *path[:count]))[token])
-    parents, tokens = block.parents[index], block.tokens[index]
-    twin = spot != ROOT and any(tokens[other] == tokens[spot] for other in children(parents, parents[spot]) if other < spot)
-    drawn = {tokens[child] for child in children(parents[:node], spot)}
+    return path, share
+
+
+def _worth(draft, block, index: int, spot: int, node: int) -> float:
+    """Expected joint confidence of one more distinct child of ``spot`` before node number ``node`` is drawn; 0 where none may be."""
+    path, share = above(draft, block, index, spot)
+    drawn = children(block.parents[index][:node], spot)
+    tokens = {block.tokens[index][child] for child in drawn}
+    fresh = [0.0 if x in tokens else mass for x, mass in enumerate(draft.law((*PROMPT, *path)).tolist())]
+    return share * sum(mass * mass for mass in fresh) / sum(fresh) if len(drawn) < 3 and any(fresh) else 0.0
+
+
+def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_confidence_whatever_is_drawn():
+    """Every sibling number c of every node, weighed before a draw: the path's share times the mean of q(x) over draws x that are none of
+    c - 1 draws before them, by going through all of those. A later twin of a node grows nothing."""
+    draft = model(pair("random", 9, 4, 11)[1], 4)
+    block, levels = block_of(BudgetTree(draft, (3, 3), "independent", 9)), (5, 4)
+    for index, parents in enumerate(block.parents):
+        tokens = block.tokens[index]
+        first = [min(other for other in children(parents, parents[n]) if tokens[other] == tokens[n]) for n in range(len(parents))]
+        for level in (0, 1):
+            here = [n for n in range(len(parents)) if depth(parents, n) == level]
+            weights = sorted(
+                (
+                    (_fresh(draft, block, index, spot, count), spot)
+                    for spot in spots(parents, here[0])
+                    if spot == ROOT or first[spot] == spot
+                    for count in (1, 2, 3)
+                ),
+                reverse=True,
+            )
+            given = [_fresh(draft, block, index, parents[n], children(parents, parents[n]).index(n) + 1) for n in here]
+            allowed = min(levels[0] if level == 0 else 9 - len(children(parents, ROOT)), sum(weight > 0 for weight, _ in weights))
+            assert len(here) == allowed
+            assert given == pytest.approx([weight for weight, _ in weights[:allowed]], abs=1e-12), "the best first, and no others"
+
+
+def _fresh(draft, block, index: int, spot: int, count: int) -> float:
+    path, share = above(draft, block, index, spot)
     law = draft.law((*PROMPT, *path)).tolist()
-    fresh = [0.0 if x in drawn else mass for x, mass in enumerate(law)]
-    if twin or len(children(parents[:node], spot)) == 3 or not any(fresh):
-        return 0.0
-    drawn_from = law if siblings == "independent" else [mass / sum(fresh) for mass in fresh]
-    return share * sum(a * b for a, b in zip(fresh, drawn_from, strict=True))
+    mean = 0.0
+    for draws in product(range(4), repeat=count):
+        if draws[-1] not in draws[:-1]:
+            mean += prod(law[x] for x in draws) * law[draws[-1]]
+    return share * mean
 
 
 def test_on_every_level_but_the_last_half_of_what_is_left_is_drawn_at_most():

@@ -27,8 +27,10 @@ from specviz.settings import Settings
 from specviz.verification.block_rule import BlockRule
 from specviz.verification.draft_tree import empty_block
 from specviz.verification.draw import draw
+from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import one_hot, warp
+from tests.rounds import written
 from tests.tables import RecordingCoins, Remembered, model
 from tests.tables import pair as tables
 
@@ -93,6 +95,21 @@ def test_a_chain_of_heads_keeps_the_law_under_block_verification_too():
     target, proposer = world(12, 3, Settings(tree="1-1", siblings="independent"))
     law = output_law(target, proposer, BlockRule(), (0, 1), 3)
     assert total_variation(law, target_law(target, (0, 1), 3)) < 1e-12
+
+
+@pytest.mark.parametrize(("shape", "nodes"), (("4", 4), ("2-2", 4), ("2-2", 5), ("3-2", 5)))
+@pytest.mark.parametrize(
+    ("siblings", "rule"),
+    (("independent", TokenRule()), ("independent", SequentialRule()), ("distinct", TokenRule()), ("top", TokenRule())),
+)
+def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distribution(siblings, rule, shape, nodes):
+    """Every outcome, tables of three tokens. The heads are less sure than random ones would be, so that the budget has a choice."""
+    settings, heads, length = Settings(tree=shape, nodes=nodes, siblings=siblings), random_heads(WIDTH, V), len(shape) // 2 + 2
+    unsure = replace(heads, outputs=tuple(output / 20 for output in heads.outputs))
+    for seed in range(4):
+        target, _ = world(seed, V, settings)
+        law = written(target, medusa(target, unsure, settings), rule, (0, 1), length)
+        assert total_variation(law, target_law(target, (0, 1), length)) < 1e-12
 
 
 def test_below_a_node_stands_the_law_of_the_head_of_its_depth_alone():

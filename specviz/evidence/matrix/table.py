@@ -44,7 +44,11 @@ COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": 
 EFFORT = 20  # of a cell with many draws, beside one with few
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers that stand in several lines, each with settings of its own
     "draft": {"draft": {}, "draft-entropy": {"lengths": "entropy"}, "draft-gain": {"lengths": "gain"}},
-    "tree": {f"tree-{kind}": {"siblings": kind, "tree": "2-1"} for kind in ("top", "independent", "distinct")},
+    "tree": {
+        "tree-top": {"siblings": "top", "tree": "2-1"},
+        "tree-independent": {"siblings": "independent", "tree": "2-2", "nodes": 5},  # one node of two gets a second sibling
+        "tree-distinct": {"siblings": "distinct", "tree": "2-1"},
+    },
     "medusa": {
         "medusa-chain": {"siblings": "independent", "tree": "1-1"},
         "medusa-tree": {"siblings": "distinct", "tree": "2-1"},

@@ -36,7 +36,7 @@ class AdaptiveDraft:
             seen = self.draft.laws(longer, empty_block(len(live)))[:, 0]
             q = seen if self.settings is None else warp(seen.log(), self.settings)
             live = self._drawn(live, seen, q, coins)
-        return block_of(chains, self.name)
+        return block_of(chains, self.name, counts_fixed=True)
 
     def _drawn(self, live: list[Growth], seen: Tensor, q: Tensor, coins: Coins) -> list[Growth]:
         """One more token for each chain that goes on; returns those that may go on still."""

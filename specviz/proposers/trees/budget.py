@@ -2,15 +2,14 @@
 
 A tree may be cut back to its best nodes only where nothing was drawn: guesses made without chance are no sample, and which of
 them are handed over is free (Li et al. 2024, EAGLE-2, re-ranking by joint confidence). Among drawn siblings a cut would leave
-tokens that no longer have the law they were drawn from (best-drawn in docs/mistakes.md). There the budget acts before each
-draw, and what is drawn stays.
+tokens that no longer have the law they were drawn from (best-drawn in docs/mistakes.md). There the budget acts before what is
+drawn, and what is drawn stays.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
-import torch
 from torch import Tensor
 
 from specviz.models.base import LawSource
@@ -45,7 +44,7 @@ class RankedTree:
             for number in live:
                 here = [next(places) for _ in lowest[number]]
                 trees[number], lowest[number] = self._grown(trees[number], here, width)
-        return block_of(trees, self.name)
+        return block_of(trees, self.name, counts_fixed=True)  # nothing is drawn
 
     def _grown(self, tree: Growth, places: list[Place], width: int) -> tuple[Growth, list[int]]:
         """The best nodes of a tree and its next level, and which of them are new. No node is surer than its parent."""
@@ -68,10 +67,16 @@ def _only(tree: Growth, nodes: list[int]) -> Growth:
 
 
 class BudgetTree:
-    """Drawn siblings under a budget: before each draw the place with the highest expected joint confidence gets the next node.
+    """Drawn siblings under a budget: the place with the highest expected joint confidence gets the next node.
 
-    On each level but the last at most half of the nodes that are left are drawn. What is decided depends on earlier draws and
-    on laws before their draw, never on the token about to be drawn.
+    On each level but the last at most half of the nodes that are left are drawn.
+
+    *distinct*: decided before each draw, after what was drawn on the level so far. Recursive rejection allows it (TokenRule). The number
+    of siblings then depends on the values drawn among them, so no rule that needs it fixed is handed such a tree.
+    *independent*: all numbers of a level are decided before its first draw, from the draft's distributions there and the levels above,
+    since k-sequential selection judges such siblings too and needs them fixed. The c-th of them is worth what it is expected to add:
+    the sum over x of q(x) q(x) (1 - q(x))^(c - 1), a token that is drawn and has not been drawn before. Finishing one node before the
+    next is decided would be as exact; deciding node by node in turns, after the values below each other, would not.
 
     siblings  independent or distinct; widths  most children below each node, level by level
     """
@@ -92,46 +97,80 @@ class BudgetTree:
                 left = self.nodes - len(tree.tokens)
                 share = left if level == tree.levels - 1 else -(-left // 2)
                 here = [place for place in places if place[0] is tree]
-                grown = self._draws(here, min(share, width * len(here)), width, coins, level)
+                draws = _fixed_draws if self.siblings == "independent" else _adaptive_draws
+                grown = draws(here, min(share, width * len(here)), width, coins, level)
                 if level + 1 < tree.levels and len(tree.tokens) < self.nodes:
                     ends += [(tree, node) for node in grown if tree.first_of(node) == node]
-        return block_of(trees, self.name)
-
-    def _draws(self, places: list[Place], share: int, width: int, coins: Coins, level: int) -> list[int]:
-        """At most ``share`` draws on one level of one tree; returns the new nodes."""
-        slots = [_Slot(place, width, self.siblings) for place in places]
-        grown = []
-        for _ in range(share):
-            slot = max(slots, key=lambda one: one.worth)  # the first among equals
-            if slot.worth <= 0.0:
-                break
-            grown += slot.draw(coins, level)
-        return grown
+        return block_of(trees, self.name, counts_fixed=self.siblings == "independent")
 
 
-class _Slot:
-    """The next sibling below one node: the law it would be drawn from, and its expected joint confidence, before any draw."""
+def _fixed_draws(places: list[Place], share: int, width: int, coins: Coins, level: int) -> list[int]:
+    """At most ``share`` draws with replacement on one level of one tree, all decided before the first; returns the new nodes."""
+    slots = [_Fresh(place, width) for place in places]
+    chosen = [slot.place for slot in _best_first(slots, share)]
+    grown = draw_below(chosen, coins, level) if chosen else []
+    for (tree, parent, law), node in zip(chosen, grown, strict=True):
+        tree.shares.append(_above(tree, parent) * float(law[tree.tokens[node]]))
+    return grown
 
-    def __init__(self, place: Place, width: int, siblings: str):
-        self.tree, self.parent, self.law = place
-        self.width, self.siblings, self.count = width, siblings, 0
-        self.above = 1.0 if self.parent == ROOT else self.tree.shares[self.parent]
+
+def _adaptive_draws(places: list[Place], share: int, width: int, coins: Coins, level: int) -> list[int]:
+    """The same without replacement, each decided after the draws before it."""
+    grown = []
+    for slot in _best_first([_Distinct(place, width) for place in places], share):
+        grown += slot.draw(coins, level)
+    return grown
+
+
+def _best_first(slots: Sequence[_Fresh | _Distinct], share: int) -> Iterator[_Fresh | _Distinct]:
+    """The slot that is worth most, the first among equals, ``share`` times at most; it is moved on before the next is chosen."""
+    for _ in range(share):
+        slot = max(slots, key=lambda one: one.worth)
+        if slot.worth <= 0.0:
+            break
+        yield slot
+        slot.move_on()
+
+
+def _above(tree: Growth, parent: int) -> float:
+    """The draft's joint probability of the path down to a parent."""
+    return 1.0 if parent == ROOT else tree.shares[parent]
+
+
+class _Fresh:
+    """The next sibling below one node, drawn with replacement: what it is expected to be worth over all draws before it."""
+
+    def __init__(self, place: Place, width: int):
+        self.place, self.left = place, width
+        tree, parent, law = place
+        self.missed, self.fresh = 1.0 - law, law * law * _above(tree, parent)
+        self.worth = float(self.fresh.sum())
+
+    def move_on(self) -> None:
+        self.left -= 1
+        self.fresh *= self.missed
+        self.worth = float(self.fresh.sum()) if self.left else 0.0
+
+
+class _Distinct:
+    """The next sibling below one node, drawn without replacement, and what it is worth after the draws before it."""
+
+    def __init__(self, place: Place, width: int):
+        (self.tree, self.parent, self.law), self.width, self.count = place, width, 0
         self._look()
 
     def _look(self) -> None:
-        if self.count == self.width or not possible(self.law, self.count, self.siblings):
+        if self.count == self.width or not possible(self.law, self.count, "distinct"):
             self.worth = 0.0
             return
-        self.next: Tensor = next_law(self.tree, self.parent, self.law, self.siblings)
-        fresh = self.law
-        if self.siblings == "independent":  # a twin is worth nothing
-            drawn = [self.tree.tokens[node] for node in self.tree.below(self.parent)]
-            fresh = self.law.index_fill(0, torch.tensor(drawn, dtype=torch.int64, device=self.law.device), 0.0)
-        self.worth = self.above * float((fresh * self.next).sum())
+        self.next: Tensor = next_law(self.tree, self.parent, self.law, "distinct")
+        self.worth = _above(self.tree, self.parent) * float((self.law * self.next).sum())
 
     def draw(self, coins: Coins, level: int) -> list[int]:
         nodes = draw_below([(self.tree, self.parent, self.next)], coins, level)
-        self.tree.shares += [self.above * float(self.law[self.tree.tokens[node]]) for node in nodes]
+        self.tree.shares += [_above(self.tree, self.parent) * float(self.law[self.tree.tokens[node]]) for node in nodes]
+        return nodes
+
+    def move_on(self) -> None:
         self.count += 1
         self._look()
-        return nodes

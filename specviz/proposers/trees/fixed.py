@@ -40,7 +40,7 @@ class Tree:
             if not ends:
                 break
             ends = self._children(places_below(self.draft, ends), width, coins, level)
-        return block_of(trees, self.name)
+        return block_of(trees, self.name, counts_fixed=True)
 
     def _children(self, places: list[Place], width: int, coins: Coins, level: int) -> list[tuple[Growth, int]]:
         """Grow one level; returns the nodes that are worth growing on: of equal siblings only the first."""

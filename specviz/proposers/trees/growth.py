@@ -47,7 +47,8 @@ class Growth:
     def first_of(self, node: int) -> int:
         """The first sibling that carries the node's token; the node itself where no earlier one does.
 
-        Once that one has been refused the residual has no mass on the token, so nothing below a later twin is ever reached.
+        Once that one has been rejected the residual of the token rule has no mass on the token, so nothing below a later twin is ever
+        reached. k-sequential selection may keep a later twin; the round then ends there with a draw from p, as after any leaf.
         """
         return next(other for other in self.below(self.parents[node]) if self.tokens[other] == self.tokens[node])
 
@@ -79,9 +80,10 @@ def places_below(draft: LawSource, ends: Sequence[tuple[Growth, int]]) -> list[P
     return [(tree, node, laws[index[id(tree)], node + 1]) for tree, node in ends]
 
 
-def block_of(trees: Sequence[Growth], source: str) -> Block:
-    """What is handed over: one block of all rows."""
-    return replace(unweighed(trees, source), q=tuple(rows_of(tree.q) if tree.q else None for tree in trees))
+def block_of(trees: Sequence[Growth], source: str, counts_fixed: bool = False) -> Block:
+    """What is handed over: one block of all rows. counts_fixed: what Block says of it."""
+    q = tuple(rows_of(tree.q) if tree.q else None for tree in trees)
+    return replace(unweighed(trees, source), q=q, counts_fixed=counts_fixed)
 
 
 def unweighed(trees: Sequence[Growth], source: str = "draft") -> Block:

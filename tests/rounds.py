@@ -1,0 +1,100 @@
+"""One round, exactly: every block that a proposer can hand over, and every way in which a production rule judges it.
+
+A second way beside evidence/enumerate.py, and a faster one for trees: the numbers that draw tokens are put into the middle of each
+token's share of the distribution that the block reports, those of the rule on both sides of the threshold that it recorded, and the
+last token is not drawn at all: the distribution that it would be drawn from is taken whole.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from specviz.evidence.enumeration.enumerate import target_law
+from specviz.randomness import Prefix, Purpose
+from specviz.verification.block_rule import BlockRule
+from specviz.verification.draft_tree import Block
+from tests.tables import Remembered, ScriptedCoins
+
+Text = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Handed:
+    """One row's proposals and how likely they are."""
+
+    block: Block
+    weight: float
+
+    @property
+    def shape(self) -> tuple[Text, Text]:
+        return self.block.tokens[0], self.block.parents[0]
+
+
+def handed(proposer, prefix: Prefix) -> list[Handed]:
+    """Every block that a proposer can hand over after a prefix; weights sum to 1."""
+    pending, found = [({}, 1.0)], []
+    while pending:
+        coins = ScriptedCoins([script for script, _ in pending])
+        rows = [Prefix(prefix.ids, prefix.start, prefix.room, number, prefix.past) for number in range(len(pending))]
+        block, grown = proposer.propose(rows, coins), []
+        for index, ((script, weight), missing) in enumerate(zip(pending, coins.missing, strict=True)):
+            if not missing:
+                parts = (block.tokens, block.parents, block.q, block.u_draft)
+                found.append(Handed(Block(*((part[index],) for part in parts), block.source, block.counts_fixed), weight))
+                continue
+            purpose, node = missing[0]
+            assert purpose is Purpose.DRAFT
+            grown += [(script | {missing[0]: u}, weight * share) for u, share in middles(block.q[index][node])]
+        pending = grown
+    return found
+
+
+def middles(law: Tensor) -> list[tuple[float, float]]:
+    """A number inside each token's share, and the share."""
+    ends = law.cumsum(-1)
+    return [(u, mass) for u, mass in zip(((ends - law / 2) / ends[-1]).tolist(), law.tolist(), strict=True) if mass > 0]
+
+
+def judged(rule, row: Prefix, block: Block, p: Tensor) -> Iterator[tuple[float, Text, Tensor]]:
+    """Probability, accepted tokens and distribution of the token after them (V,), for every way in which a rule judges a block."""
+    pending = [({}, 1.0)]
+    while pending:
+        script, weight = pending.pop()
+        coins = ScriptedCoins([script])
+        if isinstance(rule, BlockRule):
+            (decisions, kept), law, _ = rule._judged(row, block, 0, p, coins)
+            edges, path = {node: one.threshold for node, one in enumerate(decisions)}, range(kept)
+        else:
+            walk = rule.walk(block, 0, row, p, coins)
+            edges, path, law = {node: looked[2] for node, looked in walk.looked.items()}, walk.path, walk.law
+        missing = next((address for address in coins.missing[0] if address[0] is Purpose.ACCEPT), None)
+        if missing is None:
+            yield weight, tuple(block.tokens[0][node] for node in path), law / law.sum()
+            continue
+        edge = edges[missing[1]]
+        pending += [
+            (script | {missing: u}, weight * share) for u, share in ((edge / 2, edge), ((1 + edge) / 2, 1 - edge)) if share > 0
+        ]
+
+
+def written(target: Remembered, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
+    """Distribution of ``length`` tokens of which one round writes the first and the target alone all after them."""
+    row, result = Prefix(prompt, 0, length), defaultdict(float)
+    for one in handed(proposer, row):
+        if one.block.widest:  # what a rule refuses it refuses here
+            rule.verify([row], one.block, target.laws([row], one.block), ScriptedCoins([{}]))
+        p = target.laws([row], one.block)[0]
+        for weight, kept, law in judged(rule, row, one.block, p):
+            for token, mass in enumerate(law.tolist()):
+                if mass:
+                    for rest, more in rests(target, (*prompt, *kept, token), length - len(kept) - 1).items():
+                        result[(*kept, token, *rest)] += one.weight * weight * mass * more
+    return dict(result)
+
+
+def rests(target: Remembered, ids: Text, length: int) -> dict[Text, float]:
+    return target_law(target, ids, length) if length else {(): 1.0}
