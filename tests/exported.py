@@ -158,10 +158,8 @@ def series(figure: Any) -> dict[str, Points]:
             if error is None or error.array is None:
                 continue
             less = error.array if error.arrayminus is None else error.arrayminus
-            moved = lambda by, sign, flat=sideways, points=points: [
-                (x + sign * e, y) if flat else (x, y + sign * e) for (x, y), e in zip(points, by, strict=True)
-            ]
-            found[f"{name}, low"], found[f"{name}, high"] = moved(less, -1.0), moved(error.array, 1.0)
+            for end, by in (("low", [-e for e in less]), ("high", error.array)):
+                found[f"{name}, {end}"] = [(x + e, y) if sideways else (x, y + e) for (x, y), e in zip(points, by, strict=True)]
     return found
 
 

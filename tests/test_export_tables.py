@@ -337,8 +337,8 @@ def test_the_kinds_of_word():
             continue
         cell, share = found[len(expected)], chosen.sum() / apart.sum()
         ends = {key: float(cell[key]) if cell[key] else None for key in ("low", "high", "share_low", "share_high")}
-        assert (
-            chosen.size < 2 or (ends["low"] <= chosen.mean() <= ends["high"] and ends["share_low"] <= share <= ends["share_high"])
+        assert chosen.size < 2 or (
+            ends["low"] <= chosen.mean() <= ends["high"] and ends["share_low"] <= share <= ends["share_high"]
         )
         expected.append(
             {"kind": kind, "tokens": int(chosen.size), "share_of_tokens": chosen.size / apart.size, "mean_apart": chosen.mean(),
