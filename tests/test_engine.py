@@ -7,11 +7,12 @@ from dataclasses import replace
 import pytest
 
 from specviz.coins import EditedCoins, PhiloxCoins, Prefix, Purpose
-from specviz.engine import TargetOnlyCoins, advance, coins_of, decode, opening_row, step, target_only
+from specviz.engine import TargetOnlyCoins, advance, coins_of, cut, decode, opening_row, step, target_only
 from specviz.errors import SettingsError
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
+from specviz.trace import Decision, Ending, Outcome
 from specviz.verification.block import Block
 from specviz.verification.rules import TokenRule
 from tests.tables import FixedTree, RecordingCoins, Siblings, join, model, pair
@@ -136,6 +137,21 @@ def test_the_earliest_of_several_stop_tokens_ends_the_text_inside_a_block(stops,
     rounds = list(decode(target, Fixed(1, 3, 2), TokenRule(), PhiloxCoins(0), settings, (0,), frozenset(stops)))
     assert text(rounds) == kept
     assert rounds[0].ending.kind == ("bonus" if stops == {0} else "eos")
+
+
+@pytest.mark.parametrize(
+    ("room", "path", "kind"),
+    [(1, (0,), "length"), (2, (0, 1), "length"), (3, (0, 1, 2), "eos"), (4, (0, 1, 2), "eos"), (5, (0, 1, 2), "eos")],
+)
+def test_a_stop_token_beyond_the_room_ends_nothing(room, path, kind):
+    """Four accepted tokens, the third of them a stop token: it closes the round only where the room reaches it."""
+    decisions = tuple(
+        Decision(token, node - 1, "fixed", 1.0, 1.0, None, 0.5, 1.0, True) for node, token in enumerate((1, 3, 2, 1))
+    )
+    whole = Outcome(decisions, (0, 1, 2, 3), Ending("bonus", 0, 0.5))
+    found = cut(whole, Prefix((0,), 0, room), frozenset({2}))
+    assert (found.accepted_path, found.ending) == (path, Ending(kind, None, None))
+    assert len(found.committed) <= room
 
 
 def test_a_stop_token_drawn_by_the_rule_itself_ends_the_text_too():

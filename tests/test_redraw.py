@@ -13,8 +13,8 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.evidence import sources
-from specviz.evidence.certificate import ALTERED, CONFIRMED
-from specviz.evidence.redraw import analytic_again, models, other_test, redraw
+from specviz.evidence.certificate import ALTERED, CONFIRMED, answer_of
+from specviz.evidence.redraw import analytic_again, compared, models, other_test, redraw
 from specviz.evidence.report import RULE_ONLY
 from specviz.evidence.seal import sealed
 from specviz.settings import Settings
@@ -60,6 +60,22 @@ def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is
         assert other_test(before, after, 1).startswith(found) and bool(other_test(before, after, 1)) == bool(found)
     assert other_test(before, before | {"p_value": before["alpha"] / 2}, 1).startswith("p_value")
     assert other_test(before, before | {"n": n + 1}, 1)
+
+
+@pytest.mark.parametrize("allowed", [0, 3, 7])
+def test_one_draw_more_than_may_move_is_an_alteration(record, allowed):
+    """A draw that moves leaves one cell and joins another: every one of them counts, once."""
+    one = record["answers"][0]
+    stored = replace(answer_of(one), near=allowed)
+    full = int(stored.counts.argmax())
+    for moved, state in ((allowed, CONFIRMED), (allowed + 1, ALTERED)):
+        counts = stored.counts.copy()
+        counts[full] -= moved
+        for draw in range(moved):
+            counts[(full + 1 + draw % 2) % len(counts)] += 1
+        line = next(compared("1", one, stored, replace(stored, counts=counts)))
+        assert (line.field, line.state) == ("1: cells", state)
+        assert f"{moved} of {stored.plan.n:,} draws fall into other cells; {allowed} may" in line.why
 
 
 def test_draws_are_made_again_between_the_same_cuts(monkeypatch, pair, record):
