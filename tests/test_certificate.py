@@ -12,7 +12,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate import ALTERED, CONFIRMED, ITSELF, read
+from specviz.evidence.certificate import ALTERED, CONFIRMED, ITSELF, check, read
 from specviz.evidence.experiment import Plan
 from specviz.evidence.seal import sealed
 from tests.certified import altered, first_answer, first_test, states
@@ -62,6 +62,16 @@ def test_one_altered_field_is_found_even_if_the_digests_are_made_anew(record, ch
     change(changed)
     assert altered(changed), "with the old digests"
     assert altered(sealed(changed)), "with new digests"
+
+
+@pytest.mark.parametrize("factor", [1.5, 1.0 + 1e-6])
+def test_masses_that_do_not_sum_to_1_are_named(record, factor):
+    """Every statistic rescales them, so nothing else contradicts them."""
+    changed = copy.deepcopy(record)
+    for cell in first_answer(changed)["cells"]:
+        cell["mass"] *= factor
+    found = {line.field: line.why for line in check(sealed(changed)) if line.state == ALTERED}
+    assert found.get("1 shared laws: cells") == "the masses of the cells do not sum to 1"
 
 
 JOINT_NUMBERS = [(name, key) for name in ("chi-square", "G") for key in ("statistic", "p_value", "adjusted_p", "detectable_tv")]

@@ -13,7 +13,7 @@ from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.block import Block
+from specviz.verification.block import Block, empty_block
 from specviz.verification.rules import TokenRule
 from tests.tables import FixedTree, RecordingCoins, Siblings, join, model, pair
 
@@ -176,6 +176,21 @@ def test_the_same_settings_give_the_same_records():
     assert run(seed=3) == run(seed=3)
     assert len({text(run(seed=seed, length=30)) for seed in range(6)}) == 6
     assert len({text(run(draw=draw, length=30)) for draw in range(6)}) == 6
+
+
+def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
+    """Two prompts whose distributions differ: what a record holds and shows of a row is what the target says after that row's text."""
+    target, proposer = model(P, V), DraftModel(model(Q, V), 2)
+    rows = [Prefix((0,), 0, 5, 0), Prefix((0, 1, 2), 0, 5, 1)]
+    rounds = step(rows, target, proposer, TokenRule(), PhiloxCoins(0), bars=V)
+    for row, round_ in zip(rows, rounds, strict=True):
+        ids = row.ids
+        for node, law in enumerate(round_.laws[: len(round_.proposals)]):
+            wanted = model(P, V).laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0].tolist()
+            assert round_.full.p[node].tolist() == wanted
+            assert law.p == tuple(wanted[token] for token in law.tokens)
+            ids = (*ids, round_.proposals[node].token)
+    assert rounds[0].full.p[0].tolist() != rounds[1].full.p[0].tolist()
 
 
 def test_a_rows_records_do_not_depend_on_its_neighbours():

@@ -59,6 +59,10 @@ def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is
         after = before | {"statistic": before["statistic"] + moved / n, "p_value": before["p_value"] * 0.99}
         assert other_test(before, after, 1).startswith(found) and bool(other_test(before, after, 1)) == bool(found)
     assert other_test(before, before | {"p_value": before["alpha"] / 2}, 1).startswith("p_value")
+    level = before["alpha"]
+    near = before | {"p_value": 1.1 * level}
+    assert other_test(near, before | {"p_value": 1.2 * level}, 1) == ""
+    assert other_test(near, before | {"p_value": 0.9 * level}, 1).startswith("p_value"), "it has crossed the test's level"
     assert other_test(before, before | {"n": n + 1}, 1)
 
 
