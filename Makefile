@@ -7,7 +7,7 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-all check bench train record clean
+.PHONY: run test test-all mutants check bench train record clean
 
 run: .venv/ready
 	$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST) -- --allow-own-pairs
@@ -17,6 +17,10 @@ test: .venv/ready-test
 
 test-all: .venv/ready-test
 	$(PYTEST) -m "not gpu"
+
+# Breaks the code in one place at a time, in a copy, and says which breaks the fast tests find; about ten minutes.
+mutants: .venv/ready-test
+	$(BIN)/python tools/code_mutants.py
 
 check: .venv/ready-test
 	$(BIN)/ruff check .

@@ -1,7 +1,8 @@
 """``specviz COMMAND``, or ``python -m specviz COMMAND``: the same engine from the command line.
 
 Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or input, one sentence on stderr; 3 too few draws
-(verify) or a machine too busy for a verdict (plan, bench); 70 a mistake of this program itself; 130 interrupted.
+(verify) or a machine too busy for a verdict (plan, bench); 4 not redrawn, a certificate was only compared with itself (check);
+70 a mistake of this program itself; 130 interrupted.
 """
 
 from __future__ import annotations

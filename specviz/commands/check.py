@@ -1,4 +1,8 @@
-"""``check``: is a certificate what it says? Field by field: confirmed, consistent in itself, or altered."""
+"""``check``: is a certificate what it says? Field by field: confirmed, consistent in itself, or altered.
+
+Exit codes: 0 every draw was drawn again and nothing was altered; 1 altered; 4 nothing was redrawn, so that the file was only
+compared with itself. Whoever changes a number can make the rest agree with it, so 4 is no confirmation.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +19,15 @@ if TYPE_CHECKING:
     from specviz.evidence.certificate.check import Line
 
 
+CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
+EPILOG = (
+    "Exit codes: 0 redrawn with the stored seed, nothing altered; 1 altered; 2 unreadable; "
+    "4 not redrawn, the file was only compared with itself."
+)
+
+
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     parser.add_argument("certificate", type=Path, help="the report.json that verify --out has written")
     parser.add_argument("--no-redraw", action="store_true", help="only what follows from the file itself; needs no models")
     parser.add_argument("--pair", help="name of the pair on this machine (default: as the certificate says)")
@@ -29,44 +41,71 @@ def run(options: argparse.Namespace) -> int:
     from specviz.evidence.certificate.check import ALTERED, check, read
 
     record = read(options.certificate)
-    lines, note = check(record), "Not re-drawn: --no-redraw was given."
+    lines, missing = check(record), "--no-redraw was given"
     if not options.no_redraw and not any(line.state == ALTERED for line in lines):
-        lines, note = redrawn(record, lines, options)
+        lines, missing = redrawn(record, lines, options)
     elif not options.no_redraw:
-        note = "Not re-drawn: the file contradicts itself, or was changed."
-    print(json.dumps(_record(lines, note), indent=1) if options.format == "json" else as_text(lines, note))
-    return 1 if any(line.state == ALTERED for line in lines) else 0
+        missing = "the file contradicts itself, or was changed"
+    print(json.dumps(_record(lines, missing), indent=1) if options.format == "json" else as_text(lines, missing))
+    return CODES[outcome(lines, missing)]
 
 
 def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
-    """The lines after drawing again, where the models are at hand; else as they are, and why."""
+    """(lines, "") after drawing again; where the models are not at hand the lines as they are, and why."""
     from specviz.evidence.certificate.redraw import NotAtHand, models, redraw
 
     try:
         pair = models(record, pair_name(options) if options.pair or options.target or options.draft else None)
         found = {line.field: line for line in lines} | {line.field: line for line in redraw(record, pair, Progress)}
     except NotAtHand as error:
-        return lines, f"Not re-drawn: {str(error).rstrip('.')}."
-    return list(found.values()), "Re-drawn with the stored seed on the same models."
+        return lines, str(error).rstrip(".")
+    return list(found.values()), ""
 
 
-def as_text(lines: list[Line], note: str) -> str:
-    """One line a field, what was altered last, and a sentence that sums up."""
+def outcome(lines: list[Line], missing: str) -> str:
+    """A name of CODES. missing: why nothing was redrawn; empty where it was."""
+    from specviz.evidence.certificate.check import ALTERED
+
+    if any(line.state == ALTERED for line in lines):
+        return "altered"
+    return "not redrawn" if missing else "redrawn"
+
+
+def as_text(lines: list[Line], missing: str) -> str:
+    """One line a field, what was altered last; then the headline, and what it rests on."""
     from specviz.evidence.certificate.check import ALTERED
 
     rows = [f"{line.state:<37} {line.field:<55} {line.why}" for line in sorted(lines, key=lambda line: line.state == ALTERED)]
-    return "\n".join([*rows, "", summary(lines), note])
+    return "\n".join([*rows, "", headline(lines, missing), note(lines, missing)])
 
 
-def summary(lines: list[Line]) -> str:
-    """How many fields are what, in words."""
-    from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF
+def headline(lines: list[Line], missing: str) -> str:
+    """What was found, in a sentence that claims no more than was checked."""
+    from specviz.evidence.certificate.check import ALTERED
+
+    found = outcome(lines, missing)
+    if found == "altered":
+        return f"Altered: {', '.join(line.field for line in lines if line.state == ALTERED)}."
+    return "Nothing was altered." if found == "redrawn" else f"Not redrawn: {missing}."
+
+
+def note(lines: list[Line], missing: str) -> str:
+    """What the headline rests on: the fields that were confirmed, and whether there were new draws."""
+    from specviz.evidence.certificate.check import CONFIRMED, ITSELF
 
     states = [line.state for line in lines]
-    if bad := [line.field for line in lines if line.state == ALTERED]:
-        return f"Altered: {', '.join(bad)}."
-    return f"Nothing was altered: {states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(ITSELF)} {ITSELF}."
+    counts = f"{states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(ITSELF)} {ITSELF}"
+    if not missing:
+        return f"Redrawn with the stored seed on the same models: {counts}."
+    if outcome(lines, missing) == "altered":
+        return f"Not redrawn: {missing}."
+    return f"The file agrees with itself, which a forgery can do as well: {counts}."
 
 
-def _record(lines: list[Line], note: str) -> dict[str, Any]:
-    return {"fields": [asdict(line) for line in lines], "summary": summary(lines), "note": note}
+def _record(lines: list[Line], missing: str) -> dict[str, Any]:
+    return {
+        "fields": [asdict(line) for line in lines],
+        "outcome": outcome(lines, missing),
+        "summary": headline(lines, missing),
+        "note": note(lines, missing),
+    }

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.decoding.engine import TargetOnlyCoins, advance, coins_of, decode, opening_row, step, target_only
+from specviz.decoding.engine import TargetOnlyCoins, advance, coins_of, cut, decode, opening_row, step, target_only
 from specviz.errors import SettingsError
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import EditedCoins, PhiloxCoins, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.draft_tree import Block, empty_block
 from specviz.verification.token_rule import TokenRule
 from tests.tables import FixedTree, RecordingCoins, Siblings, join, model, pair
 
@@ -138,6 +139,21 @@ def test_the_earliest_of_several_stop_tokens_ends_the_text_inside_a_block(stops,
     assert rounds[0].ending.kind == ("bonus" if stops == {0} else "eos")
 
 
+@pytest.mark.parametrize(
+    ("room", "path", "kind"),
+    [(1, (0,), "length"), (2, (0, 1), "length"), (3, (0, 1, 2), "eos"), (4, (0, 1, 2), "eos"), (5, (0, 1, 2), "eos")],
+)
+def test_a_stop_token_beyond_the_room_ends_nothing(room, path, kind):
+    """Four accepted tokens, the third of them a stop token: it closes the round only where the room reaches it."""
+    decisions = tuple(
+        Decision(token, node - 1, "fixed", 1.0, 1.0, None, 0.5, 1.0, True) for node, token in enumerate((1, 3, 2, 1))
+    )
+    whole = Outcome(decisions, (0, 1, 2, 3), Ending("bonus", 0, 0.5))
+    found = cut(whole, Prefix((0,), 0, room), frozenset({2}))
+    assert (found.accepted_path, found.ending) == (path, Ending(kind, None, None))
+    assert len(found.committed) <= room
+
+
 def test_a_stop_token_drawn_by_the_rule_itself_ends_the_text_too():
     rounds = [run(2, 50, seed=seed, stops=frozenset({1})) for seed in range(30)]
     for one in rounds:
@@ -160,6 +176,21 @@ def test_the_same_settings_give_the_same_records():
     assert run(seed=3) == run(seed=3)
     assert len({text(run(seed=seed, length=30)) for seed in range(6)}) == 6
     assert len({text(run(draw=draw, length=30)) for draw in range(6)}) == 6
+
+
+def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
+    """Two prompts whose distributions differ: what a record holds and shows of a row is what the target says after that row's text."""
+    target, proposer = model(P, V), DraftModel(model(Q, V), 2)
+    rows = [Prefix((0,), 0, 5, 0), Prefix((0, 1, 2), 0, 5, 1)]
+    rounds = step(rows, target, proposer, TokenRule(), PhiloxCoins(0), bars=V)
+    for row, round_ in zip(rows, rounds, strict=True):
+        ids = row.ids
+        for node, law in enumerate(round_.laws[: len(round_.proposals)]):
+            wanted = model(P, V).laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0].tolist()
+            assert round_.full.p[node].tolist() == wanted
+            assert law.p == tuple(wanted[token] for token in law.tokens)
+            ids = (*ids, round_.proposals[node].token)
+    assert rounds[0].full.p[0].tolist() != rounds[1].full.p[0].tolist()
 
 
 def test_a_rows_records_do_not_depend_on_its_neighbours():

@@ -49,6 +49,18 @@ def test_every_draw_is_the_engines_own(kind, gamma):
         assert drawn.tokens[number].tolist() == written(rounds, 4)
 
 
+def test_rows_of_a_batch_end_at_their_stop_token():
+    """Seven rows at a time, each at its own pace: every draw is the engine's own, and nothing comes after a stop token."""
+    settings = Settings(gamma=3, length=8)
+    target, proposer = world("random", settings)
+    coins, stops = PhiloxCoins(settings.seed), frozenset({1})
+    drawn = decoded(target, proposer, TokenRule(), coins, settings, (0, 2), stops, count=N, batch=7).tokens
+    for number in range(N):
+        rounds = decode(target, proposer, TokenRule(), coins, settings, (0, 2), stops, draw=number)
+        assert drawn[number].tolist() == written(rounds, 8)
+    assert 0 < sum(NONE in row for row in drawn.tolist()) < N, "some end early, some do not"
+
+
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 def test_every_warper_reaches_the_sampler(warper):
     settings = Settings(gamma=2, length=3, **warper)

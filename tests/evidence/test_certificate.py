@@ -12,8 +12,9 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import EvidenceError
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF, read
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF, check, read
 from specviz.evidence.certificate.seal import sealed
+from specviz.evidence.experiment import Plan
 from tests.certified import altered, first_answer, first_test, states
 
 
@@ -61,6 +62,61 @@ def test_one_altered_field_is_found_even_if_the_digests_are_made_anew(record, ch
     change(changed)
     assert altered(changed), "with the old digests"
     assert altered(sealed(changed)), "with new digests"
+
+
+@pytest.mark.parametrize("factor", [1.5, 1.0 + 1e-6])
+def test_masses_that_do_not_sum_to_1_are_named(record, factor):
+    """Every statistic rescales them, so nothing else contradicts them."""
+    changed = copy.deepcopy(record)
+    for cell in first_answer(changed)["cells"]:
+        cell["mass"] *= factor
+    found = {line.field: line.why for line in check(sealed(changed)) if line.state == ALTERED}
+    assert found.get("1 shared laws: cells") == "the masses of the cells do not sum to 1"
+
+
+JOINT_NUMBERS = [(name, key) for name in ("chi-square", "G") for key in ("statistic", "p_value", "adjusted_p", "detectable_tv")]
+OWN_NUMBERS = ["tv", "detectable_tv", "pooled_mass"]
+
+
+@pytest.mark.parametrize(
+    "place",
+    [
+        *(lambda r, k=key: (first_answer(r), k) for key in OWN_NUMBERS),
+        *(lambda r, n=name, k=key: (first_test(r, n), k) for name, key in JOINT_NUMBERS),
+        *(lambda r, k=key: (first_answer(r)["plan"], k) for key in ("level",)),
+        *(lambda r, k=key: (first_answer(r)["tv_null_band"], k) for key in ("median", "upper")),
+        lambda r: (first_test(r, "probability transform"), "adjusted_p"),
+    ],
+    ids=[*OWN_NUMBERS, *(" ".join(pair) for pair in JOINT_NUMBERS), "level", "median", "upper", "adjusted transform"],
+)
+def test_a_number_that_is_off_in_the_sixth_digit_is_altered_and_rounding_is_not(record, place):
+    """Also where the digests are made anew. On the versions that wrote it a certificate agrees to far more than six digits."""
+    for factor, found in ((1.0 + 1e-5, True), (0.995, True), (1.0 + 1e-9, False)):
+        changed = copy.deepcopy(record)
+        holder, key = place(changed)
+        assert holder[key] > 0.0
+        if found and factor * holder[key] > 1.0 and key in ("p_value", "adjusted_p"):
+            continue
+        holder[key] *= factor
+        for name in ("tests", "tv", "tv_null_band", "detectable_tv", "pooled_mass", "plan"):
+            changed[name] = first_answer(changed)[name]
+        assert bool(altered(sealed(changed))) == found, factor
+
+
+def test_every_test_has_the_level_of_a_family_of_length_plus_six(record):
+    """Bonferroni over all that is asked, by hand: the cells twice, next tokens given their prefix, the transform, two samples, the
+    stopping time, and a share at each of L positions."""
+    for one in record["answers"]:
+        plan = one["plan"]
+        assert len(one["tests"]) <= plan["length"] + 6
+        assert plan["level"] == pytest.approx(plan["alpha"] / (plan["length"] + 6), rel=1e-12)
+        assert {test["alpha"] for test in one["tests"]} == {plan["level"]}
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4])
+def test_a_plan_shares_its_false_alarm_rate_among_all_its_tests(length):
+    assert Plan.of(200_000, length, 0.01, 0.001).level == pytest.approx(0.001 / (length + 6), rel=1e-12)
+    assert Plan.fitting(500, length, 0.01, 0.001).level == pytest.approx(0.001 / (length + 6), rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.evidence import sources
-from specviz.evidence.certificate.check import ALTERED, CONFIRMED
-from specviz.evidence.certificate.redraw import analytic_again, models, other_test, redraw
+from specviz.evidence.certificate.check import ALTERED, CONFIRMED, answer_of
+from specviz.evidence.certificate.redraw import analytic_again, compared, models, other_test, redraw
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.report import RULE_ONLY
 from specviz.settings import Settings
@@ -26,7 +26,7 @@ QUIET = lambda label: lambda share: None  # noqa: E731
 def test_an_untouched_certificate_is_confirmed_by_drawing_again(report, capsys):
     assert main(["check", str(report)]) == 0
     said = capsys.readouterr().out
-    assert "Nothing was altered" in said and "Re-drawn with the stored seed" in said
+    assert "Nothing was altered" in said and "Redrawn with the stored seed" in said
     assert "0 of 3,000 draws fall into other cells" in said
 
 
@@ -59,7 +59,27 @@ def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is
         after = before | {"statistic": before["statistic"] + moved / n, "p_value": before["p_value"] * 0.99}
         assert other_test(before, after, 1).startswith(found) and bool(other_test(before, after, 1)) == bool(found)
     assert other_test(before, before | {"p_value": before["alpha"] / 2}, 1).startswith("p_value")
+    level = before["alpha"]
+    near = before | {"p_value": 1.1 * level}
+    assert other_test(near, before | {"p_value": 1.2 * level}, 1) == ""
+    assert other_test(near, before | {"p_value": 0.9 * level}, 1).startswith("p_value"), "it has crossed the test's level"
     assert other_test(before, before | {"n": n + 1}, 1)
+
+
+@pytest.mark.parametrize("allowed", [0, 3, 7])
+def test_one_draw_more_than_may_move_is_an_alteration(record, allowed):
+    """A draw that moves leaves one cell and joins another: every one of them counts, once."""
+    one = record["answers"][0]
+    stored = replace(answer_of(one), near=allowed)
+    full = int(stored.counts.argmax())
+    for moved, state in ((allowed, CONFIRMED), (allowed + 1, ALTERED)):
+        counts = stored.counts.copy()
+        counts[full] -= moved
+        for draw in range(moved):
+            counts[(full + 1 + draw % 2) % len(counts)] += 1
+        line = next(compared("1", one, stored, replace(stored, counts=counts)))
+        assert (line.field, line.state) == ("1: cells", state)
+        assert f"{moved} of {stored.plan.n:,} draws fall into other cells; {allowed} may" in line.why
 
 
 def test_draws_are_made_again_between_the_same_cuts(monkeypatch, pair, record):
@@ -131,12 +151,49 @@ def test_nothing_but_the_versions_is_left_unchecked_where_the_models_are(report,
     assert {one["field"] for one in fields if one["state"] != CONFIRMED} == {"versions", "files"}
 
 
-def test_models_that_are_not_here_leave_it_consistent_in_itself(record, tmp_path, capsys):
+def _elsewhere(record):
     record["settings"]["pair"] = "/nowhere/target|/nowhere/draft"
-    path = tmp_path / "moved.json"
+
+
+def _other_weights(record):
+    record["models"]["target_sha256"] = "0" * 64
+
+
+@pytest.mark.parametrize(
+    ("change", "options", "why"),
+    [
+        (_elsewhere, [], "'/nowhere/target|/nowhere/draft' is not on this machine"),
+        (_other_weights, [], "holds another target than the certificate names"),
+        (lambda record: None, ["--no-redraw"], "--no-redraw was given"),
+    ],
+    ids=["models elsewhere", "another hash of the target", "told not to"],
+)
+def test_a_certificate_that_was_not_redrawn_is_not_called_unaltered(record, change, options, why, tmp_path, capsys):
+    """The file agrees with itself, and nothing was compared with new draws: a headline and an exit code of their own."""
+    change(record)
+    path = tmp_path / "report.json"
     path.write_text(json.dumps(sealed(record)))
-    assert main(["check", str(path)]) == 0
-    assert "Not re-drawn: '/nowhere/target|/nowhere/draft' is not on this machine" in capsys.readouterr().out
+    assert main(["check", str(path), *options]) == 4
+    said = capsys.readouterr().out
+    assert "Nothing was altered" not in said
+    (headline,) = [line for line in said.splitlines() if line.startswith("Not redrawn: ")]
+    assert why in headline
+    assert main(["check", str(path), *options, "--format", "json"]) == 4
+    found = json.loads(capsys.readouterr().out)
+    assert found["outcome"] == "not redrawn" and found["summary"] == headline
+
+
+def test_an_altered_certificate_stays_altered_where_the_models_are_not_here(record, tmp_path, capsys):
+    _elsewhere(record)
+    path = tmp_path / "report.json"
+    path.write_text(json.dumps(record))
+    assert main(["check", str(path)]) == 1
+    assert "Altered: settings." in capsys.readouterr().out
+
+
+def test_the_exit_codes_stand_in_the_help(capsys):
+    assert main(["check", "--help"]) == 0
+    assert "4 not redrawn" in " ".join(capsys.readouterr().out.split())
 
 
 def test_models_that_have_moved_are_named_on_the_command_line(record, pair_folders, tmp_path, capsys):
@@ -144,11 +201,11 @@ def test_models_that_have_moved_are_named_on_the_command_line(record, pair_folde
     path = tmp_path / "moved.json"
     path.write_text(json.dumps(sealed(record)))
     assert main(["check", str(path), "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]) == 0
-    assert "Re-drawn" in capsys.readouterr().out
+    assert "Redrawn" in capsys.readouterr().out
 
 
 def test_other_weights_are_not_drawn_from(record, pair_folders, tmp_path, capsys):
     path = tmp_path / "same.json"
     path.write_text(json.dumps(record))
-    assert main(["check", str(path), "--target", str(pair_folders[1]), "--draft", str(pair_folders[0])]) == 0
+    assert main(["check", str(path), "--target", str(pair_folders[1]), "--draft", str(pair_folders[0])]) == 4
     assert "holds another target and draft than the certificate names" in capsys.readouterr().out

@@ -63,8 +63,8 @@ def test_right_draws_are_consistent_with_the_law_and_the_report_is_a_certificate
     record = json.loads(out)
     assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "draws.jsonl"
     assert record["files"][0]["draws"] == 1500 and record["settings"]["prompt"] == PROMPT
-    assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
-    assert "Not re-drawn: its draws came from a file." in capsys.readouterr().out
+    assert main(["check", str(tmp_path / "out" / "report.json")]) == 4
+    assert "Not redrawn: its draws came from a file." in capsys.readouterr().out
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     assert "--samples draws.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
 
@@ -96,7 +96,7 @@ def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
     assert main(["verify", "--samples", one, "--against", two, "--tv", "0.3", "--out", str(out)]) == 0
     assert main(["verify", "--samples", one, "--against", three, "--tv", "0.3"]) == 1
     capsys.readouterr()
-    assert main(["check", str(out / "report.json")]) == 0
+    assert main(["check", str(out / "report.json")]) == 4
     assert "tests-1-two-files.svg" in json.loads((out / "manifest.json").read_text())["files"]
     changed = json.loads((out / "report.json").read_text())
     changed["answers"][0]["tests"][0]["adjusted_p"] = 0.5

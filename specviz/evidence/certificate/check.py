@@ -23,7 +23,7 @@ from specviz.settings import Settings
 from specviz.statistics.findings import Finding
 from specviz.statistics.variation import Band
 
-CONFIRMED, ITSELF, ALTERED = "confirmed", "consistent in itself, not re-drawn", "altered"
+CONFIRMED, ITSELF, ALTERED = "confirmed", "consistent in itself, not redrawn", "altered"
 JOINT = ("chi-square", "G")  # what the counts alone give; the other tests look at every draw
 FIELDS = ("verdict", "sentence", "mode", "n", "tests", "tv", "tv_null_band", "detectable_tv", "pooled_mass", "plan", "cells")
 LARGEST = 100 * 2**20  # bytes of a certificate

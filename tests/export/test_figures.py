@@ -1,0 +1,379 @@
+"""Every figure of every export shows the numbers of its record: each series of the screen point by point, and print the same points.
+
+Expected points are worked out from the recorded files as plain JSON, or from the numbers that a record was made of. Only the ends
+of bootstrap intervals are taken from the figure; they must hold the value between them. Nothing here is left to chance.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from specviz.measure.word_kinds import KINDS
+from specviz.theory import wall_clock_factor
+from tests import exported as e
+from tests.exported import Points, raw, series, values
+
+CASES = [(kind, name) for kind, package in e.packages().items() for name in package.pictures]
+
+
+def down(numbers: Any) -> Points:
+    """Numbers to the right of rows, the first on top."""
+    numbers = list(numbers)
+    return [(float(x), float(len(numbers) - 1 - k)) for k, x in enumerate(numbers)]
+
+
+def over(xs: Any, ys: Any) -> Points:
+    return [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
+
+
+def histogram(number: int) -> dict[str, Points]:
+    one = e.report()["answers"][number]
+    n, order = one["n"], sorted(range(6), key=lambda k: -one["cells"][k]["mass"])
+    masses = [one["cells"][k]["mass"] for k in order]
+    shares = [one["cells"][k]["count"] / n for k in order]
+    edge = min(*masses, *(x for x in shares if x), 1 / n) / 2
+    low, high = (stats.binom.ppf(tail, n, masses) / n for tail in (0.005, 0.995))
+    law = "exact law, 99% band"
+    return {law: down(masses), f"{law}, low": down(np.maximum(low, edge)), f"{law}, high": down(high),
+            f"share of {n:,} draws": down(np.maximum(shares, edge))}  # fmt: skip
+
+
+def corrected(number: int) -> dict[str, Points]:
+    found = e.report()["answers"][number]["tests"]
+    return {
+        "not rejected": down(max(1e-6, one["adjusted_p"]) for one in found),
+        "level 0.001 of all together": [(0.001, -0.5), (0.001, 1.5)],
+    }
+
+
+def filling(one: Any, name: str = "share of the draws") -> dict[str, Points]:
+    """The heaviest cell first: the fourth, then the first three as they stand."""
+    order = (3, 0, 1, 2)
+    columns = {key: [getattr(one, key)[k] for k in order] for key in ("law", "low", "high", "counts")}
+    return {"chance alone": down(columns["high"]), "chance alone, start": down(columns["low"]),
+            name: down(count / 1000 for count in columns["counts"]), "exact law": down(columns["law"])}  # fmt: skip
+
+
+def panels() -> dict[str, Points]:
+    """The first round of the opening: the eight largest bars of each distribution that was met, those that count always among them."""
+    trace = raw("opening")
+    round_ = trace["rounds"][0]
+    met = [k for k, one in enumerate(round_["proposals"]) if one["accepted"] is not None]
+    refused = next((k for k in met if not round_["proposals"][k]["accepted"]), None)
+    seen = met + ([len(round_["proposals"])] if round_["ending"]["kind"] == "bonus" else [])
+    found: dict[str, Points] = {}
+    for number, node in enumerate(seen):
+        law = round_["laws"][node]
+        must = {round_["proposals"][node]["token"]} if node < len(round_["proposals"]) else set()
+        must |= {round_["ending"]["token"]} if node in (refused, len(round_["proposals"])) else set()
+        others = [token for token in law["tokens"] if token not in must][: 8 - len(must)]
+        places = [k for k, token in enumerate(law["tokens"]) if token in must or token in others]
+        for key, name in (("p", "target p"), ("q", "draft q"), ("residual", "residual")):
+            if law[key] and (key != "residual" or node == refused):
+                found[name + "'" * (number if key != "residual" else 0)] = down(law[key][k] for k in places)
+    return found
+
+
+def forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> dict[str, Points]:
+    plan = raw("plans")["plans"][e.PLAN]
+    rows, checked = plan["rows"], [one for one in plan["checked"] if one[measure]]
+    gammas, met = [row["gamma"] for row in rows], [one["gamma"] for one in checked]
+    highs, lows = [row[measure]["high"] for row in rows], [row[measure]["low"] for row in rows]
+    found = {"middle 95%": over([*gammas, *gammas[::-1]], [*highs, *lows[::-1]])}
+    found["kept guesses"] = over(gammas, [row[measure]["value"] for row in rows])
+    found |= {name: over(gammas, [row[key] for row in rows]) for key, name in zip(plain, names, strict=True)}
+    for end, key in (("", "value"), (", low", "low"), (", high", "high")):
+        found[f"measured{end}"] = over(met, [one[measure][key] for one in checked])
+    return found
+
+
+def studied(**wanted: Any) -> list[dict[str, Any]]:
+    cells = [one for one in raw("study")["cells"] if one["draft"] == e.STUDIED and not one["reason"]]
+    return [one for one in cells if all(one[key] == value for key, value in wanted.items())]
+
+
+def kept(axis: str) -> dict[str, Points]:
+    from specviz.prediction.study import KINDS as TEXTS
+
+    cells = studied(top_p=None) if axis == "temperature" else studied(temperature=1.0)
+    at = lambda one: one["temperature"] if axis == "temperature" else one["top_p"] or 1.0  # noqa: E731
+    places = sorted({at(one) for one in cells})
+    share = {(TEXTS[one["kind"]], at(one)): one["accepted"] / one["tested"] for one in cells}
+    found = {name: over(places, [share.get((name, x)) for x in places]) for name in TEXTS.values()}
+    mean = [float(np.mean([value for (_, x), value in share.items() if x == place])) for place in places]
+    return found | {"middle 95%": [], "mean of the kinds": over(places, mean)}
+
+
+def foretold() -> dict[str, Points]:
+    cells = studied()
+    shares = [one["accepted"] / one["tested"] for one in cells]
+    noise = [1.96 * (max(s * (1 - s), 0.25 / one["tested"]) / one["tested"]) ** 0.5 for s, one in zip(shares, cells, strict=True)]
+    guessed = np.array([one["kept"] for one in cells])
+    groups = np.array_split(np.argsort(guessed), 8)
+    found = {
+        "equal": [(0, 0), (1, 1)],
+        "overlap on the text itself": over([one["statistics"]["overlap"] for one in cells], shares),
+    }
+    for end, sign in (("", 0), (", low", -1), (", high", 1)):
+        found[f"kept guesses{end}"] = over(guessed, [s + sign * w for s, w in zip(shares, noise, strict=True)])
+    return found | {"its means by eighths": [(guessed[one].mean(), np.array(shares)[one].mean()) for one in groups]}
+
+
+def confidence() -> dict[str, Points]:
+    bins = np.array([one["bins"] for one in studied(temperature=1.0, top_p=None)], dtype=float).sum(0)
+    points = [(sure / n, right / n) for n, sure, right in bins if n >= 30]
+    return {"equal": [(0, 0), (1, 1)], "the draft": points, "the draft, low": [], "the draft, high": []}
+
+
+def batched() -> tuple[dict[str, Points], dict[str, Points]]:
+    found = raw("batches")
+    passes, guessing, rule = (np.array(found[key]) for key in ("passes", "guessing", "rule"))
+    alone = np.median(passes[:, 0], -1)
+    tokens = [found["length"] * len(rounds) / sum(rounds) for rounds in found["rounds"][e.BATCH]]
+    whole = np.median(passes[:, 1:] + guessing + rule, -1)
+    factors = np.array(tokens) * alone[:, None] / whole
+    places = range(len(found["rows"]))
+    many = {f"gamma {gamma}": over(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
+    many |= {"middle 95%": [], "the best gamma": over(places, factors.max(1)),
+             "the target alone": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
+    sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
+    names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
+    return many, {"as dear as one by one": over(sizes, sizes)} | {n: over(sizes, costs[k]) for k, n in enumerate(names)}
+
+
+def what_if() -> dict[str, Points]:
+    """Of the lines nothing is stated here but their names; that each reaches its factor is a test of its own."""
+    lines = ("0.5", "1: speculation pays above", "1.25", "1.5", "2", "3")
+    _, chosen, running = e.WHAT_IF
+    return {name: [] for name in lines} | {
+        "the running pair": [(running.c, running.alpha)],
+        "what if": [(chosen.c, chosen.alpha)],
+    }
+
+
+def first_tokens(key: str) -> dict[str, Points]:
+    first = next(row["first"] for row in raw("gallery")["lineups"][e.CHOICE]["rows"] if row["key"] == key)
+    places = [k for k, label in enumerate(first["labels"]) if label]
+    column = {name: down(first[name][k] for k in places) for name in ("law", "low", "high")}
+    law = {"target’s exact law": column["law"]}
+    if key == "typical":
+        return {"what it writes": down(first["written"][k] for k in places), **law}
+    drawn = {f"{first['n']:,} draws": down(first["counts"][k] / first["n"] for k in places)}
+    return {"chance alone": column["high"], "chance alone, start": column["low"], **drawn, **law}
+
+
+def reads() -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    one = raw("passage")["passages"][e.LAW]
+    return one["read"], one["survey"]
+
+
+def along() -> dict[str, Points]:
+    read, _ = reads()
+    apart, forks = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
+    both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in forks) == chosen]
+            for chosen, name in ((False, "all tokens"), (True, f"the {len(forks)} furthest apart"))}  # fmt: skip
+    assert len(forks) == 12 and min(apart[k] for k in forks) >= max(x for k, x in enumerate(apart) if k not in forks)
+    return both
+
+
+def lorenz() -> dict[str, Points]:
+    read, survey = reads()
+    found: dict[str, Points] = {"spread evenly": [(0, 0), (1, 1)]}
+    for name, texts in (("this text", [read]), (e.LAW, survey)):
+        apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in texts]))[::-1]
+        held = np.concatenate([[0.0], np.cumsum(apart)]) / apart.sum()
+        found[name] = over(np.arange(held.size) / (held.size - 1), held)
+    found["trace 3"] = [(top, float(np.interp(top, *zip(*found["this text"], strict=True)))) for top in (0.01, 0.05, 0.1)]
+    return found
+
+
+def kinds() -> dict[str, Points]:
+    read, _ = reads()
+    apart, kind = 1.0 - np.array(read["beta"]), np.array(read["kinds"])
+    means = sorted(apart[kind == k].mean() for k in range(len(KINDS)) if (kind == k).any())
+    return {"these tokens": [(x, float(k)) for k, x in enumerate(means)], "these tokens, low": [], "these tokens, high": []}
+
+
+def distances() -> dict[str, Points]:
+    rows = [row for row in raw("surroundings")["rows"] if row["own"]]
+    low = lambda x: max(1e-8, x)  # noqa: E731
+    place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
+    found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
+             for k, row in enumerate(rows)}  # fmt: skip
+    found["guesses change it by, at most"] = down(low(row["own"]["worst"]) for row in rows)
+    found["its law is off float32’s by"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
+    return found
+
+
+def greedy() -> tuple[Points, Points, list[float], list[float]]:
+    """(place, margin) where both texts have the same token, and where they part; then the margins of all these places and of the partings."""
+    together, parted, everywhere, there = [], [], [], []
+    for one in raw("surroundings")["microscope"][e.ARM]:
+        margins = one["first"]["margins"]
+        pairs = list(zip(one["first"]["tokens"], one["second"]["tokens"], strict=False))
+        place = next((k for k, (a, b) in enumerate(pairs) if a != b), None)
+        shared = len(one["first"]["tokens"]) if place is None else place
+        together += [(k, max(1e-3, margins[k])) for k in range(shared)]
+        everywhere += margins[: shared + (place is not None)]
+        if place is not None:
+            parted.append((place, max(1e-3, margins[place])))
+            there.append(margins[place])
+    return together, parted, everywhere, there
+
+
+def spread() -> dict[str, Points]:
+    """Shares of equal bins of the logarithm; what is smaller than a thousandth stands in the first."""
+    *_, everywhere, there = greedy()
+    edges = np.linspace(-3.0, np.log10(max(10.0, *everywhere)), 15)
+    middles = (edges[1:] + edges[:-1]) / 2
+    shares = [np.histogram(np.log10(np.maximum(1e-3, one)), edges)[0] / len(one) for one in (everywhere, there)]
+    return {"all places": over(middles, shares[0]), "where they part": over(middles, shares[1])}
+
+
+def curve() -> dict[str, Points]:
+    one = e.CURVE
+    arms = {name: over(one.n, [row[arm] for row in one.tv]) for arm, name in enumerate(one.names)}
+    return {"chance alone, 99 of 100": over(one.n, one.upper), **arms}
+
+
+def expected(kind: str, name: str) -> dict[str, Points]:
+    speeds = {"trace 0": [("right rule", 0.6), ("wrong rule", 703 / 1001)],
+              "trace 1": [("right rule", 1500 / 800), ("wrong rule", 1607 / 809)]}  # fmt: skip
+    together, parted, _, _ = greedy()
+    return {
+        ("report", "histogram-1-shared-laws"): lambda: histogram(0),
+        ("report", "histogram-2-engine"): lambda: histogram(1),
+        ("report", "tests-1-shared-laws"): lambda: corrected(0),
+        ("report", "tests-2-engine"): lambda: corrected(1),
+        ("exact", "draws-1"): lambda: filling(e.FILLING),
+        ("exact", "draws-2"): lambda: filling(e.WRONG),
+        ("exact", "p-values"): lambda: {"runs": over(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0])},
+        ("broken", "distance"): curve,
+        ("broken", "speed"): lambda: speeds,
+        ("broken", "draws"): lambda: filling(e.WRONG),
+        ("round", "round-1"): panels,
+        ("token", "laws"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
+        ("token", "out"): lambda: {"kept": down(e.COLUMNS["kept"]), "replaced": down(e.COLUMNS["replaced"]),
+                                   "target p (mark)": down(e.COLUMNS["p"])},
+        ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("by depth", "one alpha")),
+        ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("by depth", "Leviathan")),
+        ("fast", "kept-over-temperature"): lambda: kept("temperature"),
+        ("fast", "kept-over-top-p"): lambda: kept("top-p"),
+        ("fast", "foretold"): foretold,
+        ("fast", "confidence"): confidence,
+        ("fast", "many-texts"): lambda: batched()[0],
+        ("fast", "passes"): lambda: batched()[1],
+        ("fast", "what-if"): what_if,
+        ("lineup", "same-law"): lambda: first_tokens("adversarial"),
+        ("lineup", "shortcut"): lambda: first_tokens("typical"),
+        ("passage", "along"): along,
+        ("passage", "lorenz"): lorenz,
+        ("passage", "kinds"): kinds,
+        ("around", "distances"): distances,
+        ("around", "margins"): lambda: {"same token": together, "here they part": parted},
+        ("around", "spread"): spread,
+    }[kind, name]()  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_the_screen_shows_the_records_numbers(kind, name):
+    found, wanted = series(e.packages()[kind].pictures[name].page()), expected(kind, name)
+    assert list(found) == list(wanted)
+    for key, points in wanted.items():
+        if points:
+            assert_points(found[key], points, f"{kind}, {name}, {key}")
+
+
+def test_intervals_lie_around_their_values():
+    """The ends that no record states: each below and above the value that it belongs to."""
+    for kind, name in CASES:
+        found, wanted = series(e.packages()[kind].pictures[name].page()), expected(kind, name)
+        for key in [key for key, points in wanted.items() if not points and key != "what if" and kind != "fast"]:
+            middle = values(found[key.rpartition(", ")[0]], 0)
+            signs = 1 if key.endswith("high") else -1
+            assert all(signs * (end - value) >= -1e-12 for end, value in zip(values(found[key], 0), middle, strict=True))
+        if kind == "fast" and not wanted.get("middle 95%", [1]):
+            line = values(found["mean of the kinds" if "mean of the kinds" in found else "the best gamma"], 1)
+            ends = values(found["middle 95%"], 1)
+            highs, lows = ends[: len(line)], ends[len(line) :][::-1]
+            assert all(low <= x <= high for low, x, high in zip(lows, line, highs, strict=True))
+        if name == "confidence":
+            low, middle, high = (values(found[f"the draft{end}"], 1) for end in (", low", "", ", high"))
+            assert all(a <= b <= c for a, b, c in zip(low, middle, high, strict=True))
+
+
+def test_the_lines_of_the_formula_reach_their_factor():
+    gamma, *_ = e.WHAT_IF
+    figure = e.packages()["fast"].pictures["what-if"].page()
+    for name, points in series(figure).items():
+        if name[0].isdigit():
+            assert [wall_clock_factor(alpha, gamma, c) for c, alpha in points] == pytest.approx(
+                [float(name.split(":")[0])] * len(points)
+            )
+    shade = figure.data[0]
+    wanted = [[wall_clock_factor(alpha, gamma, c) for c in shade.x] for alpha in shade.y]
+    assert np.allclose(np.array(shade.z), wanted, rtol=1e-12)
+    (image,) = e.packages()["fast"].pictures["what-if"].paper().axes[0].images
+    assert np.allclose(image.get_array(), wanted, rtol=1e-12)
+
+
+def assert_points(found: Points, wanted: Points, where: str) -> None:
+    assert len(found) == len(wanted), where
+    for (x, y), (a, b) in zip(found, wanted, strict=True):
+        assert close(x, a) and close(y, b), f"{where}: ({x}, {y}) is shown, ({a}, {b}) follows from the record"
+
+
+def close(one: Any, other: Any) -> bool:
+    return one == other if isinstance(other, str) else abs(one - other) <= 1e-9 * max(1e-6, abs(other))
+
+
+class Printed:
+    """What a figure for print shows: points of lines, ends of segments and corners of bands, and lengths of bars, series by series."""
+
+    def __init__(self, figure: Any):
+        found: list[tuple[float, float]] = []
+        self.bars: list[list[float]] = []
+        for axes in figure.axes:
+            for line in axes.lines:
+                if line.get_transform().contains_branch(axes.transData):
+                    found += zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True)
+            for one in axes.collections:
+                corners = one.get_segments() if hasattr(one, "get_segments") else [path.vertices for path in one.get_paths()]
+                found += [(float(x), float(y)) for part in corners for x, y in part]
+            for one in axes.containers:
+                if hasattr(one, "orientation") and hasattr(one, "patches"):
+                    across = one.orientation == "horizontal"
+                    self.bars.append([bar.get_width() if across else bar.get_height() for bar in one.patches])
+                    found += [(bar.get_x(), bar.get_y() + bar.get_height() / 2) for bar in one.patches if across]
+        self.points = np.array(found).reshape(-1, 2)
+
+    def has(self, point: tuple[float, float]) -> bool:
+        scale = np.maximum(1e-6, np.abs(np.array(point)))
+        return bool((np.abs(self.points - point) <= 1e-9 * scale).all(1).any())
+
+    def has_bars(self, lengths: list[float]) -> bool:
+        return any(len(one) == len(lengths) and np.allclose(one, lengths, rtol=1e-9, atol=1e-15) for one in self.bars)
+
+
+ONLY_ON_SCREEN = {("fast", "many-texts", "the target alone")}  # in print a line across the whole picture, which has no points
+
+
+@pytest.mark.parametrize(("kind", "name"), CASES)
+def test_print_shows_the_screens_numbers(kind, name):
+    picture = e.packages()[kind].pictures[name]
+    page, printed = picture.page(), Printed(picture.paper())
+    bars = [one for one in page.data if one.type == "bar"]
+    for one in bars:
+        lengths = list(one.x if one.orientation == "h" else one.y)
+        assert printed.has_bars(lengths), f"{kind}, {name}: no bars in print as those of {one.name}"
+    lengthwise = {one.name for one in bars}
+    for key, points in series(page).items():
+        if key.rstrip("'") in lengthwise:
+            continue
+        drawn = key.startswith("level ") or (kind, name, key) in ONLY_ON_SCREEN or (key.startswith("trace") and name == "speed")
+        missing = [] if drawn else [point for point in points if not printed.has(point)]
+        assert not missing, f"{kind}, {name}, {key}: {missing[:3]} not in print"

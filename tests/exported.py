@@ -1,0 +1,168 @@
+"""What tests of exports share: a package of every kind from recorded or made records, and its tables and figures as plain numbers."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from specviz.evidence.experiment import Plan as Planned
+from specviz.evidence.experiment import joint_tests, judged
+from specviz.evidence.partition import Partition
+from specviz.evidence.report import as_record
+from specviz.export import exactness, rounds, speed
+from specviz.export import report as bundle
+from specviz.export.drafting_methods import other_proposers
+from specviz.export.package import Package
+from specviz.export.serving_limits import around_the_rule
+from specviz.export.whole_text import whole_text
+from specviz.figures.exactness.evidence import Filling, Flat
+from specviz.figures.mistakes import Curve, Look, Speed
+from specviz.figures.speed.surface import Spot
+from specviz.measure import methods, passage
+from specviz.prediction.batches import Batches
+from specviz.prediction.plan import Plan
+from specviz.prediction.study import Study
+from specviz.serving import setups
+from specviz.settings import Settings
+from specviz.trace import Trace
+
+TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
+SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}
+SETTINGS = Settings(prompt="Once", length=1)
+PLAN, BATCH, STUDIED, CHOICE, LAW, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 1", "bf16"
+WHAT_IF = (4, Spot(0.7, 0.1), Spot(0.61, 0.23))
+FILLING = Filling(
+    "Speculative decoding", ("·the", "·a", "any other text", "·it …"), (True, True, False, False), (0.3, 0.25, 0.1, 0.35),
+    (310, 245, 100, 345), (0.26, 0.21, 0.07, 0.29), (0.34, 0.29, 0.13, 0.41), 1000,
+)  # fmt: skip
+WRONG = Filling(
+    "R5", ("·the", "·a", "any other text", "·it …"), (True, True, False, False), (0.3, 0.25, 0.1, 0.35), (420, 180, 120, 280),
+    (0.26, 0.21, 0.07, 0.29), (0.34, 0.29, 0.13, 0.41), 1000,
+)  # fmt: skip
+FLAT = Flat(tuple(round((0.37 * k) % 1.0, 4) for k in range(40)), 300, 0, 12)
+LOOKS = tuple(
+    {"decoder": name, "draws": n, "test": "chi-square", "p_value": p, "level": 0.0005, "detectable_tv": tv, "verdict": verdict}
+    for name, n, p, tv, verdict in (("Speculative decoding", 100, 0.41, 0.31, "consistent"), ("R5", 1000, 1e-7, 0.09, "rejected"))
+)
+CURVE = Curve(("right rule", "wrong rule"), 1, (10, 100, 1000), ((0.2, 0.3), (0.06, 0.25), (0.02, 0.24)), (0.2, 0.07, 0.021),
+              (0.3, 0.1, 0.034), (Look(100, (False, True)),))  # fmt: skip
+SPEEDS = (Speed("right rule", 96, 1000, 600, 1500, 800), Speed("wrong rule", 95, 1001, 703, 1607, 809))
+COLUMNS = {
+    "p": (0.5, 0.3, 0.2), "q": (0.25, 0.45, 0.3), "overlap": (0.25, 0.3, 0.2), "residual": (0.25, 0.0, 0.0),
+    "kept": (0.25, 0.3, 0.2), "replaced": (0.25, 0.0, 0.0),
+}  # fmt: skip
+TWO_RULES = (("token by token", 0.75, 0.5625, 1e-16), ("block", 0.75, 0.6, 2e-16))
+
+
+def raw(name: str) -> Any:
+    """A recorded file as it stands on the disk: what every number of an export is held against."""
+    return json.loads((TRACES / f"{name}.json").read_text(encoding="utf-8"))
+
+
+def text(name: str) -> str:
+    return (TRACES / f"{name}.json").read_text(encoding="utf-8")
+
+
+@lru_cache(maxsize=1)
+def report() -> dict[str, Any]:
+    """A report of two modes by hand, one cell without a draw."""
+    partition = Partition(
+        ((), (1,), (2,), (3,), (4,), (4, 5)),
+        np.array([0.1, 0.298, 0.002, 0.2, 0.2, 0.2]),
+        2,
+        np.array([False, False, False, False, False, True]),
+    )
+    answers = []
+    for mode, counts in (("shared laws", (500, 1480, 0, 1020, 1000, 1000)), ("engine", (90, 310, 3, 197, 204, 196))):
+        plan, counted = Planned.of(sum(counts), 2, 0.2), np.array(counts)
+        answers.append(as_record(judged(plan, mode, joint_tests(plan, partition, counted), partition, counted)))
+    return {
+        "decoder": "speculative", **{key: value for key, value in answers[0].items() if key != "cells"}, "answers": answers, "seed": 7,
+        "settings": Settings(prompt="Once", length=2).to_record(), "pieces": {str(k): f" {k}".encode().hex() for k in range(1, 6)},
+        "models": {"pair": "storybook", "device": "cpu", "dtype": "float32"}, "versions": {"specviz": "0"}, "digest": "0",
+    }  # fmt: skip
+
+
+@lru_cache(maxsize=1)
+def packages() -> dict[str, Package]:
+    """One package of every kind that leaves the app."""
+    trace = Trace.from_json(text("opening"))
+    plans = {name: Plan.from_json(json.dumps(one)) for name, one in raw("plans")["plans"].items()}
+    sections = speed.Sections((Study.from_json(text("study")), STUDIED), (Batches.from_json(text("batches")), BATCH), WHAT_IF)
+    one = passage.from_json(text("passage"))[LAW]
+    return {
+        "report": bundle.package(report()),
+        "exact": exactness.exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
+        "broken": exactness.break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
+        "round": rounds.one_round(trace, 0, {}, trace.models),
+        "token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
+        "fast": speed.how_fast(plans[PLAN], sections, SAID),
+        "lineup": other_proposers(
+            methods.from_json(text("gallery"))[CHOICE], CHOICE, SAID, Plan.from_json(text("block")), raw("matrix")
+        ),
+        "passage": whole_text(one, {LAW: one.survey}, None, SAID),
+        "around": around_the_rule(setups.from_json(text("surroundings")), ARM, SAID),
+    }
+
+
+def table(kind: str, name: str) -> list[dict[str, str]]:
+    """A CSV of a package, row by row, as a spreadsheet reads it."""
+    return list(csv.DictReader(io.StringIO(packages()[kind].file(name).decode("utf-8-sig"))))
+
+
+def assert_cells(found: list[dict[str, str]], expected: list[dict[str, Any]], rel: float = 0.0) -> None:
+    """Every cell of every row: numbers to the last digit (or to ``rel``), None as an empty cell, no column left over."""
+    assert len(found) == len(expected) > 0
+    for number, (row, wanted) in enumerate(zip(found, expected, strict=True), start=1):
+        assert list(row) == list(wanted), f"row {number}: columns"
+        for column, value in wanted.items():
+            assert same(row[column], value, rel), f"row {number}, {column}: {row[column]!r} stands there, {value!r} in the record"
+
+
+def same(cell: str, value: Any, rel: float) -> bool:
+    if value is None or isinstance(value, bool | str):
+        return cell == ("" if value is None else str(value))
+    return bool(cell) and abs(float(cell) - value) <= rel * abs(value)
+
+
+def span(name: str, found: dict[str, float] | None) -> dict[str, float | None]:
+    """An interval of a record as three columns."""
+    return {f"{name}{end}": found and found[key] for key, end in (("value", ""), ("low", "_low"), ("high", "_high"))}
+
+
+Points = list[tuple[float, float]]
+
+
+def series(figure: Any) -> dict[str, Points]:
+    """What a Plotly figure shows, by the name of each trace: points of lines and marks, ends of bars; errors and starts beside."""
+    found: dict[str, Points] = {}
+    for number, trace in enumerate(figure.data):
+        if trace.type == "heatmap":
+            continue
+        name = trace.name or f"trace {number}"
+        while name in found:
+            name += "'"
+        across = trace.type == "bar" and trace.orientation == "h"
+        starts = [0.0] * len(trace.x) if trace.type != "bar" or trace.base is None else list(trace.base)
+        points = list(zip(trace.x, trace.y, strict=True))
+        found[name] = [(a + x, y) if across else (x, y) for a, (x, y) in zip(starts, points, strict=True)]
+        if any(starts):
+            found[f"{name}, start"] = [(a, y) for a, (_, y) in zip(starts, points, strict=True)]
+        for axis, sideways in (("error_x", True), ("error_y", False)):
+            error = getattr(trace, axis, None)
+            if error is None or error.array is None:
+                continue
+            less = error.array if error.arrayminus is None else error.arrayminus
+            for end, by in (("low", [-e for e in less]), ("high", error.array)):
+                found[f"{name}, {end}"] = [(x + e, y) if sideways else (x, y + e) for (x, y), e in zip(points, by, strict=True)]
+    return found
+
+
+def values(points: Points, axis: int) -> list[float]:
+    return [point[axis] for point in points]
