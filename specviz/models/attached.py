@@ -20,6 +20,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
+from specviz.models.places import as_path
 from specviz.models.products import product
 
 CONFIG = "config.json"
@@ -56,7 +57,7 @@ class Attachment:
 
         Raises ModelError where it holds nothing of this kind, DamagedModel where its config does not say how much.
         """
-        self.config(Path(folder))
+        self.config(as_path(folder))
         self.admitted.add(folder)
         return folder
 
@@ -71,7 +72,7 @@ class Attachment:
         """What the folder holds for this target, read the first time."""
         known = self.read.setdefault(target, {})
         if place not in known:
-            known[place] = load(Path(place), target)
+            known[place] = load(as_path(place), target)
         return known[place]
 
     def config(self, folder: Path) -> tuple[int, ...]:
