@@ -12,6 +12,7 @@ from specviz.evidence.mistakes import MISTAKES, Mistake
 from specviz.figures.broken import Curve, Look, Speed
 from specviz.figures.evidence import Filling
 from specviz.settings import Settings
+from specviz.web.access import linked
 from specviz.web.exact import CHOSEN, Exam
 from specviz.web.queued import known_pair
 
@@ -88,7 +89,7 @@ class Case:
         said = [CHOSEN] if base.edited and "prompt" not in query else []
         settings = replace(base, coins={})
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
-        found, sentences = Settings.from_query(mine)
+        found, sentences = linked(mine)
         settings = replace(settings, **{key: getattr(found, key) for key in mine})
         said += sentences
         settings, unknown = known_pair(settings, base)

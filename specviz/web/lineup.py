@@ -13,6 +13,7 @@ from specviz.models.catalogue import ASSETS
 from specviz.planning.plan import Plan
 from specviz.recorded import of_file
 from specviz.settings import Settings
+from specviz.web.access import linked
 from specviz.web.queued import Queued, known_pair
 
 RECORDED, GAIN = ASSETS / "traces" / "gallery.json", ASSETS / "traces" / "block.json"
@@ -58,7 +59,7 @@ class Ask:
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in ("prompt", "pair") if key in query}
-        found, said = Settings.from_query(mine)
+        found, said = linked(mine)
         settings = replace(opening(base), **{key: getattr(found, key) for key in mine})
         settings, unknown = known_pair(settings, base)
         said += unknown
