@@ -34,7 +34,7 @@ from specviz.models.cached import CachedModel
 from specviz.models.families import FAMILIES
 from specviz.models.fingerprint import fingerprints
 from specviz.models.heads import save_heads
-from specviz.models.loading import load_pair
+from specviz.models.loading import load_pair, pick_device
 from specviz.models.processed import Processed
 from specviz.models.remembered import RememberingPair
 from specviz.planning import plan_run
@@ -336,6 +336,13 @@ def test_a_processor_behind_the_target(both):
 
     here, there = both(work)
     assert there == pytest.approx(here, abs=1e-6)
+
+
+def test_a_record_names_device_and_number_type_as_they_are_asked_for(both):
+    """Else a certificate made on a GPU is never drawn again, and the command in an export is refused."""
+    here, there = both(lambda pair: (pick_device(*map(pair.describe().get, ("device", "dtype"))), pair.target.device.type))
+    assert here == ((torch.device("cpu"), torch.float32), "cpu")
+    assert there == ((torch.device("cuda"), torch.float32), "cuda")
 
 
 def test_banned_tokens_are_impossible_wherever_the_distribution_lies():
