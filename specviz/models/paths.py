@@ -19,19 +19,20 @@ def laws_after(source: LawSource, prompt: Sequence[int], paths: np.ndarray, node
 
     paths    (G, m) int, different rows in lexicographic order: neighbours share their beginnings, and so their nodes
     nodes    most nodes of a pass, ancestors included; at least m
-    yields   (which paths, (g, V) float64), in order. The paths of one pass are a tree under the prompt (Miao et al. 2024,
-             SpecInfer, tree attention); no more than one pass's laws are held.
+    yields   (which paths, (g, V) float64 on the CPU), in order. The paths of one pass are a tree under the prompt (Miao et
+             al. 2024, SpecInfer, tree attention); no more than one pass's laws are held. Draws and counts are numpy's, so
+             this is where the distributions leave the model's device.
     """
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
         nothing = Block(((),), ((),), (None,), ((),), "paths")
-        yield slice(0, 1), source.laws([row], nothing)[:, 0]
+        yield slice(0, 1), source.laws([row], nothing)[:, 0].cpu()
         return
     while begin < len(paths):
         tokens, parents, leaves = _tree(paths, begin, nodes)
         block = Block((tokens,), (parents,), (None,), ((None,) * len(tokens),), "paths")
         laws = source.laws([row], block)[0]
-        yield slice(begin, begin + len(leaves)), laws[[leaf + 1 for leaf in leaves]]
+        yield slice(begin, begin + len(leaves)), laws[[leaf + 1 for leaf in leaves]].cpu()
         begin += len(leaves)
 
 

@@ -9,9 +9,12 @@ import torch
 from specviz.__main__ import main
 from specviz.commands.options import pair_name, pair_options
 from specviz.errors import ModelError
+from specviz.evidence.certificate import redraw
+from specviz.models.attachments import exits
 from specviz.models.fast_llama.draft_8bit import is_rounded
 from specviz.models.pairs.loading import load_pair
-from specviz.models.pairs.names import Places, as_options, places_of
+from specviz.models.pairs.names import Places, as_options, as_path, places_of
+from tests.proposers.test_early_exit import random_exit
 
 
 @pytest.mark.parametrize("places", (Places("a/b", "./c d"), Places("a/b", "c", True)), ids=str)
@@ -58,3 +61,34 @@ def test_decode_takes_it_and_its_settings_name_it(pair_folders, capsys):
 def test_bits_that_cannot_be_had_are_a_sentence(words, said, capsys):
     assert main(["decode", *words, "--prompt", "Once"]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.fixture
+def home(pair_folders, monkeypatch):
+    """The folder of the tiny pair as one's home."""
+    monkeypatch.setenv("HOME", str(pair_folders[0].parent))
+    return pair_folders[0].parent
+
+
+def test_a_folder_below_ones_home_is_loaded_under_the_name_it_was_asked_for(home):
+    name = Places("~/target", "~/draft").name
+    assert load_pair(name, "cpu").name == name
+
+
+def test_a_certificate_of_such_a_pair_finds_it_again(home):
+    assert redraw._at_hand("~/target|~/draft") and not redraw._at_hand("~/target|~/missing")
+
+
+def test_an_exit_below_ones_home_is_read(pair, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setattr(exits.EXITS, "admitted", set())
+    random_exit(tmp_path / "exit")
+    place = exits.EXITS.place(exits.EXITS.admit("~/exit"), None)
+    assert exits.EXITS.once(pair.target, place, exits.load_exit).layer == 1
+
+
+@pytest.mark.parametrize("place", ("~nobody-of-this-name/model", "~/missing"))
+def test_a_home_that_is_not_there_is_a_sentence(home, place):
+    assert not as_path(place).is_dir()
+    with pytest.raises(ModelError, match="neither a folder on this machine nor a hub name"):
+        load_pair(Places(place, place).name, "cpu")

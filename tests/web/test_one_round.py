@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalogue import PAIRS
-from specviz.web.common import cache, controls, warmup
+from specviz.web.common import access, cache, warmup
 from specviz.web.one_round.state import Visit
 from tests.web_pair import write_opening
 
@@ -176,7 +176,10 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
 
 def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypatch, opening):
     assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
-    monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
+    monkeypatch.setattr(access, "own_pairs_refused", lambda: "Pairs of your own are switched off.")
+    assert "Pairs of your own are switched off." in [one.value for one in app.run().text]
+    assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
+    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app.run()
     app.text_input(key="own-target").set_value(str(opening / "nowhere"))
     app.text_input(key="own-draft").set_value(str(opening / "draft"))
@@ -214,7 +217,7 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
 
 
 def test_equal_models_keep_every_guess(app, monkeypatch, opening):
-    monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
+    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app.run()
     for key in ("own-target", "own-draft"):
         app.text_input(key=key).set_value(str(opening / "target"))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -23,7 +22,7 @@ from specviz.models.base import LawSource
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair, load_pair
-from specviz.models.pairs.names import places_of
+from specviz.models.pairs.names import as_path, places_of
 from specviz.models.paths import laws_after
 from specviz.settings import Settings
 
@@ -43,7 +42,7 @@ class NotAtHand(SpecvizError):
 def _at_hand(name: str) -> bool:
     """Whether both folders of a pair of one's own are on this machine."""
     places = places_of(name)
-    return places is not None and Path(places.target).is_dir() and Path(places.draft).is_dir()
+    return places is not None and as_path(places.target).is_dir() and as_path(places.draft).is_dir()
 
 
 def models(record: dict[str, Any], pair: str | None = None) -> Pair:

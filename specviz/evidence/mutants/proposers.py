@@ -89,7 +89,7 @@ class TopSiblings:
         return Block(
             tokens=tokens,
             parents=tuple((ROOT,) * len(ids) for ids in tokens),
-            q=tuple(one_hot(torch.tensor(ids), self.draft.vocabulary) if ids else None for ids in tokens),
+            q=tuple(one_hot(torch.tensor(ids, device=laws.device), self.draft.vocabulary) if ids else None for ids in tokens),
             u_draft=tuple((None,) * len(ids) for ids in tokens),
             source=self.name,
         )

@@ -51,7 +51,7 @@ def without(ids: Sequence[int]) -> Callable[[Tensor], Tensor]:
     """The law in which some tokens are impossible."""
 
     def change(law: Tensor) -> Tensor:
-        left = law.index_fill(-1, torch.tensor(ids), 0.0)
+        left = law.index_fill(-1, torch.tensor(ids, device=law.device), 0.0)
         return left / left.sum(-1, keepdim=True)
 
     return change

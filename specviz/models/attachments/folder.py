@@ -21,6 +21,7 @@ from transformers import PreTrainedModel
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.fast_llama.products import product
+from specviz.models.pairs.names import as_path
 
 CONFIG = "config.json"
 T = TypeVar("T")
@@ -56,7 +57,7 @@ class Attachment:
 
         Raises ModelError where it holds nothing of this kind, DamagedModel where its config does not say how much.
         """
-        self.config(Path(folder))
+        self.config(as_path(folder))
         self.admitted.add(folder)
         return folder
 
@@ -71,7 +72,7 @@ class Attachment:
         """What the folder holds for this target, read the first time."""
         known = self.read.setdefault(target, {})
         if place not in known:
-            known[place] = load(Path(place), target)
+            known[place] = load(as_path(place), target)
         return known[place]
 
     def config(self, folder: Path) -> tuple[int, ...]:

@@ -17,7 +17,7 @@ from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.pairs.catalogue import HASHES, PAIRS
 from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.fit import refuse_too_large
-from specviz.models.pairs.names import places_of
+from specviz.models.pairs.names import as_path, places_of
 from specviz.models.pairs.pair import EncoderDecoderPair, Pair
 from specviz.models.pairs.tokens import difference
 
@@ -80,11 +80,12 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
     config = load_config(place)
     refuse_unsupported(place, config)
     refuse_too_large(place, config, device, dtype)
-    options = {"trust_remote_code": False, "local_files_only": check_place(place)}
+    where, folder = found_place(place)
+    options = {"trust_remote_code": False, "local_files_only": folder}
     model, report = _reading(
         place,
         lambda: library_class(config).from_pretrained(
-            place, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            where, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
         ),
     )
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
@@ -95,22 +96,22 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
 
 def load_config(place: str) -> PretrainedConfig:
     """The configuration of a folder or hub name."""
-    folder = check_place(place)
-    return _reading(place, lambda: AutoConfig.from_pretrained(place, trust_remote_code=False, local_files_only=folder))
+    where, folder = found_place(place)
+    return _reading(place, lambda: AutoConfig.from_pretrained(where, trust_remote_code=False, local_files_only=folder))
 
 
 def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
     """The tokenizer of a folder or hub name."""
-    folder = check_place(place)
-    return _reading(place, lambda: AutoTokenizer.from_pretrained(place, trust_remote_code=False, local_files_only=folder))
+    where, folder = found_place(place)
+    return _reading(place, lambda: AutoTokenizer.from_pretrained(where, trust_remote_code=False, local_files_only=folder))
 
 
-def check_place(place: str) -> bool:
-    """True for a folder with a configuration and safetensors weights, False for what can only be a hub name.
+def found_place(place: str) -> tuple[str, bool]:
+    """What transformers is given to read, and whether it is a folder with a configuration and safetensors weights; else a hub name.
 
     Raises ModelError for a path that is no such folder.
     """
-    path = Path(place).expanduser()
+    path = as_path(place)
     if path.is_dir():
         if not (path / "config.json").is_file():
             raise ModelError(f"'{place}' holds no model: config.json is missing.")
@@ -118,10 +119,10 @@ def check_place(place: str) -> bool:
             raise ModelError(
                 f"'{place}' holds no weights: a file ending in .safetensors is needed (pickled weights are not read)."
             )
-        return True
+        return str(path), True
     if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or (os.sep != "/" and os.sep in place):
         raise ModelError(f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model.")
-    return False
+    return place, False
 
 
 def check_hashes(folder: Path) -> None:

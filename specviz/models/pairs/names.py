@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import NamedTuple
 
 _ROUNDED = "8bit"
@@ -28,6 +29,19 @@ def places_of(name: str) -> Places | None:
     if (len(parts) == 3 and parts.pop() != _ROUNDED) or len(parts) != 2 or not all(parts):
         return None
     return Places(*parts, rounded=name.count("|") == 2)
+
+
+def as_path(place: str) -> Path:
+    """Where a place is on this machine, if it is a folder: ``~`` and ``~user`` written out.
+
+    Everything that looks at a folder of models asks here, so that what is checked is what is read. Names of pairs, in settings
+    and records, keep the ``~`` that was asked for.
+    """
+    path = Path(place)
+    try:
+        return path.expanduser()
+    except RuntimeError:  # a user that is not known here: a folder that is not there
+        return path
 
 
 def as_options(name: str) -> list[str]:

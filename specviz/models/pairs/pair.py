@@ -93,10 +93,10 @@ class Pair:
         return pieces(self.tokenizer, ids)
 
     def describe(self) -> dict[str, Any]:
-        """Names, sizes, device and dtype, for people and records."""
+        """Names, sizes, device and dtype, for people and records; the last two as ``load_pair`` takes them."""
         return {
             "pair": self.name,
-            "device": str(self.target.device),
+            "device": self.target.device.type,
             "dtype": str(self.target.dtype).removeprefix("torch."),
             "target": {"family": self.target.config.model_type, "parameters": self.target.num_parameters()},
             "draft": {"family": self.draft.config.model_type, "parameters": self.draft.num_parameters()}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -13,18 +12,13 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.models.pairs.names import Places, places_of
 from specviz.settings import Settings
+from specviz.web.common import access
 from specviz.web.one_round.state import Fields, Visit
 
-FLAG = "--allow-own-pairs"
 EIGHT_BITS = (
     "Another draft, with laws of its own: faster for Llama-style drafts on a CPU. What is written keeps the target's law."
 )
 WIDE = 64  # characters that a field for a number takes
-
-
-def own_pairs_allowed() -> bool:
-    """Whether the operator lets visitors name folders and hub names: ``streamlit run app.py -- --allow-own-pairs``."""
-    return FLAG in sys.argv[1:]
 
 
 def fold(visit: Visit) -> None:
@@ -36,8 +30,10 @@ def fold(visit: Visit) -> None:
         take(visit, _fields(visit))
         for sentence in visit.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
-        if own_pairs_allowed():
+        if access.own_pairs_allowed():
             _own_pair(visit)
+        elif refused := access.own_pairs_refused():
+            st.text(refused)
         st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
 
 

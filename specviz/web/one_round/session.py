@@ -6,7 +6,7 @@ import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.trace import Trace
-from specviz.web.common import controls
+from specviz.web.common import access
 from specviz.web.one_round.state import Visit
 
 
@@ -18,7 +18,7 @@ def current(recording: Trace | None) -> Visit:
     visit = Visit(recording)
     visit.turn = known.turn + 1 if known else 0
     visit.address = _asked()
-    visit.open_link(st.query_params.to_dict(), controls.own_pairs_allowed())
+    visit.open_link(st.query_params.to_dict(), access.own_pairs_allowed())
     st.session_state["visit"] = visit  # one step: a click may end this script run at any look into the session
     return visit
 

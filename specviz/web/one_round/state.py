@@ -16,6 +16,7 @@ from specviz.models.pairs.catalogue import PAIRS
 from specviz.models.pairs.names import Places, places_of
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
+from specviz.web.common.access import linked
 from specviz.web.one_round.jobs import AHEAD, Job, coin_cursor, link_job, rounds_before
 
 LINK_LENGTH = 16_000  # characters; servers and messengers cut longer addresses
@@ -88,7 +89,7 @@ class Visit:
 
     def open_link(self, query: Mapping[str, str], own_pairs: bool = False) -> None:
         """Show what an address asks for. Values that cannot be used fall back one by one, and are named."""
-        settings, self.said = Settings.from_query(query)
+        settings, self.said = linked(query, own_pairs)
         own = own_pairs and settings.pair not in PAIRS and places_of(settings.pair) is not None
         if not own:
             settings = self._known_pair(settings)

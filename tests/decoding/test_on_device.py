@@ -1,0 +1,441 @@
+"""Everything that runs a pair runs it on an accelerator too, and writes the same: the tiny pair on the CPU and on a device that
+is none but refuses what a GPU refuses (tests/fake_device.py). Tokens, decisions and counts must agree; seconds are not looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+from transformers import RepetitionPenaltyLogitsProcessor
+
+from specviz.decoding.engine import decode, target_only
+from specviz.decoding.run import run
+from specviz.decoding.sampler import decoded, shared_laws
+from specviz.errors import UnsupportedModel
+from specviz.evidence import sources
+from specviz.evidence.certificate.redraw import redraw
+from specviz.evidence.experiment import Plan, answer
+from specviz.evidence.matrix.table import examine, lines
+from specviz.evidence.mutants import MUTANTS
+from specviz.evidence.mutants.mistakes import MISTAKES
+from specviz.evidence.mutants.serving import without
+from specviz.evidence.partition import exact_partition
+from specviz.measure import curves, methods_run, passage_run, rates
+from specviz.measure.bench import bench
+from specviz.measure.costs import block_gap
+from specviz.measure.methods import chosen
+from specviz.models.attachments import exits
+from specviz.models.attachments import heads as stored
+from specviz.models.attachments.heads import save_heads
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.pairs.families import FAMILIES
+from specviz.models.pairs.fingerprint import fingerprints
+from specviz.models.pairs.loading import load_pair, pick_device
+from specviz.models.processed import Processed
+from specviz.models.remembered import RememberingPair
+from specviz.prediction import plan_run
+from specviz.prediction.batches_run import measure_batches
+from specviz.prediction.study_run import Size, run_study
+from specviz.proposers.registry import opened
+from specviz.randomness import PhiloxCoins, Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import Block
+from specviz.verification.registry import RULES, rule_of
+from specviz.web.exactness import work as exact_work
+from specviz.web.mistakes import work as broken_work
+from specviz.web.mistakes.state import Case, Trial
+from tests.encoder_decoders import KINDS
+from tests.fake_device import fake_device
+from tests.models.test_families import configuration, network
+from tests.pages import FreeTicket, exact_exam
+from tests.proposers.test_early_exit import random_exit
+
+PROMPT = "Once upon a time. Once upon"
+BASE = Settings(prompt=PROMPT, length=10, gamma=3, exit_layer=1)
+TEXT = (
+    "The cat sat on the mat and looked at the dog, who ran to the brook. Then the sun went down over the hill, and all slept. "
+    * 4
+)
+QUIET = lambda *said: None  # noqa: E731
+SLOW = pytest.mark.slow  # of a kind that has fast cases
+SHORT = plan_run.Effort(texts=3, opening=8, probes=2)
+
+
+@pytest.fixture(scope="module")
+def heads(tmp_path_factory):
+    """Random heads for the tiny target."""
+    place, make = tmp_path_factory.mktemp("heads"), torch.Generator().manual_seed(1)
+    save_heads([[(torch.randn(32, 32, generator=make) / 6, torch.randn(32, generator=make))] for _ in range(2)], place)
+    return stored.HEADS.admit(str(place))
+
+
+@pytest.fixture
+def both(pair_folders, pair, heads) -> Callable[[Callable[[Any], Any]], tuple[Any, Any]]:
+    """What a function of a pair gives on the CPU and on the device."""
+    name = "|".join(map(str, pair_folders))
+
+    def answers(work: Callable[[Any], Any]) -> tuple[Any, Any]:
+        here = work(pair)
+        with fake_device():
+            return here, work(load_pair(name, "cuda", "float32"))
+
+    return answers
+
+
+def told(rounds) -> list:
+    """What was decided: tokens, who was accepted, how each round ended."""
+    return [
+        (one.committed, [(d.token, d.parent, d.accepted) for d in one.proposals], one.accepted_path, one.ending.kind)
+        for one in rounds
+    ]
+
+
+def text_of(pair, settings: Settings, ids) -> list:
+    target, proposer = opened(pair, settings)
+    return told(decode(target, proposer, rule_of(settings), PhiloxCoins(settings.seed), settings, ids, pair.stops, bars=3))
+
+
+@pytest.mark.parametrize("rule", ("token", *(pytest.param(rule, marks=SLOW) for rule in RULES if rule != "token")))
+@pytest.mark.parametrize("name", lines())
+def test_every_proposer_under_every_rule_decodes_alike(both, heads, name, rule):
+    def work(pair):
+        found = []
+        for temperature in (1.0, 0.0):
+            settings = replace(BASE, rule=rule, heads=heads, temperature=temperature, **lines()[name])
+            try:
+                found.append(text_of(pair, settings, pair.encode(PROMPT)))
+            except Exception as error:
+                if type(error).__module__ != "specviz.errors":
+                    raise
+                found.append(str(error))
+        return found
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", lines())
+def test_rows_of_a_batch_decode_alike(both, heads, name):
+    def work(pair):
+        settings, ids = replace(BASE, heads=heads, **lines()[name]), pair.encode(PROMPT)
+        target, proposer = opened(pair, settings)
+        made = decoded(target, proposer, rule_of(settings), PhiloxCoins(3), settings, ids, pair.stops, count=6, batch=3)
+        return made.tokens.tolist()
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.parametrize(
+    "warper", ({}, {"temperature": 0.0}, {"top_k": 5, "temperature": 0.7}, {"top_p": 0.8}, {"min_p": 0.1}), ids=str
+)
+def test_warpers_and_the_target_alone(both, warper):
+    def work(pair):
+        settings, ids = replace(BASE, **warper), pair.encode(PROMPT)
+        alone = target_only(pair.open(settings)[0], PhiloxCoins(5), settings, ids, pair.stops)
+        return text_of(pair, settings, ids), told(alone)
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.parametrize("proposer", ("draft", "none", "unigram", "uniform", "adversarial", "oracle", "early-exit"))
+def test_draws_on_shared_laws(both, proposer):
+    def work(pair):
+        settings, ids = replace(BASE, proposer=proposer, length=3), pair.encode(PROMPT)
+        ours = (*opened(pair, settings), rule_of(settings), PhiloxCoins(3))
+        return shared_laws(*ours, settings, ids, pair.stops, count=200).tokens.tolist()
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mutant", MUTANTS)
+def test_every_mistake_is_drawn_alike(both, mutant):
+    def work(pair):
+        settings, ids = MUTANTS[mutant].under(replace(BASE, seed=4)), pair.encode(PROMPT)
+        drawn = []
+        for mode in sources.modes(mutant, "both", settings):
+            drawn.append(sources.draw(mutant, mode, pair, settings, ids, 0, 40).tokens.tolist())
+        return drawn
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.parametrize("name", ("speculative", "target"))
+def test_evidence_gives_the_same_verdict(both, name):
+    def work(pair):
+        settings, ids, plan = replace(BASE, length=2), pair.encode(PROMPT), Plan.fitting(600, 2, 0.3)
+        target, draft = pair.open(settings)
+        cells = exact_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.stops)
+        drawn = sources.draw(name, sources.SHARED, pair, settings, ids, 0, plan.n)
+        other = sources.reference(pair, settings, ids, 200)
+        found = answer(plan, target, draft, ids, drawn, "engine", pair.stops, other, partition=cells)
+        tests = [(test.name, test.statistic, test.p_value) for test in found.tests]
+        return found.verdict, found.counts.tolist(), tests, sources.near(name, pair, settings, ids, cells, 300)
+
+    here, there = both(work)
+    assert here[:2] == there[:2] and here[3] == there[3]
+    for one, other in zip(here[2], there[2], strict=True):
+        assert one[0] == other[0] and one[1:] == pytest.approx(other[1:], rel=1e-4, abs=1e-4)
+
+
+@pytest.mark.parametrize("changes", ({}, {"proposer": "early-exit"}, {"top_p": 0.9}), ids=str)
+def test_the_analytic_check(both, changes):
+    def work(pair):
+        return sources.analytic_tv("speculative", pair, replace(BASE, **changes), pair.encode(PROMPT), 12)
+
+    here, there = both(work)
+    assert here == pytest.approx(there, abs=1e-6) and there < 5e-6
+
+
+def test_assisted_generation(both):
+    def work(pair):
+        return sources.draw(
+            "assisted", "", pair, replace(BASE, length=4, temperature=0.0), pair.encode(PROMPT), 0, 2
+        ).tokens.tolist()
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("only", ("draft", "tree-distinct", "ngram"))
+def test_cells_of_the_matrix(both, heads, only):
+    def work(pair):
+        found = examine(pair, replace(BASE, heads=heads), 0.5, (only,) if only in lines() else ("tree",))
+        return [(cell.line, cell.rule, cell.column, cell.verdict, cell.n) for cell in found.cells]
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.slow
+def test_a_certificate_is_drawn_again(both, record):
+    def work(pair):
+        return [(line.field, line.state) for line in redraw(record, pair, lambda label: QUIET)]
+
+    here, there = both(work)
+    assert here == there
+
+
+def test_a_run_of_the_stage_and_its_fingerprints(both):
+    def work(pair):
+        trace = run(pair, BASE)
+        return told(trace.rounds), fingerprints(pair), [law.tokens for one in trace.rounds for law in one.laws]
+
+    here, there = both(work)
+    assert here == there
+
+
+def test_whole_text(both):
+    def work(pair):
+        one = passage_run.write(pair, BASE, turns=1)
+        two = passage_run.survey(pair, BASE, 2, 6)
+        return (
+            one.target.trace.output_ids,
+            told(one.speculative.trace.rounds),
+            one.read.tokens,
+            [x.tokens for x in two],
+            one.read.beta,
+        )
+
+    here, there = both(work)
+    assert here[:-1] == there[:-1] and here[-1] == pytest.approx(there[-1], abs=1e-5)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("choice", ("0", "1"))
+def test_other_proposers(both, heads, choice):
+    def work(pair):
+        found = methods_run.line_up(pair, replace(chosen(BASE, choice), heads=heads), turns=1, draws=60)
+        return [(row.key, row.reason, row.tested, row.kept, row.passes, row.tokens) for row in found.rows]
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "base", ({}, {"proposer": "tree"}, {"proposer": "ngram"}, {"proposer": "early-exit"}, {"rule": "block"}), ids=str
+)
+def test_bench(both, base):
+    def work(pair):
+        found = bench(pair, gamma=2, length=6, turns=1, say=QUIET, base=replace(BASE, **base))
+        return [(one.tokens_per_pass, one.guesses, one.accepted_per_tested) for one in found]
+
+    here, there = both(work)
+    assert here == there
+
+
+@pytest.mark.slow
+def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
+    def work(pair):
+        found = curves.measure(pair, 2, 4, repeats=1, say=QUIET)
+        gaps = block_gap(pair, BASE, pair.encode(PROMPT))
+        entropies = [one.entropy for one in rates.draw_rates(pair, 30, turns=1, say=QUIET)]
+        return found.tokens_per_pass, gaps, entropies
+
+    here, there = both(work)
+    assert here[0] == there[0] and here[2] == pytest.approx(there[2], rel=1e-5) and max(there[1]) < 1e-4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", (False, True))
+@pytest.mark.parametrize(
+    "changes", ({}, {"proposer": "ngram"}, {"proposer": "early-exit"}, {"rule": "block"}, {"temperature": 0.0}), ids=str
+)
+def test_plan(both, changes, check):
+    def work(pair):
+        settings, effort = replace(BASE, length=8, **changes), replace(SHORT, check=check, turns=1, timed=2)
+        found = plan_run.make_plan(pair, settings, TEXT, (1, 2), effort)
+        return [(row.gamma, row.tokens.value) for row in found.rows], [row.tokens for row in found.checked or ()]
+
+    here, there = both(work)
+    assert len(here[0]) == len(there[0]) == 2
+    assert str(here[1]) == str(there[1])
+    for one, other in zip(here[0], there[0], strict=True):
+        assert one == pytest.approx(other, rel=1e-5)
+
+
+@pytest.mark.slow
+def test_study_and_batches(both, tmp_path):
+    (tmp_path / "kind.txt").write_text(TEXT)
+    size = Size(openings=2, opening=8, length=8, gamma=2)
+
+    def work(pair):
+        study = run_study(size, 7, ("kind",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, tmp_path)
+        batches = measure_batches({"tiny": (pair, replace(BASE, length=8))}, TEXT, 2, 8, 1, rows=(1, 2), gammas=(1, 2))
+        return [(cell.kind, cell.share) for cell in study.cells], batches.rounds
+
+    here, there = both(work)
+    assert here == there
+
+
+def test_remembered_models(both):
+    def work(pair):
+        remembering = RememberingPair(pair)
+        return [text_of(remembering, replace(BASE, seed=seed), pair.encode(PROMPT)) for seed in range(3)]
+
+    here, there = both(work)
+    assert here == there
+
+
+def test_a_processor_behind_the_target(both):
+    def work(pair):
+        source = Processed(pair.open(BASE)[0], RepetitionPenaltyLogitsProcessor(1.4))
+        block = Block(((5, 6, 7),), ((-1, 0, 0),), (None,), ((None,) * 3,), "none")
+        return source.laws([Prefix(tuple(pair.encode(PROMPT)), 0, 9)], block).cpu().numpy()
+
+    here, there = both(work)
+    assert there == pytest.approx(here, abs=1e-6)
+
+
+def test_a_record_names_device_and_number_type_as_they_are_asked_for(both):
+    """Else a certificate made on a GPU is never drawn again, and the command in an export is refused."""
+    here, there = both(lambda pair: (pick_device(*map(pair.describe().get, ("device", "dtype"))), pair.target.device.type))
+    assert here == ((torch.device("cpu"), torch.float32), "cpu")
+    assert there == ((torch.device("cuda"), torch.float32), "cuda")
+
+
+def test_banned_tokens_are_impossible_wherever_the_distribution_lies():
+    with fake_device() as device:
+        left = without([1, 2])(torch.full((4,), 0.25, device=device))
+    assert left.tolist() == [0.5, 0.0, 0.0, 0.5]
+
+
+def test_a_trained_exit(both, tmp_path):
+    layer = exits.EXITS.admit(str(random_exit(tmp_path / "exit")))
+
+    def work(pair):
+        settings = replace(BASE, proposer="early-exit", exit=layer, exit_layer=None)
+        return text_of(pair, settings, pair.encode(PROMPT))
+
+    here, there = both(work)
+    assert here == there
+
+
+def test_a_draft_in_8_bits(pair_folders):
+    """Off the CPU it is the same values in float32, so that its guesses may differ: it runs, and the cost of guesses alone differs."""
+    with fake_device():
+        pair = load_pair("|".join((*map(str, pair_folders), "8bit")), "cuda", "float32")
+        rounds = text_of(pair, BASE, pair.encode(PROMPT))
+    assert sum(len(one[0]) for one in rounds) == BASE.length
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("family", FAMILIES)
+def test_every_family(family):
+    """Rows of ragged trees, behind windows and rotary tables of all kinds."""
+    try:
+        model = network(configuration(family))
+    except UnsupportedModel as error:
+        pytest.skip(str(error))
+
+    def laws(model):
+        source, found = CachedModel(model, Settings()), []
+        rows = [Prefix((1, 2, 3, *range(3, 15)), 0, 9), Prefix((4, 5, 6), 0, 9, 1)]
+        block = Block(((5, 6, 7), (8,)), ((-1, 0, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "none")
+        for _ in range(3):
+            p = source.laws(rows, block).cpu()
+            found += [p[0], p[1, :2]]
+            rows = [replace(rows[0], ids=(*rows[0].ids, 5, 7, 9)), replace(rows[1], ids=(*rows[1].ids, 3))]
+        return found
+
+    here = laws(deepcopy(model))
+    with fake_device() as device:
+        there = laws(deepcopy(model).to(device))
+    for one, other in zip(here, there, strict=True):
+        assert torch.allclose(one, other, atol=1e-5)
+
+
+@pytest.fixture
+def page_on_device(pair_folders, monkeypatch):
+    """The work of pages without a server, its weights on the device."""
+    from specviz.web.common import cache, warmup
+
+    with fake_device():
+        pair = load_pair("|".join(map(str, pair_folders)), "cuda", "float32")
+        monkeypatch.setattr(warmup, "wait", lambda seconds: True)
+        monkeypatch.setattr(cache, "weights", lambda *key: pair)
+        yield pair
+
+
+@pytest.mark.parametrize("source", ("speculative", "target", "assisted"))
+def test_is_it_exact(page_on_device, source):
+    exam = exact_exam(length=2, source=source)
+    for count in (20, 200) if source != "assisted" else (10,):
+        exact_work.draw(exam, FreeTicket(), count)
+    assert exam.drawn.n == (220 if source != "assisted" else 10)
+
+
+def test_many_seeds(page_on_device):
+    exam = exact_exam(length=1)
+    exact_work.many_seeds(exam, FreeTicket(), 2, 100)
+    assert exam.drawn is not None
+
+
+@pytest.mark.parametrize("mistake", (name if name in ("R5", "R20") else pytest.param(name, marks=SLOW) for name in MISTAKES))
+def test_break_it(page_on_device, mistake, monkeypatch):
+    monkeypatch.setattr(broken_work, "TEXTS", 3)
+    trial = Trial(Case(Settings(prompt="Once upon"), mistake))
+    broken_work.draw(trial, FreeTicket(), 20)
+    assert trial.drawn.n == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_encoder_decoders(encoder_decoder_folders, encoder_decoders, kind):
+    settings = replace(BASE, proposer="draft", length=6)
+    here = text_of(encoder_decoders[kind], settings, encoder_decoders[kind].encode(PROMPT))
+    with fake_device():
+        pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cuda", "float64")
+        assert text_of(pair, settings, pair.encode(PROMPT)) == here

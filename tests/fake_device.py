@@ -1,0 +1,188 @@
+"""A device that is none: tensors that lie on the CPU, say "cuda", and refuse what tensors of a GPU refuse.
+
+Results are those of the CPU to the last bit, so a run on it must write the same tokens; what would stop on a GPU stops here.
+Not covered: number formats and speed of a real device, code that reaches memory behind torch's back, torch.cuda's own calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest import mock
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from specviz.models.fast_llama import layers
+
+DEVICE = torch.device("cuda", 0)
+CPU = torch.device("cpu")
+
+_READS = {Tensor.device.__get__: DEVICE, Tensor.is_cuda.__get__: True, Tensor.is_cpu.__get__: False}
+_NUMPY = {Tensor.numpy, Tensor.__array__}
+_INDEXED = {Tensor.__getitem__, Tensor.__setitem__, Tensor.index_put, Tensor.index_put_, torch.index_put, torch.index_put_}
+_SCALARS = {torch.tensor, torch.Tensor.item, Tensor.tolist}  # give numbers, or a CPU tensor of them, on any device
+_ACROSS = {Tensor.copy_, Tensor.data.__set__, torch.Tensor.backward}  # move between devices by themselves
+_ALL_ALIKE = {  # take not even a single number of another device
+    *(Tensor.index_select, Tensor.gather, Tensor.scatter, Tensor.scatter_, Tensor.index_fill, Tensor.index_fill_),
+    *(Tensor.index_add, Tensor.index_add_, Tensor.index_copy, Tensor.index_copy_, Tensor.scatter_add, Tensor.scatter_add_),
+    *(Tensor.matmul, Tensor.__matmul__, Tensor.mm, Tensor.bmm, Tensor.take_along_dim, Tensor.multinomial),
+    *(torch.index_select, torch.gather, torch.scatter, torch.index_fill, torch.matmul, torch.searchsorted, torch.bucketize),
+    *(torch.isin, torch.stack, torch.cat, torch.take_along_dim, torch.multinomial, torch.bincount, Tensor.bincount),
+    *(torch.nn.functional.linear, torch.nn.functional.embedding, torch.nn.functional.scaled_dot_product_attention),
+}
+
+
+class OnDevice(Tensor):
+    """A tensor that says it lies on DEVICE; its numbers lie in CPU memory."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return _call(func, args, kwargs or {})
+
+
+class _Device(TorchFunctionMode):
+    """Sends to DEVICE what is made for it or moved to it."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return _call(func, args, kwargs or {})
+
+
+@contextmanager
+def fake_device() -> Iterator[torch.device]:
+    """While it is open, DEVICE is there: tensors are made on it and modules moved to it as to any other."""
+    overwritten = torch.__future__.get_overwrite_module_params_on_conversion()
+    torch.__future__.set_overwrite_module_params_on_conversion(True)  # a parameter's class changes with its device
+    try:
+        with (
+            mock.patch.object(torch.cuda, "is_available", return_value=True),
+            mock.patch.object(torch.cuda, "mem_get_info", return_value=(1 << 40, 1 << 40)),
+            mock.patch.object(torch.cuda, "synchronize"),
+            mock.patch.object(torch.cuda, "get_device_name", return_value="none"),
+            mock.patch.object(torch.cuda, "get_device_capability", return_value=(8, 0)),
+            mock.patch.object(layers, "type", _kind, create=True),  # it asks for a weight's very class
+            _Device(),
+        ):
+            yield DEVICE
+    finally:
+        torch.__future__.set_overwrite_module_params_on_conversion(overwritten)
+
+
+def _kind(thing: Any) -> type:
+    """A tensor's class as a real device's would be."""
+    return (nn.Parameter if isinstance(thing, nn.Parameter) else Tensor) if isinstance(thing, OnDevice) else type(thing)
+
+
+def _call(func, args: tuple, kwargs: dict[str, Any]):
+    tensors = list(_tensors((args, kwargs)))
+    there = [isinstance(x, OnDevice) for x in tensors]
+    if func is torch._has_compatible_shallow_copy_type and any(there) and not all(there):
+        return False
+    if func in _READS and there[0]:
+        return _READS[func]
+    if func in _NUMPY and there[0]:
+        raise TypeError(
+            f"can't convert {DEVICE} device type tensor to numpy. Use Tensor.cpu() to copy the tensor to host memory first."
+        )
+    if func is torch.histc and there[0] and not args[0].is_floating_point():
+        args = (args[0].to(torch.float64), *args[1:])  # a GPU counts whole numbers too, the CPU only floats
+    if func is Tensor.__deepcopy__ and there[0]:
+        return args[1].setdefault(id(args[0]), args[0].detach().clone().requires_grad_(args[0].requires_grad))
+    if func in (Tensor.to, Tensor.cpu, Tensor.cuda):
+        return _moved(func, args, kwargs)
+    goes = _check(func, args, kwargs, tensors)
+    if kwargs.get("device") is not None:
+        goes = torch.device(kwargs["device"]).type == DEVICE.type
+        kwargs = kwargs | {"device": CPU if goes else kwargs["device"]}
+    generator = kwargs.get("generator")
+    if goes and generator is not None:
+        raise RuntimeError(f"Expected a '{DEVICE.type}' device type for generator but found '{generator.device.type}'")
+    with torch._C.DisableTorchFunction():
+        result = func(*args, **kwargs)
+    return _placed(result, tensors, goes)
+
+
+def _check(func, args: tuple, kwargs: dict[str, Any], tensors: list[Tensor]) -> bool:
+    """Whether the result lies on DEVICE; raises where a GPU's tensors would not go together with the others."""
+    if func in _SCALARS:
+        return False
+    if func in _ACROSS:
+        return isinstance(tensors[0], OnDevice)
+    if func in _INDEXED:
+        return _check_indexed(args, kwargs)
+    if not any(isinstance(x, OnDevice) for x in tensors):
+        return False
+    for x in tensors:
+        if not isinstance(x, OnDevice) and (x.dim() > 0 or func in _ALL_ALIKE):
+            raise RuntimeError(
+                f"Expected all tensors to be on the same device, but found at least two devices, {DEVICE} and cpu!"
+            )
+    return True
+
+
+def _check_indexed(args: tuple, kwargs: dict[str, Any]) -> bool:
+    """An index may lie on the CPU or with what it indexes; so must what is written, unless a slice is copied into."""
+    there, index = isinstance(args[0], OnDevice), list(_tensors(args[1]))
+    if not there and any(isinstance(x, OnDevice) and (x.dim() > 0 or x.dtype is torch.bool) for x in index):
+        raise RuntimeError("indices should be either on cpu or on the same device as the indexed tensor (cpu)")
+    lists = any(isinstance(part, list) for part in (args[1] if isinstance(args[1], tuple) else (args[1],)))
+    for value in _tensors((args[2:], kwargs)):
+        if isinstance(value, OnDevice) is not there and value.dim() > 0 and (index or lists):
+            raise RuntimeError("Expected all tensors to be on the same device, but found at least two devices")
+    return there
+
+
+def _moved(func, args: tuple, kwargs: dict[str, Any]):
+    """``to``, ``cpu`` and ``cuda``: a copy where the device changes, as between memories."""
+    x, rest = args[0], [*args[1:], *kwargs.values()]
+    there = goes = isinstance(x, OnDevice)
+    if func is not Tensor.to:
+        goes = func is Tensor.cuda
+        rest, func, args, kwargs = [], Tensor.to, (x, CPU), {}
+    for part in rest:
+        if isinstance(part, Tensor):
+            goes = isinstance(part, OnDevice)
+        elif isinstance(part, str | torch.device) or (isinstance(part, int) and not isinstance(part, bool)):
+            goes = torch.device(part).type == DEVICE.type
+    args = tuple(_known(part) for part in args)
+    kwargs = {name: _known(part) for name, part in kwargs.items()}
+    with torch._C.DisableTorchFunction():
+        result = func(*args, **kwargs)
+        if result is x and there != goes:
+            result = x.clone()
+    return result if result is x else _placed(result, [], goes)
+
+
+def _known(part):
+    """A device as the CPU's torch takes it."""
+    if isinstance(part, str | torch.device) and torch.device(part).type == DEVICE.type:
+        return CPU
+    return part
+
+
+def _placed(result, tensors: list[Tensor], goes: bool):
+    if isinstance(result, Tensor):
+        if any(result is x for x in tensors):
+            return result  # written in place
+        with torch._C.DisableTorchFunction():
+            return (
+                result.as_subclass(OnDevice) if goes else result if type(result) is not OnDevice else result.as_subclass(Tensor)
+            )
+    if type(result) in (tuple, list):
+        return type(result)(_placed(one, tensors, goes) for one in result)
+    if isinstance(result, tuple) and goes and any(isinstance(one, Tensor) for one in result):
+        return type(result)([_placed(one, tensors, goes) for one in result])  # torch's named results
+    return result
+
+
+def _tensors(value) -> Iterator[Tensor]:
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _tensors(part)
+    elif isinstance(value, dict):
+        for part in value.values():
+            yield from _tensors(part)
