@@ -21,7 +21,7 @@ from specviz.evidence import sources
 from specviz.evidence.certificate.redraw import redraw
 from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.matrix.table import examine, lines
-from specviz.evidence.mutants import MUTANTS
+from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.evidence.mutants.serving import without
 from specviz.evidence.partition import exact_partition
