@@ -55,7 +55,7 @@ def test_a_text_that_does_not_stand_there_exactly_once_is_named(tree, old, count
 
 
 def test_a_table_that_does_not_fit_is_exit_code_2_and_breaks_nothing(tmp_path, monkeypatch, capsys):
-    row = '[[mutant]]\nname = "x"\narea = "rule"\nfile = "specviz/engine.py"\nold = "no such text"\nnew = "y"\ntests = ["tests/decoding/test_engine.py"]\n'
+    row = '[[mutant]]\nname = "x"\narea = "rule"\nfile = "specviz/decoding/engine.py"\nold = "no such text"\nnew = "y"\ntests = ["tests/decoding/test_engine.py"]\n'
     for text, said in (
         (row, "stands 0 times"),
         (row + row, "names must be unique"),
