@@ -136,6 +136,11 @@ class Trace:
         """Generated ids only."""
         return tuple(token for round_ in self.rounds for token in round_.committed)
 
+    @property
+    def tokens_per_pass(self) -> float:
+        """Mean number of tokens that a pass of the target gave; 0 for a run without rounds."""
+        return len(self.output_ids) / len(self.rounds) if self.rounds else 0.0
+
     def to_json(self, indent: int | None = None) -> str:
         rounds = []
         for round_ in self.rounds:

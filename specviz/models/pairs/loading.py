@@ -53,12 +53,29 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
     target, draft = (load_model(place, where, kind) for place in places)
     if rounded:
         round_weights(draft)
+    return pair_of(target, draft, tokenizers[0], name, places)
+
+
+def pair_of(
+    target: PreTrainedModel,
+    draft: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    name: str = "own",
+    places: tuple[str, str] = ("target", "draft"),
+) -> Pair:
+    """A pair from two loaded transformers models that read and write the tokens of one tokenizer.
+
+    name    what records call it; places  what sentences call the two models
+
+    Raises UnsupportedModel for a family that was not tested, ModelError for models that do not fit the tokenizer or each other.
+    """
+    refuse_mixed(places, [model.config for model in (target, draft)])
     for model, place in zip((target, draft), places, strict=True):
-        if len(tokenizers[0]) > model.config.get_text_config().vocab_size:
-            raise ModelError(
-                f"'{place}' has {model.config.get_text_config().vocab_size} token distributions for a tokenizer of {len(tokenizers[0])} tokens."
-            )
-    fields = (name, target, draft, tokenizers[0], eos_ids_of(target), start_id(target, tokenizers[0]))
+        refuse_unsupported(place, model.config)
+        model.eval().requires_grad_(False)
+        if len(tokenizer) > (width := model.config.get_text_config().vocab_size):
+            raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(tokenizer)}.")
+    fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
     return EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else Pair(*fields)
 
 

@@ -236,7 +236,9 @@ class Visit:
 
     def _edit(self, position: Any, purpose: Any, u: Any, at: dict[str, int]) -> None:
         if not isinstance(position, int) or not isinstance(purpose, str):
-            raise SettingsError("random number", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run")
+            raise SettingsError(
+                "random number", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run"
+            )
         settings = self.settings.with_uniform(position, purpose, u)
         earlier = rounds_before(self.trace.rounds, position, purpose)
         self.job = Job(settings, len(earlier) + AHEAD, earlier, at, uniform=(position, purpose))
