@@ -1,4 +1,4 @@
-"""Other proposers: who may guess?"""
+"""Other proposers: who may draft?"""
 
 import streamlit as st
 

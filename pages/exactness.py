@@ -1,4 +1,4 @@
-"""Is it exact?: are the decoder's texts distributed as the target's law says, and what could have been seen?"""
+"""Is it exact?: are the decoder's texts distributed as the target's distribution says, and what could have been seen?"""
 
 from specviz.web.common import warmup
 from specviz.web.common.entry import through_app

@@ -1,4 +1,4 @@
-"""One round: what happens between a guess and a token?"""
+"""One round: what happens between a draft token and a token?"""
 
 import streamlit as st
 

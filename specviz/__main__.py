@@ -18,11 +18,11 @@ from specviz.errors import SpecvizError
 COMMANDS = {
     "app": "serve the pages in the browser",
     "decode": "decode one text and show where each token came from",
-    "verify": "draw many short texts and test them against the target's exact law",
+    "verify": "draw many short texts and test them against the target's exact distribution",
     "check": "check a certificate: recompute what follows from its counts, and draw again where the models are at hand",
     "bench": "measure speed side by side: target only, speculative, transformers' assisted generation",
     "plan": "predict tokens per pass, speed-up and the best gamma on a text of yours",
-    "study": "ask which plain statistic of two models predicts how often guesses are kept",
+    "study": "ask which plain statistic of two models predicts how often draft tokens are kept",
     "pairs": "list pairs of public models, what they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
     "record": "record what the pages open with: a finished round, the gallery of proposers, a passage both ways, or plans",

@@ -7,7 +7,7 @@
     |   `-- DamagedModel         files whose hash or content is not what it should be
     |-- TraceError               a record that is damaged or of another schema
     |-- TrainingError            a corpus or checkpoint that cannot be used
-    `-- EvidenceError            draws or a law of which nothing can be tested
+    `-- EvidenceError            draws or a distribution of which nothing can be tested
 
 Programming errors are assertions, not part of this tree.
 """
@@ -46,4 +46,4 @@ class TrainingError(SpecvizError):
 
 
 class EvidenceError(SpecvizError):
-    """Draws, a law or a test of which nothing can be said."""
+    """Draws, a distribution or a test of which nothing can be said."""

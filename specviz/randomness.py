@@ -2,8 +2,8 @@
 
 One counter-based stream (Philox 4x64, Salmon et al. 2011) for each seed, purpose, output position at which the round
 starts, and node within the round. Draw (or batch row) number i is the i-th number of that stream, so a sampler can take a
-slice and a decoder the same number alone. The round's start is part of the address: were a coin addressed by its position
-alone, the next round would meet coins that the last one has already looked at.
+slice and a decoder the same number alone. The round's start is part of the address: were a random number addressed by its position
+alone, the next round would meet random numbers that the last one has already looked at.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.errors import SettingsError
 
 
 class Purpose(IntEnum):
-    """What a coin is for; part of its address."""
+    """What a random number is for; part of its address."""
 
     DRAFT = 0  # draws a proposed token from q
     ACCEPT = 1  # is compared with a threshold
@@ -35,19 +35,19 @@ class Prefix:
     ids    every token so far, prompt included
     start  how many of them were generated: the output position at which the next round starts
     room   how many tokens may still be generated, at least 1
-    draw   number of the continuation this row belongs to; its coins are the draw-th of each stream
-    past   (guesses along a path, how many of them were kept) of each round before: what a proposer may learn from
+    draw   number of the continuation this row belongs to; its random numbers are the draw-th of each stream
+    past   (draft tokens along a path, how many of them were kept) of each round before: what a proposer may learn from
     """
 
     ids: tuple[int, ...]
     start: int
-    room: int
+    remaining: int
     draw: int = 0
     past: tuple[tuple[int, int], ...] = ()
 
-    def with_guesses(self, tokens: tuple[int, ...]) -> Prefix:
-        """The same row as it stands while the tokens behind it are being guessed."""
-        return Prefix(self.ids + tokens, self.start, self.room, self.draw, self.past)
+    def with_draft_tokens(self, tokens: tuple[int, ...]) -> Prefix:
+        """The same row as it stands while the tokens behind it are being drafted."""
+        return Prefix(self.ids + tokens, self.start, self.remaining, self.draw, self.past)
 
 
 _WORD = (1 << 64) - 1
@@ -63,20 +63,20 @@ def philox(key: tuple[int, int], counter: tuple[int, int, int, int]) -> tuple[in
     return a, b, c, d
 
 
-class Coins(Protocol):
+class Randomness(Protocol):
     """Anything that hands out the uniforms of a round."""
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         """One uniform in [0, 1) float64 for each row, shape (B,).
 
         node   index of the node within the round, from 0; the address
-        depth  output position of that node minus the row's start; names the coin for a person, no part of the address
+        depth  output position of that node minus the row's start; names the random number for a person, no part of the address
         """
         ...
 
 
-class StreamCoins(Coins, Protocol):
-    """Coins that can also be had as slices: many draws of one address."""
+class StreamRandomness(Randomness, Protocol):
+    """Random numbers that can also be had as slices: many draws of one address."""
 
     def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
         """Draws ``first`` to ``first + count - 1`` of one address, (count,) float64 in [0, 1)."""
@@ -84,8 +84,8 @@ class StreamCoins(Coins, Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PhiloxCoins:
-    """The coins of a seed: a pure function of (seed, purpose, start, node, draw)."""
+class PhiloxRandomness:
+    """The random numbers of a seed: a pure function of (seed, purpose, start, node, draw)."""
 
     seed: int
 
@@ -106,26 +106,26 @@ class PhiloxCoins:
 
 
 @dataclass(frozen=True, slots=True)
-class EditedCoins:
-    """Other coins, with some numbers replaced by a person's choice.
+class EditedRandomness:
+    """Other random numbers, with some numbers replaced by a person's choice.
 
-    edits  (output position, purpose) -> u in [0, 1). Position 0 is the first generated token. Every coin of that purpose
-           at that position is replaced; of the accept coins at most one per position is ever met under the token rule.
+    edits  (output position, purpose) -> u in [0, 1). Position 0 is the first generated token. Every random number of that purpose
+           at that position is replaced; of the accept random numbers at most one per position is ever met under the token rule.
 
     Raises SettingsError for a position below 0 or u outside [0, 1).
     """
 
-    coins: Coins
+    randomness: Randomness
     edits: Mapping[tuple[int, Purpose], float]
 
     def __post_init__(self) -> None:
         for (position, _), u in self.edits.items():
             if position < 0:
-                raise SettingsError("coin position", position, "0 (the first generated token) or more")
+                raise SettingsError("random number position", position, "0 (the first generated token) or more")
             if not 0.0 <= u < 1.0:
                 raise SettingsError("coin", u, "at least 0 and below 1")
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
-        drawn = self.coins.take(purpose, rows, node, depth)
+        drawn = self.randomness.take(purpose, rows, node, depth)
         chosen = [self.edits.get((row.start + depth, purpose)) for row in rows]
         return np.array([u if edit is None else edit for u, edit in zip(drawn, chosen, strict=True)])

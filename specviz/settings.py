@@ -14,10 +14,10 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
 
-LENGTH_MAX = 4096  # tokens of a run, and so places of a coin
-NAMED = 5  # damaged coins of a link that get a sentence of their own
+LENGTH_MAX = 4096  # tokens of a run, and so places of a random number
+NAMED = 5  # damaged random numbers of a link that get a sentence of their own
 PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
-_COIN = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
+_UNIFORM = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
 GAMMA_MAX = 16
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
 OFF = "leave it out to switch it off"
@@ -43,9 +43,9 @@ class Settings:
     gamma        tokens drafted per round, 0 to 16 (0: the target alone)
     temperature  0 to 5; 0 is greedy
     top_k        at least 1; top_p, min_p  above 0, at most 1
-    seed         0 to 2**63 - 1; with the addresses of coins.py it fixes every draw
+    seed         0 to 2**63 - 1; with the addresses of randomness.py it fixes every draw
     length       most tokens to generate, 1 to 4096
-    coins        chosen luck: (position, purpose name) -> u in [0, 1)
+    uniforms        chosen luck: (position, purpose name) -> u in [0, 1)
 
     Each of these is read by the proposers and rules that need it; the others leave it alone:
 
@@ -58,7 +58,7 @@ class Settings:
     typical      epsilon of typical acceptance, above 0 and at most 1
     heads        folder of Medusa heads, named on the command line alone; empty: the pair's own
     exit         folder of a trained early exit, likewise
-    exit_layer   how many layers of the target guess under early exit, 1 to 1024; None: those below the trained exit
+    exit_layer   how many layers of the target draft token under early exit, 1 to 1024; None: those below the trained exit
     """
 
     pair: str = "storybook"
@@ -72,7 +72,7 @@ class Settings:
     min_p: float | None = None
     seed: int = 7
     length: int = 32
-    coins: Mapping[tuple[int, str], float] = field(default_factory=dict)
+    uniforms: Mapping[tuple[int, str], float] = field(default_factory=dict)
     device: str = "auto"
     dtype: str = "auto"
     tree: str = ""
@@ -117,44 +117,44 @@ class Settings:
             self.prompt.encode("utf-8")
         except UnicodeEncodeError as error:
             raise SettingsError("prompt", f"a lone surrogate at character {error.start + 1}", "valid Unicode text") from error
-        for (position, purpose), u in self.coins.items():
+        for (position, purpose), u in self.uniforms.items():
             check(position, purpose, u)
 
     @property
     def edits(self) -> dict[tuple[int, Purpose], float]:
-        """The chosen luck, as coins.EditedCoins takes it."""
-        return {(position, PURPOSES[name]): u for (position, name), u in self.coins.items()}
+        """The chosen luck, as randomness.EditedRandomness takes it."""
+        return {(position, PURPOSES[name]): u for (position, name), u in self.uniforms.items()}
 
     @property
     def edited(self) -> bool:
         """Whether a person chose some of the luck: then the run is no sample of anything."""
-        return bool(self.coins)
+        return bool(self.uniforms)
 
-    def with_coin(self, position: int, purpose: str, u: float | None) -> Settings:
-        """The same settings with one coin chosen, or (u None) given back to chance."""
-        kept = {key: value for key, value in self.coins.items() if key != (position, purpose)}
-        return replace(self, coins=kept if u is None else kept | {(position, purpose): u})
+    def with_uniform(self, position: int, purpose: str, u: float | None) -> Settings:
+        """The same settings with one random number chosen, or (u None) given back to chance."""
+        kept = {key: value for key, value in self.uniforms.items() if key != (position, purpose)}
+        return replace(self, uniforms=kept if u is None else kept | {(position, purpose): u})
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready; coins as the strings that ``--coin`` takes."""
+        """JSON-ready; random numbers as the strings that ``--uniform`` takes."""
         record = {f.name: getattr(self, f.name) for f in fields(self)}
-        return record | {"coins": [write_coin(key, u) for key, u in sorted(self.coins.items())]}
+        return record | {"uniforms": [write_uniform(key, u) for key, u in sorted(self.uniforms.items())]}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Settings:
         """Back from to_record. Raises SettingsError for values out of range or names that are no settings."""
         if unknown := set(record) - {f.name for f in fields(cls)}:
             raise SettingsError("settings", sorted(unknown), f"among {', '.join(f.name for f in fields(cls))}")
-        coins = record.get("coins", ())
-        if not isinstance(coins, list | tuple) or not all(isinstance(text, str) for text in coins):
-            raise SettingsError("coins", coins, "a list of strings such as 3=0.71")
-        return cls(**{**record, "coins": dict(map(read_coin, coins))})
+        uniforms = record.get("uniforms", ())
+        if not isinstance(uniforms, list | tuple) or not all(isinstance(text, str) for text in uniforms):
+            raise SettingsError("uniforms", uniforms, "a list of strings such as 3=0.71")
+        return cls(**{**record, "uniforms": dict(map(read_uniform, uniforms))})
 
     def to_query(self) -> dict[str, str]:
         """Query parameters of a link: only what differs from the defaults."""
         plain = Settings().to_record()
         changed = {key: value for key, value in self.to_record().items() if value != plain[key]}
-        return {key: ",".join(value) if key == "coins" else str(value) for key, value in changed.items()}
+        return {key: ",".join(value) if key == "uniforms" else str(value) for key, value in changed.items()}
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> tuple[Settings, list[str]]:
@@ -168,8 +168,8 @@ class Settings:
             except (SettingsError, ValueError, OverflowError) as error:
                 allowed = str(error) if isinstance(error, SettingsError) else f"{query[name][:60]!r} cannot be read."
                 notices.append(f"The link's {name.replace('_', '-')} was left out: {allowed}")
-        coins, said = read_coins(query.get("coins", ""))
-        return replace(settings, coins=coins), notices + said
+        uniforms, said = read_uniforms(query.get("uniforms", ""))
+        return replace(settings, uniforms=uniforms), notices + said
 
 
 def widths(tree: str) -> tuple[int, ...]:
@@ -244,14 +244,14 @@ def number(name: str, value: object, low: float, high: float, allowed: str, abov
 # Chosen random numbers, as options and links write them.
 
 
-def read_coin(text: str) -> tuple[tuple[int, str], float]:
+def read_uniform(text: str) -> tuple[tuple[int, str], float]:
     """``POS=U`` or ``POS:draft|accept|residual|bonus=U`` -> ((position, purpose), u)."""
-    match = _COIN.fullmatch(text.strip())
+    match = _UNIFORM.fullmatch(text.strip())
     if not match:
         raise SettingsError("coin", text, "written POS=U or POS:draft|residual|bonus=U, such as 3=0.71")
     purpose = match["purpose"] or "accept"
     if purpose not in PURPOSES:
-        raise SettingsError("coin purpose", purpose, f"one of {', '.join(PURPOSES)}")
+        raise SettingsError("random number purpose", purpose, f"one of {', '.join(PURPOSES)}")
     try:
         u = float(match["u"])
     except ValueError:
@@ -261,34 +261,34 @@ def read_coin(text: str) -> tuple[tuple[int, str], float]:
     return (int(match["position"]), purpose), u
 
 
-def read_coins(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
-    """The coins of a link, ``POS=U,POS:residual=U,...``, and a sentence for each that was left out; the others count.
+def read_uniforms(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
+    """The random numbers of a link, ``POS=U,POS:residual=U,...``, and a sentence for each that was left out; the others count.
 
     No more than NAMED sentences: a link that is damaged throughout must not bury the page.
     """
-    coins, said = {}, []
+    uniforms, said = {}, []
     for part in text.split(",") if text else ():
         try:
-            key, u = read_coin(part)
+            key, u = read_uniform(part)
             check(*key, u)
-            coins[key] = u
+            uniforms[key] = u
         except SettingsError as error:
-            said.append(f"The link's coin {part[:40]!r} was left out: {error}")
+            said.append(f"The link's random number {part[:40]!r} was left out: {error}")
     if (more := len(said) - NAMED) > 0:
-        said[NAMED:] = [f"More of the link's coins were left out: {more} that cannot be used either."]
-    return coins, said
+        said[NAMED:] = [f"More of the link's random numbers were left out: {more} that cannot be used either."]
+    return uniforms, said
 
 
-def write_coin(key: tuple[int, str], u: float) -> str:
+def write_uniform(key: tuple[int, str], u: float) -> str:
     """The inverse of read_coin, to the last bit."""
     position, purpose = key
     return f"{position}={u!r}" if purpose == "accept" else f"{position}:{purpose}={u!r}"
 
 
 def check(position: int, purpose: str, u: float) -> None:
-    """Raises SettingsError for a coin that no run has."""
-    whole("coin position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
+    """Raises SettingsError for a random number that no run has."""
+    whole("random number position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
     if purpose not in PURPOSES:
-        raise SettingsError("coin purpose", purpose, f"one of {', '.join(PURPOSES)}")
+        raise SettingsError("random number purpose", purpose, f"one of {', '.join(PURPOSES)}")
     if not (is_number(u) and 0.0 <= u < 1.0):
-        raise SettingsError(f"coin {position}:{purpose}", u, "at least 0 and below 1")
+        raise SettingsError(f"random number {position}:{purpose}", u, "at least 0 and below 1")

@@ -1,7 +1,7 @@
 """Formulas, each with its assumption. Letters as in Leviathan et al. 2023: alpha acceptance, gamma block length, c cost ratio.
 
 Two questions are kept apart: how many tokens a pass of the target yields, and what a round costs. For the first there are the
-independent formula (one alpha for every guess) and the hazard formula (one for every depth); kept_guess.py counts without either
+independent formula (one alpha for every draft token) and the hazard formula (one for every depth); kept_guess.py counts without either
 assumption. For the second there are Leviathan's cost, in which a block costs the target one pass, and a cost with a fixed part.
 """
 
@@ -14,7 +14,7 @@ import numpy as np
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """Tokens per target pass when every guess is kept independently with probability alpha: (1 - a^(g+1)) / (1 - a).
+    """Tokens per target pass when every draft token is kept independently with probability alpha: (1 - a^(g+1)) / (1 - a).
 
     Leviathan et al. 2023, equation 1. alpha in [0, 1], gamma >= 0; between 1 and gamma + 1.
     """
@@ -22,12 +22,12 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
-    """Tokens per target pass when guess i is kept with probability h_i once those before it are: 1 + sum over j <= gamma of h_1 ... h_j.
+    """Tokens per target pass when draft token i is kept with probability h_i once those before it are: 1 + sum over j <= gamma of h_1 ... h_j.
 
     True of rounds that are alike; where a round starts may still depend on gamma, and then the h_i do too.
     hazards  at least gamma numbers in [0, 1]; returns a number between 1 and gamma + 1
     """
-    assert len(hazards) >= gamma, "one hazard for every guess"
+    assert len(hazards) >= gamma, "one hazard for every draft token"
     return 1.0 + float(np.sum(np.cumprod(np.asarray(hazards[:gamma], dtype=float))))
 
 
@@ -46,7 +46,7 @@ def factor_grid(alphas: np.ndarray, costs: np.ndarray, gamma: int) -> np.ndarray
 
 
 def dearest(alpha: float, gamma: int, reached: float = 1.0) -> float:
-    """The cost c at which gamma guesses are just ``reached`` times as fast as the target alone: wall_clock_factor solved for c.
+    """The cost c at which gamma draft tokens are just ``reached`` times as fast as the target alone: wall_clock_factor solved for c.
 
     gamma >= 1, reached > 0; below 0 where not even a draft that costs nothing gets so far.
     """
@@ -67,7 +67,7 @@ def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
     """Arithmetic of speculative decoding over that of the target alone: (1 - a)(g c_hat + g + 1) / (1 - a^(g+1)).
 
     Leviathan et al. 2023, Theorem 3.11: time is bought with work. c_hat: operations of a draft step over those of the target for
-    one token, >= 0; at least 1 wherever a guess can be refused.
+    one token, >= 0; at least 1 wherever a draft token can be refused.
     """
     return operations(expected_tokens(alpha, gamma), gamma, c_hat)
 
@@ -79,22 +79,22 @@ def operations(tokens: float, gamma: int, c_hat: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class LinearCost:
-    """A round with n guesses takes fixed + n * guess seconds: one pass of the target and what does not grow, then a draft step and one
-    more token in the block for every guess."""
+    """A round with n draft tokens takes fixed + n * draft token seconds: one pass of the target and what does not grow, then a draft step and one
+    more token in the block for every draft token."""
 
     fixed: float
-    guess: float
+    draft_token: float
 
     def seconds(self, gamma: int) -> float:
-        return self.fixed + gamma * self.guess
+        return self.fixed + gamma * self.draft_token
 
     @classmethod
     def fitted(cls, seconds: Mapping[int, float]) -> LinearCost:
-        """Least squares of the relative error over measured rounds: number of guesses -> seconds, two numbers or more."""
+        """Least squares of the relative error over measured rounds: number of draft tokens -> seconds, two numbers or more."""
         n, y = (np.array(list(values), dtype=float) for values in (seconds.keys(), seconds.values()))
         design = np.stack([np.ones_like(n), n], 1) / y[:, None]
-        fixed, guess = np.linalg.lstsq(design, np.ones_like(y), rcond=None)[0].tolist()
-        return cls(fixed, guess)
+        fixed, draft_token = np.linalg.lstsq(design, np.ones_like(y), rcond=None)[0].tolist()
+        return cls(fixed, draft_token)
 
 
 def factor(tokens: float, seconds: float, alone: float) -> float:

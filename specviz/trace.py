@@ -1,7 +1,7 @@
 """The narrow waist: what the engine writes down and everything else reads. Frozen records, JSON both ways, no torch.
 
 A record stores what the rule decided; nothing re-derives it. Timing is kept apart: equality, hashes and exports leave it
-out. A trace replays without models: besides the decisions it holds, for each law that was looked at, the largest bars and
+out. A trace replays without models: besides the decisions it holds, for each distribution that was looked at, the largest bars and
 one *rest* entry whose sums were taken over its own tokens.
 """
 
@@ -14,7 +14,7 @@ from typing import Any
 
 from specviz.errors import TraceError
 
-SCHEMA = "specviz-trace-1"
+SCHEMA = "specviz-trace-2"
 ENDINGS = ("residual", "bonus", "eos", "length")
 
 
@@ -25,11 +25,11 @@ class Decision:
     token      id
     parent     index of the parent within the round, -1 for the prefix
     source     name of the proposer
-    q          probability of the token in the law it was drawn from
-    p          target probability that the coin met (after a refused sibling: of the residual law)
+    q          probability of the token in the distribution it was drawn from
+    p          target probability that the random number met (after a rejected sibling: of the residual distribution)
     u_draft    number that drew the token from q; None where the proposer draws nothing
-    u          the coin in [0, 1); None: never looked at
-    threshold  what the coin was compared with, min(1, p/q) under the token rule; None: never looked at
+    u          the random number in [0, 1); None: never looked at
+    threshold  what the random number was compared with, min(1, p/q) under the token rule; None: never looked at
     accepted   True, False, or None: never looked at
     stand_in   the token that a refusal here would put in place, None where p <= q everywhere or never looked at
     u_stand_in the number that would draw it
@@ -73,14 +73,14 @@ class Outcome:
 
 
 @dataclass(frozen=True, slots=True)
-class Law:
+class Distribution:
     """What can be drawn of p and q after one prefix: the largest bars, and the rest of the vocabulary as four sums.
 
     tokens    ids, largest max(p, q) first; the drafted token and its replacement are always among them
     p, q      their probabilities; q is None where nothing was drafted
     overlap   min(p, q) of each; residual  max(0, p - q) of each, not rescaled
     rest      {"p", "q", "overlap", "residual"}: sums over all other ids, each taken id by id
-    beta      sum of min(p, q) over the whole vocabulary: how often a guess here is kept
+    beta      sum of min(p, q) over the whole vocabulary: how often a draft token here is kept
     """
 
     tokens: tuple[int, ...]
@@ -96,16 +96,16 @@ class Law:
 class Round:
     """One pass of the target over a block, and what came of it.
 
-    laws    a Law per proposal and one more for the bonus; empty when not asked for
+    distributions    a Distribution per proposal and one more for the bonus; empty when not asked for
     timing  seconds: draft, target, rule; passes of the draft. Left out of equality
-    full    the whole laws (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON
+    full    the whole distributions (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON
     """
 
     prefix_length: int
     proposals: tuple[Decision, ...]
     accepted_path: tuple[int, ...]
     ending: Ending
-    laws: tuple[Law, ...] = ()
+    distributions: tuple[Distribution, ...] = ()
     timing: dict[str, float] = field(default_factory=dict, compare=False)
     full: Any = field(default=None, compare=False, repr=False)
 
@@ -209,6 +209,9 @@ def _round(row: dict[str, Any], timing: dict[str, float]) -> Round:
         proposals=tuple(Decision(**one) for one in row["proposals"]),
         accepted_path=tuple(row["accepted_path"]),
         ending=ending,
-        laws=tuple(Law(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()}) for one in row.get("laws", ())),
+        distributions=tuple(
+            Distribution(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()})
+            for one in row.get("distributions", ())
+        ),
         timing=timing,
     )

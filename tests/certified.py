@@ -12,9 +12,9 @@ Record = dict[str, Any]
 
 
 def write_report(pair_folders: tuple[Path, Path], folder: Path) -> Path:
-    """Shared laws and engine, 3,000 draws of two tokens."""
+    """Shared distributions and engine, 3,000 draws of two tokens."""
     arguments = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon", "--length", "2"]
-    main(["verify", *arguments, "--draws", "3000", "--tv", "0.3", "--seconds", "1", "--gamma", "2", "--out", str(folder)])
+    main(["verify", *arguments, "--samples", "3000", "--tv", "0.3", "--seconds", "1", "--gamma", "2", "--out", str(folder)])
     return folder / "report.json"
 
 

@@ -1,4 +1,4 @@
-"""How often a test may reject by chance: bands of the binomial law, and the alternatives that are hardest to see.
+"""How often a test may reject by chance: bands of the binomial distribution, and the alternatives that are hardest to see.
 
 Bands hold 99.99% each, so that all of this project's statistical checks together fail by chance in less than 1% of fresh
 seeds. Both ends count: a test that hardly ever rejects is wrong as well.
@@ -24,15 +24,15 @@ def in_band(events: int, repeats: int, rate: float) -> bool:
     return low <= events <= high
 
 
-def least_favourable(law: np.ndarray, tv: float) -> np.ndarray:
+def least_favourable(probs: np.ndarray, tv: float) -> np.ndarray:
     """Half of the mass grows by 1 + 2 tv, the other half shrinks by 1 - 2 tv. Needs a set of cells that holds half the mass,
     here every second one, or the nearest to it: shares are then scaled so that the distance is ``tv`` all the same."""
-    up = np.arange(len(law)) % 2 == 0
-    share = law[up].sum()
-    return np.where(up, law * (1.0 + tv / share), law * (1.0 - tv / (1.0 - share)))
+    up = np.arange(len(probs)) % 2 == 0
+    share = probs[up].sum()
+    return np.where(up, probs * (1.0 + tv / share), probs * (1.0 - tv / (1.0 - share)))
 
 
 def zipf(size: int, power: float = 1.1) -> np.ndarray:
-    """A law like those of language: mass of rank r in proportion to r^-power."""
+    """A distribution like those of language: mass of rank r in proportion to r^-power."""
     masses = np.arange(1.0, size + 1.0) ** -power
     return masses / masses.sum()

@@ -35,7 +35,7 @@ from specviz.trace import Trace
 TRACES = Path(__file__).resolve().parents[1] / "assets" / "traces"
 SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specviz": "0"}}
 SETTINGS = Settings(prompt="Once", length=1)
-PLAN, BATCH, STUDIED, CHOICE, LAW, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 1", "bf16"
+PLAN, BATCH, STUDIED, CHOICE, DISTRIBUTION, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 1", "bf16"
 WHAT_IF = (4, Spot(0.7, 0.1), Spot(0.61, 0.23))
 FILLING = Filling(
     "Speculative decoding", ("·the", "·a", "any other text", "·it …"), (True, True, False, False), (0.3, 0.25, 0.1, 0.35),
@@ -79,7 +79,7 @@ def report() -> dict[str, Any]:
         np.array([False, False, False, False, False, True]),
     )
     answers = []
-    for mode, counts in (("shared laws", (500, 1480, 0, 1020, 1000, 1000)), ("engine", (90, 310, 3, 197, 204, 196))):
+    for mode, counts in (("shared distributions", (500, 1480, 0, 1020, 1000, 1000)), ("engine", (90, 310, 3, 197, 204, 196))):
         plan, counted = Planned.of(sum(counts), 2, 0.2), np.array(counts)
         answers.append(as_record(judged(plan, mode, joint_tests(plan, partition, counted), partition, counted)))
     return {
@@ -95,7 +95,7 @@ def packages() -> dict[str, Package]:
     trace = Trace.from_json(text("opening"))
     plans = {name: Plan.from_json(json.dumps(one)) for name, one in raw("plans")["plans"].items()}
     sections = speed.Sections((Study.from_json(text("study")), STUDIED), (Batches.from_json(text("batches")), BATCH), WHAT_IF)
-    one = passage.from_json(text("passage"))[LAW]
+    one = passage.from_json(text("passage"))[DISTRIBUTION]
     return {
         "report": bundle.package(report()),
         "exact": exactness.exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
@@ -106,7 +106,7 @@ def packages() -> dict[str, Package]:
         "lineup": other_proposers(
             methods.from_json(text("gallery"))[CHOICE], CHOICE, SAID, Plan.from_json(text("block")), raw("matrix")
         ),
-        "passage": whole_text(one, {LAW: one.survey}, None, SAID),
+        "passage": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
         "around": around_the_rule(setups.from_json(text("surroundings")), ARM, SAID),
     }
 

@@ -16,7 +16,7 @@ TEXT = [
 
 
 def tiny_model(vocabulary: int, layers: int = 2, seed: int = 0, context: int = 128, spread: float = 0.3) -> LlamaForCausalLM:
-    """A Llama decoder of width 32 whose laws are uneven enough to accept and reject."""
+    """A Llama decoder of width 32 whose distributions are uneven enough to accept and reject."""
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=vocabulary,
@@ -38,7 +38,7 @@ def tiny_model(vocabulary: int, layers: int = 2, seed: int = 0, context: int = 1
 
 
 def write_pair(folder: Path, vocabulary: int = 300) -> tuple[Path, Path]:
-    """Folders of a target and a draft that is the target with some noise, so that many guesses are kept."""
+    """Folders of a target and a draft that is the target with some noise, so that many draft tokens are kept."""
     tokenizer = train_tokenizer(TEXT, vocabulary)
     size = tokenizer.get_vocab_size()
     target = tiny_model(size)

@@ -28,12 +28,12 @@ CHAINS: dict[str, dict] = {
     "ceiling": {"proposer": "draft", "lengths": "ceiling"},
     "uniform, heuristic": {"proposer": "uniform", "lengths": "heuristic"},
 }
-SAME_LAW: dict[str, dict] = {  # trees whose siblings are drawn from one law
+SAME_DISTRIBUTION: dict[str, dict] = {  # trees whose siblings are drawn from one distribution
     "several": {"proposer": "several", "drafts": 2},
     "tree, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-1"},
     "budget, independent": {"proposer": "tree", "siblings": "independent", "tree": "2-2", "nodes": 5},
 }
-TREES: dict[str, dict] = SAME_LAW | {
+TREES: dict[str, dict] = SAME_DISTRIBUTION | {
     "tree, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-1"},
     "tree, top": {"proposer": "tree", "siblings": "top", "tree": "2-1"},
     "budget, distinct": {"proposer": "tree", "siblings": "distinct", "tree": "2-2", "nodes": 4},
@@ -44,7 +44,7 @@ CASES = CHAINS | TREES
 
 def rules(name: str) -> list[str]:
     """The exact rules that can judge a case, by name; k-seq on one chain alone, since on chains it is the token rule."""
-    refused = {"block": TREES, "k-seq": CASES.keys() - {"draft", *SAME_LAW}}
+    refused = {"block": TREES, "k-seq": CASES.keys() - {"draft", *SAME_DISTRIBUTION}}
     return [rule for rule in RULES if rule_of(Settings(rule=rule)).exact and name not in refused.get(rule, ())]
 
 
@@ -62,7 +62,7 @@ class Letters:
 
 
 class TablePair:
-    """What a proposer's request asks of a pair, made of two random tables with a law for every prefix, in sevenths: uneven, some masses 0."""
+    """What a proposer's request asks of a pair, made of two random tables with a distribution for every prefix, in sevenths: uneven, some masses 0."""
 
     def __init__(self, seed: int, vocabulary: int = 3):
         self.tables = pair("random", seed, vocabulary, 7)

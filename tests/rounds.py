@@ -13,11 +13,11 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from specviz.evidence.enumeration.enumerate import target_law
+from specviz.evidence.enumeration.enumerate import target_distribution
 from specviz.randomness import Prefix, Purpose
 from specviz.verification.block_rule import BlockRule
-from specviz.verification.draft_tree import Block
-from tests.tables import Remembered, ScriptedCoins
+from specviz.verification.draft_tree import DraftTree
+from tests.tables import Remembered, ScriptedRandomness
 
 Text = tuple[int, ...]
 
@@ -26,7 +26,7 @@ Text = tuple[int, ...]
 class Handed:
     """One row's proposals and how likely they are."""
 
-    block: Block
+    block: DraftTree
     weight: float
 
     @property
@@ -38,13 +38,13 @@ def handed(proposer, prefix: Prefix) -> list[Handed]:
     """Every block that a proposer can hand over after a prefix; weights sum to 1."""
     pending, found = [({}, 1.0)], []
     while pending:
-        coins = ScriptedCoins([script for script, _ in pending])
-        rows = [Prefix(prefix.ids, prefix.start, prefix.room, number, prefix.past) for number in range(len(pending))]
-        block, grown = proposer.propose(rows, coins), []
-        for index, ((script, weight), missing) in enumerate(zip(pending, coins.missing, strict=True)):
+        randomness = ScriptedRandomness([script for script, _ in pending])
+        rows = [Prefix(prefix.ids, prefix.start, prefix.remaining, number, prefix.past) for number in range(len(pending))]
+        block, grown = proposer.propose(rows, randomness), []
+        for index, ((script, weight), missing) in enumerate(zip(pending, randomness.missing, strict=True)):
             if not missing:
                 parts = (block.tokens, block.parents, block.q, block.u_draft)
-                found.append(Handed(Block(*((part[index],) for part in parts), block.source, block.counts_fixed), weight))
+                found.append(Handed(DraftTree(*((part[index],) for part in parts), block.source, block.counts_fixed), weight))
                 continue
             purpose, node = missing[0]
             assert purpose is Purpose.DRAFT
@@ -53,27 +53,27 @@ def handed(proposer, prefix: Prefix) -> list[Handed]:
     return found
 
 
-def middles(law: Tensor) -> list[tuple[float, float]]:
+def middles(probs: Tensor) -> list[tuple[float, float]]:
     """A number inside each token's share, and the share."""
-    ends = law.cumsum(-1)
-    return [(u, mass) for u, mass in zip(((ends - law / 2) / ends[-1]).tolist(), law.tolist(), strict=True) if mass > 0]
+    ends = probs.cumsum(-1)
+    return [(u, mass) for u, mass in zip(((ends - probs / 2) / ends[-1]).tolist(), probs.tolist(), strict=True) if mass > 0]
 
 
-def judged(rule, row: Prefix, block: Block, p: Tensor) -> Iterator[tuple[float, Text, Tensor]]:
+def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[float, Text, Tensor]]:
     """Probability, accepted tokens and distribution of the token after them (V,), for every way in which a rule judges a block."""
     pending = [({}, 1.0)]
     while pending:
         script, weight = pending.pop()
-        coins = ScriptedCoins([script])
+        randomness = ScriptedRandomness([script])
         if isinstance(rule, BlockRule):
-            (decisions, kept), law, _ = rule._judged(row, block, 0, p, coins)
+            (decisions, kept), probs, _ = rule._judged(row, block, 0, p, randomness)
             edges, path = {node: one.threshold for node, one in enumerate(decisions)}, range(kept)
         else:
-            walk = rule.walk(block, 0, row, p, coins)
-            edges, path, law = {node: looked[2] for node, looked in walk.looked.items()}, walk.path, walk.law
-        missing = next((address for address in coins.missing[0] if address[0] is Purpose.ACCEPT), None)
+            walk = rule.walk(block, 0, row, p, randomness)
+            edges, path, probs = {node: looked[2] for node, looked in walk.looked.items()}, walk.path, walk.probs
+        missing = next((address for address in randomness.missing[0] if address[0] is Purpose.ACCEPT), None)
         if missing is None:
-            yield weight, tuple(block.tokens[0][node] for node in path), law / law.sum()
+            yield weight, tuple(block.tokens[0][node] for node in path), probs / probs.sum()
             continue
         edge = edges[missing[1]]
         pending += [
@@ -86,10 +86,10 @@ def written(target: Remembered, proposer, rule, prompt: Text, length: int) -> di
     row, result = Prefix(prompt, 0, length), defaultdict(float)
     for one in handed(proposer, row):
         if one.block.widest:  # what a rule refuses it refuses here
-            rule.verify([row], one.block, target.laws([row], one.block), ScriptedCoins([{}]))
-        p = target.laws([row], one.block)[0]
-        for weight, kept, law in judged(rule, row, one.block, p):
-            for token, mass in enumerate(law.tolist()):
+            rule.verify([row], one.block, target.distributions([row], one.block), ScriptedRandomness([{}]))
+        p = target.distributions([row], one.block)[0]
+        for weight, kept, probs in judged(rule, row, one.block, p):
+            for token, mass in enumerate(probs.tolist()):
                 if mass:
                     for rest, more in rests(target, (*prompt, *kept, token), length - len(kept) - 1).items():
                         result[(*kept, token, *rest)] += one.weight * weight * mass * more
@@ -97,4 +97,4 @@ def written(target: Remembered, proposer, rule, prompt: Text, length: int) -> di
 
 
 def rests(target: Remembered, ids: Text, length: int) -> dict[Text, float]:
-    return target_law(target, ids, length) if length else {(): 1.0}
+    return target_distribution(target, ids, length) if length else {(): 1.0}

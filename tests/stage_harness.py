@@ -86,11 +86,11 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
         (kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "coin", "lift", "residual", "draw", "tally")
     ]
     found += [
-        ("guess", story, (0, 1)),
+        ("draft", story, (0, 1)),
         ("bonus", story, (1, motion_index(story, "bonus", 1))),
         ("odd", odd, (0, motion_index(odd, "tally"))),
     ]
-    for name in ("same_laws", "nothing_guessed", "sixteen", "without_laws", "ended", "edited"):
+    for name in ("same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "edited"):
         payload = stage_payload(getattr(traces, name)())
         found.append((name, payload, (0, motion_index(payload, "coin" if name == "edited" else "tally"))))
     return found

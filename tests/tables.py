@@ -1,4 +1,4 @@
-"""Small worlds for the proofs: tables of fractions, coins that are enumerated, the production round walked outcome by outcome."""
+"""Small worlds for the proofs: tables of fractions, random numbers that are enumerated, the production round walked outcome by outcome."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ import torch
 from specviz.decoding.engine import step
 from specviz.evidence.enumeration.enumerate import Remembered
 from specviz.models.table import TableModel
-from specviz.randomness import Coins, Prefix, Purpose
+from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import Rule, TokenRule, residual
-from tests.oracle.token_rule import Law, Table
+from tests.oracle.token_rule import Distribution, Table
 
 DRAFTS = ("random", "uniform", "one-hot", "disjoint", "equal")
 
@@ -29,8 +29,8 @@ DRAFTS = ("random", "uniform", "one-hot", "disjoint", "equal")
 # Tables of fractions ---------------------------------------------------------------------------------------------------
 
 
-def random_law(seed: object, vocabulary: int, parts: int, support: Sequence[int] | None = None) -> Law:
-    """A law whose masses are multiples of 1 / parts, on the support given."""
+def random_distribution(seed: object, vocabulary: int, parts: int, support: Sequence[int] | None = None) -> Distribution:
+    """A distribution whose masses are multiples of 1 / parts, on the support given."""
     dice = random.Random(repr(seed))
     counts = [0] * vocabulary
     for _ in range(parts):
@@ -38,32 +38,32 @@ def random_law(seed: object, vocabulary: int, parts: int, support: Sequence[int]
     return tuple(Fraction(count, parts) for count in counts)
 
 
-def one_hot_law(token: int, vocabulary: int) -> Law:
+def one_hot_distribution(token: int, vocabulary: int) -> Distribution:
     return tuple(Fraction(int(i == token)) for i in range(vocabulary))
 
 
 def remembered(table: Table) -> Table:
     """The same table, each prefix computed once."""
-    known: dict[tuple[int, ...], Law] = {}
+    known: dict[tuple[int, ...], Distribution] = {}
     return lambda ids: known[ids] if ids in known else known.setdefault(ids, table(ids))
 
 
 def pair(kind: str, seed: int, vocabulary: int, parts: int) -> tuple[Table, Table]:
-    """Target and draft whose laws differ with every prefix, and so with every position."""
+    """Target and draft whose distributions differ with every prefix, and so with every position."""
     low, high = range(vocabulary // 2), range(vocabulary // 2, vocabulary)
 
-    def p(ids: tuple[int, ...]) -> Law:
-        return random_law(("p", seed, ids), vocabulary, parts, low if kind == "disjoint" else None)
+    def p(ids: tuple[int, ...]) -> Distribution:
+        return random_distribution(("p", seed, ids), vocabulary, parts, low if kind == "disjoint" else None)
 
-    def q(ids: tuple[int, ...]) -> Law:
+    def q(ids: tuple[int, ...]) -> Distribution:
         match kind:
             case "uniform":
                 return (Fraction(1, vocabulary),) * vocabulary
             case "one-hot":
-                return one_hot_law(random.Random(repr(("q", seed, ids))).randrange(vocabulary), vocabulary)
+                return one_hot_distribution(random.Random(repr(("q", seed, ids))).randrange(vocabulary), vocabulary)
             case "equal":
                 return p(ids)
-        return random_law(("q", seed, ids), vocabulary, parts, high if kind == "disjoint" else None)
+        return random_distribution(("q", seed, ids), vocabulary, parts, high if kind == "disjoint" else None)
 
     return remembered(p), remembered(q)
 
@@ -77,64 +77,66 @@ def model(table: Table, vocabulary: int, settings: Settings | None = None, conte
 
 @dataclass(frozen=True)
 class Siblings:
-    """A full tree: under each node of level i, ``branching[i]`` tokens drawn independently from the draft's law there."""
+    """A full tree: under each node of level i, ``branching[i]`` tokens drawn independently from the draft's distribution there."""
 
     draft: Remembered
     branching: tuple[int, ...]
     name: str = "siblings"
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
-        return join([self._tree(row, coins) for row in rows], self.name)
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        return join([self._tree(row, randomness) for row in rows], self.name)
 
-    def _tree(self, row: Prefix, coins: Coins):
-        tokens, parents, laws, uniforms = [], [], [], []
+    def _tree(self, row: Prefix, randomness: Randomness):
+        tokens, parents, distributions, uniforms = [], [], [], []
         paths, level_nodes = {ROOT: ()}, [ROOT]
-        for level, width in enumerate(self.branching[: row.room - 1]):
+        for level, width in enumerate(self.branching[: row.remaining - 1]):
             grown = []
             for parent in level_nodes:
-                q = self.draft.law(row.ids + paths[parent])
+                q = self.draft.probs(row.ids + paths[parent])
                 for _ in range(width):
                     node = len(tokens)
-                    u = coins.take(Purpose.DRAFT, [row], node, level)
+                    u = randomness.take(Purpose.DRAFT, [row], node, level)
                     token = int(draw(q, torch.from_numpy(u)[0]))
-                    tokens.append(token), parents.append(parent), laws.append(q), uniforms.append(float(u[0]))
+                    tokens.append(token), parents.append(parent), distributions.append(q), uniforms.append(float(u[0]))
                     paths[node] = (*paths[parent], token)
                     grown.append(node)
             level_nodes = grown
-        return tokens, parents, laws, uniforms
+        return tokens, parents, distributions, uniforms
 
 
 @dataclass(frozen=True)
 class FixedTree:
-    """A greedy tree: sibling i under a prefix is ``guess(prefix, i)`` for certain, so its law is one-hot."""
+    """A greedy tree: sibling i under a prefix is ``draft token(prefix, i)`` for certain, so its distribution is one-hot."""
 
-    guess: Callable[[tuple[int, ...], int], int]
+    draft_token: Callable[[tuple[int, ...], int], int]
     branching: tuple[int, ...]
     vocabulary: int
     name: str = "fixed"
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         return join([self._tree(row) for row in rows], self.name)
 
     def _tree(self, row: Prefix):
         tokens, parents = [], []
         paths, level_nodes = {ROOT: ()}, [ROOT]
-        for width in self.branching[: row.room - 1]:
+        for width in self.branching[: row.remaining - 1]:
             grown = []
             for parent in level_nodes:
                 for count in range(width):
-                    token = self.guess(row.ids + paths[parent], count)
+                    token = self.draft_token(row.ids + paths[parent], count)
                     paths[len(tokens)] = (*paths[parent], token)
                     grown.append(len(tokens))
                     tokens.append(token), parents.append(parent)
             level_nodes = grown
-        laws = [torch.tensor([float(x) for x in one_hot_law(t, self.vocabulary)], dtype=torch.float64) for t in tokens]
-        return tokens, parents, laws, [None] * len(tokens)
+        distributions = [
+            torch.tensor([float(x) for x in one_hot_distribution(t, self.vocabulary)], dtype=torch.float64) for t in tokens
+        ]
+        return tokens, parents, distributions, [None] * len(tokens)
 
 
-def join(trees: list, name: str) -> Block:
+def join(trees: list, name: str) -> DraftTree:
     """One block of several rows' trees."""
-    return Block(
+    return DraftTree(
         tokens=tuple(tuple(tree[0]) for tree in trees),
         parents=tuple(tuple(tree[1]) for tree in trees),
         q=tuple(torch.stack(tree[2]) if tree[2] else None for tree in trees),
@@ -144,25 +146,25 @@ def join(trees: list, name: str) -> Block:
     )
 
 
-# Coins -----------------------------------------------------------------------------------------------------------------
+# Random numbers -----------------------------------------------------------------------------------------------------------------
 
 
-class RecordingCoins:
-    """Other coins; keeps every address that was asked for."""
+class RecordingRandomness:
+    """Other random numbers; keeps every address that was asked for."""
 
-    def __init__(self, coins: Coins):
-        self.coins, self.addresses = coins, []
+    def __init__(self, randomness: Randomness):
+        self.randomness, self.addresses = randomness, []
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         self.addresses += [(purpose, row.start, node, row.draw) for row in rows]
-        return self.coins.take(purpose, rows, node, depth)
+        return self.randomness.take(purpose, rows, node, depth)
 
     @property
     def reused(self) -> set[tuple]:
         return {address for address in self.addresses if self.addresses.count(address) > 1}
 
 
-class ScriptedCoins:
+class ScriptedRandomness:
     """Row ``draw`` finds its numbers in scripts[draw] by (purpose, node); what is not there is noted, and one half."""
 
     def __init__(self, scripts: Sequence[dict[tuple[Purpose, int], float]]):
@@ -191,22 +193,22 @@ class World:
     target: Remembered
     proposer: object
     rule: Rule = field(default_factory=TokenRule)
-    stops: frozenset[int] = frozenset()
+    eos_token_ids: frozenset[int] = frozenset()
 
 
 def leaves(world: World, prefix: Prefix, branches: Branches) -> Iterator[tuple[Round, Fraction | float]]:
     """Every outcome of one production round with its weight.
 
-    Only coins that the round asks for are branched on: a round that meets an unknown coin is run again once for every
+    Only random numbers that the round asks for are branched on: a round that meets an unknown random number is run again once for every
     value that ``branches`` gives it. All rows that are still open go through ``step`` as one batch.
     """
     pending: list[tuple[dict, Fraction | float]] = [({}, 1)]
     while pending:
-        coins = ScriptedCoins([script for script, _ in pending])
-        rows = [Prefix(prefix.ids, prefix.start, prefix.room, number) for number in range(len(pending))]
-        rounds = step(rows, world.target, world.proposer, world.rule, coins, world.stops)
+        randomness = ScriptedRandomness([script for script, _ in pending])
+        rows = [Prefix(prefix.ids, prefix.start, prefix.remaining, number) for number in range(len(pending))]
+        rounds = step(rows, world.target, world.proposer, world.rule, randomness, world.eos_token_ids)
         grown = []
-        for (script, weight), round_, missing in zip(pending, rounds, coins.missing, strict=True):
+        for (script, weight), round_, missing in zip(pending, rounds, randomness.missing, strict=True):
             if not missing:
                 yield round_, weight
                 continue
@@ -215,8 +217,8 @@ def leaves(world: World, prefix: Prefix, branches: Branches) -> Iterator[tuple[R
         pending = grown
 
 
-def round_law(world: World, prefix: Prefix, branches: Branches) -> dict[tuple[int, ...], Fraction | float]:
-    """Law of the tokens that one production round commits."""
+def round_distribution(world: World, prefix: Prefix, branches: Branches) -> dict[tuple[int, ...], Fraction | float]:
+    """Distribution of the tokens that one production round commits."""
     result: dict = defaultdict(int)
     for round_, weight in leaves(world, prefix, branches):
         result[round_.committed] += weight
@@ -224,31 +226,31 @@ def round_law(world: World, prefix: Prefix, branches: Branches) -> dict[tuple[in
 
 
 def grid(drawn: int, other: int) -> Branches:
-    """Coins on midpoints: ``drawn`` cells for a number that draws from a given law, ``other`` cells elsewhere.
+    """Random numbers on midpoints: ``drawn`` cells for a number that draws from a given distribution, ``other`` cells elsewhere.
 
     Where each cell count is a multiple of every denominator that a comparison can have, no midpoint ever meets a tie and
     the share of cells on either side is the probability itself, as a fraction.
     """
     cells = {Purpose.DRAFT: drawn, Purpose.BONUS: drawn, Purpose.ACCEPT: other, Purpose.RESIDUAL: other}
 
-    def branches(coin: tuple[Purpose, int], _: Round) -> list[tuple[float, Fraction]]:
-        count = cells[coin[0]]
+    def branches(uniform: tuple[Purpose, int], _: Round) -> list[tuple[float, Fraction]]:
+        count = cells[uniform[0]]
         return [((k + 0.5) / count, Fraction(1, count)) for k in range(count)]
 
     return branches
 
 
 def common_grid(parts: int) -> Branches:
-    """For laws in multiples of 1/parts and no siblings: p/q and residual masses have denominators up to ``parts``."""
+    """For distributions in multiples of 1/parts and no siblings: p/q and residual masses have denominators up to ``parts``."""
     return grid(parts, math.lcm(*range(1, parts + 1)))
 
 
-def by_interval(coin: tuple[Purpose, int], round_: Round) -> list[tuple[float, float]]:
+def by_interval(uniform: tuple[Purpose, int], round_: Round) -> list[tuple[float, float]]:
     """In float64: one number inside each interval on which the outcome is constant, with the interval's length.
 
-    Thresholds come from the Decision, laws from the production residual; nothing is computed beside the rule.
+    Thresholds come from the Decision, distributions from the production residual; nothing is computed beside the rule.
     """
-    purpose, node = coin
+    purpose, node = uniform
     if purpose is Purpose.ACCEPT:
         edge = round_.proposals[node].threshold
         return [branch for branch in ((edge / 2, edge), ((1 + edge) / 2, 1 - edge)) if branch[1] > 0]
@@ -257,14 +259,14 @@ def by_interval(coin: tuple[Purpose, int], round_: Round) -> list[tuple[float, f
     if purpose is Purpose.BONUS:
         kept = [index for index, decision in enumerate(round_.proposals) if decision.accepted]
         return _intervals(round_.full.p[kept[-1] + 1 if kept else 0])
-    law = round_.full.p[round_.proposals[node].parent + 1]
+    probs = round_.full.p[round_.proposals[node].parent + 1]
     for index, decision in enumerate(round_.proposals[: node + 1]):
         if decision.parent == round_.proposals[node].parent:
-            law = residual(law, round_.full.q[index])
-    return _intervals(law)
+            probs = residual(probs, round_.full.q[index])
+    return _intervals(probs)
 
 
-def _intervals(law: torch.Tensor) -> list[tuple[float, float]]:
-    ends = law.cumsum(-1)
-    middles = ((ends - law / 2) / ends[-1]).tolist()
-    return [(u, mass) for u, mass in zip(middles, law.tolist(), strict=True) if mass > 0]
+def _intervals(probs: torch.Tensor) -> list[tuple[float, float]]:
+    ends = probs.cumsum(-1)
+    middles = ((ends - probs / 2) / ends[-1]).tolist()
+    return [(u, mass) for u, mass in zip(middles, probs.tolist(), strict=True) if mass > 0]

@@ -1,4 +1,4 @@
-"""Coins are arguments: each has an address, none depends on who else asks, and a person may replace those at a position."""
+"""Random numbers are arguments: each has an address, none depends on who else asks, and a person may replace those at a position."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.randomness import EditedCoins, PhiloxCoins, Prefix, Purpose
+from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose
 
 
 def row(start: int, draw: int = 0) -> Prefix:
@@ -15,29 +15,29 @@ def row(start: int, draw: int = 0) -> Prefix:
 
 def test_a_slice_of_a_stream_is_the_numbers_alone():
     """Every beginning and length around the four numbers that one counter value makes, and one far out."""
-    coins = PhiloxCoins(7)
-    whole = coins.stream(Purpose.ACCEPT, 3, 2, 0, 40)
+    randomness = PhiloxRandomness(7)
+    whole = randomness.stream(Purpose.ACCEPT, 3, 2, 0, 40)
     for first in (*range(9), 21):
         for count in (1, 2, 5, 8):
-            assert coins.stream(Purpose.ACCEPT, 3, 2, first, count).tolist() == whole[first : first + count].tolist()
+            assert randomness.stream(Purpose.ACCEPT, 3, 2, first, count).tolist() == whole[first : first + count].tolist()
     far = 10**9 + 3
-    assert coins.stream(Purpose.DRAFT, 0, 0, far - 2, 6)[2] == coins.stream(Purpose.DRAFT, 0, 0, far, 1)[0]
+    assert randomness.stream(Purpose.DRAFT, 0, 0, far - 2, 6)[2] == randomness.stream(Purpose.DRAFT, 0, 0, far, 1)[0]
 
 
 def test_a_row_of_a_batch_takes_the_number_of_its_draw():
-    coins = PhiloxCoins(7)
+    randomness = PhiloxRandomness(7)
     rows = [row(0, 5), row(4, 0), row(0, 1), row(4, 1000)]
-    together = coins.take(Purpose.DRAFT, rows, 1, 1)
+    together = randomness.take(Purpose.DRAFT, rows, 1, 1)
     assert together.dtype == np.float64
-    assert together.tolist() == [coins.take(Purpose.DRAFT, [one], 1, 1)[0] for one in rows]
-    assert together.tolist() == [coins.stream(Purpose.DRAFT, one.start, 1, one.draw, 1)[0] for one in rows]
+    assert together.tolist() == [randomness.take(Purpose.DRAFT, [one], 1, 1)[0] for one in rows]
+    assert together.tolist() == [randomness.stream(Purpose.DRAFT, one.start, 1, one.draw, 1)[0] for one in rows]
 
 
 def test_neighbours_in_a_batch_change_nothing():
-    coins = PhiloxCoins(3)
-    mine = coins.take(Purpose.BONUS, [row(2, 9)], 4, 4)[0]
+    randomness = PhiloxRandomness(3)
+    mine = randomness.take(Purpose.BONUS, [row(2, 9)], 4, 4)[0]
     for others in ([row(0)], [row(2), row(2, 8)], [row(5, 9)] * 3):
-        assert coins.take(Purpose.BONUS, [*others, row(2, 9), *others], 4, 4)[len(others)] == mine
+        assert randomness.take(Purpose.BONUS, [*others, row(2, 9), *others], 4, 4)[len(others)] == mine
 
 
 def test_different_addresses_hold_different_numbers():
@@ -48,60 +48,60 @@ def test_different_addresses_hold_different_numbers():
         for purpose in Purpose
         for start in range(6)
         for node in range(6)
-        for u in PhiloxCoins(seed).stream(purpose, start, node, 0, 8).tolist()
+        for u in PhiloxRandomness(seed).stream(purpose, start, node, 0, 8).tolist()
     ]
     assert len(set(numbers)) == len(numbers) == 7200
     assert all(0.0 <= u < 1.0 for u in numbers)
 
 
-def test_coins_are_uniform():
+def test_uniforms_are_uniform():
     """n = 40,000 in 50 cells, chi-square with 49 degrees: above 104 by chance less than once in 100,000 (Wilson-Hilferty)."""
-    counts = np.histogram(PhiloxCoins(0).stream(Purpose.ACCEPT, 0, 0, 0, 40_000), bins=50, range=(0, 1))[0]
+    counts = np.histogram(PhiloxRandomness(0).stream(Purpose.ACCEPT, 0, 0, 0, 40_000), bins=50, range=(0, 1))[0]
     assert ((counts - 800) ** 2 / 800).sum() < 104
 
 
 def test_the_same_seed_gives_the_same_numbers_on_every_machine():
     """Values of the published generator (Philox 4x64-10), written down once: a recorded trace must replay for ever."""
-    assert PhiloxCoins(7).stream(Purpose.DRAFT, 0, 0, 0, 3).tolist() == KNOWN
+    assert PhiloxRandomness(7).stream(Purpose.DRAFT, 0, 0, 0, 3).tolist() == KNOWN
 
 
 KNOWN = [0.8720734548204873, 0.29536538151378355, 0.4200976785072422]
 
 
 def test_an_edit_hits_the_position_it_names_and_no_other():
-    coins = PhiloxCoins(1)
-    edited = EditedCoins(coins, {(5, Purpose.ACCEPT): 0.25})
+    randomness = PhiloxRandomness(1)
+    edited = EditedRandomness(randomness, {(5, Purpose.ACCEPT): 0.25})
     for start in range(8):
         for depth in range(4):
             for purpose in Purpose:
-                plain = coins.take(purpose, [row(start)], depth, depth)
+                plain = randomness.take(purpose, [row(start)], depth, depth)
                 got = edited.take(purpose, [row(start)], depth, depth)
                 hit = purpose is Purpose.ACCEPT and start + depth == 5
                 assert got.tolist() == ([0.25] if hit else plain.tolist())
 
 
 def test_an_edit_hits_its_position_in_each_row_of_a_batch():
-    edited = EditedCoins(PhiloxCoins(1), {(5, Purpose.DRAFT): 0.5})
+    edited = EditedRandomness(PhiloxRandomness(1), {(5, Purpose.DRAFT): 0.5})
     got = edited.take(Purpose.DRAFT, [row(5), row(4), row(3)], 1, 1)
     assert (got == 0.5).tolist() == [False, True, False]
 
 
 @pytest.mark.parametrize("u", (1.0, 1.5, -0.1, float("nan"), float("inf")))
-def test_a_coin_outside_its_range_is_refused_with_a_sentence(u):
-    with pytest.raises(SettingsError, match="coin must be at least 0 and below 1, got"):
-        EditedCoins(PhiloxCoins(0), {(0, Purpose.ACCEPT): u})
+def test_a_uniform_outside_its_range_is_refused_with_a_sentence(u):
+    with pytest.raises(SettingsError, match="random number must be at least 0 and below 1, got"):
+        EditedRandomness(PhiloxRandomness(0), {(0, Purpose.ACCEPT): u})
 
 
-def test_a_coin_before_the_text_is_refused_with_a_sentence():
-    with pytest.raises(SettingsError, match=r"coin position must be 0 .* or more, got -1"):
-        EditedCoins(PhiloxCoins(0), {(-1, Purpose.ACCEPT): 0.5})
+def test_a_uniform_before_the_text_is_refused_with_a_sentence():
+    with pytest.raises(SettingsError, match=r"random number position must be 0 .* or more, got -1"):
+        EditedRandomness(PhiloxRandomness(0), {(-1, Purpose.ACCEPT): 0.5})
 
 
 def test_zero_and_the_largest_number_below_one_are_allowed():
-    edited = EditedCoins(PhiloxCoins(0), {(0, Purpose.ACCEPT): 0.0, (1, Purpose.ACCEPT): 1 - 2**-53})
+    edited = EditedRandomness(PhiloxRandomness(0), {(0, Purpose.ACCEPT): 0.0, (1, Purpose.ACCEPT): 1 - 2**-53})
     assert [edited.take(Purpose.ACCEPT, [row(start)], 0, 0)[0] for start in (0, 1)] == [0.0, 1 - 2**-53]
 
 
-def test_a_row_with_guesses_behind_it_is_the_same_row():
+def test_a_row_with_draft_tokens_behind_it_is_the_same_row():
     row = Prefix((3, 4), 1, 5, 8, ((2, 1),))
-    assert row.with_guesses((6, 7)) == replace(row, ids=(3, 4, 6, 7))
+    assert row.with_draft_tokens((6, 7)) == replace(row, ids=(3, 4, 6, 7))

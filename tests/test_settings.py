@@ -8,7 +8,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
-from specviz.settings import PROMPT_MAX, Settings, read_coin, write_coin
+from specviz.settings import PROMPT_MAX, Settings, read_uniform, write_uniform
 
 FULL = Settings(
     pair="a|b",
@@ -20,7 +20,7 @@ FULL = Settings(
     min_p=1e-3,
     seed=2**63 - 1,
     length=4096,
-    coins={(3, "accept"): 0.1 + 0.2, (0, "draft"): 0.0, (3, "residual"): 1 - 2**-53, (12, "bonus"): 5e-324},
+    uniforms={(3, "accept"): 0.1 + 0.2, (0, "draft"): 0.0, (3, "residual"): 1 - 2**-53, (12, "bonus"): 5e-324},
     device="cpu",
     dtype="float32",
 )
@@ -37,22 +37,22 @@ def test_a_link_names_only_what_differs_from_the_defaults():
     assert Settings(gamma=5, top_k=3).to_query() == {"gamma": "5", "top_k": "3"}
 
 
-@pytest.mark.parametrize("key, u", FULL.coins.items())
-def test_a_coin_is_written_and_read_to_the_last_bit(key, u):
-    assert read_coin(write_coin(key, u)) == (key, u)
+@pytest.mark.parametrize("key, u", FULL.uniforms.items())
+def test_a_uniform_is_written_and_read_to_the_last_bit(key, u):
+    assert read_uniform(write_uniform(key, u)) == (key, u)
 
 
-def test_a_coin_without_purpose_is_the_accept_coin():
-    assert read_coin("3=0.71") == ((3, "accept"), 0.71) == read_coin(" 3:accept=.71 ")
-    assert Settings(coins={(3, "accept"): 0.71}).edits == {(3, Purpose.ACCEPT): 0.71}
-    assert Settings(coins={(3, "accept"): 0.71}).edited and not Settings().edited
+def test_a_uniform_without_purpose_is_the_accept_uniform():
+    assert read_uniform("3=0.71") == ((3, "accept"), 0.71) == read_uniform(" 3:accept=.71 ")
+    assert Settings(uniforms={(3, "accept"): 0.71}).edits == {(3, Purpose.ACCEPT): 0.71}
+    assert Settings(uniforms={(3, "accept"): 0.71}).edited and not Settings().edited
 
 
-def test_a_coin_is_chosen_and_given_back_to_chance():
-    chosen = Settings().with_coin(3, "accept", 0.5)
-    assert chosen.coins == {(3, "accept"): 0.5}
-    assert chosen.with_coin(3, "accept", 0.6).coins == {(3, "accept"): 0.6}
-    assert chosen.with_coin(3, "accept", None) == Settings()
+def test_a_uniform_is_chosen_and_given_back_to_chance():
+    chosen = Settings().with_uniform(3, "accept", 0.5)
+    assert chosen.uniforms == {(3, "accept"): 0.5}
+    assert chosen.with_uniform(3, "accept", 0.6).uniforms == {(3, "accept"): 0.6}
+    assert chosen.with_uniform(3, "accept", None) == Settings()
 
 
 BAD = [
@@ -83,10 +83,10 @@ BAD = [
         f"prompt must be at most {PROMPT_MAX} characters long, got '{PROMPT_MAX + 1} characters'.",
     ),
     ({"prompt": "ab\ud800"}, "prompt must be valid Unicode text, got 'a lone surrogate at character 3'."),
-    ({"coins": {(0, "accept"): 1.0}}, "coin 0:accept must be at least 0 and below 1, got 1.0."),
-    ({"coins": {(0, "accept"): math.nan}}, "coin 0:accept must be at least 0 and below 1, got nan."),
-    ({"coins": {(-1, "accept"): 0.5}}, "coin position must be 0 (the first generated token) or more, got -1."),
-    ({"coins": {(0, "luck"): 0.5}}, "coin purpose must be one of draft, accept, residual, bonus, got 'luck'."),
+    ({"uniforms": {(0, "accept"): 1.0}}, "random number 0:accept must be at least 0 and below 1, got 1.0."),
+    ({"uniforms": {(0, "accept"): math.nan}}, "random number 0:accept must be at least 0 and below 1, got nan."),
+    ({"uniforms": {(-1, "accept"): 0.5}}, "random number position must be 0 (the first generated token) or more, got -1."),
+    ({"uniforms": {(0, "luck"): 0.5}}, "random number purpose must be one of draft, accept, residual, bonus, got 'luck'."),
 ]
 
 
@@ -107,20 +107,20 @@ def test_strange_but_harmless_prompts_are_kept_as_they_are(prompt):
 @pytest.mark.parametrize(
     "text", ("", "3", "=0.5", "3=", "3:accept", "a=0.5", "-1=0.5", "3=1e", "3=nan", "3 = 0.5", "3=0.5=2", "٣=0.5")
 )
-def test_a_coin_that_cannot_be_read_gets_a_sentence(text):
-    with pytest.raises(SettingsError, match="coin must be written POS=U"):
-        read_coin(text)
+def test_a_uniform_that_cannot_be_read_gets_a_sentence(text):
+    with pytest.raises(SettingsError, match="random number must be written POS=U"):
+        read_uniform(text)
 
 
 @pytest.mark.parametrize("text", ("0=1.0", "0=1", "0=-0.1", "0=1e9", "0=1e999"))
-def test_a_coin_outside_its_range_gets_a_sentence(text):
-    with pytest.raises(SettingsError, match="coin must be at least 0 and below 1, got"):
-        read_coin(text)
+def test_a_uniform_outside_its_range_gets_a_sentence(text):
+    with pytest.raises(SettingsError, match="random number must be at least 0 and below 1, got"):
+        read_uniform(text)
 
 
-def test_a_coin_of_unknown_purpose_gets_a_sentence():
-    with pytest.raises(SettingsError, match="coin purpose must be one of draft, accept, residual, bonus, got 'luck'"):
-        read_coin("0:luck=0.5")
+def test_a_uniform_of_unknown_purpose_gets_a_sentence():
+    with pytest.raises(SettingsError, match="random number purpose must be one of draft, accept, residual, bonus, got 'luck'"):
+        read_uniform("0:luck=0.5")
 
 
 LINK = {
@@ -131,7 +131,7 @@ LINK = {
     "min_p": "nan",
     "seed": "9" * 400,
     "length": "1e3",
-    "coins": "3=1.0",
+    "uniforms": "3=1.0",
     "prompt": "a\x07b",
 }
 
@@ -141,26 +141,26 @@ def test_a_damaged_value_of_a_link_falls_back_alone_and_is_named(name):
     settings, notices = Settings.from_query({"pair": "other", "gamma": "3", name: LINK[name]})
     expected = Settings(pair="other") if name == "gamma" else Settings(pair="other", gamma=3)
     assert settings == expected
-    what = "coin '3=1.0'" if name == "coins" else name.replace("_", "-")
+    what = "random number '3=1.0'" if name == "uniforms" else name.replace("_", "-")
     assert len(notices) == 1 and notices[0].startswith(f"The link's {what} was left out: ")
 
 
-def test_a_damaged_coin_of_a_link_falls_back_alone_and_the_other_coins_count():
-    settings, notices = Settings.from_query({"coins": "0=0.5,1=1.0,2:residual=0.25,x,3:wish=0.1,999999=0.5,4=0.75"})
-    assert settings.coins == {(0, "accept"): 0.5, (2, "residual"): 0.25, (4, "accept"): 0.75}
+def test_a_damaged_uniform_of_a_link_falls_back_alone_and_the_other_uniforms_count():
+    settings, notices = Settings.from_query({"uniforms": "0=0.5,1=1.0,2:residual=0.25,x,3:wish=0.1,999999=0.5,4=0.75"})
+    assert settings.uniforms == {(0, "accept"): 0.5, (2, "residual"): 0.25, (4, "accept"): 0.75}
     assert [notice.split(" was left out: ")[0] for notice in notices] == [
-        "The link's coin '1=1.0'",
-        "The link's coin 'x'",
-        "The link's coin '3:wish=0.1'",
-        "The link's coin '999999=0.5'",
+        "The link's random number '1=1.0'",
+        "The link's random number 'x'",
+        "The link's random number '3:wish=0.1'",
+        "The link's random number '999999=0.5'",
     ]
     assert "at least 0 and below 1, got '1.0'" in notices[0] and "got 999999" in notices[3]
 
 
-def test_a_link_full_of_damaged_coins_says_so_in_a_few_sentences():
-    settings, notices = Settings.from_query({"coins": ",".join(["x"] * 40 + ["0=0.5"])})
-    assert settings.coins == {(0, "accept"): 0.5}
-    assert len(notices) == 6 and notices[-1] == "More of the link's coins were left out: 35 that cannot be used either."
+def test_a_link_full_of_damaged_uniforms_says_so_in_a_few_sentences():
+    settings, notices = Settings.from_query({"uniforms": ",".join(["x"] * 40 + ["0=0.5"])})
+    assert settings.uniforms == {(0, "accept"): 0.5}
+    assert len(notices) == 6 and notices[-1] == "More of the link's random numbers were left out: 35 that cannot be used either."
 
 
 def test_a_link_in_which_everything_is_damaged_is_the_default_with_a_sentence_each():
@@ -177,13 +177,13 @@ def test_a_record_with_names_that_are_no_settings_is_refused():
         Settings.from_record({"luck": 1})
 
 
-@pytest.mark.parametrize("record", ({"prompt": 5}, {"coins": 5}, {"coins": [5]}))
-def test_a_record_with_text_or_coins_of_another_type_is_refused_with_a_sentence(record):
+@pytest.mark.parametrize("record", ({"prompt": 5}, {"uniforms": 5}, {"uniforms": [5]}))
+def test_a_record_with_text_or_uniforms_of_another_type_is_refused_with_a_sentence(record):
     with pytest.raises(SettingsError):
         Settings.from_record(record)
 
 
-@pytest.mark.parametrize("record", ({"gamma": "3"}, {"temperature": None}, {"top_k": 2.5}, {"seed": "x"}, {"coins": ["x"]}))
+@pytest.mark.parametrize("record", ({"gamma": "3"}, {"temperature": None}, {"top_k": 2.5}, {"seed": "x"}, {"uniforms": ["x"]}))
 def test_a_record_with_values_of_another_type_is_refused_with_a_sentence(record):
     with pytest.raises(SettingsError):
         Settings.from_record(record)

@@ -61,7 +61,7 @@ def test_a_grid_is_the_formula_at_every_point_and_a_level_of_it_is_where_the_for
                 assert wall_clock_factor(alpha, gamma, 0.0) < reached
 
 
-def test_with_one_guess_what_pays_is_what_is_kept_more_often_than_it_costs():
+def test_with_one_draft_token_what_pays_is_what_is_kept_more_often_than_it_costs():
     """Corollary 3.9: gamma 1 pays just up to c = alpha, and no longer block up to a dearer draft."""
     for alpha in (0.1, 0.5, 0.9):
         assert dearest(alpha, 1) == pytest.approx(alpha)
@@ -69,7 +69,7 @@ def test_with_one_guess_what_pays_is_what_is_kept_more_often_than_it_costs():
 
 
 def test_time_is_bought_with_operations():
-    """Theorem 3.11: (1 - a)(g c + g + 1) / (1 - a^(g+1)); nothing guessed costs nothing, a draft that is always right costs itself."""
+    """Theorem 3.11: (1 - a)(g c + g + 1) / (1 - a^(g+1)); nothing drafted costs nothing, a draft that is always right costs itself."""
     assert operations_factor(0.6, 0, 0.1) == 1.0
     assert operations_factor(1.0, 4, 0.1) == pytest.approx(1 + 0.4 / 5)
     assert operations_factor(0.6, 4, 0.1) == pytest.approx((1 - 0.6) * (0.4 + 4 + 1) / (1 - 0.6**5))
@@ -77,7 +77,7 @@ def test_time_is_bought_with_operations():
 
 def test_a_cost_with_a_fixed_part_is_found_again_and_scales_the_factor():
     cost = LinearCost.fitted({n: 5.0 + 0.8 * n for n in (1, 2, 4, 8)})
-    assert (cost.fixed, cost.guess) == (pytest.approx(5.0), pytest.approx(0.8))
+    assert (cost.fixed, cost.draft_token) == (pytest.approx(5.0), pytest.approx(0.8))
     assert factor(2.0, cost.seconds(3), 5.0) == pytest.approx(2.0 * 5.0 / 7.4)
 
 

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import TraceError
-from specviz.trace import SCHEMA, Decision, Ending, Law, Outcome, Round, Trace
+from specviz.trace import SCHEMA, Decision, Distribution, Ending, Outcome, Round, Trace
 
 
 def sample() -> Trace:
@@ -14,13 +14,15 @@ def sample() -> Trace:
     kept = Decision(3, -1, "draft", 0.1, 0.3, 0.7, 0.1 + 0.2, 1.0, True, 5, 0.25)
     refused = Decision(4, 0, "draft", 1 / 3, 5e-324, None, 1 - 2**-53, 1.5e-323, False, 2, 0.75)
     unseen = Decision(0, 1, "draft", 0.5, 0.5, 0.0, None, None, None)
-    law = Law((3, 5), (0.3, 0.2), (0.1, 0.6), (0.1, 0.2), (0.2, 0.0), {"p": 0.5, "q": 0.3, "overlap": 0.3, "residual": 0.2}, 0.6)
-    bonus = Law((2,), (1.0,), None, None, None, {"p": 0.0}, None)
-    first = Round(4, (kept, refused, unseen), (0,), Ending("residual", 2, 0.75), (law, law, law, bonus), {"draft": 0.01})
+    probs = Distribution(
+        (3, 5), (0.3, 0.2), (0.1, 0.6), (0.1, 0.2), (0.2, 0.0), {"p": 0.5, "q": 0.3, "overlap": 0.3, "residual": 0.2}, 0.6
+    )
+    bonus = Distribution((2,), (1.0,), None, None, None, {"p": 0.0}, None)
+    first = Round(4, (kept, refused, unseen), (0,), Ending("residual", 2, 0.75), (probs, probs, probs, bonus), {"draft": 0.01})
     second = Round(6, (kept,), (0,), Ending("bonus", 7, 0.5), (), {"draft": 0.02})
     last = Round(8, (kept,), (0,), Ending("eos", None, None))
     return Trace(
-        {"gamma": 3, "coins": ["1=0.5"]},
+        {"gamma": 3, "uniforms": ["1=0.5"]},
         (9, 8, 7, 6),
         (first, second, last),
         "naïve 日本 \u2028",
@@ -65,13 +67,13 @@ def test_timing_and_machine_are_left_out_of_equality_and_digest():
 def test_the_digest_changes_with_every_thing_that_matters():
     trace = sample()
     first = trace.rounds[0]
-    coin = replace(first, proposals=(replace(first.proposals[0], u=0.30000000000000010), *first.proposals[1:]))
+    uniform = replace(first, proposals=(replace(first.proposals[0], u=0.30000000000000010), *first.proposals[1:]))
     others = (
         replace(trace, text="other"),
         replace(trace, settings={"gamma": 4}),
         replace(trace, prompt_ids=(9, 8, 7)),
         replace(trace, rounds=trace.rounds[:2]),
-        replace(trace, rounds=(coin, *trace.rounds[1:])),
+        replace(trace, rounds=(uniform, *trace.rounds[1:])),
         replace(trace, pieces={3: "62", 2: "e9"}),
     )
     assert len({one.digest() for one in (trace, *others)}) == len(others) + 1
@@ -90,7 +92,7 @@ DAMAGE = {
     "rounds are a number": lambda r: r.update(rounds=3),
     "a round is missing": lambda r: r["rounds"].pop(),
     "a round without proposals": lambda r: r["rounds"][0].pop("proposals"),
-    "a proposal without its coin": lambda r: r["rounds"][0]["proposals"][0].pop("u"),
+    "a proposal without its random number": lambda r: r["rounds"][0]["proposals"][0].pop("u"),
     "a proposal with a strange field": lambda r: r["rounds"][0]["proposals"][0].update(luck=1),
     "an unknown ending": lambda r: r["rounds"][0]["ending"].update(kind="boredom"),
     "another output": lambda r: r["output_ids"].append(1),
@@ -99,7 +101,7 @@ DAMAGE = {
     "no settings": lambda r: r.pop("settings"),
     "pieces without ids": lambda r: r.update(pieces={"x": "61"}),
     "one timing too few": lambda r: r["timing"].pop(),
-    "a law without sums": lambda r: r["rounds"][0]["laws"][0].pop("rest"),
+    "a distribution without sums": lambda r: r["rounds"][0]["distributions"][0].pop("rest"),
 }
 
 

@@ -1,6 +1,6 @@
-"""One table of laws and of what Python makes of them; the browser's arithmetic is held to it (tests/e2e/test_token.py).
+"""One table of distributions and of what Python makes of them; the browser's arithmetic is held to it (tests/e2e/test_token.py).
 
-``python -m tests.token_cases`` writes tests/token_cases.json anew. Laws are the page's presets, edges, and drawn ones.
+``python -m tests.token_cases`` writes tests/token_cases.json anew. Distributions are the page's presets, edges, and drawn ones.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from specviz.verification.token_rule import EmptyResidual, residual, threshold
 FILE = Path(__file__).with_name("token_cases.json")
 
 
-def laws() -> list[tuple[list[float], list[float]]]:
-    """Pairs of laws in whole ten-thousandths: every preset, certain ones, and twenty drawn ones of 5 to 8 tokens."""
+def distributions() -> list[tuple[list[float], list[float]]]:
+    """Pairs of distributions in whole ten-thousandths: every preset, certain ones, and twenty drawn ones of 5 to 8 tokens."""
     pairs = [(one.p, one.q) for one in PRESETS.values()]
     sure, other, even = (GRID, 0, 0, 0, 0), (0, 0, GRID, 0, 0), (2000,) * 5
     pairs += [(sure, sure), (sure, other), (sure, even), (even, sure), (even, even)]
@@ -45,7 +45,7 @@ def expected(p: list[float], q: list[float]) -> dict[str, Any]:
 
 
 def table() -> list[dict[str, Any]]:
-    return [expected(p, q) for p, q in laws()]
+    return [expected(p, q) for p, q in distributions()]
 
 
 if __name__ == "__main__":

@@ -1,15 +1,15 @@
 """Small traces made by hand, for tests and for looking at the stage. Every number in them is illustrative.
 
-A vocabulary is a list of tokens given as text or as bytes; a law is a dict of token -> probability. Sums are consistent:
-overlap, residual, threshold and verdicts follow from p, q and the coins by the token rule.
+A vocabulary is a list of tokens given as text or as bytes; a distribution is a dict of token -> probability. Sums are consistent:
+overlap, residual, threshold and verdicts follow from p, q and the random numbers by the token rule.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from specviz.settings import Settings, write_coin
-from specviz.trace import Decision, Ending, Law, Round, Trace
+from specviz.settings import Settings, write_uniform
+from specviz.trace import Decision, Distribution, Ending, Round, Trace
 
 TIMING = {"draft": 0.0124, "target": 0.0413, "rule": 0.0008}
 
@@ -28,32 +28,34 @@ class Words:
         return {number: raw.hex() for raw, number in self.ids.items()}
 
 
-def law(words: Words, p: dict, q: dict | None, shown: int = 10) -> Law:
-    """A Law of these two, the largest ``shown`` tokens as bars and the others as rest."""
+def probs(words: Words, p: dict, q: dict | None, shown: int = 10) -> Distribution:
+    """A Distribution of these two, the largest ``shown`` tokens as bars and the others as rest."""
     every = sorted({*p, *(q or {})}, key=lambda t: (-max(p.get(t, 0.0), (q or {}).get(t, 0.0)), str(t)))
     top, tail = every[:shown], every[shown:]
     ids = tuple(words.id(token) for token in top)
     p_of = {token: p.get(token, 0.0) for token in every}
     if q is None:
-        return Law(ids, tuple(p_of[t] for t in top), None, None, None, {"p": sum(p_of[t] for t in tail)}, None)
+        return Distribution(ids, tuple(p_of[t] for t in top), None, None, None, {"p": sum(p_of[t] for t in tail)}, None)
     q_of = {token: q.get(token, 0.0) for token in every}
     low = {t: min(p_of[t], q_of[t]) for t in every}
     left = {t: max(0.0, p_of[t] - q_of[t]) for t in every}
     rows = {"p": p_of, "q": q_of, "overlap": low, "residual": left}
     rest = {key: sum(row[t] for t in tail) for key, row in rows.items()}
     bars = [tuple(row[t] for t in top) for row in rows.values()]
-    return Law(ids, *bars, rest, sum(low.values()))
+    return Distribution(ids, *bars, rest, sum(low.values()))
 
 
-def one_round(words: Words, start: int, guesses: list, final: tuple, bonus: dict | None = None, with_laws: bool = True) -> Round:
+def one_round(
+    words: Words, start: int, draft_tokens: list, final: tuple, bonus: dict | None = None, with_distributions: bool = True
+) -> Round:
     """A round by the token rule.
 
-    guesses  (token, p, q, u, stand_in) per proposal
+    draft_tokens  (token, p, q, u, stand_in) per proposal
     final    (token or None, u): the replacement or the bonus; a kind other than these as a third entry
-    bonus    the law after the full block
+    bonus    the distribution after the full block
     """
     decisions, path, open_ = [], [], True
-    for i, (token, p, q, u, stand_in) in enumerate(guesses):
+    for i, (token, p, q, u, stand_in) in enumerate(draft_tokens):
         p_met, q_met = p.get(token, 0.0), q[token]
         kept = u * q_met < p_met if open_ else None
         known = (
@@ -66,8 +68,8 @@ def one_round(words: Words, start: int, guesses: list, final: tuple, bonus: dict
         open_ = bool(kept)
     kind = final[2] if len(final) > 2 else "bonus" if open_ else "residual"
     ending = Ending(kind, None if final[0] is None else words.id(final[0]), final[1])
-    laws = [law(words, p, q) for _, p, q, _, _ in guesses] + [law(words, bonus or {" and": 1.0}, None)]
-    return Round(start, tuple(decisions), tuple(path), ending, tuple(laws) if with_laws else (), dict(TIMING))
+    distributions = [probs(words, p, q) for _, p, q, _, _ in draft_tokens] + [probs(words, bonus or {" and": 1.0}, None)]
+    return Round(start, tuple(decisions), tuple(path), ending, tuple(distributions) if with_distributions else (), dict(TIMING))
 
 
 def trace(words: Words, rounds: list[Round], prompt: str = "Once upon a time", prompt_ids: int = 4, **settings) -> Trace:
@@ -107,40 +109,40 @@ P_LOOK = {" at": 0.44, " up": 0.2, " into": 0.16, " for": 0.08, " over": 0.06, "
 
 def refused(words: Words, start: int = 4, u: float = 0.71) -> Round:
     """Two kept, the third refused, the fourth never looked at."""
-    guesses = [
+    draft_tokens = [
         (" river", P_RIVER, Q_RIVER, 0.84, " mill"),
         (" and", P_AND, Q_AND, 0.22, ","),
         (" sat", P_SAT, Q_SAT, u, " stood"),
         (" down", P_DOWN, Q_DOWN, 0.4, " by"),
     ]
-    return one_round(words, start, guesses, (" stood", 0.31))
+    return one_round(words, start, draft_tokens, (" stood", 0.31))
 
 
 def full(words: Words, start: int = 7) -> Round:
     """All four kept, and a bonus."""
-    guesses = [
+    draft_tokens = [
         (" sat", P_SAT, Q_SAT, 0.11, " stood"),
         (" down", P_DOWN, Q_DOWN, 0.4, " by"),
         (" and", P_AND, Q_AND, 0.62, ","),
         (" looked", P_SAT, Q_SAT, 0.93, " stood"),
     ]
-    return one_round(words, start, guesses, (" at", 0.12), P_LOOK)
+    return one_round(words, start, draft_tokens, (" at", 0.12), P_LOOK)
 
 
 def story(**settings) -> Trace:
-    """A refused round, then a full one. ``coins`` of settings only marks edits; the numbers stay."""
+    """A refused round, then a full one. ``uniforms`` of settings only marks edits; the numbers stay."""
     words = Words()
     return trace(words, [refused(words), full(words)], prompt="Once upon a time the old bear went down to the", **settings)
 
 
-def same_laws() -> Trace:
-    """p = q everywhere: every guess is kept for sure."""
+def same_distributions() -> Trace:
+    """p = q everywhere: every draft token is kept for sure."""
     words = Words()
-    guesses = [(token, P_AND, P_AND, u, None) for token, u in ((" and", 0.99), (",", 0.5), (" and", 0.01))]
-    return trace(words, [one_round(words, 4, guesses, (" at", 0.12), P_LOOK)], gamma=3)
+    draft_tokens = [(token, P_AND, P_AND, u, None) for token, u in ((" and", 0.99), (",", 0.5), (" and", 0.01))]
+    return trace(words, [one_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=3)
 
 
-def nothing_guessed() -> Trace:
+def nothing_drafted() -> Trace:
     """gamma 0: the target alone."""
     words = Words()
     return trace(words, [one_round(words, 4, [], (" at", 0.12), P_LOOK)], gamma=0)
@@ -150,15 +152,15 @@ def sixteen() -> Trace:
     """The longest block, kept in full."""
     words = Words()
     row = [" down", " and", " sat", " river"] * 4
-    laws = {" down": (P_DOWN, Q_DOWN), " and": (P_AND, Q_AND), " sat": (P_SAT, Q_SAT), " river": (P_RIVER, Q_RIVER)}
-    guesses = [(token, *laws[token], 0.05 * i % 0.4, " stood") for i, token in enumerate(row)]
-    return trace(words, [one_round(words, 4, guesses, (" at", 0.12), P_LOOK)], gamma=16)
+    distributions = {" down": (P_DOWN, Q_DOWN), " and": (P_AND, Q_AND), " sat": (P_SAT, Q_SAT), " river": (P_RIVER, Q_RIVER)}
+    draft_tokens = [(token, *distributions[token], 0.05 * i % 0.4, " stood") for i, token in enumerate(row)]
+    return trace(words, [one_round(words, 4, draft_tokens, (" at", 0.12), P_LOOK)], gamma=16)
 
 
-def without_laws() -> Trace:
+def without_distributions() -> Trace:
     """A round of which only the decisions were kept."""
     made = story()
-    return replace(made, rounds=tuple(replace(round_, laws=()) for round_ in made.rounds))
+    return replace(made, rounds=tuple(replace(round_, distributions=()) for round_ in made.rounds))
 
 
 def ended(kind: str = "eos") -> Trace:
@@ -166,8 +168,8 @@ def ended(kind: str = "eos") -> Trace:
     words = Words()
     last = "<|endoftext|>" if kind == "eos" else " and"
     p, q = {last: 0.7, ".": 0.3}, {last: 0.6, ".": 0.4}
-    guesses = [(".", P_AND, Q_AND, 0.2, ","), (last, p, q, 0.5, "."), (" and", P_AND, Q_AND, 0.1, ",")]
-    round_ = one_round(words, 4, guesses, (None, None, kind))
+    draft_tokens = [(".", P_AND, Q_AND, 0.2, ","), (last, p, q, 0.5, "."), (" and", P_AND, Q_AND, 0.1, ",")]
+    round_ = one_round(words, 4, draft_tokens, (None, None, kind))
     return trace(words, [replace(round_, accepted_path=(0, 1))], gamma=3, length=2)
 
 
@@ -188,19 +190,19 @@ def unusual() -> Trace:
         "$x$",
         ":red[a]",
     ]
-    guesses = [(token, {token: 0.6, " the": 0.4}, {token: 0.5, " the": 0.2, "the": 0.3}, 0.3, " the") for token in row]
+    draft_tokens = [(token, {token: 0.6, " the": 0.4}, {token: 0.5, " the": 0.2, "the": 0.3}, 0.3, " the") for token in row]
     prompt = "<img src=x onerror=alert(1)> $x$ :red[a] </script>"
     return trace(
-        words, [one_round(words, 4, guesses, (b"\xf0\x9f", 0.12), {b"\xf0\x9f": 0.5, "</script>": 0.5})], prompt, gamma=12
+        words, [one_round(words, 4, draft_tokens, (b"\xf0\x9f", 0.12), {b"\xf0\x9f": 0.5, "</script>": 0.5})], prompt, gamma=12
     )
 
 
 def edited(u: float = 0.2) -> Trace:
-    """The story with the third coin chosen by a person."""
+    """The story with the third random number chosen by a person."""
     words = Words()
     round_ = refused(words, u=0.71)
-    return trace(words, [round_], prompt="Once upon a time the old bear went down to the", coins={(2, "accept"): 0.71})
+    return trace(words, [round_], prompt="Once upon a time the old bear went down to the", uniforms={(2, "accept"): 0.71})
 
 
-def coin_text(position: int, u: float) -> str:
-    return write_coin((position, "accept"), u)
+def uniform_text(position: int, u: float) -> str:
+    return write_uniform((position, "accept"), u)

@@ -1,7 +1,7 @@
 // One lane: its title and clock, and the text, token by token.
 
 const SIGNS = { kept: "✓", residual: "◆", bonus: "+", target: "" };
-const WORDS = { kept: "kept guess", residual: "replacement", bonus: "bonus", target: "the big model alone" };
+const WORDS = { kept: "accepted draft token", residual: "replacement", bonus: "bonus", target: "the big model alone" };
 const FORK = "specviz-fork"; // a place that both rooms of the page are told of
 
 function makeLane(key) {
@@ -33,10 +33,10 @@ function fillLane(lane, data, room) {
     lane.made[place].one = one; // measured again, it may stand at another time
     setFork(lane.made[place], one.fork);
   });
-  const stops = lane.made.filter(({ face, fork }) => fork || face.href);
-  const kept = stops.find(({ face }) => face.tabIndex === 0) ?? stops[0];
-  for (const item of stops) item.face.tabIndex = item === kept ? 0 : -1;
-  lane.stops = stops;
+  const eos_token_ids = lane.made.filter(({ face, fork }) => fork || face.href);
+  const kept = eos_token_ids.find(({ face }) => face.tabIndex === 0) ?? eos_token_ids[0];
+  for (const item of eos_token_ids) item.face.tabIndex = item === kept ? 0 : -1;
+  lane.eos_token_ids = eos_token_ids;
   lane.data = data;
 }
 
@@ -79,7 +79,7 @@ function setFork(item, fork) {
   if (item.fork === fork) return;
   item.fork = fork;
   item.face.classList.toggle("fork", fork);
-  item.face.title = fork ? "here the models part: see both laws below" : "";
+  item.face.title = fork ? "here the models part: see both distributions below" : "";
   if (fork) item.face.setAttribute("role", "button");
   else item.face.removeAttribute("role");
 }

@@ -1,4 +1,4 @@
-// The places where both models part: a list to choose from, and both laws at the chosen one.
+// The places where both models part: a list to choose from, and both distributions at the chosen one.
 
 class Forks {
   constructor(parent) {
@@ -58,7 +58,7 @@ class Forks {
     const rows = one.bars.map((bar) => barOf(glyphSpans(bar.glyphs), bar, most, bar.mine ? "bar mine" : "bar"));
     this.bars.replaceChildren(...rows, barOf(["all others"], one.rest, Infinity, "bar rest"));
     const said = one.bars.map(({ glyphs, p, q }) => `${glyphLine(glyphs, 20)}: p ${number(p)}, q ${number(q)}`);
-    this.bars.setAttribute("aria-label", `Both laws. ${said.join("; ")}.`);
+    this.bars.setAttribute("aria-label", `Both distributions. ${said.join("; ")}.`);
   }
 
   close() {
@@ -69,8 +69,8 @@ class Forks {
 }
 
 function barOf(name, { p, q }, most, kind) {
-  const lane = (law, value) => {
-    const fill = h("span", { class: `fill ${law}` });
+  const lane = (probs, value) => {
+    const fill = h("span", { class: `fill ${probs}` });
     fill.style.width = `${(100 * value) / most}%`;
     return h("span", { class: "lane" }, h("span", { class: "run" }, fill), h("b", {}, number(value)));
   };

@@ -74,18 +74,18 @@ class Lanes {
 
   /** Arrows walk along a lane: all tokens of the second, the forks of the first. */
   walk(event, key, item) {
-    const { stops } = this.lanes.find((one) => one.key === key);
-    const at = stops.indexOf(item);
+    const { eos_token_ids } = this.lanes.find((one) => one.key === key);
+    const at = eos_token_ids.indexOf(item);
     if ((event.key === "Enter" || event.key === " ") && item.fork) {
       event.preventDefault();
       return tell(item.place);
     }
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: stops.length - 1 }[event.key];
-    if (to === undefined || !stops[to]) return;
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: eos_token_ids.length - 1 }[event.key];
+    if (to === undefined || !eos_token_ids[to]) return;
     event.preventDefault();
     item.face.tabIndex = -1;
-    stops[to].face.tabIndex = 0;
-    stops[to].face.focus();
+    eos_token_ids[to].face.tabIndex = 0;
+    eos_token_ids[to].face.focus();
   }
 
   resize() {

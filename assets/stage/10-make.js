@@ -56,7 +56,7 @@ function percent(x) {
   return `${short}%`;
 }
 
-/** A coin written with as many digits as it takes to tell it from its threshold. */
+/** A random number written with as many digits as it takes to tell it from its threshold. */
 function coinText(u, threshold) {
   for (const digits of [2, 3, 4, 6, 9]) {
     if (number(u, digits) !== number(threshold ?? 2, digits) || u === threshold) return number(u, digits);

@@ -10,7 +10,7 @@ const CAPTIONS = {
   bonus: "+ bonus",
 };
 
-const MANY = 8; // guesses; more of them stand in one row that scrolls, as on every narrow page
+const MANY = 8; // draft tokens; more of them stand in one row that scrolls, as on every narrow page
 
 /** All nodes of one round's text line; made once per round, then only updated. */
 function makeText(stage) {
@@ -60,7 +60,7 @@ function fillText(rooms, round, stage) {
   });
   const nodes = [...rooms.list, rooms.last].map(({ node }) => node);
   rooms.pass = h("span", { class: "onePass" }, "1 target pass");
-  rooms.last.node.append(rooms.pass); // stands behind the last guess without a place of its own, so that nothing wraps for it
+  rooms.last.node.append(rooms.pass); // stands behind the last draft token without a place of its own, so that nothing wraps for it
   rooms.chips.classList.toggle("many", round.chips.length > MANY);
   rooms.chips.scrollLeft = 0;
   rooms.chips.replaceChildren(...nodes, ...rooms.braces.map(({ node }) => node));
@@ -84,14 +84,14 @@ function drawSoFar(rooms, stage) {
   rooms.text.classList.toggle("none", rooms.sofar === "");
 }
 
-/** What a chip is at this motion: ghost, guess, or its fate; a dragged coin overrules what follows from it. */
+/** What a chip is at this motion: ghost, draft token, or its fate; a dragged random number overrules what follows from it. */
 function standing(chip, index, stage) {
   const motion = stage.at.motion;
   if (motion < chip.appears) return "ghost";
   const what = stage.whatIf();
   if (what && index === what.node) return what.kept ? "kept" : "refused";
   if (what && index > what.node && what.changed) return what.kept ? "pending" : "never";
-  return motion < chip.decided ? "guess" : chip.fate;
+  return motion < chip.decided ? "draft" : chip.fate;
 }
 
 function drawChips(rooms, stage) {
@@ -101,8 +101,8 @@ function drawChips(rooms, stage) {
   rooms.line.classList.toggle("passed", passed);
   for (const [index, item] of rooms.list.entries()) {
     const now = standing(item.chip, index, stage);
-    setStanding(item, now, now === "guess" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
-    item.node.classList.toggle("focus", motion.node === index && ["guess", "look", "coin"].includes(motion.kind));
+    setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
+    item.node.classList.toggle("focus", motion.node === index && ["draft", "look", "coin"].includes(motion.kind));
     show(item.luck, item.chip.edited && stage.at.motion >= item.chip.decided);
   }
   drawLast(rooms.last, stage);
@@ -134,7 +134,7 @@ function drawLast(item, stage) {
 function setStanding(item, now, caption) {
   if (item.node.dataset.is !== now) item.node.dataset.is = now;
   say(item.caption, caption);
-  item.node.title = now === "never" ? "the target computed odds here too, but the rule never looked at this guess" : "";
+  item.node.title = now === "never" ? "the target computed odds here too, but the rule never looked at this draft token" : "";
 }
 
 /** A strip of chips brings the one that the motion is about to its middle, and fades where more is. */

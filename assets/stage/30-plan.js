@@ -36,7 +36,7 @@ function slot(plot, i, n, rest) {
   return { middle, step, wide: Math.min(step * 0.74, 60) };
 }
 
-/** The ruler of the coin, and where a number in [0, 1] stands on it. */
+/** The ruler of the random number, and where a number in [0, 1] stands on it. */
 function planRuler(panel, narrow) {
   const top = panel.y + (narrow ? 78 : 92);
   const base = panel.y + panel.h - (narrow ? 20 : 84);

@@ -1,6 +1,6 @@
 // What each model gives to the next token, and the residual that slides out of it.
 
-const SLOTS = 16; // a block's guesses, or a law's bars and the rest
+const SLOTS = 16; // a block's draft tokens, or a distribution's bars and the rest
 
 function makeHatches() {
   const line = (id, size, width) =>
@@ -24,7 +24,7 @@ function placePanel(room, panel, narrow) {
 }
 
 function makeBars() {
-  const room = panelOf("laws");
+  const room = panelOf("distributions");
   const legend = s("g", { class: "legend" },
     s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
     s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
@@ -69,12 +69,12 @@ function makeLast(stage) {
   return { ...room, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(stage) };
 }
 
-/** Which parts of the laws a motion shows. */
+/** Which parts of the distributions a motion shows. */
 function frameOf(kind, ending) {
   const settled = kind === "tally" || kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "coin") : kind;
   return {
     kind: settled,
-    p: settled !== "guess",
+    p: settled !== "draft",
     slab: settled === "look" || settled === "coin",
     lifted: ["lift", "residual", "draw"].includes(settled),
     landed: ["residual", "draw", "bonus"].includes(settled),
@@ -83,9 +83,9 @@ function frameOf(kind, ending) {
   };
 }
 
-function drawBars(room, plan, law, bars, frame) {
+function drawBars(room, plan, probs, bars, frame) {
   const plot = plotIn(plan.bars, plan.narrow, plan.narrow ? 46 : 54);
-  show(room.node, !plan.narrow || frame.kind === "guess" || frame.kind === "pass" || frame.kind === "look" || frame.kind === "lift");
+  show(room.node, !plan.narrow || frame.kind === "draft" || frame.kind === "pass" || frame.kind === "look" || frame.kind === "lift");
   placePanel(room, plan.bars, plan.narrow);
   const start = plan.narrow ? plan.bars.x + 12 : plan.bars.x + plan.bars.w - 232;
   move(room.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
@@ -93,36 +93,36 @@ function drawBars(room, plan, law, bars, frame) {
   place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   show(room.legend, !frame.coins);
   show(room.axis, bars.length > 0);
-  say(room.title, frame.coins ? (bars.length ? "Why there is a bonus" : "No guesses this time") : plan.narrow ? "Odds for the next token" : "What each model gives to the next token");
-  say(room.sub, frame.coins ? coinsSub(bars) : law ? law.place : "");
-  say(room.foot, frame.coins ? coinsFoot(bars) : footOf(law, frame, plan.narrow));
+  say(room.title, frame.coins ? (bars.length ? "Why there is a bonus" : "No draft tokens this time") : plan.narrow ? "Odds for the next token" : "What each model gives to the next token");
+  say(room.sub, frame.coins ? coinsSub(bars) : probs ? probs.place : "");
+  say(room.foot, frame.coins ? coinsFoot(bars) : footOf(probs, frame, plan.narrow));
   const most = frame.coins ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
   const scale = (plot.high - 4) / most;
   for (const [i, one] of room.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
   return { plot, scale };
 }
 
-/** The coins of a block that was kept whole: the bonus has no draft to be compared with, so the left panel looks back. */
+/** The random numbers of a block that was kept whole: the bonus has no draft to be compared with, so the left panel looks back. */
 function coinBars(chips) {
   const named = chips.length <= 10; // more names than that would be cut to nothing; then the places are numbered
   return chips.map((chip, i) => ({ glyphs: named ? chip.glyphs : [{ t: String(i + 1), k: "text" }], p: chip.threshold, q: null, overlap: null, drafted: chips.length <= 8, fell: chip.u }));
 }
 
 function coinsSub(bars) {
-  return bars.length ? "bar: how likely each guess was to be kept; ring: its coin" : "the target decides alone";
+  return bars.length ? "bar: how likely each draft token was to be kept; ring: its random number" : "the target decides alone";
 }
 
 function coinsFoot(bars) {
   if (!bars.length) return "";
-  return bars.length === 1 ? "The coin fell inside the bar." : `Each of the ${bars.length} coins fell inside its bar: nothing was refused.`;
+  return bars.length === 1 ? "The random number fell inside the bar." : `Each of the ${bars.length} random numbers fell inside its bar: nothing was refused.`;
 }
 
-function footOf(law, frame, narrow) {
-  if (!law || law.beta === null || frame.kind === "guess" || frame.kind === "pass") return "";
-  if (frame.landed) return `Striped (kept) ${number(law.beta)} + green (added) ${number(law.left ?? 0)} = exactly the blue bars.`;
-  if (frame.lifted) return `Taken away: ${number(law.beta)} that both share. Left over: ${number(law.left ?? 0)}.`;
-  if (narrow) return `Striped: what both give, ${number(law.beta)} in all.`;
-  return `Striped: what both give. So a guess at this place is kept ${percent(law.beta)} of the time.`;
+function footOf(probs, frame, narrow) {
+  if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
+  if (frame.landed) return `Striped (kept) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
+  if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. Left over: ${number(probs.left ?? 0)}.`;
+  if (narrow) return `Striped: what both give, ${number(probs.beta)} in all.`;
+  return `Striped: what both give. So a draft token at this place is kept ${percent(probs.beta)} of the time.`;
 }
 
 function drawSlot(one, bar, where, plot, scale, frame) {
@@ -146,7 +146,7 @@ function drawSlot(one, bar, where, plot, scale, frame) {
   one.fell.style.opacity = bar.fell == null ? 0 : 1;
   if (bar.fell != null) move(one.fell, where.middle, plot.base - bar.fell * scale);
   nameSlot(one.name, bar, where, plot.base, bar.drafted);
-  say(one.tip, bar.fell != null ? `kept below ${number(bar.p)}, coin ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
+  say(one.tip, bar.fell != null ? `kept below ${number(bar.p)}, random number ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
   const both = bar.drafted && frame.p && !gone && bar.q !== null;
   const [high, low] = [bar.p * scale, bar.q * scale]; // px
   const aside = both && Math.abs(high - low) < 14; // bars of one height: their numbers stand back to back

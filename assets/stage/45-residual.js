@@ -1,15 +1,15 @@
 // The pieces that are left when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
 
-function drawLastPanel(room, plan, law, bars, frame, from, stage) {
+function drawLastPanel(room, plan, probs, bars, frame, from, stage) {
   const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : 54);
   placePanel(room, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
   show(room.node, !plan.narrow || frame.landed);
   room.node.classList.toggle("bonus", bonus);
   room.flying.classList.toggle("bonus", bonus);
-  titleLast(room, frame, bonus, law !== null && (law.beta !== null || bonus), stage);
+  titleLast(room, frame, bonus, probs !== null && (probs.beta !== null || bonus), stage);
   move(room.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
-  say(room.sum, plan.narrow && frame.landed && law?.beta != null ? `Overlap ${number(law.beta)} + residual ${number(law.left ?? 0)} = exactly the blue bars.` : "");
+  say(room.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)} = exactly the blue bars.` : "");
   place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   room.axis.style.opacity = frame.landed ? 1 : 0;
   drawDrawForm(room, plan, frame, stage);
@@ -27,10 +27,10 @@ function titleLast(room, frame, bonus, known, stage) {
   say(room.sub, bonus ? "p itself; bars go by size, the draw by token number" : frame.drawn ? "bars go by size, the draw by token number" : made);
   const what = stage.whatIf();
   let note = "";
-  if (!frame.landed && frame.kind !== "lift") note = "A refused guess is replaced from here.";
+  if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
   if (frame.kind === "coin" && !what?.changed && stage.verdict() === true) note = "Kept: nothing to replace.";
   if (what?.changed && !what.kept) note = "Let go, and the pair draws the replacement.";
-  if (frame.drawn && !known) note = "The laws of this round were not recorded.";
+  if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
   const { x, y, w, h: high } = stage.plan.last;
   move(room.note, x + w / 2, y + high / 2 + 12);
   say(room.note, note);
@@ -42,7 +42,7 @@ function makeDrawForm(stage) {
   const hint = h("span", { class: "hint" });
   const form = h("form", { class: "drawForm" }, hint, h("label", { class: "typed" }, h("span", {}, "draw"), input));
   const send = () => {
-    const u = readCoin(input.value);
+    const u = readUniform(input.value);
     const { ending } = stage.round();
     say(hint, u === null ? "from 0 to below 1" : "");
     if (u === null || number(u, 9) === number(ending.u, 9) || input.value === input.dataset.own) return;

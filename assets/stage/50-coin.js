@@ -1,6 +1,6 @@
-// The coin on its ruler: it falls to u, and a person can drag it or type it.
+// The random number on its ruler: it falls to u, and a person can drag it or type it.
 
-function makeCoin(stage) {
+function makeUniform(stage) {
   const room = panelOf("coin");
   const parts = {
     ratio: s("text", { class: "sub" }),
@@ -18,14 +18,14 @@ function makeCoin(stage) {
   const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-valuemin": "0", "aria-valuemax": "1" },
     s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
   room.node.append(...Object.values(parts), disc);
-  const coin = { ...room, ...parts, disc, ...makeCoinForm(stage) };
-  listenToCoin(coin, stage);
+  const coin = { ...room, ...parts, disc, ...makeUniformForm(stage) };
+  listenToUniform(coin, stage);
   return coin;
 }
 
-/** The typed coin, in HTML over the picture. */
-function makeCoinForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the coin u, from 0 to below 1", size: "7" });
+/** The typed random number, in HTML over the picture. */
+function makeUniformForm(stage) {
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the random number u, from 0 to below 1", size: "7" });
   const label = h("label", { class: "typed" }, h("span", {}, "or type it"), input);
   const hint = h("div", { class: "hint" });
   const form = h("form", { class: "coinForm" }, label, hint);
@@ -34,29 +34,29 @@ function makeCoinForm(stage) {
     input.blur(); // which makes it a change, if it is one
   });
   input.addEventListener("input", () => {
-    const u = readCoin(input.value);
+    const u = readUniform(input.value);
     if (u !== null) stage.dragTo(u);
   });
-  input.addEventListener("change", () => typeCoin(input, stage));
+  input.addEventListener("change", () => typeUniform(input, stage));
   return { form, input, hint };
 }
 
-function readCoin(text) {
+function readUniform(text) {
   const clean = text.trim().replace(",", ".");
   const u = /^\d*\.?\d+$|^\d+\.$/.test(clean) ? Number(clean) : NaN;
   return u >= 0 && u < 1 ? u : null;
 }
 
-/** A coin as a person would type it. */
-function typedCoin(u, threshold) {
+/** A random number as a person would type it. */
+function typedUniform(u, threshold) {
   const text = coinText(u, threshold);
-  return readCoin(text) === null ? u.toFixed(9) : text.replace(/^\./, "0.");
+  return readUniform(text) === null ? u.toFixed(9) : text.replace(/^\./, "0.");
 }
 
-function typeCoin(input, stage) {
-  const u = readCoin(input.value);
+function typeUniform(input, stage) {
+  const u = readUniform(input.value);
   if (u === null) {
-    stage.coinProblem = `A coin is at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
+    stage.coinProblem = `A random number is at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
     stage.dropDrag();
   } else {
     stage.coinProblem = "";
@@ -65,7 +65,7 @@ function typeCoin(input, stage) {
   }
 }
 
-function listenToCoin(coin, stage) {
+function listenToUniform(coin, stage) {
   const { disc } = coin;
   const at = (event) => {
     const box = stage.svg.getBoundingClientRect();
@@ -96,7 +96,7 @@ function listenToCoin(coin, stage) {
 
 const NUDGES = { ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1 };
 
-/** Keys on the focused coin: arrows move it, Enter lets go, Escape puts it back. */
+/** Keys on the focused random number: arrows move it, Enter lets go, Escape puts it back. */
 function nudge(event, stage) {
   if (!stage.canDrag()) return;
   const now = stage.drag ? stage.drag.u : stage.chip().u;
@@ -110,22 +110,22 @@ function nudge(event, stage) {
   event.stopPropagation();
 }
 
-function drawCoin(coin, plan, stage) {
+function drawUniform(coin, plan, stage) {
   const frame = stage.frame;
   const chip = stage.chip();
-  const there = chip !== null && chip.threshold !== null && !["guess", "pass", "bonus"].includes(frame.kind);
+  const there = chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
   const hidden = plan.narrow && frame.kind !== "coin";
   show(coin.node, !hidden);
   placePanel(coin, plan.coin, plan.narrow);
-  say(coin.title, "The coin");
+  say(coin.title, "The random number");
   move(coin.ratio, plan.coin.x + (plan.narrow ? 12 : 20), plan.coin.y + (plan.narrow ? 59 : 68));
   say(coin.ratio, there ? `p/q = ${number(chip.p)} / ${number(chip.q)}` : "");
-  say(coin.sub, there ? "kept if u is below p/q" : frame.kind === "bonus" ? "a bonus needs no coin" : "every guess will meet one");
+  say(coin.sub, there ? "kept if u is below p/q" : frame.kind === "bonus" ? "a bonus needs no random number" : "every draft token will meet one");
   coin.node.classList.toggle("idle", !there);
   const ruler = planRuler(plan.coin, plan.narrow);
   drawRuler(coin, ruler, there ? chip : null, plan);
   drawDisc(coin, ruler, there ? chip : null, stage);
-  drawCoinForm(coin, plan, there && !hidden ? chip : null, stage);
+  drawUniformForm(coin, plan, there && !hidden ? chip : null, stage);
 }
 
 function drawRuler(coin, ruler, chip, plan) {
@@ -153,7 +153,7 @@ function drawZoneName(node, x, y, room, threshold) {
   node.style.opacity = room ? 1 : 0;
 }
 
-/** The coin falls from above the ruler onto its number; while a person holds it, it follows without delay. */
+/** The random number falls from above the ruler onto its number; while a person holds it, it follows without delay. */
 function drawDisc(coin, ruler, chip, stage) {
   const fallen = chip !== null && stage.frame.kind !== "look";
   const u = stage.drag ? stage.drag.u : chip ? chip.u : 1;
@@ -164,7 +164,7 @@ function drawDisc(coin, ruler, chip, stage) {
   move(coin.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
   coin.disc.setAttribute("tabindex", fallen && stage.canDrag() ? "0" : "-1");
   coin.disc.setAttribute("aria-valuenow", u.toFixed(3));
-  coin.disc.setAttribute("aria-label", "the coin: move it to choose the luck");
+  coin.disc.setAttribute("aria-label", "the random number: move it to choose the luck");
   if (fallen) coin.disc.setAttribute("aria-valuetext", `${coinText(u, chip.threshold)}: ${kept ? "kept" : "refused"}`);
   move(coin.shows, ruler.left - 12, fallen ? ruler.y(u) + 5 : ruler.top);
   coin.shows.style.opacity = fallen ? 1 : 0;
@@ -174,7 +174,7 @@ function drawDisc(coin, ruler, chip, stage) {
   coin.zero.style.opacity = fallen && u < 0.06 ? 0 : 1;
 }
 
-function drawCoinForm(coin, plan, chip, stage) {
+function drawUniformForm(coin, plan, chip, stage) {
   const { coin: panel } = plan;
   const fallen = chip !== null && stage.frame.kind !== "look";
   show(coin.form, fallen);
@@ -184,11 +184,11 @@ function drawCoinForm(coin, plan, chip, stage) {
   const u = stage.drag ? stage.drag.u : chip.u;
   const root = coin.input.getRootNode();
   if (root.activeElement !== coin.input) {
-    coin.input.dataset.own = typedCoin(chip.u, chip.threshold);
-    coin.input.value = typedCoin(u, chip.threshold);
+    coin.input.dataset.own = typedUniform(chip.u, chip.threshold);
+    coin.input.value = typedUniform(u, chip.threshold);
   }
   coin.input.disabled = !stage.canDrag();
-  const hint = chip.edited || stage.drag ? "you chose the luck here" : "drag the coin: what if?";
+  const hint = chip.edited || stage.drag ? "you chose the luck here" : "drag the random number: what if?";
   say(coin.hint, stage.coinProblem || hint);
   coin.hint.classList.toggle("problem", Boolean(stage.coinProblem));
 }

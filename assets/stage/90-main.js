@@ -5,16 +5,16 @@ const HEADROOM = 124; // the page's bar above, and the folded controls below
 class Stage {
   constructor(parent) {
     this.at = { round: 0, motion: 0 };
-    this.drag = null; // {u, node, byKey}: a coin in a person's hand, or just let go
+    this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
     this.coinProblem = "";
     this.opening = false; // a finished round that nobody has stepped through yet: the first step shows it from its beginning
     this.track = 400;
     this.head = makeHead(this);
     this.text = makeText(this);
     this.bars = makeBars();
-    this.coin = makeCoin(this);
+    this.coin = makeUniform(this);
     this.last = makeLast(this);
-    this.svg = s("svg", { class: "scene", role: "img", "aria-label": "odds, coin and residual; the sentence below says what they show" },
+    this.svg = s("svg", { class: "scene", role: "img", "aria-label": "odds, random number and residual; the sentence below says what they show" },
       makeHatches(), this.bars.node, this.coin.node, this.last.node, this.last.flying);
     this.scene = h("div", { class: "picture" }, this.svg, this.coin.form, this.last.drawing.form);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
@@ -67,7 +67,7 @@ class Stage {
 
   round() { return this.payload.rounds[this.at.round]; }
   motion() { return this.round().motions[this.at.motion]; }
-  laws() { return this.round().laws; }
+  distributions() { return this.round().distributions; }
 
   atEnd() { return this.at.motion === this.round().motions.length - 1; }
 
@@ -76,13 +76,13 @@ class Stage {
     return found < 0 ? undefined : found;
   }
 
-  /** The chip whose coin is on the ruler, null where there is none. */
+  /** The chip whose random number is on the ruler, null where there is none. */
   chip() {
-    const { law } = this.motion();
-    return (law === null ? null : this.round().chips[law]) ?? null;
+    const { probs } = this.motion();
+    return (probs === null ? null : this.round().chips[probs]) ?? null;
   }
 
-  /** Whether the coin on the ruler keeps its token: the rule's word, or, in a person's hand, the side of the threshold it is on. */
+  /** Whether the random number on the ruler keeps its token: the rule's word, or, in a person's hand, the side of the threshold it is on. */
   verdict() {
     const chip = this.chip();
     if (!this.drag) return chip?.fate === "kept";
@@ -97,14 +97,14 @@ class Stage {
   }
 
   canDrag() {
-    return !this.data.busy && this.chip()?.u != null && !["look", "guess", "pass", "bonus"].includes(this.frame.kind);
+    return !this.data.busy && this.chip()?.u != null && !["look", "draft", "pass", "bonus"].includes(this.frame.kind);
   }
 
   dragTo(u, byKey = false) {
     if (!this.canDrag()) return;
     this.play(false);
     this.coinProblem = "";
-    this.drag = { u, node: this.motion().law, byKey };
+    this.drag = { u, node: this.motion().probs, byKey };
     this.draw();
   }
 
@@ -116,7 +116,7 @@ class Stage {
   release(u) {
     const chip = this.chip();
     if (!this.canDrag() || chip.u === u) return this.dropDrag();
-    this.drag = { u, node: this.motion().law, byKey: false };
+    this.drag = { u, node: this.motion().probs, byKey: false };
     this.draw();
     this.ask({ kind: "coin", position: chip.position, purpose: "accept", u });
   }
@@ -178,7 +178,7 @@ class Stage {
     place(this.svg, { width, height });
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.draw();
-    const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
+    const track = this.bar.eos_token_ids.clientWidth; // read here alone: a step must not make the browser lay out twice
     if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
   }
 
@@ -212,15 +212,15 @@ class Stage {
   }
 
   drawScene(motion) {
-    const law = motion.law === null ? null : this.laws()[motion.law] ?? null;
-    const bars = law ? law.views[this.narrow ? "narrow" : "wide"] : [];
+    const probs = motion.probs === null ? null : this.distributions()[motion.probs] ?? null;
+    const bars = probs ? probs.views[this.narrow ? "narrow" : "wide"] : [];
     const left = this.frame.coins ? coinBars(this.round().chips) : bars;
-    const from = drawBars(this.bars, this.plan, law, left, this.frame);
-    drawCoin(this.coin, this.plan, this);
-    drawLastPanel(this.last, this.plan, law, bars, this.frame, from, this);
+    const from = drawBars(this.bars, this.plan, probs, left, this.frame);
+    drawUniform(this.coin, this.plan, this);
+    drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
   }
 
-  /** The motion's sentence, or, with a coin in a person's hand, the sentence of the fate it would bring. */
+  /** The motion's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
   spoken(motion) {
     const what = this.whatIf();
     if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;

@@ -1,8 +1,8 @@
 // The arithmetic of one token: overlap, residual, and the sum that has to give p. Pure functions of numbers, nothing rounded.
 
-const GRID = 10000; // dragged laws are whole ten-thousandths, so that an address holds them to the last digit
+const GRID = 10000; // dragged distributions are whole ten-thousandths, so that an address holds them to the last digit
 
-/** What becomes of each slot's guess. A slot is {p, q}; the rest of a real law brings the overlap that its own tokens have. */
+/** What becomes of each slot's draft token. A slot is {p, q}; the rest of a real distribution brings the overlap that its own tokens have. */
 function account(slots) {
   const kept = slots.map(({ p, q, overlap }) => overlap ?? (q > 0 ? q * Math.min(1, p / q) : 0));
   const left = slots.map(({ p, q, residual }) => residual ?? Math.max(0, p - q));
@@ -32,15 +32,15 @@ function share(parts, size) {
   return whole;
 }
 
-/** The nearest law of whole ten-thousandths. */
-function onGrid(law) {
-  return share(law, GRID).map((n) => n / GRID);
+/** The nearest distribution of whole ten-thousandths. */
+function onGrid(probs) {
+  return share(probs, GRID).map((n) => n / GRID);
 }
 
-/** A law with one entry moved to a value: the others keep their proportions and give or take what it needs. */
-function withEntry(law, index, value) {
+/** A distribution with one entry moved to a value: the others keep their proportions and give or take what it needs. */
+function withEntry(probs, index, value) {
   const wanted = Math.round(Math.min(1, Math.max(0, value)) * GRID);
-  const others = law.filter((_, i) => i !== index);
+  const others = probs.filter((_, i) => i !== index);
   const parts = others.some((x) => x > 0) ? others : others.map(() => 1);
   const whole = share(parts, GRID - wanted);
   whole.splice(index, 0, wanted);

@@ -1,4 +1,4 @@
-// Four exact rules on the same pair of laws over a block of two. The same enumeration as specviz/evidence/four_rules.py.
+// Four exact rules on the same pair of distributions over a block of two. The same enumeration as specviz/evidence/four_rules.py.
 
 function oneHot(token, size) {
   return Array.from({ length: size }, (_, i) => (i === token ? 1 : 0));
@@ -8,7 +8,7 @@ function threshold(p, q) {
   return Math.min(1, p / q);
 }
 
-/** max(0, p - q), rescaled; where p equals q nothing is ever refused, and any law will do. */
+/** max(0, p - q), rescaled; where p equals q nothing is ever refused, and any distribution will do. */
 function residualOf(p, q) {
   const left = p.map((x, i) => Math.max(0, x - q[i]));
   const total = left.reduce(plus, 0);
@@ -19,13 +19,13 @@ function oneByOne(a, b) {
   return [1 - a, a * (1 - b), a * b];
 }
 
-/** Each guess by itself (Leviathan et al. 2023, Algorithm 1). */
+/** Each draft token by itself (Leviathan et al. 2023, Algorithm 1). */
 function tokenRule(p, q) {
   const left = residualOf(p, q);
   return (a, b) => ({ keeps: oneByOne(threshold(p[a], q[a]), threshold(p[b], q[b])), none: left, one: left });
 }
 
-/** Both guesses together (Sun et al. 2024, Block Verification, Algorithm 2). */
+/** Both draft tokens together (Sun et al. 2024, Block Verification, Algorithm 2). */
 function blockRule(p, q) {
   const none = residualOf(p, q);
   return (a, b) => {
@@ -38,7 +38,7 @@ function blockRule(p, q) {
   };
 }
 
-/** The target draws its own token; the guess is kept where both agree. */
+/** The target draws its own token; the draft token is kept where both agree. */
 function compareRule(p) {
   const without = p.map((_, token) => residualOf(p, oneHot(token, p.length)));
   return (a, b) => ({ keeps: oneByOne(p[a], p[b]), none: without[a], one: without[b] });
@@ -54,9 +54,9 @@ function fourRules(p, q) {
   ];
 }
 
-/** Every pair of guesses, one by one: how often one and both are kept, and how far the law of two tokens is from p times p. */
+/** Every pair of draft tokens, one by one: how often one and both are kept, and how far the distribution of two tokens is from p times p. */
 function walk(way, p, q) {
-  const law = p.map(() => p.map(() => 0));
+  const probs = p.map(() => p.map(() => 0));
   let first = 0;
   let both = 0;
   q.forEach((qa, a) => q.forEach((qb, b) => {
@@ -65,12 +65,12 @@ function walk(way, p, q) {
     const [zero, once, twice] = keeps.map((x) => qa * qb * x);
     first += once + twice;
     both += twice;
-    law[a][b] += twice;
+    probs[a][b] += twice;
     p.forEach((_, y) => {
-      law[a][y] += once * one[y];
-      p.forEach((pz, z) => { law[y][z] += zero * none[y] * pz; });
+      probs[a][y] += once * one[y];
+      p.forEach((pz, z) => { probs[y][z] += zero * none[y] * pz; });
     });
   }));
-  const error = Math.max(...law.flatMap((row, a) => row.map((x, b) => Math.abs(x - p[a] * p[b]))));
+  const error = Math.max(...probs.flatMap((row, a) => row.map((x, b) => Math.abs(x - p[a] * p[b]))));
   return { first, both, kept: first + both, error };
 }

@@ -10,7 +10,7 @@ function settled(x) {
   return Math.abs(x) < 1e-12 ? 0 : Math.abs(1 - x) < 1e-12 ? 1 : x;
 }
 
-/** A share as whole guesses of a hundred; never 0 or 100 where it is not. */
+/** A share as whole draft tokens of a hundred; never 0 or 100 where it is not. */
 function ofHundred(x) {
   if (x <= 0 || x >= 1) return x.toFixed(0) === "0" ? "0" : "100";
   if (x < 0.005) return "fewer than 1";
@@ -34,7 +34,7 @@ function makeCard(name, title, ...inside) {
   return { node, ...parts };
 }
 
-/** Hatches are for refusal and for what both laws share, so that no colour stands alone. */
+/** Hatches are for refusal and for what both distributions share, so that no colour stands alone. */
 function makeHatches() {
   const line = (id, size, width) =>
     s("pattern", { id, width: size, height: size, patternUnits: "userSpaceOnUse", patternTransform: "rotate(45)" },

@@ -1,6 +1,6 @@
-// One guess on its ruler, and what comes out: the kept part and the replaced part of every token, against the mark of p.
+// One draft token on its ruler, and what comes out: the kept part and the replaced part of every token, against the mark of p.
 
-function makeGuess(room) {
+function makeDraftToken(room) {
   const parts = {
     kept: s("rect", { class: "zone kept" }),
     bad: s("rect", { class: "zone bad" }),
@@ -10,10 +10,10 @@ function makeGuess(room) {
   };
   const svg = s("svg", { class: "scene", role: "img" }, makeHatches(), ...Object.values(parts));
   const big = h("p", { class: "big" });
-  return { ...makeCard("guess", room.texts.coin, big, svg), svg, big, ...parts };
+  return { ...makeCard("draft", room.texts.coin, big, svg), svg, big, ...parts };
 }
 
-function drawGuess(card, room, width, height, flat) {
+function drawDraftToken(card, room, width, height, flat) {
   const beta = settled(room.sums.beta);
   const refused = settled(1 - beta);
   sized(card.svg, width, height);

@@ -1,4 +1,4 @@
-// Numbers to the last digit: the sum for every token, and four exact rules on the same laws.
+// Numbers to the last digit: the sum for every token, and four exact rules on the same distributions.
 
 const COLUMNS = [
   ["token", "token", "name"],
@@ -69,7 +69,7 @@ function drawRules(card, room) {
   show(card.sub, known);
   say(card.sub, texts.rulesSub);
   if (!known) return say(card.foot, texts.rulesRest);
-  const found = fourRules(room.law("p"), room.law("q"));
+  const found = fourRules(room.probs("p"), room.probs("q"));
   for (const { rule, first, both, kept, error } of found) {
     const row = card.rows[rule];
     lane(row.first, first, "first", room.lane);

@@ -13,12 +13,12 @@ function drawMaths(maths, room) {
   const at = Math.min(room.touched?.index ?? 0, slots.length - 1);
   const { beta } = sums;
   const lines = [
-    ["How often a guess is kept", `β = Σ min(p, q) = ${sums.rows.map(({ kept }) => digits(kept)).join(" + ")} = ${digits(beta)}`],
+    ["How often a draft token is kept", `β = Σ min(p, q) = ${sums.rows.map(({ kept }) => digits(kept)).join(" + ")} = ${digits(beta)}`],
     ["What the draft left out", `1 − β = Σ max(0, p − q) = ${sums.rows.map(({ left }) => digits(left)).join(" + ")} = ${digits(sums.total)}`],
     ...(slots[at].glyphs === null ? [] : oneToken(slots[at], sums.rows[at], beta)),
     ["For every token", "q · min(1, p/q) = min(q, p), and (1 − β) · max(0, p − q) / (1 − β) = max(0, p − q). The smaller of two numbers plus what the larger one has more: min(q, p) + max(0, p − q) = p."],
-    ["So the draft does not matter", "q has cancelled. A bad draft makes β small, so fewer guesses survive; it never changes what comes out."],
-    ["Blocks", "token rule: both kept with β² " + (room.isRecorded() ? "where the next laws are the same." : `= ${digits(beta * beta)}; block verification: Σ min(min(p₁, q₁) p₂, q₁ q₂) = ${digits(fourRules(room.law("p"), room.law("q"))[0].both)}, at least as much.`)],
+    ["So the draft does not matter", "q has cancelled. A bad draft makes β small, so fewer draft tokens survive; it never changes what comes out."],
+    ["Blocks", "token rule: both kept with β² " + (room.isRecorded() ? "where the next distributions are the same." : `= ${digits(beta * beta)}; block verification: Σ min(min(p₁, q₁) p₂, q₁ q₂) = ${digits(fourRules(room.probs("p"), room.probs("q"))[0].both)}, at least as much.`)],
     ["Sources", "Leviathan, Kalman, Matias 2023, Algorithm 1 and appendix A.1; Chen et al. 2023 (who swap p and q); Sun et al. 2024, Algorithm 2."],
   ];
   maths.lines.replaceChildren(...lines.flatMap(([what, line]) => [h("p", { class: "what" }, what), h("p", { class: "line1" }, line)]));

@@ -1,7 +1,7 @@
 // Three controls in sight, the rest in a fold; the address; what is said aloud.
 
 function makeHead(room) {
-  const presets = h("select", { "aria-label": "laws to begin with" });
+  const presets = h("select", { "aria-label": "distributions to begin with" });
   const undo = h("button", { class: "button", type: "button", title: "the bars as they were before you dragged them" }, "Undo");
   const reset = h("button", { class: "button", type: "button", title: "the page as it first was" }, "Reset");
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"));
@@ -20,9 +20,9 @@ function drawHead(head, room) {
   head.presets.value = from ? "" : preset;
   head.undo.disabled = !p;
   const place = room.position();
-  const origin = place ? `After “${place.before}” the draft guessed ${place.guess}: guess ${place.id} of the run.` : room.preset().about;
-  const invented = place ? "" : " Invented laws.";
-  say(head.about, p ? `Your own laws, dragged from: ${place ? `guess ${place.id} of the run` : room.preset().title.toLowerCase()}.${place ? ` ${room.texts.lumped}` : ""}` : origin + invented);
+  const origin = place ? `After “${place.before}” the draft drafted ${place.guess}: draft token ${place.id} of the run.` : room.preset().about;
+  const invented = place ? "" : " Invented distributions.";
+  say(head.about, p ? `Your own distributions, dragged from: ${place ? `guess ${place.id} of the run` : room.preset().title.toLowerCase()}.${place ? ` ${room.texts.lumped}` : ""}` : origin + invented);
   if (place && !p && !room.payload.shared) say(head.about, `${origin} ${room.texts.unlinked}`);
 }
 
@@ -80,6 +80,6 @@ function mirrorBars(room) {
   }, 120);
 }
 
-function percents(law) {
-  return law.map((x) => String(Math.round(x * GRID) / 100)).join("-");
+function percents(probs) {
+  return probs.map((x) => String(Math.round(x * GRID) / 100)).join("-");
 }

@@ -1,4 +1,4 @@
-// The page One token: which laws stand there, and what a drag does to them. Nothing here asks the server; it answers when an export is made.
+// The page One token: which distributions stand there, and what a drag does to them. Nothing here asks the server; it answers when an export is made.
 
 const NARROW = 900;
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
@@ -12,7 +12,7 @@ class Room {
     this.notices = h("div", { class: "notices", role: "status" });
     this.head = makeHead(this);
     this.bars = makeBars(this);
-    this.guess = makeGuess(this);
+    this.guess = makeDraftToken(this);
     this.out = makeOut(this);
     this.sumsCard = makeSums(this);
     this.rules = makeRules(this);
@@ -20,7 +20,7 @@ class Room {
     this.more = makeMore(this);
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
-    this.node = h("section", { class: "stage token", "aria-label": "one token: two laws and what comes out" },
+    this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
       this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.guess.node, this.out.node),
       this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
     parent.append(this.node);
@@ -45,7 +45,7 @@ class Room {
   preset() { return this.payload.presets.find(({ id }) => id === this.state.preset); }
   position() { return this.payload.positions.find(({ id }) => id === this.state.from) ?? null; }
   isRecorded() { return this.position() !== null && !this.state.p; }
-  law(key) { return this.slots.map((slot) => slot[key]); }
+  probs(key) { return this.slots.map((slot) => slot[key]); }
 
   /** What stands on the page: {p, q, glyphs}; a recorded rest also has its own overlap and residual. */
   standing() {
@@ -57,7 +57,7 @@ class Room {
     return p.map((x, i) => ({ p: x, q: q[i], glyphs: own ? place.slots[i].glyphs : word(i), free: true }));
   }
 
-  /** Other laws; with nothing named, those that stood there before any drag. */
+  /** Other distributions; with nothing named, those that stood there before any drag. */
   begin(change) {
     this.state = { ...this.state, ...change, p: null, q: null };
     this.held = this.touched = null;
@@ -66,20 +66,20 @@ class Room {
   }
 
   /** A bar is taken: what it was, and the axis, stay in hand, so that a way back leads back. */
-  grab(law, index) {
+  grab(probs, index) {
     const slot = this.slots[index];
     if (slot.glyphs === null && !slot.free) return false;
     const { p, q } = this.state;
-    this.held = { law, index, before: { p, q }, base: onGrid(this.law(law)), other: onGrid(this.law(law === "p" ? "q" : "p")), plot: this.bars.plot, top: this.bars.plot.top };
-    this.touched = { law, index };
+    this.held = { probs, index, before: { p, q }, base: onGrid(this.probs(probs)), other: onGrid(this.probs(probs === "p" ? "q" : "p")), plot: this.bars.plot, top: this.bars.plot.top };
+    this.touched = { probs, index };
     this.node.classList.add("dragging");
     return true;
   }
 
   put(value) {
-    const { law, index, base, other } = this.held;
+    const { probs, index, base, other } = this.held;
     const moved = withEntry(base, index, value);
-    this.state = { ...this.state, p: law === "p" ? moved : other, q: law === "p" ? other : moved };
+    this.state = { ...this.state, p: probs === "p" ? moved : other, q: probs === "p" ? other : moved };
   }
 
   dragTo(value) {
@@ -101,23 +101,23 @@ class Room {
     mirrorBars(this);
   }
 
-  /** A step by key. The bar remembers the law that it began with for as long as it is the one that moves. */
-  nudge(law, index, by) {
-    const value = Math.min(1, Math.max(0, Math.round((this.slots[index][law] + by) * GRID) / GRID));
+  /** A step by key. The bar remembers the distribution that it began with for as long as it is the one that moves. */
+  nudge(probs, index, by) {
+    const value = Math.min(1, Math.max(0, Math.round((this.slots[index][probs] + by) * GRID) / GRID));
     const known = this.stepped;
-    const goesOn = known && known.law === law && known.index === index && known.left === this.state[law];
-    if (!this.grab(law, index)) return;
+    const goesOn = known && known.probs === probs && known.index === index && known.left === this.state[probs];
+    if (!this.grab(probs, index)) return;
     if (goesOn) this.held.base = known.base;
     const { base } = this.held;
     this.put(value);
-    this.stepped = { law, index, base, left: this.state[law] };
+    this.stepped = { probs, index, base, left: this.state[probs] };
     this.letGo();
     mirrorBars(this);
   }
 
   resizeTo(size) {
-    const fit = (law) => (law.length < size ? [...law, ...Array(size - law.length).fill(0)] : onGrid(law.slice(0, size).some((x) => x > 0) ? law.slice(0, size) : Array(size).fill(1)));
-    this.state = { ...this.state, p: fit(onGrid(this.law("p"))), q: fit(onGrid(this.law("q"))) };
+    const fit = (probs) => (probs.length < size ? [...probs, ...Array(size - probs.length).fill(0)] : onGrid(probs.slice(0, size).some((x) => x > 0) ? probs.slice(0, size) : Array(size).fill(1)));
+    this.state = { ...this.state, p: fit(onGrid(this.probs("p"))), q: fit(onGrid(this.probs("q"))) };
     this.touched = null;
     this.draw();
     mirrorBars(this);
@@ -144,7 +144,7 @@ class Room {
     this.sums = account(this.slots);
     drawHead(this.head, this);
     const { top } = drawBars(this.bars, this, bars, high);
-    drawGuess(this.guess, this, guess, this.narrow ? 62 : high - 40, this.narrow);
+    drawDraftToken(this.guess, this, guess, this.narrow ? 62 : high - 40, this.narrow);
     drawOut(this.out, this, out, high, top);
     drawSums(this.sumsCard, this);
     drawRules(this.rules, this);

@@ -1,4 +1,4 @@
-// The tree of guesses: chips where the payload says they stand, lines to their parents, the mask beside it.
+// The tree of draft tokens: chips where the payload says they stand, lines to their parents, the mask beside it.
 
 const ROOT = -1;
 const HIGH = 44; // of a line of chips
@@ -22,7 +22,7 @@ function chipOf(one, kind) {
 
 /** Chips and lines of a payload, made once. */
 function fillTree(tree, payload, room) {
-  tree.made = payload.nodes.map((one, i) => ({ ...chipOf(one, "guess"), one, line: s("path", { class: "wire" }), i }));
+  tree.made = payload.nodes.map((one, i) => ({ ...chipOf(one, "draft"), one, line: s("path", { class: "wire" }), i }));
   tree.end = payload.ending ? { ...chipOf(payload.ending, payload.ending.kind), one: payload.ending, line: s("path", { class: "wire" }) } : null;
   const all = tree.end ? [...tree.made, tree.end] : tree.made;
   tree.links.replaceChildren(...all.map(({ line }) => line));
@@ -56,11 +56,11 @@ function sized(svg, width, height) {
 
 const SIGNS = { kept: "✓", refused: "✗", never: "", guess: "", bonus: "+", residual: "↻" };
 
-/** What each chip looks like at a step: decided ones as they were decided, the others as guesses; at the end, what was never looked at. */
+/** What each chip looks like at a step: decided ones as they were decided, the others as draft tokens; at the end, what was never looked at. */
 function drawTree(tree, room) {
   const { step, decided, over } = room;
   for (const { face, mark, line, one, i } of tree.made) {
-    const is = decided.has(i) ? one.fate : over ? "never" : "guess";
+    const is = decided.has(i) ? one.fate : over ? "never" : "draft";
     face.dataset.is = line.dataset.is = is;
     say(mark, SIGNS[is]);
     face.classList.toggle("now", step.node === i);
@@ -79,7 +79,7 @@ function makeMask() {
   const svg = s("svg", { class: "mask", role: "img" });
   const note = h("p", { class: "hint" });
   const node = h("figure", { class: "maskCard" }, h("h3", {}, "Who sees whom"), svg, note);
-  say(note, "Row: a guess. Filled: what it may see, besides the text.");
+  say(note, "Row: a draft token. Filled: what it may see, besides the text.");
   return { node, svg };
 }
 

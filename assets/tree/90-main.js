@@ -16,8 +16,8 @@ class Room {
     this.before = h("p", { class: "before" });
     this.tree = makeTree(this);
     this.mask = makeMask();
-    this.coin = makeCoin();
-    this.laws = makeLaws();
+    this.coin = makeUniform();
+    this.distributions = makeDistributions();
     this.sentence = h("p", { class: "sentence" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite" });
     this.back = act("← Back", "step before (←)", () => this.goTo(this.at - 1));
@@ -28,7 +28,7 @@ class Room {
     const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
     this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
       this.before, h("div", { class: "upper" }, this.tree.node, this.mask.node),
-      h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.coin.node), this.laws.node));
+      h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.coin.node), this.distributions.node));
     parent.append(this.node);
     this.sizes = new ResizeObserver(() => this.resize());
     this.sizes.observe(this.node);
@@ -94,8 +94,8 @@ class Room {
     this.node.dataset.step = String(this.at);
     drawTree(this.tree, this);
     drawMask(this.mask, this);
-    drawCoin(this.coin, this, this.coin.node.clientWidth - 32);
-    drawLaws(this.laws, this);
+    drawUniform(this.coin, this, this.coin.node.clientWidth - 32);
+    drawDistributions(this.distributions, this);
     say(this.sentence, step.sentence);
     this.range.value = String(this.at);
     this.range.setAttribute("aria-valuetext", `step ${this.at + 1} of ${this.steps.length}`);

@@ -41,10 +41,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="instead: milliseconds per pass of shapes at random weights, such as 12x256,8x384,1x256 (cost only, no text)",
     )
     parser.add_argument(
-        "--draws",
+        "--samples",
         type=int,
         metavar="N",
-        help="instead: N draws of 3 tokens on shared laws, beside draws in batches and one after the other",
+        help="instead: N draws of 3 tokens on shared distributions, beside draws in batches and one after the other",
     )
     parser.add_argument(
         "--policies", action="store_true", help="instead: each policy of how far to draft against the best fixed length"
@@ -69,7 +69,7 @@ def run(options: argparse.Namespace) -> int:
     if options.shapes:
         return shapes(options.shapes, options.gamma)
     name = pair_name(options)
-    if options.draws is not None:
+    if options.samples is not None:
         return draws(name, options)
     if options.policies:
         return policies(name, options)
@@ -131,16 +131,18 @@ def as_text(record: dict) -> str:
             for name, spread in result["ratio"].items()
         ]
         lines += [
-            f"  tokens per pass {result['tokens_per_pass']:.3f}, guesses per pass {result['guesses']:.2f}, "
+            f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['guesses']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
             *_costs(result),
             f"  a round, ms in the mean: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
             "",
         ]
-    lines.append(f"the rule at a vocabulary of 152,064: {record['rule_ms_at_vocabulary_152064']:.1f} ms per round of 4 guesses")
+    lines.append(
+        f"the rule at a vocabulary of 152,064: {record['rule_ms_at_vocabulary_152064']:.1f} ms per round of 4 draft tokens"
+    )
     for kind, found in record["block_gap"].items():
         lines.append(
-            f"law of a block's pass against passes of one token, {kind}: TV {found['median']:.1e} in the middle, "
+            f"distribution of a block's pass against passes of one token, {kind}: TV {found['median']:.1e} in the middle, "
             f"{found['largest']:.1e} at most, {found['positions']} positions"
         )
     if record["verdict"] != "steady":
@@ -152,7 +154,7 @@ def _costs(result: dict) -> list[str]:
     ms = {name: 1e3 * value for name, value in result["costs"].items()}
     allowed = f"  factor these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
     if result["leviathan"] is None:
-        head = f"  ms: T(1) {ms['one']:.2f}; in each round guessing {ms['draft']:.2f}, target {ms['block']:.2f}, rule {ms['rule']:.2f}"
+        head = f"  ms: T(1) {ms['one']:.2f}; in each round drafting {ms['draft']:.2f}, target {ms['block']:.2f}, rule {ms['rule']:.2f}"
         return [head, allowed]
     return [
         f"  ms: T(1) {ms['one']:.2f}, T(gamma+1) {ms['block']:.2f}, draft step {ms['draft']:.2f}, rule {ms['rule']:.2f}",
@@ -198,14 +200,14 @@ def _told(line: str) -> None:
 
 def draws(name: str, options: argparse.Namespace) -> int:
     """Print how many draws a second each way of drawing gives."""
-    if not 1 <= options.draws <= 20_000_000:
-        raise SettingsError("draws", options.draws, "a whole number from 1 to 20,000,000")
+    if not 1 <= options.samples <= 20_000_000:
+        raise SettingsError("draws", options.samples, "a whole number from 1 to 20,000,000")
     from specviz.measure import rates
     from specviz.measure.bench import machine
     from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
-    found = rates.draw_rates(pair, options.draws, say=_told)
+    found = rates.draw_rates(pair, options.samples, say=_told)
     if options.format == "json":
         record = {"machine": machine(pair), "peak_mb": rates.peak_megabytes(), "results": [asdict(one) for one in found]}
         print(json.dumps(record, indent=1))
@@ -215,7 +217,7 @@ def draws(name: str, options: argparse.Namespace) -> int:
 
 
 def gap(pair: Pair) -> dict[str, float]:
-    """How far the law of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
+    """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
     from specviz.decoding.run import run as decode_run
     from specviz.measure.bench import PROMPTS
     from specviz.measure.costs import block_gap

@@ -47,7 +47,7 @@ def as_text(record: dict[str, Any]) -> str:
 
 def _rows(record: dict[str, Any]) -> list[str]:
     gamma, rows = record["gamma"], record["rows"]
-    lines = [f"rows at a time, {gamma} guesses each, {record['tokens_per_pass']:.2f} tokens per pass at temperature 1"]
+    lines = [f"rows at a time, {gamma} draft tokens each, {record['tokens_per_pass']:.2f} tokens per pass at temperature 1"]
     lines.append(f"  {'rows':<30}" + _cells(rows))
     lines.append(f"  {'one token each, ms':<30}" + _cells(f"{1e3 * b['one']:.1f}" for b in rows.values()))
     lines.append(

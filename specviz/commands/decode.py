@@ -1,4 +1,4 @@
-"""``decode``: one text, as coloured text or as a trace in JSON; full laws for anyone who wants to check each decision."""
+"""``decode``: one text, as coloured text or as a trace in JSON; full distributions for anyone who wants to check each decision."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ import numpy as np
 
 from specviz.commands.options import (
     in_words,
-    law_options,
     pair_options,
     proposer_options,
     refuse_unknown,
     run_options,
+    sampling_options,
     settings_of,
 )
 from specviz.errors import SettingsError
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
-LAWS_LIMIT = 256 * 2**20
+DISTRIBUTIONS_LIMIT = 256 * 2**20
 ORIGINS = {"kept": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
 PLAIN = "\x1b[0m"
 
@@ -30,50 +30,54 @@ PLAIN = "\x1b[0m"
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     run_options(parser)
-    law_options(parser)
+    sampling_options(parser)
     proposer_options(parser)
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours in text (default: auto)")
-    parser.add_argument("--laws", type=Path, metavar="FILE.npz", help="also store the full laws of every round, at most 256 MB")
+    parser.add_argument(
+        "--probs", type=Path, metavar="FILE.npz", help="also store the full distributions of every round, at most 256 MB"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
-    shelf = LawShelf(options.laws) if options.laws else None
+    folder = DistributionsFile(options.probs) if options.probs else None
     from specviz.decoding.run import run as decode_run
     from specviz.models.pairs.loading import load_pair
 
     refuse_unknown(settings)
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     bars = 12 if options.format == "json" else 0
-    trace = decode_run(pair, settings, bars=bars, watch=shelf.add if shelf else None)
-    if shelf:
-        shelf.write()
+    trace = decode_run(pair, settings, bars=bars, watch=folder.add if folder else None)
+    if folder:
+        folder.write()
     print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, _colour(options.color)))
     return 0
 
 
-class LawShelf:
-    """Collects the laws of each round and writes them at the end, whole or not at all.
+class DistributionsFile:
+    """Collects the distributions of each round and writes them at the end, whole or not at all.
 
-    Arrays: ``r0_p`` (N + 1, V) float64, after the prefix and after each proposed token; ``r0_q`` (N, V), the law each was
+    Arrays: ``r0_p`` (N + 1, V) float64, after the prefix and after each proposed token; ``r0_q`` (N, V), the distribution each was
     drawn from; and so on for each round.
     """
 
     def __init__(self, path: Path):
         if path.suffix != ".npz":
-            raise SettingsError("laws", str(path), "a file ending in .npz")
+            raise SettingsError("distributions", str(path), "a file ending in .npz")
         if not path.parent.is_dir():
-            raise SettingsError("laws", str(path), "in a folder that exists")
+            raise SettingsError("distributions", str(path), "in a folder that exists")
         self.path, self.arrays, self.bytes, self.rounds = path, {}, 0, 0
 
     def add(self, round_: Round) -> None:
         p = round_.full.p.cpu().numpy()
         q = np.zeros((0, p.shape[1])) if round_.full.q is None else round_.full.q.cpu().numpy()
         self.bytes += p.nbytes + q.nbytes
-        if self.bytes > LAWS_LIMIT:
+        if self.bytes > DISTRIBUTIONS_LIMIT:
             raise SettingsError(
-                "laws", f"more than {LAWS_LIMIT >> 20} MB", f"at most {LAWS_LIMIT >> 20} MB; {self.rounds} rounds of this run fit"
+                "distributions",
+                f"more than {DISTRIBUTIONS_LIMIT >> 20} MB",
+                f"at most {DISTRIBUTIONS_LIMIT >> 20} MB; {self.rounds} rounds of this run fit",
             )
         self.arrays[f"r{self.rounds}_p"], self.arrays[f"r{self.rounds}_q"] = p, q
         self.rounds += 1
@@ -85,7 +89,7 @@ class LawShelf:
             beside.replace(self.path)
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise SettingsError("laws", str(self.path), f"a file that can be written ({error.strerror})") from error
+            raise SettingsError("distributions", str(self.path), f"a file that can be written ({error.strerror})") from error
 
 
 def as_text(trace: Trace, colour: bool) -> str:
@@ -114,7 +118,7 @@ def _paint(parts: list[tuple[str, bytes]]) -> str:
 
 
 def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
-    words = {"kept": "kept guesses", "residual": "from the residual", "bonus": "bonus"}
+    words = {"kept": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}
     counts = [
         (ORIGINS[kind] if colour else "") + f"{sum(origin == kind for origin, _ in parts)} {word}" + (PLAIN if colour else "")
         for kind, word in words.items()
@@ -122,7 +126,7 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
     passes = len(trace.rounds)
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models
-    edited = "  (you chose some of the luck: this run is no sample)" if trace.settings["coins"] else ""
+    edited = "  (you chose some of the luck: this run is no sample)" if trace.settings["uniforms"] else ""
     began = "the encoder read" if trace.encoder_ids else "started from"
     start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (

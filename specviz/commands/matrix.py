@@ -25,7 +25,7 @@ OWN = {
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few draws": "unseen"}
 COLOURS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
-    "exact: draws follow the target's law   lossy: rejected, as its law demands   same: lossy, and yet the target's text",
+    "exact: draws follow the target's distribution   lossy: rejected, as its distribution demands   same: lossy, and yet the target's text",
     "WRONG: not as it should be   .: makes no sense, for a reason given below",
 )
 
@@ -129,7 +129,8 @@ def _meaning(record: dict[str, Any]) -> list[str]:
         )
     lost = {(c["column"], c["rule"]): c["lost"] for c in record["cells"] if c["lost"]}
     said += [
-        f"{column}: {rule} never writes texts that have {mass:.3f} of the target's law." for (column, rule), mass in lost.items()
+        f"{column}: {rule} never writes texts that have {mass:.3f} of the target's distribution."
+        for (column, rule), mass in lost.items()
     ]
     wrong = [cell for cell in record["cells"] if not cell["right"]]
     return said + [f"WRONG {cell['line']}, {cell['rule']}, {cell['column']}: {cell['said']}" for cell in wrong]

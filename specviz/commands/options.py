@@ -8,7 +8,7 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import Places
 from specviz.proposers.trees.node_count import with_paying_nodes
-from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, SIBLINGS, TREE_LEVELS, Settings, read_coin
+from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, SIBLINGS, TREE_LEVELS, Settings, read_uniform
 
 _DEFAULTS = Settings()
 PROPOSERS = "draft, tree, several, medusa, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
@@ -28,13 +28,13 @@ def pair_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
 
 
-def law_options(parser: argparse.ArgumentParser) -> None:
+def sampling_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--gamma", type=int, default=_DEFAULTS.gamma, help="tokens drafted per round, 0 to 16 (default: 4)")
     cut_options(parser)
 
 
 def cut_options(parser: argparse.ArgumentParser) -> None:
-    """Temperature and cuts: what the law is made of."""
+    """Temperature and cuts: what the distribution is made of."""
     parser.add_argument("--temperature", type=float, default=_DEFAULTS.temperature, help="0 (greedy) to 5 (default: 1)")
     parser.add_argument("--top-k", type=int, help="keep the k most probable tokens (default: off)")
     parser.add_argument("--top-p", type=float, help="keep the fewest tokens that reach this mass (default: off)")
@@ -42,13 +42,13 @@ def cut_options(parser: argparse.ArgumentParser) -> None:
 
 
 def proposer_options(parser: argparse.ArgumentParser) -> None:
-    """Who guesses and which rule decides. Names are looked up later: the lists of names need torch."""
+    """Who draft tokens and which rule decides. Names are looked up later: the lists of names need torch."""
     add, shape = parser.add_argument, f"1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes"
-    add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"who guesses: {PROPOSERS} (default: draft)")
+    add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"who drafts: {PROPOSERS} (default: draft)")
     add("--rule", default=_DEFAULTS.rule, metavar="NAME", help="who decides: token (default), block, k-seq; typical is lossy")
     add("--tree", default=_DEFAULTS.tree, metavar="SHAPE", help=f"children per level, such as {SHAPE}: {shape}")
     add("--siblings", default=_DEFAULTS.siblings, metavar="HOW", help=f"{', '.join(SIBLINGS)} (default: distinct)")
-    grown = f"let the tree grow where the guesses are sure, up to N nodes, 1 to {NODES_MAX}"
+    grown = f"let the tree grow where the draft tokens are sure, up to N nodes, 1 to {NODES_MAX}"
     add("--nodes", type=int, metavar="N", help=f"{grown} (default: as many as pay by the recorded curve, unless --tree is given)")
     add("--drafts", type=int, default=_DEFAULTS.drafts, metavar="N", help="chains of several, 1 to 8 (default: 2)")
     add("--lengths", default=_DEFAULTS.lengths, metavar="NAME", help=f"how far a chain goes: {LENGTHS} (default: fixed)")
@@ -58,7 +58,12 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
     add("--typical", type=float, default=_DEFAULTS.typical, metavar="E", help="epsilon of typical acceptance (default: 0.09)")
     add("--heads", default=_DEFAULTS.heads, metavar="DIR", help="folder of Medusa heads (default: the pair's own)")
     add("--exit", default=_DEFAULTS.exit, metavar="DIR", help="folder of a trained early exit (default: the pair's own)")
-    add("--exit-layer", type=int, metavar="N", help="how many layers of the target guess (default: those below the trained exit)")
+    add(
+        "--exit-layer",
+        type=int,
+        metavar="N",
+        help="how many layers of the target draft token (default: those below the trained exit)",
+    )
 
 
 def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
@@ -109,11 +114,11 @@ def run_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--max-new-tokens", type=int, default=_DEFAULTS.length, metavar="N", help="1 to 4096 (default: 32)")
     parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="fixes every draw (default: 7)")
     parser.add_argument(
-        "--coin",
+        "--uniform",
         action="append",
         default=[],
         metavar="POS=U",
-        help="choose the accept coin at output position POS (0: first generated token); POS:draft|residual|bonus=U for the "
+        help="choose the accept random number at output position POS (0: first generated token); POS:draft|residual|bonus=U for the "
         "others; may be repeated",
     )
 
@@ -125,14 +130,16 @@ def settings_of(options: argparse.Namespace) -> Settings:
     """
     if not 1 <= options.max_new_tokens <= LENGTH_MAX:
         raise SettingsError("max-new-tokens", options.max_new_tokens, f"a whole number from 1 to {LENGTH_MAX}")
-    coins: dict[tuple[int, str], float] = {}
-    for text in options.coin:
-        key, u = read_coin(text)
+    uniforms: dict[tuple[int, str], float] = {}
+    for text in options.uniform:
+        key, u = read_uniform(text)
         if key[0] >= options.max_new_tokens:
-            raise SettingsError("coin position", key[0], f"below {options.max_new_tokens}, the number of tokens to generate")
-        if key in coins:
+            raise SettingsError(
+                "random number position", key[0], f"below {options.max_new_tokens}, the number of tokens to generate"
+            )
+        if key in uniforms:
             raise SettingsError("coin", text, "given once for each position and purpose")
-        coins[key] = u
+        uniforms[key] = u
     settings = Settings(
         pair=pair_name(options),
         prompt=options.prompt,
@@ -143,7 +150,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         min_p=options.min_p,
         seed=options.seed,
         length=options.max_new_tokens,
-        coins=coins,
+        uniforms=uniforms,
         device=options.device,
         dtype=options.dtype,
         **proposer_fields(options),

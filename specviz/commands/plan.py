@@ -175,7 +175,7 @@ def _line(row: Row) -> str:
 def _costs(plan: Plan) -> str:
     rounds = [1e3 * median(column) for column in zip(*plan.costs.rounds, strict=True)]
     return (
-        f"ms: a token of the target alone {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. guesses "
+        f"ms: a token of the target alone {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. draft tokens "
         + " ".join(f"{ms:.2f}" for ms in rounds)
         + f"; middle half of a probe at most {plan.costs.spread:.0%} wide"
     )
@@ -183,11 +183,11 @@ def _costs(plan: Plan) -> str:
 
 def _check(plan: Plan) -> list[str]:
     lines = ["", "Measured, on other luck, and how far each prediction lay above it:"]
-    head = f"{'gamma':>5}  {'tokens per pass':<24}{'kept guesses':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
+    head = f"{'gamma':>5}  {'tokens per pass':<24}{'kept draft_tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
     lines.append(head + (f"   {'times the target alone':<23}{'predicted':>10}{'by luck':>9}" if plan.alone else ""))
     for one in plan.checked:
         tokens = f"{one.tokens.value:.3f} ({one.tokens.low:.3f} to {one.tokens.high:.3f})"
-        gap = one.gaps["kept guesses"]
+        gap = one.gaps["accepted draft tokens"]
         kept = f"{gap.value:+.1%} ({gap.low:+.1%} to {gap.high:+.1%})"
         others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}{one.gaps['own text'].value:>+9.1%}"
         line = f"{one.gamma:>5}  {tokens:<24}{kept:<26}{others}"

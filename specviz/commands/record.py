@@ -7,10 +7,10 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from specviz.commands.options import law_options, pair_options, proposer_options, refuse_proposer, run_options, settings_of
+from specviz.commands.options import pair_options, proposer_options, refuse_proposer, run_options, sampling_options, settings_of
 from specviz.commands.record_batches import record_batches
 from specviz.commands.record_plans import record_plans
-from specviz.commands.record_setups import GUESSES as LAB_GUESSES
+from specviz.commands.record_setups import DRAFT_TOKENS as LAB_DRAFT_TOKENS
 from specviz.commands.record_setups import POSITIONS, record_surroundings
 from specviz.commands.record_trees import record_trees
 from specviz.errors import SettingsError
@@ -19,19 +19,22 @@ from specviz.settings import Settings
 
 PROMPT = "Once upon a time there lived an old"  # of the gallery and the passage, where none is given
 LENGTH = 48  # tokens that each of its rows writes
-PASSAGE, GUESSES = 128, 2  # tokens of the passage, and guesses per round: of the fixed lengths two pay best on the shipped pair
+PASSAGE, DRAFT_TOKENS = (
+    128,
+    2,
+)  # tokens of the passage, and draft tokens per round: of the fixed lengths two pay best on the shipped pair
 SURVEYED = 96  # tokens of each other text
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     run_options(parser)
-    law_options(parser)
+    sampling_options(parser)
     proposer_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # what they are where they are not given depends on what is recorded
     parser.add_argument("--rounds", type=int, default=6, help="rounds to keep (default: 6)")
     parser.add_argument(
-        "--gallery", action="store_true", help="record what Other proposers opens with: every row under three laws"
+        "--gallery", action="store_true", help="record what Other proposers opens with: every row under three distributions"
     )
     parser.add_argument(
         "--passage", action="store_true", help="record what Whole text opens with: a text both ways at temperatures 1 and 0"
@@ -56,7 +59,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--positions", type=int, default=POSITIONS, help=f"--surroundings: prefixes of each check (default: {POSITIONS})"
     )
-    parser.add_argument("--draws", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
+    parser.add_argument("--samples", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
     parser.add_argument(
         "--texts",
         type=int,
@@ -67,8 +70,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     plain = Settings()
-    gamma, length = (GUESSES, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
-    gamma = LAB_GUESSES if options.surroundings else gamma
+    gamma, length = (DRAFT_TOKENS, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
+    gamma = LAB_DRAFT_TOKENS if options.surroundings else gamma
     options.gamma = gamma if options.gamma is None else options.gamma
     options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
     texts = 32 if options.plans else 48 if options.curve else 24
@@ -100,8 +103,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def gallery(settings: Settings, options: argparse.Namespace) -> int:
-    """Run every row under each of the page's laws. Temperature and cuts are the page's own."""
-    for name, value, least in (("turns", options.turns, 1), ("draws", options.draws, 1)):
+    """Run every row under each of the page's distributions. Temperature and cuts are the page's own."""
+    for name, value, least in (("turns", options.turns, 1), ("draws", options.samples, 1)):
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--gallery")
@@ -115,33 +118,33 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     def watch(share: float, doing: str) -> None:
         print(f"\r{share:4.0%} {doing:<60}", end="", file=sys.stderr, flush=True)
 
-    found = {choice: line_up(pair, chosen(base, choice), options.turns, options.draws, watch) for choice in CHOICES}
+    found = {choice: line_up(pair, chosen(base, choice), options.turns, options.samples, watch) for choice in CHOICES}
     print(file=sys.stderr)
     out = _written(options, "gallery.json", to_json(found))
-    print(f"{len(found)} laws, {sum(not row.reason for one in found.values() for row in one.rows)} rows -> {out}")
+    print(f"{len(found)} distributions, {sum(not row.reason for one in found.values() for row in one.rows)} rows -> {out}")
     return 0
 
 
 def passages(settings: Settings, options: argparse.Namespace) -> int:
-    """Write a text both ways under each of the page's laws, and read other texts beside it. Temperature and cuts are the page's own."""
+    """Write a text both ways under each of the page's distributions, and read other texts beside it. Temperature and cuts are the page's own."""
     for name, value, least in (("turns", options.turns, 1), ("texts", options.texts, 0)):
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--passage")
     from specviz.figures.whole_text.lanes import speed
-    from specviz.measure.passage import LAWS, to_json
+    from specviz.measure.passage import DISTRIBUTIONS, to_json
     from specviz.measure.passage_run import survey, write
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.models.pairs.loading import load_pair
 
     base = replace(settings, prompt=settings.prompt or PROMPT)
     pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}
-    for name, law in LAWS.items():
-        one = write(pair, replace(base, **law), options.turns)
+    for name, probs in DISTRIBUTIONS.items():
+        one = write(pair, replace(base, **probs), options.turns)
         texts = survey(pair, one.settings, options.texts, SURVEYED)
         found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
         print(f"{name}: {speed(one)}", file=sys.stderr)
-    print(f"{len(found)} laws, {base.length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
+    print(f"{len(found)} distributions, {base.length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
     return 0
 
 

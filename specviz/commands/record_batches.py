@@ -26,7 +26,7 @@ def record_batches(settings: Settings, options: argparse.Namespace, keep: Callab
     from specviz.models.pairs.loading import load_pair
     from specviz.prediction.batches_run import measure_batches
     from specviz.prediction.plans import TEMPERATURES, TEXT, Choice
-    from specviz.prediction.study_run import SHELF
+    from specviz.prediction.study_run import TEXTS_FOLDER
 
     choices = [Choice(draft, temperature) for draft in DRAFTS for temperature in sorted(TEMPERATURES, reverse=True)]
     pairs = {}
@@ -34,7 +34,7 @@ def record_batches(settings: Settings, options: argparse.Namespace, keep: Callab
         asked = replace(choice.under(settings), length=LENGTH)
         pairs[choice.key] = load_pair(asked.pair, asked.device, asked.dtype), asked
     progress = Progress("curve")
-    text = (SHELF / f"{TEXT}.txt").read_text(encoding="utf-8")
+    text = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8")
     found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.turns, watch=lambda share, doing: progress(share))
     print(f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas -> {keep(found.to_json())}")
     print(found.in_words(choices[0].key))

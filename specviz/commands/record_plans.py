@@ -25,9 +25,9 @@ def record_plans(settings: Settings, options: argparse.Namespace, keep: Callable
     from specviz.models.pairs.loading import load_pair
     from specviz.prediction.plan_run import Effort, make_plan
     from specviz.prediction.plans import CHOICES, GAMMAS, TEXT, to_json
-    from specviz.prediction.study_run import SHELF
+    from specviz.prediction.study_run import TEXTS_FOLDER
 
-    text, found = (SHELF / f"{TEXT}.txt").read_text(encoding="utf-8"), {}
+    text, found = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8"), {}
     probes = 0 if options.tokens_only else PROBES
     effort = Effort(options.texts, OPENING, probes, check=True, turns=options.turns)
     for number, choice in enumerate(CHOICES):

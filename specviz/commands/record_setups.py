@@ -14,7 +14,7 @@ from specviz.records import ASSETS
 from specviz.settings import Settings
 
 BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"
-GUESSES, OPENING, LENGTH = 2, 48, 64  # guesses of a round; tokens before and after each place
+DRAFT_TOKENS, OPENING, LENGTH = 2, 48, 64  # draft tokens of a round; tokens before and after each place
 POSITIONS, TOKENS, GREEDY = 300, 96, 96  # prefixes of each check; tokens of a timed text and of a greedy one
 
 

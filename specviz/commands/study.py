@@ -1,4 +1,4 @@
-"""``study``: which plain statistic of target and draft predicts how often guesses are kept, over kinds of text the fit has not seen."""
+"""``study``: which plain statistic of target and draft predicts how often draft tokens are kept, over kinds of text the fit has not seen."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def how_to_go_on(path: Path | None) -> str:
     return f"every finished cell is kept in '{path}'; the same command goes on from there"
 
 
-def _law(cell: Cell) -> str:
+def _probs(cell: Cell) -> str:
     return f"{cell.temperature:g}" if cell.top_p is None else f"p {cell.top_p:g}"
 
 
 def as_text(study: Study) -> str:
-    """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and law."""
+    """What every predictor is off by, over all drafts and over the networks alone, and the shares by draft and distribution."""
     from specviz.prediction.study import DRAFTS, NETWORKS, STATISTICS
 
     lines = []
@@ -103,10 +103,12 @@ def as_text(study: Study) -> str:
             error = f"{score.error:.3f} ({score.low:.3f} to {score.high:.3f})"
             lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{error:<38}{score.explained:>9.2f}")
         lines.append("")
-    lines.append("share of tested guesses that were kept, by kind of text, over temperature, and over top-p at temperature 1")
+    lines.append(
+        "share of tested draft tokens that were kept, by kind of text, over temperature, and over top-p at temperature 1"
+    )
     for draft in dict.fromkeys(cell.draft for cell in study.cells):
         cells = [cell for cell in study.cells if cell.draft == draft]
-        lines.append(f"  {draft:<20}" + "".join(f"{law:>7}" for law in dict.fromkeys(_law(cell) for cell in cells)))
+        lines.append(f"  {draft:<20}" + "".join(f"{probs:>7}" for probs in dict.fromkeys(_probs(cell) for cell in cells)))
         for kind in dict.fromkeys(cell.kind for cell in cells):
             shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in cells if cell.kind == kind]
             lines.append(f"    {kind:<18}" + "".join(shares))
@@ -114,6 +116,6 @@ def as_text(study: Study) -> str:
         [
             *lines,
             "",
-            "Kept guesses and the overlap itself are fitted to nothing; the others to all kinds of text but the one predicted.",
+            "Accepted draft tokens and the overlap itself are fitted to nothing; the others to all kinds of text but the one predicted.",
         ]
     )

@@ -20,7 +20,7 @@ def as_text(record: dict[str, Any]) -> str:
     if record["note"]:
         lines.append(record["note"])
     if record["analytic_tv"] is not None:
-        where = "without any draws, the law of the decoder with its caches, prefix by prefix"
+        where = "without any draws, the distribution of the decoder with its caches, prefix by prefix"
         lines.append(
             f"{where}: within TV {record['analytic_tv']:.1e} of a fresh pass of the target (float32 rounds by about 1e-6)"
         )
@@ -56,6 +56,6 @@ def _distance(one: dict[str, Any]) -> list[str]:
     band = one["tv_null_band"]
     return [
         f"{one['mode']}, {one['n']:,} draws in {plural(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells of several texts",
-        f"  distance on the cells {one['tv']:.4f}; while the law is true {band['median']:.4f}, "
+        f"  distance on the cells {one['tv']:.4f}; while the distribution is true {band['median']:.4f}, "
         f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
     ]

@@ -1,4 +1,4 @@
-"""``verify``: are a decoder's draws distributed as the target's law says? Draws, tests, and what they could have seen."""
+"""``verify``: are a decoder's draws distributed as the target's distribution says? Draws, tests, and what they could have seen."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.commands import matrix
 from specviz.commands.options import (
-    law_options,
     pair_name,
     pair_options,
     proposer_fields,
     proposer_options,
     refuse_proposer,
     refuse_unknown,
+    sampling_options,
 )
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from specviz.evidence.saved import Kept
 
 LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
-MODES = ("both", "shared-laws", "engine")
-DRAWN = 200_000  # where --draws is left out
+MODES = ("both", "shared-distributions", "engine")
+DRAWN = 200_000  # where --samples is left out
 CODES = {"consistent": 0, "rejected": 1, "too few draws": 3}
 TV = 0.01  # distance that must be seen where --tv is left out
 BUDGET = 60.0  # seconds of the engine, and of decoders that draw one text at a time
@@ -35,7 +35,7 @@ BUDGET = 60.0  # seconds of the engine, and of decoders that draw one text at a 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
-    law_options(parser)
+    sampling_options(parser)
     proposer_options(parser)
     parser.add_argument(
         "--decoder",
@@ -43,21 +43,25 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="speculative (default), target, assisted, or the id of a published mistake, which brings its own settings",
     )
     parser.add_argument("--prompt", default="", help="text to continue (default: the start token alone)")
-    parser.add_argument("--length", type=int, default=3, help="tokens per draw, 1 to 4: their joint law is tested (default: 3)")
-    parser.add_argument("--draws", type=int, default=DRAWN, help=f"number of draws on shared laws (default: {DRAWN})")
+    parser.add_argument(
+        "--length", type=int, default=3, help="tokens per draw, 1 to 4: their joint distribution is tested (default: 3)"
+    )
+    parser.add_argument("--samples", type=int, default=DRAWN, help=f"number of draws on shared distributions (default: {DRAWN})")
     parser.add_argument("--seed", type=int, default=7, help="fixes every draw (default: 7)")
     parser.add_argument(
         "--mode",
         type=lambda text: text.replace(" ", "-"),
         choices=MODES,
         default="both",
-        help="on shared laws, through the engine, or both (default)",
+        help="on shared distributions, through the engine, or both (default)",
     )
     parser.add_argument("--tv", type=float, help="total variation that must be seen (default: 0.01; with --all 0.02)")
     matrix.arguments(parser)
     parser.add_argument("--seconds", type=float, default=BUDGET, help="time for draws through the engine (default: 60)")
-    parser.add_argument("--samples", type=Path, metavar="FILE", help="test draws from a file (docs/collecting-draws.md)")
-    parser.add_argument("--against", type=Path, metavar="FILE2", help="compare --samples with a second file, without any weights")
+    parser.add_argument("--sample-file", type=Path, metavar="FILE", help="test draws from a file (docs/collecting-draws.md)")
+    parser.add_argument(
+        "--against", type=Path, metavar="FILE2", help="compare --sample-file with a second file, without any weights"
+    )
     parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="also write a certificate, tables, figures and a zip of all there"
@@ -75,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
         return matrix.run(options)
     options.tv = TV if options.tv is None else options.tv
     settings, kept = settings_of(options), None
-    if options.samples or options.against:
+    if options.sample_file or options.against:
         from specviz.commands.samples_files import filed
 
         record = filed(settings, options)
@@ -99,7 +103,7 @@ def run(options: argparse.Namespace) -> int:
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings of the options; every number that is out of range is refused before anything is loaded."""
-    for name, value, (low, high) in (("length", options.length, LENGTHS), ("draws", options.draws, DRAWS)):
+    for name, value, (low, high) in (("length", options.length, LENGTHS), ("draws", options.samples, DRAWS)):
         if not low <= value <= high:
             raise SettingsError(name, value, f"a whole number from {low} to {high:,}")
     if not 0.0 < options.tv <= 1.0:
@@ -108,10 +112,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
         raise SettingsError("seconds", options.seconds, "above 0")
     if options.decoder.lower() != "speculative":
         refuse_proposer(options, f"--decoder {options.decoder}")
-    if options.samples or options.against:
+    if options.sample_file or options.against:
         for name, usual in (("resume", None), ("decoder", "speculative"), ("draws", DRAWN), ("mode", "both")):
             if (value := getattr(options, name)) != usual:
-                raise SettingsError(name, str(value), "left out with --samples: nothing is drawn")
+                raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")
     if options.out:
         from specviz.export.folder import writable
 
@@ -145,7 +149,7 @@ def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dic
     settings = sources.under(name, settings)
     out = options.out and options.out.absolute()
     path = options.resume or (out and out.with_name(f"{out.name}.draws"))
-    kept = Kept.open(path, asked(name, pair, settings, options.draws, options.seconds))
+    kept = Kept.open(path, asked(name, pair, settings, options.samples, options.seconds))
     try:
         return examined(kept, name, pair, settings, options), kept
     except KeyboardInterrupt as stop:
@@ -172,11 +176,11 @@ def examined(kept: Kept, name: str, pair, settings: Settings, options: argparse.
     answers = []
     for mode in sources.modes(name, options.mode, settings):
         progress = Progress(f"{name}, {mode}: drawing")
-        samples = draw_all(kept, name, mode, pair, settings, ids, options.draws, options.seconds, progress)
-        planned = Plan.fitting if answers else Plan.of  # beside shared laws the engine sees what its draws can
+        samples = draw_all(kept, name, mode, pair, settings, ids, options.samples, options.seconds, progress)
+        planned = Plan.fitting if answers else Plan.of  # beside shared distributions the engine sees what its draws can
         plan = planned(len(samples), samples.tokens.shape[1], options.tv)
         reading = Progress(f"{name}, {mode}: reading")
-        found = answer(plan, target, draft, ids, samples, mode, pair.stops, alone, reading)
+        found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, alone, reading)
         answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
-    exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-laws" else None
+    exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-distributions" else None
     return report(name, answers, pair, settings, exact)

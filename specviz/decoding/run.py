@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from specviz.decoding.engine import coins_of, decode
+from specviz.decoding.engine import decode, randomness_of
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.registry import opened
 from specviz.settings import Settings
@@ -25,21 +25,23 @@ def run(
 
     rounds   stop after that many rounds in all; None: until the text ends
     earlier  rounds of the same run to keep; decoding goes on after them
-    bars     largest tokens per law to keep for drawing; 0 keeps none
-    watch    called with each new round while its whole laws are at hand
+    bars     largest tokens per distribution to keep for drawing; 0 keeps none
+    watch    called with each new round while its whole distributions are at hand
 
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
     rule = rule_of(settings)
     target, proposer = opened(pair, settings)
     prompt = pair.encode(settings.prompt)
-    stream = decode(target, proposer, rule, coins_of(settings), settings, prompt, pair.stops, bars, earlier=earlier)
+    stream = decode(target, proposer, rule, randomness_of(settings), settings, prompt, pair.eos_token_ids, bars, earlier=earlier)
     kept = list(earlier)
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):
         if watch:
             watch(round_)
         kept.append(
-            Round(round_.prefix_length, round_.proposals, round_.accepted_path, round_.ending, round_.laws, round_.timing)
+            Round(
+                round_.prefix_length, round_.proposals, round_.accepted_path, round_.ending, round_.distributions, round_.timing
+            )
         )
     return written(pair, settings, prompt, tuple(kept))
 
@@ -52,6 +54,6 @@ def written(pair: Pair, settings: Settings, prompt: Sequence[int], rounds: tuple
     for round_ in rounds:
         mentioned.update(decision.token for decision in round_.proposals)
         mentioned.update(d.stand_in for d in round_.proposals if d.stand_in is not None)
-        mentioned.update(token for law in round_.laws for token in law.tokens)
+        mentioned.update(token for probs in round_.distributions for token in probs.tokens)
     text, bytes_of = pair.decode(output), pair.pieces(mentioned)
     return Trace(settings.to_record(), tuple(prompt), rounds, text, bytes_of, pair.describe(), encoder_ids=read)

@@ -1,7 +1,7 @@
-"""Many continuations at once: through the real decoder in batches, or on shared laws, each computed once for all that need it.
+"""Many continuations at once: through the real decoder in batches, or on shared distributions, each computed once for all that need it.
 
-Both give the draws of ``engine.decode``, number by number: draw i takes the i-th number of every coin stream. ``decoded``
-runs the engine itself, caches and all. ``shared_laws`` changes the order of the work: all draws that have written m tokens
+Both give the draws of ``engine.decode``, number by number: draw i takes the i-th number of every random number stream. ``decoded``
+runs the engine itself, caches and all. ``shared_distributions`` changes the order of the work: all draws that have written m tokens
 are served together, prefix by prefix, before any writes its next one, and the rule's own methods decide about each.
 """
 
@@ -19,21 +19,21 @@ from torch import Tensor
 from specviz.decoding.engine import advance, opening_row, step
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import SettingsError
-from specviz.models.base import LawSource
-from specviz.models.paths import laws_after
+from specviz.models.base import LanguageModel
+from specviz.models.paths import distributions_after
 from specviz.proposers.base import ChainProposer, Proposer
-from specviz.randomness import Coins, Purpose, StreamCoins
+from specviz.randomness import Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.verification.draw import draw_each
 from specviz.verification.token_rule import EmptyResidual, Rule, TokenRule
 
 Watch = Callable[[float], None]  # told the share of the work that is done; may raise to stop it
-Laws = tuple[Tensor, Tensor | None, Tensor | None]
+Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 @dataclass(slots=True)
 class Half:
-    """A shard on shared laws between two passes: all that is needed to go on with it, in another process too.
+    """A shard on shared distributions between two passes: all that is needed to go on with it, in another process too.
 
     place   tokens of every draw that are written; done  texts of that length whose draws have their next token as well
     tokens  (N, L) int32; start  (N,) int16 where each draw's round began; open  (N,) bool whether it goes on
@@ -46,20 +46,20 @@ class Half:
     open: np.ndarray
 
     @classmethod
-    def blank(cls, count: int, room: int) -> Half:
+    def blank(cls, count: int, remaining: int) -> Half:
         return cls(
-            0, 0, np.full((count, room), NONE, dtype=np.int32), np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool)
+            0, 0, np.full((count, remaining), NONE, dtype=np.int32), np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool)
         )
 
 
 def decoded(
-    target: LawSource,
+    target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
-    coins: Coins,
+    randomness: Randomness,
     settings: Settings,
     prompt: Sequence[int],
-    stops: frozenset[int] = frozenset(),
+    eos_token_ids: frozenset[int] = frozenset(),
     first: int = 0,
     count: int = 1,
     batch: int = 64,
@@ -72,16 +72,16 @@ def decoded(
     draw number alone, up to the last digits in which passes over other numbers of rows round differently.
     """
     opening = opening_row(prompt, settings, target.context)
-    tokens = np.full((count, opening.room), NONE, dtype=np.int32)
+    tokens = np.full((count, opening.remaining), NONE, dtype=np.int32)
     waiting = iter(range(first, first + count))
     rows = [replace(opening, draw=number) for number in islice(waiting, batch)]
     ended = 0
     while rows:
         going = []
-        for row, round_ in zip(rows, step(rows, target, proposer, rule, coins, stops), strict=True):
+        for row, round_ in zip(rows, step(rows, target, proposer, rule, randomness, eos_token_ids), strict=True):
             tokens[row.draw - first, row.start : row.start + len(round_.committed)] = round_.committed
             row = advance(row, round_)
-            if row.room > 0 and round_.committed[-1] not in stops:
+            if row.remaining > 0 and round_.committed[-1] not in eos_token_ids:
                 going.append(row)
             else:
                 ended += 1
@@ -91,14 +91,14 @@ def decoded(
     return Samples(tokens, settings.to_record(), source, first)
 
 
-def shared_laws(
-    target: LawSource,
+def shared_distributions(
+    target: LanguageModel,
     proposer: ChainProposer,
     rule: TokenRule,
-    coins: StreamCoins,
+    randomness: StreamRandomness,
     settings: Settings,
     prompt: Sequence[int],
-    stops: frozenset[int] = frozenset(),
+    eos_token_ids: frozenset[int] = frozenset(),
     first: int = 0,
     count: int = 1,
     source: str = "speculative",
@@ -108,31 +108,33 @@ def shared_laws(
 ) -> Samples:
     """Continuations ``first`` to ``first + count - 1`` of a run: the tokens that ``engine.decode(draw=i)`` writes, for each i.
 
-    The laws come from passes over trees of continuations, the engine's from chains: in float32 they differ in the seventh
-    digit, so a draw whose coin lies that close to its threshold may differ (``specviz.decoding.borderline`` counts them). Memory: 4 (L + 1) bytes per draw and stream, and
-    the laws of one pass.
+    The distributions come from passes over trees of continuations, the engine's from chains: in float32 they differ in the seventh
+    digit, so a draw whose random number lies that close to its threshold may differ (``specviz.decoding.borderline`` counts them). Memory: 4 (L + 1) bytes per draw and stream, and
+    the distributions of one pass.
 
     half, keep   ``keep`` is shown the work after each pass (it changes on: copy what is to last); a ``half`` from there, of
                  the same call, is gone on with, and the draws are the same to the last bit
     """
     if not isinstance(rule, TokenRule):
-        raise SettingsError("rule", rule.name, "one that judges guess by guess, such as token: shared laws draw no others")
+        raise SettingsError(
+            "rule", rule.name, "one that judges draft token by draft token, such as token: shared distributions draw no others"
+        )
     if not hasattr(proposer, "levels"):
-        raise SettingsError("proposer", proposer.name, "one of chains of a fixed length: shared laws draw no others")
-    shard = Shard(target, proposer, rule, coins, settings, prompt, stops, first, count)
+        raise SettingsError("proposer", proposer.name, "one of chains of a fixed length: shared distributions draw no others")
+    shard = Shard(target, proposer, rule, randomness, settings, prompt, eos_token_ids, first, count)
     return shard.drawn(source, watch, half, keep)
 
 
 class Shard:
     """The draws of one call, all at the same length."""
 
-    def __init__(self, target, proposer, rule, coins, settings, prompt, stops, first, count):
-        self.target, self.proposer, self.rule, self.coins = target, proposer, rule, coins
+    def __init__(self, target, proposer, rule, randomness, settings, prompt, eos_token_ids, first, count):
+        self.target, self.proposer, self.rule, self.randomness = target, proposer, rule, randomness
         self.settings, self.prompt, self.first, self.count = settings, tuple(prompt), first, count
-        self.stops = torch.tensor(sorted(stops), dtype=torch.int64)
-        room = opening_row(prompt, settings, target.context).room
-        self.levels = _levels(proposer, self.prompt, room)
-        self._take(Half.blank(count, room))
+        self.eos_token_ids = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
+        remaining = opening_row(prompt, settings, target.context).remaining
+        self.levels = _levels(proposer, self.prompt, remaining)
+        self._take(Half.blank(count, remaining))
 
     def _take(self, half: Half) -> None:
         self.half, self.tokens, self.start, self.open = half, half.tokens, half.start, half.open
@@ -141,10 +143,10 @@ class Shard:
         if half is not None:
             self._take(half)
             self._warm()
-        room = self.tokens.shape[1]
-        while self.half.place < room:
+        remaining = self.tokens.shape[1]
+        while self.half.place < remaining:
             for share in self._place(self.half.place):
-                watch((self.half.place + share) / room)
+                watch((self.half.place + share) / remaining)
                 keep(self.half)
             self.half.place, self.half.done = self.half.place + 1, 0
         return Samples(self.tokens, self.settings.to_record(), source, self.first)
@@ -154,7 +156,7 @@ class Shard:
         nothing = np.zeros((1, 0), dtype=np.int64)
         sources = [self.target, *([self.proposer.draft, getattr(self.proposer, "claimed", None)] if self.levels[0] else [])]
         for source in filter(None, sources):
-            next(laws_after(source, self.prompt, nothing))
+            next(distributions_after(source, self.prompt, nothing))
 
     def _place(self, place: int) -> Iterator[float]:
         """Write token number ``place`` of every open draw that lacks it; yields the share that is done."""
@@ -164,77 +166,88 @@ class Shard:
         paths, group = _distinct(self.tokens[who, :place])
         order = np.argsort(group, kind="stable")
         who, ends = who[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
-        coins, guessing = self._coins(place)
+        randomness, drafting = self._randomness(place)
         left = paths[self.half.done :]
-        drafts, claims = self._drafts(left) if guessing[who].any() else (None, None)
-        for _, p in laws_after(self.target, self.prompt, left) if len(left) else ():
+        drafts, claims = self._drafts(left) if drafting[who].any() else (None, None)
+        for _, p in distributions_after(self.target, self.prompt, left) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
             for offset, number in enumerate(range(self.half.done, self.half.done + len(p))):
                 mine = who[ends[number] : ends[number + 1]]
-                laws = (p[offset], None, None) if q is None else (p[offset], q[offset], claimed[offset])
-                self._write(place, mine, laws, {purpose: u[mine] for purpose, u in coins.items()}, guessing[mine])
+                distributions = (p[offset], None, None) if q is None else (p[offset], q[offset], claimed[offset])
+                self._write(place, mine, distributions, {purpose: u[mine] for purpose, u in randomness.items()}, drafting[mine])
             self.half.done += len(p)
             yield self.half.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
-        self.open &= ~torch.isin(written, self.stops).numpy()
+        self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
 
     def _drafts(self, paths: np.ndarray):
-        """The laws that guesses are drawn from, and those that the proposer claims for them where these are others (a mutant)."""
+        """The distributions that drafts are drawn from, and those that the proposer claims for them where these are others (a mutant)."""
         claimed = getattr(self.proposer, "claimed", None)
-        drafts = laws_after(self.proposer.draft, self.prompt, paths)
-        return drafts, laws_after(claimed, self.prompt, paths) if claimed else None
+        drafts = distributions_after(self.proposer.draft, self.prompt, paths)
+        return drafts, distributions_after(claimed, self.prompt, paths) if claimed else None
 
-    def _coins(self, place: int) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
-        """Each draw's numbers for this place, (count,) float64 by purpose, and whether its round tests a guess here."""
-        coins = {purpose: np.zeros(self.count) for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS)}
-        guessing = np.zeros(self.count, dtype=bool)
+    def _randomness(self, place: int) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
+        """Each draw's numbers for this place, (count,) float64 by purpose, and whether its round tests a draft token here."""
+        randomness = {
+            purpose: np.zeros(self.count) for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS)
+        }
+        drafting = np.zeros(self.count, dtype=bool)
         for start in range(place + 1):
             here, node = self.open & (self.start == start), place - start
             if not here.any():
                 continue
-            guessing[here] = guesses = node < self.levels[start]
-            for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL) if guesses else (Purpose.BONUS,):
-                coins[purpose][here] = self.coins.stream(purpose, start, node, self.first, self.count)[here]
-        return coins, guessing
+            drafting[here] = draft_tokens = node < self.levels[start]
+            for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL) if draft_tokens else (Purpose.BONUS,):
+                randomness[purpose][here] = self.randomness.stream(purpose, start, node, self.first, self.count)[here]
+        return randomness, drafting
 
-    def _write(self, place: int, who: np.ndarray, laws: Laws, coins: dict[Purpose, np.ndarray], guessing: np.ndarray) -> None:
-        tokens, closed = settled(self.rule, laws, coins, guessing)
+    def _write(
+        self,
+        place: int,
+        who: np.ndarray,
+        distributions: Distributions,
+        randomness: dict[Purpose, np.ndarray],
+        drafting: np.ndarray,
+    ) -> None:
+        tokens, closed = settled(self.rule, distributions, randomness, drafting)
         self.tokens[who, place] = tokens
         self.start[who[closed]] = place + 1
 
 
-def settled(rule: TokenRule, laws: Laws, coins: dict[Purpose, np.ndarray], guessing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def settled(
+    rule: TokenRule, distributions: Distributions, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """The next token of n draws that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.
 
-    laws      (V,) each: p, the law that guesses are drawn from, and what is claimed for it; the last two None without guesses
-    coins     (n,) float64 by purpose; guessing  (n,) bool: whether the draw's round tests a guess here, or adds its bonus
+    distributions      (V,) each: p, the distribution that drafts are drawn from, and what is claimed for it; the last two None without draft tokens
+    randomness     (n,) float64 by purpose; drafting  (n,) bool: whether the draw's round tests a draft token here, or adds its bonus
     """
-    p, drawn, q = laws
-    tokens, closed = np.empty(len(guessing), dtype=np.int64), ~guessing
+    p, drawn, q = distributions
+    tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting
 
-    def fill(who: np.ndarray, law: Tensor, purpose: Purpose) -> Tensor:
-        ids = draw_each(law, torch.from_numpy(coins[purpose][who]))
+    def fill(who: np.ndarray, probs: Tensor, purpose: Purpose) -> Tensor:
+        ids = draw_each(probs, torch.from_numpy(randomness[purpose][who]))
         tokens[who] = ids.numpy()
         return ids
 
     if closed.any():
         fill(closed, rule.bonus(p), Purpose.BONUS)
-    if guessing.any():
-        guesses = fill(guessing, drawn, Purpose.DRAFT)
+    if drafting.any():
+        draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
         here = rule.at(p)
-        kept = here.accepts(torch.from_numpy(coins[Purpose.ACCEPT][guessing]), p[guesses], q[guesses]).numpy()
-        refused = np.flatnonzero(guessing)[~kept]
+        kept = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
+        refused = np.flatnonzero(drafting)[~kept]
         if len(refused):
-            with suppress(EmptyResidual):  # p equals q up to rounding: the guess stays, as in the rule itself
+            with suppress(EmptyResidual):  # p equals q up to rounding: the draft token stays, as in the rule itself
                 fill(refused, here.replacement(p, q), Purpose.RESIDUAL)
                 closed[refused] = True
     return tokens, closed
 
 
-def _levels(proposer: ChainProposer, prompt: tuple[int, ...], room: int) -> list[int]:
-    """Guesses of a round by where it starts; which tokens stand before it does not matter."""
-    rows = [opening_row(prompt + (0,) * start, Settings(length=room - start), None) for start in range(room)]
+def _levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) -> list[int]:
+    """Draft tokens of a round by where it starts; which tokens stand before it does not matter."""
+    rows = [opening_row(prompt + (0,) * start, Settings(length=remaining - start), None) for start in range(remaining)]
     return [proposer.levels(row) for row in rows]
 
 

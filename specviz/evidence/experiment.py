@@ -1,4 +1,4 @@
-"""One question, several tests, one answer: are these draws distributed as the target's law says, and what could have been seen?
+"""One question, several tests, one answer: are these draws distributed as the target's distribution says, and what could have been seen?
 
 The plan is made before any draw: how many cells the draws can afford, the level of each test. Then every continuation is
 counted in its cell and read along its own text, and the answer is one of three: rejected, consistent, or too few draws.
@@ -14,7 +14,7 @@ import numpy as np
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.evidence.scores import Scores, score
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.statistics.findings import ALPHA, POWER, Finding
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.luck import Use, generator
@@ -23,7 +23,7 @@ from specviz.statistics.power import affordable_df, corrected, detectable_tv, dr
 from specviz.statistics.twosample import MOST, permutation_test
 from specviz.statistics.variation import Band, total_variation, tv_null_band
 
-CELLS = (16, 512)  # fewest and most cells of the joint law
+CELLS = (16, 512)  # fewest and most cells of the joint distribution
 MARGIN = 0.98  # light cells make the chi-square test a little weaker than the textbook says: so much is kept in hand
 READING = 0.7  # share of an answer's work that is reading each draw along its text; the rest is permutations
 VERDICTS = ("consistent", "rejected", "too few draws")
@@ -35,9 +35,9 @@ class Plan:
     """What is fixed before the draws.
 
     n       draws to come; length  L: continuations are cut to L tokens
-    tv      distance from the target's law that must be seen, in (0, 1]
+    tv      distance from the target's distribution that must be seen, in (0, 1]
     alpha   false-alarm rate of all tests together; level  of each of them (Bonferroni)
-    cells   most cells of the joint law with which n draws still see ``tv``; 0 where even the fewest are too many
+    cells   most cells of the joint distribution with which n draws still see ``tv``; 0 where even the fewest are too many
     """
 
     n: int
@@ -49,7 +49,9 @@ class Plan:
 
     @classmethod
     def of(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
-        level = corrected(alpha, length + 6)  # joint law twice, conditional laws, transform, two samples, stopping time; shares
+        level = corrected(
+            alpha, length + 6
+        )  # joint distribution twice, conditional distributions, transform, two samples, stopping time; shares
         cells = min(CELLS[1], affordable_df(MARGIN * tv, n, level) + 1)
         return cls(n, length, tv, alpha, level, cells if cells >= CELLS[0] else 0)
 
@@ -73,13 +75,13 @@ class Plan:
 class Answer:
     """What the draws say.
 
-    mode       "shared laws", "engine", or the name of a file or of another decoder
+    mode       "shared distributions", "engine", or the name of a file or of another decoder
     tests      all findings; ``detectable_tv`` of each at the plan's level
     adjusted   their p-values, corrected for their number (Holm 1979); compare with ``plan.alpha``
-    tv, band   distance between counts and law on the cells, and what it is while the law is true
+    tv, band   distance between counts and distribution on the cells, and what it is while the distribution is true
     pooled     mass of the cells that hold more than one continuation
     counts, partition  what anyone needs to compute chi-square, G and TV again
-    near       draws of which a coin lies so near an edge that they may fall into another cell elsewhere; None: not counted
+    near       draws of which a random number lies so near an edge that they may fall into another cell elsewhere; None: not counted
     """
 
     verdict: str
@@ -97,7 +99,7 @@ class Answer:
 
     @property
     def needed(self) -> int:
-        """Draws that would see ``plan.tv``; fewer do where the law allows fewer cells."""
+        """Draws that would see ``plan.tv``; fewer do where the distribution allows fewer cells."""
         return equal_draws_needed(self.plan.tv) if self.partition.certain else self.plan.needed
 
     @property
@@ -106,9 +108,11 @@ class Answer:
         n, seen = f"{self.plan.n:,} draws", f"{self.detectable_tv:.2g}"
         if self.verdict == "rejected":
             worst = min(zip(self.adjusted, self.tests, strict=True), key=lambda pair: pair[0])
-            return f"Rejected: {n} do not follow the target's law ({worst[1].name}, p = {worst[0]:.2g} after correction)."
+            return (
+                f"Rejected: {n} do not follow the target's distribution ({worst[1].name}, p = {worst[0]:.2g} after correction)."
+            )
         if self.verdict == "consistent":
-            return f"Consistent with the target's law: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
+            return f"Consistent with the target's distribution: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
         if not self.partition.tells:
             return f"Too few draws: {n} tell nothing. {POOLED}"
         return f"Too few draws: {n} show a total variation of {seen}; {self.plan.tv:g} needs {self.needed:,}."
@@ -116,39 +120,39 @@ class Answer:
 
 def answer(
     plan: Plan,
-    target: LawSource,
-    draft: LawSource | None,
+    target: LanguageModel,
+    draft: LanguageModel | None,
     prompt: Sequence[int],
     samples: Samples,
     mode: str,
-    stops: frozenset[int] = frozenset(),
+    eos_token_ids: frozenset[int] = frozenset(),
     reference: Samples | None = None,
     watch: Callable[[float], None] = lambda share: None,
     partition: Partition | None = None,
 ) -> Answer:
     """Test the draws as planned.
 
-    reference  draws of the target alone, for the test that needs no law
+    reference  draws of the target alone, for the test that needs no distribution
     partition  cells made earlier by the same plan; without it they are made here
     """
     if partition is None:
-        partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, stops)
+        partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
     counts = partition.counts(samples)
-    scores = score(target, draft, prompt, samples, stops, part(watch, 0.0, READING))
-    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, stops, reference, watch))
+    scores = score(target, draft, prompt, samples, eos_token_ids, part(watch, 0.0, READING))
+    tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, eos_token_ids, reference, watch))
     return judged(plan, mode, tests, partition, counts)
 
 
 def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
-    """The tests of the joint law, which need the cells and their counts and nothing else."""
-    law = partition.masses / partition.masses.sum()
-    tests = chi_square(counts, law, alpha=plan.level), g_test(counts, law, alpha=plan.level)
+    """The tests of the joint distribution, which need the cells and their counts and nothing else."""
+    probs = partition.masses / partition.masses.sum()
+    tests = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
     return tests if partition.tells else tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
 
 
 def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partition, counts: np.ndarray) -> Answer:
     """Everything that follows from the findings and the counts: Holm's correction, the verdict, the distance and its band."""
-    law = partition.masses / partition.masses.sum()
+    probs = partition.masses / partition.masses.sum()
     adjusted = holm([test.p_value for test in tests])
     detectable = tests[0].detectable_tv or 1.0
     if min(adjusted) <= plan.alpha:
@@ -161,8 +165,8 @@ def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partiti
         plan,
         tests,
         adjusted,
-        total_variation(counts, law),
-        tv_null_band(law, plan.n),
+        total_variation(counts, probs),
+        tv_null_band(probs, plan.n),
         detectable,
         partition.pooled,
         partition,
@@ -170,7 +174,9 @@ def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partiti
     )
 
 
-def _tests(plan: Plan, samples: Samples, scores: Scores, stops: frozenset[int], reference, watch: Callable[[float], None]):
+def _tests(
+    plan: Plan, samples: Samples, scores: Scores, eos_token_ids: frozenset[int], reference, watch: Callable[[float], None]
+):
     """The tests that look at every draw again."""
     level = {"alpha": plan.level}
     if groups := [group for place in scores.groups for group in place]:
@@ -183,7 +189,7 @@ def _tests(plan: Plan, samples: Samples, scores: Scores, stops: frozenset[int], 
                 favoured, share = int(scores.favoured[here, place].sum()), scores.share[here, place]
                 yield share_test(favoured, *_grouped(share), name=f"tokens with q > p at position {place}", **level)
     if scores.ending[written].any():
-        ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(stops)).sum())
+        ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(eos_token_ids)).sum())
         yield share_test(ended, *_grouped(scores.ending[written]), name="stopping time: tokens that end a text", **level)
     uniform = generator(int(samples.settings.get("seed", 0)), Use.TRANSFORM).random(int(written.sum()))
     yield transform_test(scores.below[written], scores.mass[written], uniform, **level)

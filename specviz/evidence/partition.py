@@ -1,4 +1,4 @@
-"""A partition of all continuations into few cells, made from the target's exact law before anything is drawn."""
+"""A partition of all continuations into few cells, made from the target's exact distribution before anything is drawn."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 import torch
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.models.base import LawSource
-from specviz.models.paths import laws_after
+from specviz.models.base import LanguageModel
+from specviz.models.paths import distributions_after
 
 Path = tuple[int, ...]
 
@@ -59,12 +59,17 @@ class Partition:
 
 
 def exact_partition(
-    target: LawSource, prompt: Sequence[int], length: int, cells: int, least: float, stops: frozenset[int] = frozenset()
+    target: LanguageModel,
+    prompt: Sequence[int],
+    length: int,
+    cells: int,
+    least: float,
+    eos_token_ids: frozenset[int] = frozenset(),
 ) -> Partition:
-    """At most ``cells`` cells, each of mass ``least`` or more, as even as the law allows.
+    """At most ``cells`` cells, each of mass ``least`` or more, as even as the distribution allows.
 
     The heaviest cell gives off its likeliest next token, again and again, until there are enough; what it keeps is the cell of
-    all its other continuations. Which cells there are depends on the target's law and on the arguments, never on draws.
+    all its other continuations. Which cells there are depends on the target's distribution and on the arguments, never on draws.
 
     least  in (0, 1]; with n draws to come, 5 / n keeps every expected count at 5 or more
     """
@@ -76,7 +81,7 @@ def exact_partition(
         if child is None:
             made.append(cell)
             continue
-        child.closed = len(child.name) == length or child.name[-1] in stops
+        child.closed = len(child.name) == length or child.name[-1] in eos_token_ids
         heapq.heappush(heap, cell)
         heapq.heappush(heap, child)
     made = sorted(made + heap, key=lambda cell: cell.name)
@@ -85,7 +90,7 @@ def exact_partition(
 
 
 class _Open:
-    """A cell while the partition grows: what is left of its mass, and its law once that was asked for."""
+    """A cell while the partition grows: what is left of its mass, and its distribution once that was asked for."""
 
     def __init__(self, minus_mass: float, name: Path, closed: bool):
         self.minus_mass, self.name, self.closed = minus_mass, name, closed
@@ -95,11 +100,11 @@ class _Open:
     def __lt__(self, other: _Open) -> bool:
         return (self.minus_mass, self.name) < (other.minus_mass, other.name)
 
-    def give_off(self, target: LawSource, prompt: Sequence[int], least: float) -> _Open | None:
+    def give_off(self, target: LanguageModel, prompt: Sequence[int], least: float) -> _Open | None:
         """The likeliest token that is still here, as a cell of its own; None where it or the remainder would be too light."""
         if self.queue is None:
-            (_, law), *_ = laws_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
-            masses, ids = torch.sort(law[0], descending=True, stable=True)
+            (_, probs), *_ = distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
+            masses, ids = torch.sort(probs[0], descending=True, stable=True)
             enough = int((masses * self.own >= least).sum())
             self.queue = list(zip(masses[:enough].tolist(), ids[:enough].tolist(), strict=True))[::-1]
         if not self.queue:

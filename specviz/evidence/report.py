@@ -19,7 +19,7 @@ from specviz.models.pairs.loading import Pair
 from specviz.records import versions
 from specviz.settings import Settings
 
-SCHEMA = "specviz-verify-1"
+SCHEMA = "specviz-verify-2"
 RULE_ONLY = "The rule is consistent; the cached decoder was not sampled."
 
 
@@ -35,7 +35,7 @@ def report(
     """One record for all modes that were drawn. The first answer speaks for all, unless another was rejected.
 
     answers      at least one; the order in which they speak
-    analytic_tv  largest distance of the decoder's own law to a fresh pass, where it was computed
+    analytic_tv  largest distance of the decoder's own distribution to a fresh pass, where it was computed
     files        where the draws came from files: what each is; said  a sentence about them
     """
     rejected = [one for one in answers if one.verdict == "rejected"]
@@ -61,7 +61,7 @@ def report(
 
 def remark(verdict: str, modes: Sequence[str]) -> str:
     """What must be said beside a verdict: that the cached decoder was left out, where it was."""
-    return RULE_ONLY if verdict == "consistent" and all(mode == "shared laws" for mode in modes) else ""
+    return RULE_ONLY if verdict == "consistent" and all(mode == "shared distributions" for mode in modes) else ""
 
 
 def as_record(answer: Answer) -> dict[str, Any]:
@@ -87,19 +87,19 @@ def as_record(answer: Answer) -> dict[str, Any]:
 def redraw_tolerance(answer: Answer) -> dict[str, Any]:
     """How many draws may fall into another cell when the same seed is drawn again elsewhere, in float32.
 
-    Passes of other shapes round otherwise, so a coin within NEAR of what it was compared with may fall to the other side. Where
-    shared laws write the same draws these are counted, one by one; elsewhere their number is estimated.
+    Passes of other shapes round otherwise, so a random number within NEAR of what it was compared with may fall to the other side. Where
+    shared distributions write the same draws these are counted, one by one; elsewhere their number is estimated.
     """
-    why = f"coins within {NEAR:g} of a threshold or of the edge of a token"
+    why = f"random numbers within {NEAR:g} of a threshold or of the edge of a token"
     if answer.near is not None:
         return {"draws": answer.near, "counted": True, "why": why}
     return {"draws": roughly_near(answer), "counted": False, "why": f"an estimate of the {why}"}
 
 
 def roughly_near(answer: Answer) -> int:
-    """``NEAR * n * (2 L + 8 cells)``: a draw meets one threshold a position, a cell has two edges, met by guess and replacement.
+    """``NEAR * n * (2 L + 8 cells)``: a draw meets one threshold a position, a cell has two edges, met by draft token and replacement.
 
-    Guesses that lie at the edge of two tokens of one cell, of which one is kept and the other replaced, are left out.
+    Draft tokens that lie at the edge of two tokens of one cell, of which one is kept and the other replaced, are left out.
     """
     return ceil(NEAR * answer.plan.n * (2 * answer.plan.length + 8 * len(answer.counts)))
 

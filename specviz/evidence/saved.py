@@ -23,7 +23,7 @@ from specviz.decoding.sampler import Half
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.certificate.seal import canonical
 
-SCHEMA = "specviz-draws-1"
+SCHEMA = "specviz-draws-2"
 EVERY = 3.0  # seconds between two times that the file is written
 REST = 20.0  # times as long as writing took: a large file is written less often
 HEAD = 1 << 20  # bytes that the line of JSON may take

@@ -1,9 +1,9 @@
-"""What the exact laws say of each drawn token: the view inside cells that a test of the joint law has to pool.
+"""What the exact distributions say of each drawn token: the view inside cells that a test of the joint distribution has to pool.
 
-Every continuation is read along its own text, with the target's law (and the draft's) after each of its prefixes. Under the
-target's law, whatever the prefixes were,
+Every continuation is read along its own text, with the target's distribution (and the draft's) after each of its prefixes. Under the
+target's distribution, whatever the prefixes were,
 - the share of tokens that the draft likes better than the target does (q > p) has a known expectation at each position;
-- the tokens after one prefix follow its law, so their chi-square statistics add up over prefixes (Pearson 1900);
+- the tokens after one prefix follow its distribution, so their chi-square statistics add up over prefixes (Pearson 1900);
 - the randomised probability transform of each token is uniform (Rosenblatt 1952; Smith 1985).
 """
 
@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.models.base import LawSource
-from specviz.models.paths import laws_after
+from specviz.models.base import LanguageModel
+from specviz.models.paths import distributions_after
 
 LEAST = 5.0  # expected count of a cell of a conditional test
 Group = tuple[np.ndarray, np.ndarray]
@@ -31,7 +31,7 @@ class Scores:
     below     (N, L) the target's mass of all smaller ids at that position; mass  (N, L) of the token itself
     favoured  (N, L) bool: q > p for the token; share  (N, L) the target's mass of all such tokens at that prefix
     ending    (N, L) the target's mass of all stop tokens at that prefix
-    groups    for each position, per prefix, the counts of what followed in cells fixed by its law, and the cells' masses
+    groups    for each position, per prefix, the counts of what followed in cells fixed by its distribution, and the cells' masses
     """
 
     below: np.ndarray
@@ -53,16 +53,16 @@ class Scores:
 
 
 def score(
-    target: LawSource,
-    draft: LawSource | None,
+    target: LanguageModel,
+    draft: LanguageModel | None,
     prompt: Sequence[int],
     samples: Samples,
-    stops: frozenset[int] = frozenset(),
+    eos_token_ids: frozenset[int] = frozenset(),
     watch: Callable[[float], None] = lambda share: None,
 ) -> Scores:
-    """Read every continuation. Without a draft ``favoured`` and ``share`` stay empty. Work: one law per different prefix."""
+    """Read every continuation. Without a draft ``favoured`` and ``share`` stay empty. Work: one distribution per different prefix."""
     rows, length = samples.tokens.shape
-    scores, ids = Scores.empty(rows, length), torch.tensor(sorted(stops), dtype=torch.int64)
+    scores, ids = Scores.empty(rows, length), torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
     for place in range(length):
         who = np.flatnonzero(samples.tokens[:, place] != NONE)
         if not len(who):
@@ -71,8 +71,8 @@ def score(
         which = which.reshape(-1)
         order = np.argsort(which, kind="stable")
         who, ends = who[order], np.searchsorted(which[order], np.arange(len(paths) + 1))
-        drafts = laws_after(draft, prompt, paths) if draft is not None else None
-        for where, p in laws_after(target, prompt, paths):
+        drafts = distributions_after(draft, prompt, paths) if draft is not None else None
+        for where, p in distributions_after(target, prompt, paths):
             q = next(drafts)[1] if drafts else None
             mine = who[ends[where.start] : ends[where.stop]]
             sizes = np.diff(ends[where.start : where.stop + 1])
@@ -82,13 +82,13 @@ def score(
     return scores
 
 
-def _read(scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, stops: Tensor) -> None:
-    """Tokens of the draws and the position ``at``; draw j stands at the prefix whose laws are p[group[j]], q[group[j]]."""
+def _read(scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, eos_token_ids: Tensor) -> None:
+    """Tokens of the draws and the position ``at``; draw j stands at the prefix whose distributions are p[group[j]], q[group[j]]."""
     p = p / p.sum(-1, keepdim=True)
     mass = p[group, tokens]
     scores.mass[at] = mass
     scores.below[at] = p.cumsum(-1)[group, tokens] - mass
-    scores.ending[at] = p[:, stops].sum(-1)[group]
+    scores.ending[at] = p[:, eos_token_ids].sum(-1)[group]
     if q is not None:
         liked = q > p
         scores.favoured[at] = liked[group, tokens]
@@ -100,7 +100,7 @@ def _read(scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q
 def conditional(counts: Tensor, p: Tensor) -> Iterator[Group]:
     """For each prefix that says something: counts of what followed it, and masses, by cell.
 
-    counts, p  (g, V). Given how often a prefix was written, n, its cells are fixed by its law: each token with n p >= 5, and
+    counts, p  (g, V). Given how often a prefix was written, n, its cells are fixed by its distribution: each token with n p >= 5, and
     all others together, where they reach 5; else they join the lightest. A prefix with one cell says nothing.
     """
     n = counts.sum(-1)

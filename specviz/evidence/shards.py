@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.sampler import Half, Watch, shared_laws
+from specviz.decoding.sampler import Half, Watch, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence import sources
 from specviz.evidence.report import fingerprints, versions
@@ -17,7 +17,10 @@ from specviz.evidence.saved import Kept, Part
 from specviz.models.pairs.loading import Pair
 from specviz.settings import Settings
 
-SHARD = {sources.SHARED: 2_000_000, sources.ENGINE: 512}  # draws between two cuts; on shared laws each pass may be stopped after
+SHARD = {
+    sources.SHARED: 2_000_000,
+    sources.ENGINE: 512,
+}  # draws between two cuts; on shared distributions each pass may be stopped after
 ONE_BY_ONE = 16  # of decoders that draw one text at a time
 PILOT = 64  # draws whose time says how many fit a budget
 
@@ -45,7 +48,7 @@ def draw_all(
     seconds: float,
     watch: Watch,
 ) -> Samples:
-    """On shared laws ``most`` draws; else as many as fit the seconds, at least a pilot. What is kept is not drawn again.
+    """On shared distributions ``most`` draws; else as many as fit the seconds, at least a pilot. What is kept is not drawn again.
 
     Their number follows from the pilot's speed, never from what was drawn, and is kept with the draws.
     """
@@ -95,4 +98,4 @@ def _shard(
 
     half = part.half and replace(part.half)
     ours = sources.arguments(name, pair, settings)
-    return shared_laws(*ours, settings, ids, pair.stops, first, count, name, watch, half, keep)
+    return shared_distributions(*ours, settings, ids, pair.eos_token_ids, first, count, name, watch, half, keep)

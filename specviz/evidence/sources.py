@@ -11,8 +11,8 @@ import torch
 import transformers
 
 from specviz.decoding.borderline import near_edges
-from specviz.decoding.engine import TargetOnlyCoins, opening_row, target_only
-from specviz.decoding.sampler import Watch, decoded, shared_laws
+from specviz.decoding.engine import TargetOnlyRandomness, opening_row, target_only
+from specviz.decoding.sampler import Watch, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.analytic.along_text import analytic_of_pair
@@ -21,18 +21,18 @@ from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.partition import Partition
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.base import Nothing
-from specviz.proposers.registry import EARLY_EXIT, on_shared_laws, opened
-from specviz.randomness import PhiloxCoins
+from specviz.proposers.registry import EARLY_EXIT, on_shared_distributions, opened
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import TokenRule
 
-SHARED, ENGINE = "shared laws", "engine"
+SHARED, ENGINE = "shared distributions", "engine"
 OURS = ("speculative", "target")
 ASSISTED = "assisted"
-REFERENCE = 4000  # draws of the target alone for the test without a law
-ANALYTIC = 40  # prefixes at which the decoder's own law is computed
-AT_ONCE = 2_000_000  # draws whose coins are looked at together
+REFERENCE = 4000  # draws of the target alone for the test without a distribution
+ANALYTIC = 40  # prefixes at which the decoder's own distribution is computed
+AT_ONCE = 2_000_000  # draws whose random numbers are looked at together
 
 
 def known(name: str) -> str:
@@ -49,40 +49,40 @@ def under(name: str, settings: Settings) -> Settings:
 
 
 def engine_alone(name: str, settings: Settings) -> str:
-    """Why shared laws cannot draw a decoder, in words; empty where they can."""
+    """Why shared distributions cannot draw a decoder, in words; empty where they can."""
     if name in MUTANTS and not MUTANTS[name].shared:
         return "it changes what the engine does with a whole round"
-    if name == "speculative" and not (on_shared_laws(settings) and isinstance(rule_of(settings), TokenRule)):
-        return "shared laws know chains of a fixed length, judged guess by guess"
+    if name == "speculative" and not (on_shared_distributions(settings) and isinstance(rule_of(settings), TokenRule)):
+        return "shared distributions know chains of a fixed length, judged draft token by draft token"
     return ""
 
 
 def modes(name: str, wanted: str, settings: Settings) -> list[str]:
-    """How a decoder is drawn from: on shared laws, through the engine, or both; another's decoder only as it is.
+    """How a decoder is drawn from: on shared distributions, through the engine, or both; another's decoder only as it is.
 
-    Raises SettingsError where shared laws are asked for and cannot draw it.
+    Raises SettingsError where shared distributions are asked for and cannot draw it.
     """
     if name == ASSISTED:
         return ["transformers"]
     if why := engine_alone(name, settings):
-        if wanted == "shared-laws":
+        if wanted == "shared-distributions":
             raise SettingsError("mode", wanted, f"engine or both for {name}: {why}")
         return [ENGINE]
-    return {"both": [SHARED, ENGINE], "shared-laws": [SHARED], "engine": [ENGINE]}[wanted]
+    return {"both": [SHARED, ENGINE], "shared-distributions": [SHARED], "engine": [ENGINE]}[wanted]
 
 
 def arguments(name: str, pair: Pair, settings: Settings) -> tuple:
-    """(target, proposer, rule, coins) of one of our decoders, caches empty. Raises SettingsError for an edited run."""
+    """(target, proposer, rule, random numbers) of one of our decoders, caches empty. Raises SettingsError for an edited run."""
     if settings.edited:
-        raise SettingsError("coins", sorted(settings.coins), "left alone: a run whose luck somebody chose is no sample")
-    coins = PhiloxCoins(settings.seed)
+        raise SettingsError("uniforms", sorted(settings.uniforms), "left alone: a run whose luck somebody chose is no sample")
+    randomness = PhiloxRandomness(settings.seed)
     if name in MUTANTS:
         made = MUTANTS[name].arguments(pair.open, settings)
-        return made.target, made.proposer, made.rule, made.coins(coins)
+        return made.target, made.proposer, made.rule, made.randomness(randomness)
     if name == "target":
-        return pair.open(settings)[0], Nothing(), TokenRule(), TargetOnlyCoins(coins)
+        return pair.open(settings)[0], Nothing(), TokenRule(), TargetOnlyRandomness(randomness)
     target, proposer = opened(pair, settings)
-    return target, proposer, rule_of(settings), coins
+    return target, proposer, rule_of(settings), randomness
 
 
 def draw(
@@ -99,14 +99,14 @@ def draw(
     if name == ASSISTED:
         return assisted(pair, settings, ids, first, count, watch)
     ours = arguments(name, pair, settings)
-    sampler = shared_laws if mode == SHARED else decoded
-    return sampler(*ours, settings, ids, pair.stops, first=first, count=count, source=name, watch=watch)
+    sampler = shared_distributions if mode == SHARED else decoded
+    return sampler(*ours, settings, ids, pair.eos_token_ids, first=first, count=count, source=name, watch=watch)
 
 
 def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
     """How many of the first draws may fall into another cell on another machine; None where nobody can say.
 
-    Shared laws write what the engine writes, so that both modes have the same edges. Where laws are coarse a window would have to
+    Shared distributions write what the engine writes, so that both modes have the same edges. Where distributions are coarse a window would have to
     be so wide that it says nothing.
     """
     if name == ASSISTED or engine_alone(name, settings) or pair.coarse:
@@ -114,7 +114,7 @@ def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partitio
     total = 0
     for first in range(0, count, AT_ONCE):
         ours = arguments(name, pair, settings)
-        total += near_edges(*ours, settings, ids, partition.names, pair.stops, first, min(AT_ONCE, count - first)).sum()
+        total += near_edges(*ours, settings, ids, partition.names, pair.eos_token_ids, first, min(AT_ONCE, count - first)).sum()
     return int(total)
 
 
@@ -124,9 +124,13 @@ def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, cou
     The draft's number of tokens is ours, its confidence stop is off; draw i runs under ``torch.manual_seed`` of seed and i.
     """
     context = getattr(pair.target.config.get_text_config(), "max_position_embeddings", None)
-    room = opening_row(ids, settings, context).room
-    options = sampling(settings) | {"max_new_tokens": room, "assistant_model": assistant(pair, settings.gamma), "pad_token_id": 0}
-    tokens = np.full((count, room), NONE, dtype=np.int32)
+    remaining = opening_row(ids, settings, context).remaining
+    options = sampling(settings) | {
+        "max_new_tokens": remaining,
+        "assistant_model": assistant(pair, settings.gamma),
+        "pad_token_id": 0,
+    }
+    tokens = np.full((count, remaining), NONE, dtype=np.int32)
     prompt = given(pair.target, ids, pair.encoder_ids(settings.prompt))
     for row in range(count):
         torch.manual_seed((settings.seed * 1_000_003 + first + row) % 2**63)
@@ -156,7 +160,7 @@ def assistant(pair: Pair, gamma: int):
 
 
 def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], positions: int = ANALYTIC) -> float | None:
-    """Largest distance of our decoder's own law to a fresh pass of the target, along a text that the target goes on with.
+    """Largest distance of our decoder's own distribution to a fresh pass of the target, along a text that the target goes on with.
 
     None for other decoders, for proposers that ask no model and other rules, and where nothing is drafted.
     """
@@ -164,7 +168,7 @@ def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], p
     if name != "speculative" or not usual or not settings.gamma:
         return None
     longer = replace(settings, length=positions + 8)
-    rounds = target_only(pair.open(longer)[0], PhiloxCoins(settings.seed), longer, ids)
+    rounds = target_only(pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, ids)
     text = [*ids, *(token for round_ in rounds for token in round_.committed)]
     return analytic_of_pair(pair, longer, text, positions).worst if len(text) > 2 else None
 
@@ -172,6 +176,6 @@ def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], p
 def reference(
     pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE, watch: Watch = lambda share: None
 ) -> Samples:
-    """Draws of the target alone under another seed, for the test that needs no law."""
+    """Draws of the target alone under another seed, for the test that needs no distribution."""
     other = replace(settings, seed=(settings.seed + 1) % 2**63)
     return draw("target", SHARED, pair, other, ids, 0, count, watch)

@@ -1,4 +1,4 @@
-"""Other proposers as a package: the gallery's record, its rows and first tokens as tables, both pictures of laws, and what was recorded
+"""Other proposers as a package: the gallery's record, its rows and first tokens as tables, both pictures of distributions, and what was recorded
 beside them: what block verification gains, and every proposer under every rule.
 """
 
@@ -17,11 +17,11 @@ from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import Lineup, to_json
 from specviz.prediction.plan import Plan
 
-ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "guesses_per_pass", "kept_of_tested",
+ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "kept_of_tested",
         "ms_per_token", "ms_least", "ms_most", "blank_because")  # fmt: skip
 CELLS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
-GAIN = ("guesses", "tokens_per_pass", "counted", "counted_low", "counted_high", "measured", "measured_low", "measured_high")
-FIRST = ("row", "token", "exact_law", "draws", "share", "low", "high", "written")
+GAIN = ("draft_tokens", "tokens_per_pass", "counted", "counted_low", "counted_high", "measured", "measured_low", "measured_high")
+FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "written")
 
 
 def other_proposers(
@@ -29,13 +29,13 @@ def other_proposers(
 ) -> Package:
     """What stands on the page.
 
-    choice  the law's name there; said  of the manifest
+    choice  the distribution's name there; said  of the manifest
     gain    the recorded plan under block verification; matrix  the record of ``verify --all``
     """
     where = conditions(one.settings, one.models)
     pictures, captions = {}, [f"{figures.conclusion(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"]
     for key, name, draw, conclude in (
-        ("adversarial", "same-law", figures.same_law, figures.same_law_conclusion),
+        ("adversarial", "same-distribution", figures.same_distribution, figures.same_distribution_conclusion),
         ("typical", "shortcut", figures.shortcut, figures.shortcut_conclusion),
     ):
         row = one.row(key)
@@ -87,7 +87,7 @@ def _gain(plan: Plan) -> Iterator[list[Any]]:
 def _first(one: Lineup) -> Iterator[list[Any]]:
     for row in one.rows:
         first = row.first
-        for cell in range(len(first.law) if first else 0):
+        for cell in range(len(first.probs) if first else 0):
             written = first.written[cell] if first.written else ""
-            yield [row.key, quoted(figures.name_of(first, cell)), first.law[cell], first.counts[cell], first.shares[cell],
+            yield [row.key, quoted(figures.name_of(first, cell)), first.probs[cell], first.counts[cell], first.shares[cell],
                    first.low[cell], first.high[cell], written]  # fmt: skip

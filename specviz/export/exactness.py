@@ -14,11 +14,11 @@ from specviz.figures.exactness.evidence import Filling, Flat
 from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 
-CELLS = ("decoder", "begins_with", "one_text", "exact_law", "draws", "share", "low", "high")
+CELLS = ("decoder", "begins_with", "one_text", "exact_probability", "draws", "share", "low", "high")
 LOOKS = ("decoder", "draws", "test", "p_value", "level", "detectable_tv", "verdict")
 FLAT = ("from", "to", "runs", "expected", "low", "high")
 CURVE = ("draws", "decoder", "distance", "chance_mean", "chance_99_of_100")
-SPEEDS = ("decoder", "texts", "guesses_tested", "kept", "tokens", "target_passes")
+SPEEDS = ("decoder", "texts", "draft_tokens_tested", "kept", "tokens", "target_passes")
 Look = Mapping[str, Any]  # keys of LOOKS
 
 
@@ -59,14 +59,16 @@ def break_it(
     verdict: str,
     said: Mapping[str, Any],
 ) -> Package:
-    """Both decoders of a trial. A secret that is not yet guessed must not be in what is given here."""
+    """Both decoders of a trial. A secret that is not yet drafted must not be in what is given here."""
     where, pictures = conditions(settings, said["models"]), {}
     captions = [f"{verdict} {where}"]
     if curve.n:
         pictures["distance"] = Picture(for_page("curve", curve), partial(mistakes.curve, curve))
         captions.append(f"{curve.conclusion} {where}")
     pictures["speed"] = Picture(for_page("speeds", speeds, curve.wrong), partial(mistakes.speeds, speeds, curve.wrong))
-    captions.append(" ".join(f"{one.name} keeps {one.kept:,} of {one.tested:,} guesses in {one.texts} texts." for one in speeds))
+    captions.append(
+        " ".join(f"{one.name} keeps {one.kept:,} of {one.tested:,} draft tokens in {one.texts} texts." for one in speeds)
+    )
     if curve.n and curve.wrong is not None:
         one = arms[curve.wrong]
         pictures["draws"] = Picture(for_page("filling", one, evidence.top(one), True), partial(mistakes.wrong_cells, one))
@@ -94,9 +96,9 @@ def _after(one: Filling, settings: Settings) -> str:
 
 
 def _rows(one: Filling) -> Iterator[list[Any]]:
-    for place in sorted(range(len(one.law)), key=lambda place: -one.law[place]):
+    for place in sorted(range(len(one.probs)), key=lambda place: -one.probs[place]):
         band = [one.low[place], one.high[place]] if one.n else ["", ""]
-        yield [one.name, one.labels[place], one.whole[place], one.law[place], one.counts[place], one.shares[place], *band]
+        yield [one.name, one.labels[place], one.whole[place], one.probs[place], one.counts[place], one.shares[place], *band]
 
 
 def _cells(arms: Sequence[Filling]) -> Iterator[list[Any]]:

@@ -11,7 +11,7 @@ from specviz.models.pairs.names import as_options
 from specviz.records import versions
 from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings
 
-LAWS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
+DISTRIBUTIONS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
 EDITED = "A person chose some of the luck of this run: it is an illustration, and no sample of anything."
 
 
@@ -36,11 +36,11 @@ def facts(
 def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
     """The end of a caption: pair, type of its numbers, settings, version; and that luck was chosen, where it was."""
     record = settings.to_record()
-    laws = ", ".join(f"{key.replace('_', '-')} {record[key]}" for key in LAWS if record[key] is not None)
-    laws += "".join(f", {key.replace('_', '-')} {value}" for key, value in proposing(record).items())
+    distributions = ", ".join(f"{key.replace('_', '-')} {record[key]}" for key in DISTRIBUTIONS if record[key] is not None)
+    distributions += "".join(f", {key.replace('_', '-')} {value}" for key, value in proposing(record).items())
     dtype = f", {models['dtype']}" if models.get("dtype") else ""
     edited = f" {EDITED}" if settings.edited else ""
-    return f"Pair {settings.pair}{dtype}; {laws}. specviz {versions()['specviz']}.{edited}"
+    return f"Pair {settings.pair}{dtype}; {distributions}. specviz {versions()['specviz']}.{edited}"
 
 
 def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
@@ -49,15 +49,15 @@ def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
     words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json"]
     words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.length, "--seed", settings.seed]
-    for name in LAWS[:-1]:
+    for name in DISTRIBUTIONS[:-1]:
         if getattr(settings, name) != getattr(plain, name):
             words += [f"--{name.replace('_', '-')}", getattr(settings, name)]
     words += proposer_options(settings.to_record())
     for key in ("device", "dtype"):
         if models.get(key):
             words += [f"--{key}", models[key]]
-    for coin in settings.to_record()["coins"]:
-        words += ["--coin", coin]
+    for uniform in settings.to_record()["uniforms"]:
+        words += ["--uniform", uniform]
     return shlex.join(map(str, words))
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from specviz.errors import SettingsError
 
 MANIFEST, ZIP = "manifest.json", "evidence.zip"
-SCHEMA = "specviz-evidence-1"  # of the manifest
+SCHEMA = "specviz-evidence-2"  # of the manifest
 ALLOWED = "a folder that is new, empty, or holds an earlier export"
 
 

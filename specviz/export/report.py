@@ -78,15 +78,18 @@ def captions(record: Mapping[str, Any]) -> list[str]:
     """A caption for each answer, ready to print: verdict, n, test, what could have been seen, models and settings."""
     settings = record["settings"]
     pair = record["models"].get("pair", "no models")
-    laws = ", ".join(
+    distributions = ", ".join(
         f"{key.replace('_', '-')} {settings[key]}"
         for key in ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
         if settings.get(key) is not None
     )
-    return [_caption(record, one, f"{pair}, {record['models'].get('dtype', '')}".rstrip(", "), laws) for one in record["answers"]]
+    return [
+        _caption(record, one, f"{pair}, {record['models'].get('dtype', '')}".rstrip(", "), distributions)
+        for one in record["answers"]
+    ]
 
 
-def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, laws: str) -> str:
+def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, distributions: str) -> str:
     first = one["tests"][0]
     seen = (
         ""
@@ -97,7 +100,7 @@ def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, laws:
     level = f"{len(one['tests'])} tests, false-alarm rate of all together {series.tests(one).alpha:g}"
     return (
         f"{record['decoder']}, {one['mode']}: {one['n']:,} draws after {prompt}, {first['name']} p = {first['p_value']:.3g}{seen} "
-        f"({level}). {one['sentence']} Pair {pair}; {laws}. specviz {record['versions']['specviz']}."
+        f"({level}). {one['sentence']} Pair {pair}; {distributions}. specviz {record['versions']['specviz']}."
     )
 
 
@@ -141,13 +144,13 @@ def permalink(record: Mapping[str, Any]) -> str:
 
 def commands(record: Mapping[str, Any]) -> list[str]:
     """What draws and tests the same again, one line for each answer; then what checks this very report."""
-    modes = {"shared laws": "shared-laws", "engine": "engine", "transformers": "both"}
+    modes = {"shared distributions": "shared-distributions", "engine": "engine", "transformers": "both"}
     if record.get("files"):
         lines = [_command(record, record["answers"][0], _sources(record["files"]))]
     else:
         lines = [
             _command(record, one, ["--decoder", record["decoder"], f"--prompt={record['settings']['prompt']}",
-                                   "--draws", one["plan"]["n"], "--mode", modes[one["mode"]], "--seconds", 86400])
+                                   "--samples", one["plan"]["n"], "--mode", modes[one["mode"]], "--seconds", 86400])
             for one in record["answers"] if one["mode"] in modes
         ]  # fmt: skip
     return [*lines, "python -m specviz check report.json"]
@@ -174,7 +177,7 @@ def _command(record: Mapping[str, Any], one: Mapping[str, Any], words: list[Any]
 
 
 def _sources(files: list[Mapping[str, Any]]) -> list[str]:
-    return ["--samples", files[0]["name"], *(["--against", files[1]["name"]] if files[1:] else [])]
+    return ["--sample-file", files[0]["name"], *(["--against", files[1]["name"]] if files[1:] else [])]
 
 
 def _tests(record: Mapping[str, Any]):

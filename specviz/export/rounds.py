@@ -1,4 +1,4 @@
-"""One round, and one token, as packages: the trace, every decision and law as tables, and the bars of what is in sight."""
+"""One round, and one token, as packages: the trace, every decision and distribution as tables, and the bars of what is in sight."""
 
 from __future__ import annotations
 
@@ -10,25 +10,25 @@ from typing import Any
 from specviz.export.facts import conditions, decode_command, facts
 from specviz.export.package import Package, Picture, for_page, quoted
 from specviz.figures.common.glyphs import name, piece
-from specviz.figures.common.narration import looked_at, motions, ordinal, refused_at
+from specviz.figures.common.narration import looked_at, motions, ordinal, rejected_at
 from specviz.figures.one_token import distributions
 from specviz.figures.one_token.distributions import Panel
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
-BARS = 8  # of a law in print; laws.csv has all that were recorded
+BARS = 8  # of a distribution in print; distributions.csv has all that were recorded
 TOLD = ("look", "coin", "draw", "bonus", "tally")  # motions that a caption needs
 DECISIONS = (
     *("round", "kind", "node", "parent", "token", "text", "q", "p", "coin", "threshold", "accepted"),
-    *("stand_in", "stand_in_text", "coin_of_stand_in"),
+    *("stand_in", "stand_in_text", "uniform_of_stand_in"),
 )
-LAWS = ("round", "after", "token", "text", "p", "q", "overlap", "residual")
+DISTRIBUTIONS = ("round", "after", "token", "text", "p", "q", "overlap", "residual")
 TOKEN = ("token", "p", "q", "overlap", "residual", "kept", "replaced")
-RULES = ("rule", "first_guess_kept", "both_kept", "largest_error")
+RULES = ("rule", "first_draft_token_kept", "both_kept", "largest_error")
 
 
 def one_round(trace: Trace, shown: int, link: Mapping[str, str], models: Mapping[str, Any]) -> Package:
-    """A run with the bars of round ``shown`` (from 0). A chosen coin is named in the manifest, the captions and the file's name."""
+    """A run with the bars of round ``shown`` (from 0). A chosen random number is named in the manifest, the captions and the file's name."""
     settings, round_ = Settings.from_record(trace.settings), trace.rounds[shown]
     told = " ".join(motion.sentence for motion in motions(trace, round_) if motion.kind in TOLD)
     caption = f"Round {shown + 1} after {quoted(settings.prompt)}. {told} {conditions(settings, models)}"
@@ -36,13 +36,13 @@ def one_round(trace: Trace, shown: int, link: Mapping[str, str], models: Mapping
     figure = {f"round-{shown + 1}": Picture(for_page("panels", drawn), partial(distributions.panels, drawn))} if drawn else {}
     found = {"rounds": len(trace.rounds), "tokens": len(trace.output_ids), "round_of_the_figure": shown + 1}
     return Package(
-        stem="one-round-chosen-coins" if settings.edited else "one-round",
+        stem="one-round-chosen-random-numbers" if settings.edited else "one-round",
         title=f"One round: round {shown + 1}",
         data={},
         texts={"trace.json": _untimed(trace)},
         tables={
             "decisions.csv": lambda: (DECISIONS, _decisions(trace)),
-            "laws.csv": lambda: (LAWS, _laws(trace)),
+            "distributions.csv": lambda: (DISTRIBUTIONS, _distributions(trace)),
         },
         pictures=figure,
         captions=(caption,),
@@ -57,10 +57,10 @@ def one_token(
     rules: Sequence[tuple[str, float, float, float]],
     said: Mapping[str, Any],
 ) -> Package:
-    """Two laws over one token and what comes of them.
+    """Two distributions over one token and what comes of them.
 
     columns  p, q, overlap, residual (not rescaled), kept, replaced, each (K,): worked out by the production rule
-    rules    (rule, probability that the first guess is kept, that both are, largest error), none for a recorded law
+    rules    (rule, probability that the first draft token is kept, that both are, largest error), none for a recorded distribution
     said     of the manifest
     """
     beta = sum(columns["overlap"])
@@ -71,7 +71,7 @@ def one_token(
     stacks = (Panel("What comes out: kept + replaced, against p", words, out, True, tuple(columns["p"])),)
     error = max(abs(a + b - p) for a, b, p in zip(columns["kept"], columns["replaced"], columns["p"], strict=True))
     caption = (
-        f"{title} A guess is kept with probability {beta:.6g}, the overlap of the two laws; kept and replaced add up to p for "
+        f"{title} A draft token is kept with probability {beta:.6g}, the overlap of the two distributions; kept and replaced add up to p for "
         f"every token (largest difference {error:.1g}). specviz {said['versions']['specviz']}."
     )
     record = {"title": title, "labels": list(labels)} | {key: list(values) for key, values in columns.items()}
@@ -82,7 +82,7 @@ def one_token(
         data={"token.json": record | {"overlap_total": beta, "rules": [dict(zip(RULES, one, strict=True)) for one in rules]}},
         tables=tables | ({"rules.csv": lambda: (RULES, rules)} if rules else {}),
         pictures={
-            "laws": Picture(for_page("panels", both), partial(distributions.panels, both)),
+            "distributions": Picture(for_page("panels", both), partial(distributions.panels, both)),
             "out": Picture(for_page("panels", stacks), partial(distributions.panels, stacks)),
         },
         captions=(caption,),
@@ -109,45 +109,45 @@ def _text(trace: Trace, token: int | None) -> str:
 def _decisions(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
         for node, one in enumerate(round_.proposals):
-            yield [number, "guess", node + 1, one.parent + 1, one.token, _text(trace, one.token), one.q, one.p, one.u, one.threshold,
+            yield [number, "draft", node + 1, one.parent + 1, one.token, _text(trace, one.token), one.q, one.p, one.u, one.threshold,
                    "never looked at" if one.accepted is None else one.accepted, one.stand_in, _text(trace, one.stand_in),
                    one.u_stand_in]  # fmt: skip
         end = round_.ending
         yield [number, end.kind, "", "", end.token, _text(trace, end.token), "", "", end.u, *[""] * 5]
 
 
-def _laws(trace: Trace) -> Iterator[list[Any]]:
+def _distributions(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
-        for after, law in enumerate(round_.laws):
-            columns = [getattr(law, key) or [""] * len(law.tokens) for key in LAWS[4:]]
-            for token, *row in zip(law.tokens, *columns, strict=True):
+        for after, probs in enumerate(round_.distributions):
+            columns = [getattr(probs, key) or [""] * len(probs.tokens) for key in DISTRIBUTIONS[4:]]
+            for token, *row in zip(probs.tokens, *columns, strict=True):
                 yield [number, after, token, _text(trace, token), *row]
-            yield [number, after, "", "all other tokens", *(law.rest.get(key, "") for key in LAWS[4:])]
+            yield [number, after, "", "all other tokens", *(probs.rest.get(key, "") for key in DISTRIBUTIONS[4:])]
 
 
 def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
-    """The laws that were looked at, largest tokens first; what is not drawn is named in the title."""
-    refused, last = refused_at(round_), len(round_.proposals)
+    """The distributions that were looked at, largest tokens first; what is not drawn is named in the title."""
+    refused, last = rejected_at(round_), len(round_.proposals)
     seen = [*looked_at(round_), *([last] if round_.ending.kind == "bonus" else [])]
     for node in seen:
-        if node >= len(round_.laws):
+        if node >= len(round_.distributions):
             continue
-        law = round_.laws[node]
+        probs = round_.distributions[node]
         drafted = round_.proposals[node].token if node < last else None
         drawn = round_.ending.token if node in (refused, last) else None
-        must = [token for token in (drafted, drawn) if token in law.tokens]
-        tokens = {*must, *[token for token in law.tokens if token not in must][: BARS - len(must)]}
-        places = [place for place, token in enumerate(law.tokens) if token in tokens]
-        keys = ["p", *(["q"] if law.q else []), *(["residual"] if node == refused and law.residual else [])]
-        bars = {key: tuple(getattr(law, key)[place] for place in places) for key in keys}
-        labels = tuple(_label(trace, law.tokens[place], drafted, drawn, node == refused) for place in places)
-        rest = law.rest["p"] + sum(law.p) - sum(bars["p"])
-        where = f"{ordinal(node)} guess" if node < last else "after the whole block"
+        must = [token for token in (drafted, drawn) if token in probs.tokens]
+        tokens = {*must, *[token for token in probs.tokens if token not in must][: BARS - len(must)]}
+        places = [place for place, token in enumerate(probs.tokens) if token in tokens]
+        keys = ["p", *(["q"] if probs.q else []), *(["residual"] if node == refused and probs.residual else [])]
+        bars = {key: tuple(getattr(probs, key)[place] for place in places) for key in keys}
+        labels = tuple(_label(trace, probs.tokens[place], drafted, drawn, node == refused) for place in places)
+        rest = probs.rest["p"] + sum(probs.p) - sum(bars["p"])
+        where = f"{ordinal(node)} draft token" if node < last else "after the whole block"
         yield Panel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
 
 
 def _label(trace: Trace, token: int, drafted: int | None, drawn: int | None, refused: bool) -> str:
     word = name(piece(trace.pieces, token), token)
     if token == drafted:
-        return f"{word} (guess, {'refused ✗' if refused else 'kept ✓'})"
+        return f"{word} (draft token, {'refused ✗' if refused else 'kept ✓'})"
     return f"{word} ({'replacement' if refused else 'bonus'})" if token == drawn else word

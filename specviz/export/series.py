@@ -19,14 +19,14 @@ LEAST_P = 1e-6  # smaller p-values are drawn here; tests.csv holds them
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The heaviest cells, heaviest first: the share of the draws in each, and the law it should follow.
+    """The heaviest cells, heaviest first: the share of the draws in each, and the distribution it should follow.
 
-    law, low, high, share  (K,) in [0, 1]; low and high bound the share of the cell in LEVEL of all repetitions
+    distribution, low, high, share  (K,) in [0, 1]; low and high bound the share of the cell in LEVEL of all repetitions
     """
 
     mode: str
     labels: tuple[str, ...]
-    law: tuple[float, ...]
+    probs: tuple[float, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
     share: tuple[float, ...]
@@ -36,7 +36,7 @@ class Histogram:
     @property
     def edge(self) -> float:
         """Left end of the logarithmic axis, below every mass and every share but 0."""
-        return min(*self.law, *(value for value in self.share if value > 0.0), 1.0 / self.n) / 2.0
+        return min(*self.probs, *(value for value in self.share if value > 0.0), 1.0 / self.n) / 2.0
 
     def placed(self, value: float) -> float:
         """Where a value stands on that axis: 0 stands at its edge."""
@@ -75,13 +75,13 @@ class Tests:
 def histogram(one: Mapping[str, Any], pieces: Mapping[str, str]) -> Histogram:
     """The series of one answer of a report. ``pieces``: token id as text -> its bytes as hex."""
     masses = np.array([cell["mass"] for cell in one["cells"]])
-    law = masses / masses.sum()
-    low, high = cell_band(law, one["n"], LEVEL)
+    probs = masses / masses.sum()
+    low, high = cell_band(probs, one["n"], LEVEL)
     share = np.array([cell["count"] for cell in one["cells"]]) / one["n"]
-    order = np.argsort(-law, kind="stable")[:MOST]
+    order = np.argsort(-probs, kind="stable")[:MOST]
     labels = tuple(label(one["cells"][place], pieces) for place in order)
-    columns = (tuple(column[order].tolist()) for column in (law, low, high, share))
-    return Histogram(one["mode"], labels, *columns, len(law), one["n"])
+    columns = (tuple(column[order].tolist()) for column in (probs, low, high, share))
+    return Histogram(one["mode"], labels, *columns, len(probs), one["n"])
 
 
 def tests(one: Mapping[str, Any]) -> Tests:

@@ -15,9 +15,9 @@ from specviz.prediction.plan import Interval
 from specviz.serving.near_ties import ARMS
 from specviz.serving.setups import Laboratory, to_json
 
-SPANS = ("apart", "overlap", "alone", "guessed")
-ROWS = ("row", "served_as", "verdict", *(f"{name}{end}" for name in SPANS for end in ("", "_low", "_high")), "guesses_mean_tv",
-        "guesses_worst_tv", "prefixes", "near_ties", "tokens", "passes", "tested", "kept", "ms_alone", "ms_guessed", "blank_because")  # fmt: skip
+SPANS = ("apart", "overlap", "alone", "drafted")
+ROWS = ("row", "served_as", "verdict", *(f"{name}{end}" for name in SPANS for end in ("", "_low", "_high")), "draft_tokens_mean_tv",
+        "draft_tokens_worst_tv", "prefixes", "near_ties", "tokens", "passes", "tested", "kept", "ms_alone", "ms_drafted", "blank_because")  # fmt: skip
 GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin", "second_margin", "same")
 
 

@@ -22,7 +22,7 @@ KINDS = ("kind", "tokens", "share_of_tokens", "mean_apart", "low", "high", "shar
 
 
 def whole_text(one: Passage, surveys: Mapping[str, Sequence[Read]], heap: Spread | None, said: Mapping[str, Any]) -> Package:
-    """What stands on the page. surveys: recorded texts by law; heap: those under the passage's own law; said: of the manifest."""
+    """What stands on the page. surveys: recorded texts by distribution; heap: those under the passage's own distribution; said: of the manifest."""
     where = conditions(one.settings, one.models)
     curves = figures.curves_of(one.read, surveys)
     own = curves[0][1]

@@ -1,4 +1,4 @@
-"""Two decoders side by side: how far their draws lie from the law as draws come in, and what each keeps. Plain records, Plotly."""
+"""Two decoders side by side: how far their draws lie from the distribution as draws come in, and what each keeps. Plain records, Plotly."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Distance between counts and exact law on one set of cells, after growing numbers of draws.
+    """Distance between counts and exact distribution on one set of cells, after growing numbers of draws.
 
     names  of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
     n      draws; tv  of each decoder, (K, 2); mean, upper  what chance alone leaves: its mean, and 99 of 100 times at most
@@ -54,7 +54,7 @@ class Curve:
         for arm, name in enumerate(self.names):
             where = "above" if self.tv[-1][arm] > self.upper[-1] else "inside"
             said.append(
-                f"{name} lies {self.tv[-1][arm]:.3f} from the law, {where} what chance alone explains ({self.upper[-1]:.3f})"
+                f"{name} lies {self.tv[-1][arm]:.3f} from the distribution, {where} what chance alone explains ({self.upper[-1]:.3f})"
             )
         end = f" Caught at the look of {self.caught:,} draws." if self.caught else ""
         return f"After {self.n[-1]:,} draws {said[0]}; {said[1]}.{end}"
@@ -107,7 +107,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="draws of each (each step ten times as many)", gridcolor=GRID,
                         dtick=1, tickformat=",~s", fixedrange=True, zeroline=False)  # fmt: skip
-    figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="distance from the exact law", gridcolor=GRID, dtick=1,
+    figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="distance from the exact distribution", gridcolor=GRID, dtick=1,
                         fixedrange=True, zeroline=False)  # fmt: skip
     figure.update_layout(
         height=340, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, hoverlabel={"align": "left"},
@@ -118,7 +118,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a decoder kept over some texts. tested, kept: guesses; tokens written in so many passes of the target."""
+    """What a decoder kept over some texts. tested, kept: draft tokens; tokens written in so many passes of the target."""
 
     name: str
     texts: int
@@ -137,7 +137,7 @@ class Speed:
 
 
 def raised(right: Speed, wrong: Speed) -> int:
-    """1 where the wrong one keeps clearly more of its guesses, -1 clearly fewer, 0 where that cannot be told."""
+    """1 where the wrong one keeps clearly more of its draft tokens, -1 clearly fewer, 0 where that cannot be told."""
     if not (right.tested and wrong.tested):
         return 0
     middle = (right.kept + wrong.kept) / (right.tested + wrong.tested)
@@ -147,8 +147,8 @@ def raised(right: Speed, wrong: Speed) -> int:
 
 
 def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") -> go.Figure:
-    """Two small panels: the share of guesses kept, and tokens per pass of the target."""
-    figure = make_subplots(rows=1, cols=2, subplot_titles=("guesses kept", "tokens per pass"), horizontal_spacing=0.16)
+    """Two small panels: the share of draft tokens kept, and tokens per pass of the target."""
+    figure = make_subplots(rows=1, cols=2, subplot_titles=("draft tokens kept", "tokens per pass"), horizontal_spacing=0.16)
     for column, (value, form) in enumerate(((lambda one: one.share, ".1%"), (lambda one: one.per_pass, ".2f")), start=1):
         values = [value(one) for one in pair]
         looks = [style(wrong, arm, kind) for arm in (0, 1)]
@@ -168,7 +168,7 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
 
 
 def wrong_cells(one: Filling, kind: str = "light") -> go.Figure:
-    """Draws of the wrong decoder over the exact law, hatched."""
+    """Draws of the wrong decoder over the exact distribution, hatched."""
     figure = evidence.filling(one, evidence.top(one), kind)
     marker = {
         "color": getattr(MEANINGS["rejected"], kind),

@@ -28,7 +28,7 @@ from specviz.measure.costs import Costs, measure_costs, median_costs, timeline
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.registry import opened
 from specviz.proposers.trees.node_count import with_paying_nodes
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.medians import median_within
 from specviz.theory import wall_clock_factor
@@ -66,8 +66,8 @@ class Spread:
 class Result:
     """One temperature's figures. Rates in tokens per second; ratios are medians of ratios taken turn by turn.
 
-    guesses    proposed tokens per round, in the mean
-    leviathan  what their formula gives; None where guesses are no chain of fixed length from a draft model
+    draft_tokens    proposed tokens per round, in the mean
+    leviathan  what their formula gives; None where draft tokens are no chain of fixed length from a draft model
     timeline   seconds per round of the speculative runs, by part
     """
 
@@ -77,7 +77,7 @@ class Result:
     ratio: dict[str, Spread]
     baseline: str
     tokens_per_pass: float
-    guesses: float
+    draft_tokens: float
     accepted_per_tested: float
     costs: Costs
     allowed: float
@@ -154,7 +154,7 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
         ratio=ratio,
         baseline=baseline,
         tokens_per_pass=per_pass,
-        guesses=sum(len(r.proposals) for r in rounds) / len(rounds),
+        draft_tokens=sum(len(r.proposals) for r in rounds) / len(rounds),
         accepted_per_tested=alpha,
         costs=costs,
         allowed=allowed,
@@ -175,18 +175,18 @@ def _ratios(slow: list[float], fast: list[float]) -> Spread:
 
 
 def drain(rounds: Iterator[Round]) -> list[Round]:
-    """All rounds, without the laws that they carry."""
+    """All rounds, without the distributions that they carry."""
     return [replace(round_, full=None) for round_ in rounds]
 
 
 def speculative(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
     """One text by the proposer and rule that the settings name; end-of-text switched off."""
     target, proposer = opened(pair, settings)
-    return drain(decode(target, proposer, rule_of(settings), PhiloxCoins(settings.seed), settings, ids))
+    return drain(decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids))
 
 
 def _target_only(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
-    return drain(target_only(pair.source(pair.target, settings), PhiloxCoins(settings.seed), settings, ids))
+    return drain(target_only(pair.source(pair.target, settings), PhiloxRandomness(settings.seed), settings, ids))
 
 
 def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:

@@ -14,16 +14,16 @@ from transformers import LlamaConfig, LlamaForCausalLM
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.draft_tree import ROOT, Block, empty_block
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
 from specviz.verification.token_rule import TokenRule
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds per pass at one cache length: T(1), T(gamma + 1), one draft step (pass, law and draw), the rule.
+    """Seconds per pass at one cache length: T(1), T(gamma + 1), one draft step (pass, distribution and draw), the rule.
 
     The draft's step is a block's drafting divided by gamma: the first step after a target pass finds its weights evicted from
     the processor's caches, the later ones do not.
@@ -40,15 +40,15 @@ def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats:
     target, draft = pair.open(settings)
     prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
     row = Prefix(prefix, 0, settings.length)
-    coins, gamma = PhiloxCoins(settings.seed), settings.gamma
+    randomness, gamma = PhiloxRandomness(settings.seed), settings.gamma
     proposer = DraftModel(draft, gamma)
-    block = proposer.propose([row], coins)
-    p = target.laws([row], block)
+    block = proposer.propose([row], randomness)
+    p = target.distributions([row], block)
     probes: dict[str, Callable[[], Any]] = {
-        "one": lambda: target.laws([row], empty_block(1)),
-        "block": lambda: target.laws([row], block),
-        "draft": lambda: proposer.propose([row], coins),
-        "rule": lambda: TokenRule().verify([row], block, p, coins),
+        "one": lambda: target.distributions([row], empty_tree(1)),
+        "block": lambda: target.distributions([row], block),
+        "draft": lambda: proposer.propose([row], randomness),
+        "rule": lambda: TokenRule().verify([row], block, p, randomness),
     }
     times = {name: [] for name in probes}
     for _ in range(repeats):
@@ -75,15 +75,15 @@ def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
 
 
 def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> float:
-    """Median seconds that the rule takes for one block at a vocabulary size, on random laws; no model is involved."""
+    """Median seconds that the rule takes for one block at a vocabulary size, on random distributions; no model is involved."""
     make = torch.Generator().manual_seed(0)
     p, q = (torch.softmax(3 * torch.randn(1, gamma + 1, vocabulary, generator=make, dtype=torch.float64), -1) for _ in range(2))
     tokens = tuple(torch.multinomial(q[0, :gamma], 1, generator=make)[:, 0].tolist())
-    block = Block((tokens,), (tuple(range(ROOT, gamma - 1)),), (q[0, :gamma],), ((None,) * gamma,), "draft")
+    block = DraftTree((tokens,), (tuple(range(ROOT, gamma - 1)),), (q[0, :gamma],), ((None,) * gamma,), "draft")
     times = []
     for number in range(repeats):
         began = time.perf_counter()
-        TokenRule().verify([Prefix((0,), number, 64)], block, p, PhiloxCoins(number))
+        TokenRule().verify([Prefix((0,), number, 64)], block, p, PhiloxRandomness(number))
         times.append(time.perf_counter() - began)
     return statistics.median(times)
 
@@ -101,7 +101,7 @@ def shape_seconds(
     for turn in range(repeats + 2):
         for shape, source in sources.items():
             for n in blocks:
-                block = Block((tuple(range(n - 1)),), (tuple(range(ROOT, n - 2)),), (None,), ((None,) * (n - 1),), "none")
+                block = DraftTree((tuple(range(n - 1)),), (tuple(range(ROOT, n - 2)),), (None,), ((None,) * (n - 1),), "none")
                 began = time.perf_counter()
                 source.logits(rows, block)
                 if turn > 1:  # the first turns fill the cache and warm up
@@ -124,18 +124,18 @@ def _random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
 
 
 def block_gap(pair: Pair, settings: Settings, ids: Sequence[int], block: int = 4) -> list[float]:
-    """Total variation between the laws of one pass over ``block`` tokens and of passes of one token, position by position.
+    """Total variation between the distributions of one pass over ``block`` tokens and of passes of one token, position by position.
 
-    The rule keeps the law of the block's pass. In float32 the two agree to rounding; in bfloat16 they do not.
+    The rule keeps the distribution of the block's pass. In float32 the two agree to rounding; in bfloat16 they do not.
     ids: a text of which all but the first few tokens are read in blocks; returns one value in [0, 1] per position.
     """
     ids, gaps = tuple(ids), []
     whole, single = pair.open(settings)[0], pair.open(settings)[0]
     for begin in range(4, len(ids) - block, block):
         tokens = ids[begin : begin + block]
-        chain = Block((tokens,), (tuple(range(ROOT, block - 1)),), (None,), ((None,) * block,), "none")
-        together = whole.laws([Prefix(ids[:begin], 0, 64)], chain)[0]
+        chain = DraftTree((tokens,), (tuple(range(ROOT, block - 1)),), (None,), ((None,) * block,), "none")
+        together = whole.distributions([Prefix(ids[:begin], 0, 64)], chain)[0]
         for offset in range(block + 1):
-            alone = single.laws([Prefix(ids[: begin + offset], 0, 64)], empty_block(1))[0, 0]
+            alone = single.distributions([Prefix(ids[: begin + offset], 0, 64)], empty_tree(1))[0, 0]
             gaps.append(float((together[offset] - alone).abs().sum()) / 2)
     return gaps

@@ -17,13 +17,13 @@ import torch
 from specviz.decoding.engine import decode
 from specviz.errors import ModelError
 from specviz.measure.bench import PROMPTS
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.registry import rule_of
 
 BLOCKS = (1, 2, 3, 4, 5, 7, 9, 13, 17, 33)  # tokens of a pass in a chain
@@ -51,13 +51,13 @@ class Batch:
 class Budget:
     """A tree within a number of nodes, on the bench's prompts.
 
-    tokens_per_pass  committed per target pass; guessing  seconds of guessing per round
-    speed            tokens per second over the target's alone, as the curve has it: tokens_per_pass * T(1) / (T(tree) + guessing)
+    tokens_per_pass  committed per target pass; drafting  seconds of drafting per round
+    speed            tokens per second over the target's alone, as the curve has it: tokens_per_pass * T(1) / (T(tree) + drafting)
     """
 
     nodes: int
     tokens_per_pass: float
-    guessing: float
+    drafting: float
     speed: float
 
 
@@ -99,12 +99,12 @@ def _trees(pair: Pair) -> dict[str, dict[str, object]]:
     found = {}
     for temperature in (0.0, 1.0):
         for name, fields in proposers.items():
-            with_law = fields | {"temperature": temperature, "nodes": BUDGETS[0]}
+            with_distribution = fields | {"temperature": temperature, "nodes": BUDGETS[0]}
             try:
-                opened(pair, Settings(pair=pair.name, **with_law))
+                opened(pair, Settings(pair=pair.name, **with_distribution))
             except ModelError:  # no heads for this pair
                 continue
-            found[f"{name}, temperature {temperature:g}"] = with_law
+            found[f"{name}, temperature {temperature:g}"] = with_distribution
     return found
 
 
@@ -135,7 +135,7 @@ def branching(nodes: int) -> tuple[int, ...]:
     return tuple(ROOT if node < 3 else (node - 3) // 2 for node in range(nodes))
 
 
-def _opened(pair: Pair) -> LawSource:
+def _opened(pair: Pair) -> LanguageModel:
     return pair.open(Settings(pair=pair.name))[0]
 
 
@@ -144,43 +144,43 @@ def prefixes(count: int) -> list[Prefix]:
     return [Prefix(tuple(range(1, HELD + 2)), 0, 64, draw=draw) for draw in range(count)]
 
 
-def target_pass(source: LawSource, rows: int, parents: tuple[int, ...]) -> Callable[[], object]:
+def target_pass(source: LanguageModel, rows: int, parents: tuple[int, ...]) -> Callable[[], object]:
     """A pass over one token of every row, and over a tree of more with these parents; each call makes it anew from the same cache."""
     nodes = len(parents)
-    block = Block((tuple(range(nodes)),) * rows, (parents,) * rows, (None,) * rows, ((None,) * nodes,) * rows, "none")
+    block = DraftTree((tuple(range(nodes)),) * rows, (parents,) * rows, (None,) * rows, ((None,) * nodes,) * rows, "none")
     held = prefixes(rows)
-    return lambda: source.laws(held, block)
+    return lambda: source.distributions(held, block)
 
 
 def _batch(pair: Pair, count: int, gamma: int) -> dict[tuple[str, int], Callable[[], object]]:
     settings = Settings(pair=pair.name, gamma=gamma)
     target, draft = pair.open(settings)
-    rows, coins, rule = prefixes(count), PhiloxCoins(0), rule_of(settings)
+    rows, randomness, rule = prefixes(count), PhiloxRandomness(0), rule_of(settings)
     proposer = DraftModel(draft, gamma)
-    block = proposer.propose(rows, coins)
-    p = target.laws(rows, block)
+    block = proposer.propose(rows, randomness)
+    p = target.distributions(rows, block)
     chain = tuple(range(ROOT, gamma - 1))
     return {
         ("one", count): target_pass(target, count, ()),
         ("block", count): target_pass(target, count, chain),
-        ("draft", count): lambda: proposer.propose(rows, coins),
-        ("rule", count): lambda: rule.verify(rows, block, p, coins),
+        ("draft", count): lambda: proposer.propose(rows, randomness),
+        ("rule", count): lambda: rule.verify(rows, block, p, randomness),
     }
 
 
 def _budget(pair: Pair, settings: Settings, nodes: int, one: float, tree: float) -> Budget:
-    tokens_per_pass, guessing = _written(pair, replace(settings, nodes=nodes))
-    return Budget(nodes, tokens_per_pass, guessing, tokens_per_pass * one / (tree + guessing))
+    tokens_per_pass, drafting = _written(pair, replace(settings, nodes=nodes))
+    return Budget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting))
 
 
 def _written(pair: Pair, settings: Settings) -> tuple[float, float]:
-    """Tokens per pass, and median seconds of guessing in a round, over the bench's prompts; texts are not ended early."""
+    """Tokens per pass, and median seconds of drafting in a round, over the bench's prompts; texts are not ended early."""
     rounds = []
     for prompt in PROMPTS.values():
         own = replace(settings, prompt=prompt)
         target, proposer = opened(pair, own)
         ids: Sequence[int] = pair.encode(prompt)
-        rounds += list(decode(target, proposer, rule_of(own), PhiloxCoins(own.seed), own, ids))[1:]
+        rounds += list(decode(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids))[1:]
     tokens = sum(len(round_.committed) for round_ in rounds)
     return tokens / len(rounds), statistics.median(round_.timing["draft"] for round_ in rounds)
 

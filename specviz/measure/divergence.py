@@ -1,7 +1,7 @@
 """Where a big and a small model part along a text: how the divergence is spread over its tokens. Plain numbers, numpy; no torch.
 
-At each token the draft's guess is kept with probability beta = 1 - TV(p, q) (Leviathan et al. 2023, theorem 3.5), so 1 - beta is
-both how far the two laws lie apart and how often a guess there is refused. The curve is Lorenz's (1905), the largest first.
+At each token the draft's draft token is kept with probability beta = 1 - TV(p, q) (Leviathan et al. 2023, theorem 3.5), so 1 - beta is
+both how far the two distributions lie apart and how often a draft token there is refused. The curve is Lorenz's (1905), the largest first.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import numpy as np
 from specviz.errors import TraceError
 from specviz.measure.word_kinds import KINDS
 from specviz.statistics.luck import Use, generator
-from specviz.trace import Law
+from specviz.trace import Distribution
 
 TOPS = (0.01, 0.05, 0.10)  # of the tokens
-FORKS = 12  # places whose laws are kept
+FORKS = 12  # places whose distributions are kept
 MANY = 8  # texts from which on whole texts are drawn again, not tokens
 AGAIN = 1000  # heaps drawn again
 LEVEL = 0.95  # of every interval here
@@ -32,7 +32,7 @@ class Read:
 
     tokens  (N,) ids; p, q  (N,) what the target and the draft gave to each; beta  (N,) sum of min(p, q) over the vocabulary
     kinds   (N,) of words.KINDS
-    forks   place -> both laws there, at the FORKS places where beta is least; the token written is among each law's tokens
+    forks   place -> both distributions there, at the FORKS places where beta is least; the token written is among each distribution's tokens
     pieces  id -> bytes as hex, of every token that it mentions; empty where nobody looks at single tokens
     """
 
@@ -41,22 +41,22 @@ class Read:
     q: tuple[float, ...]
     beta: tuple[float, ...]
     kinds: tuple[str, ...]
-    forks: Mapping[int, Law] = field(default_factory=dict, hash=False)
+    forks: Mapping[int, Distribution] = field(default_factory=dict, hash=False)
     pieces: Mapping[int, str] = field(default_factory=dict, hash=False)
 
     @property
     def apart(self) -> np.ndarray:
-        """(N,) 1 - beta: the distance of the two laws, and the chance that a guess is refused, in [0, 1]."""
+        """(N,) 1 - beta: the distance of the two distributions, and the chance that a draft token is refused, in [0, 1]."""
         return 1.0 - np.asarray(self.beta)
 
     @property
     def deepest(self) -> tuple[int, ...]:
-        """The places whose laws are kept, furthest apart first."""
+        """The places whose distributions are kept, furthest apart first."""
         return tuple(sorted(self.forks, key=lambda place: (self.beta[place], place)))
 
     def to_record(self) -> dict[str, Any]:
         numbers = {name: [round(value, DIGITS) for value in getattr(self, name)] for name in ("p", "q", "beta")}
-        forks = {str(place): asdict(law) for place, law in self.forks.items()}
+        forks = {str(place): asdict(probs) for place, probs in self.forks.items()}
         sorts = [KINDS.index(kind) for kind in self.kinds]
         return {"tokens": self.tokens, **numbers, "kinds": sorts, "forks": forks, "pieces": dict(self.pieces)}
 
@@ -67,8 +67,8 @@ class Read:
         kinds = tuple(KINDS[place] for place in record["kinds"])
         if len({len(kinds), *map(len, columns.values())}) != 1 or not all(0.0 <= beta <= 1.0 + 1e-9 for beta in columns["beta"]):
             raise TraceError("The reading is damaged: its columns differ in length, or a beta is no probability.")
-        forks = {int(place): Law(**{key: tuple(v) if isinstance(v, list) else v for key, v in law.items()})
-                 for place, law in record["forks"].items()}  # fmt: skip
+        forks = {int(place): Distribution(**{key: tuple(v) if isinstance(v, list) else v for key, v in probs.items()})
+                 for place, probs in record["forks"].items()}  # fmt: skip
         return cls(**columns, kinds=kinds, forks=forks, pieces={int(token): raw for token, raw in record["pieces"].items()})
 
 

@@ -1,4 +1,4 @@
-"""Who may guess: every proposer and rule of the gallery on one prompt, as plain records. No torch; lineup_run.py fills them.
+"""Who may draft: every proposer and rule of the gallery on one prompt, as plain records. No torch; lineup_run.py fills them.
 
 Each row is measured under the same settings as the others, in turns; a row that makes no sense there is blank and says why.
 """
@@ -16,8 +16,8 @@ from specviz.records import from_record, to_text
 from specviz.settings import SHAPE, TREES, Settings
 from specviz.trace import Trace
 
-SCHEMA = "specviz-gallery-1"
-CHOICES = {  # the laws that the page offers
+SCHEMA = "specviz-gallery-2"
+CHOICES = {  # the distributions that the page offers
     "0": {"temperature": 0.0, "top_p": None},
     "1": {"temperature": 1.0, "top_p": None},
     "top-p .9": {"temperature": 1.0, "top_p": 0.9},
@@ -26,12 +26,12 @@ CHOICES = {  # the laws that the page offers
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One row of the gallery. settings: what it changes; guess: who guesses, in a sentence."""
+    """One row of the gallery. settings: what it changes; draft token: who drafts, in a sentence."""
 
     key: str
     name: str
     settings: Mapping[str, Any]
-    guess: str
+    draft_token: str
 
     def under(self, base: Settings) -> Settings:
         """Its settings; a tree without a shape has as many nodes as pay."""
@@ -48,8 +48,8 @@ def _entries(*rows: tuple[str, str, dict[str, Any], str]) -> dict[str, Entry]:
 
 
 ENTRIES = _entries(
-    ("target", "Target alone", {"proposer": "none"}, "Nobody guesses: one token for each pass of the target."),
-    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model guesses a chain."),
+    ("target", "Target alone", {"proposer": "none"}, "Nobody draft tokens: one token for each pass of the target."),
+    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain."),
     ("block", "Draft, block rule", {"proposer": "draft", "rule": "block"}, "The same chain, judged as a whole."),
     ("tree-top", "Tree of the likeliest", {"proposer": "tree", "siblings": "top"},
      "The draft's likeliest tokens, without luck, as many as pay."),
@@ -69,7 +69,7 @@ ENTRIES = _entries(
     ("unigram", "Word frequencies", {"proposer": "unigram"}, "How often each token stands in that book; the text so far is not read."),
     ("uniform", "Any token", {"proposer": "uniform"}, "All tokens alike."),
     ("adversarial", "Adversary", {"proposer": "adversarial"}, "The draft turned upside down: its least likely tokens first."),
-    ("oracle", "The target itself", {"proposer": "oracle"}, "The target guesses: every guess is kept, and nothing is saved."),
+    ("oracle", "The target itself", {"proposer": "oracle"}, "The target draft tokens: every draft token is kept, and nothing is saved."),
     ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
      "The draft's chain, kept wherever the target finds it likely enough."),
 )  # fmt: skip
@@ -86,17 +86,17 @@ def senseless(entry: Entry, settings: Settings) -> str:
 
 @dataclass(frozen=True, slots=True)
 class First:
-    """The first token that a row writes, over draws of it, beside the target's exact law.
+    """The first token that a row writes, over draws of it, beside the target's exact distribution.
 
-    labels  (C,) tokens as the hex of their bytes, the likeliest first; all others together at the end, as ""; law  (C,) their exact mass; counts  (C,) draws
+    labels  (C,) tokens as the hex of their bytes, the likeliest first; all others together at the end, as ""; probs  (C,) their exact mass; counts  (C,) draws
     low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times; n  draws
-    tv      between draws and law on these cells; upper  what chance alone leaves it below, 99 of 100 times
-    written what the rule really writes, (C,) exact, where that is another law; written_tv  its distance over the whole vocabulary
-    edge    what a token's p must exceed under typical acceptance; entropy  of the target's law, nats
+    tv      between draws and distribution on these cells; upper  what chance alone leaves it below, 99 of 100 times
+    written what the rule really writes, (C,) exact, where that is another distribution; written_tv  its distance over the whole vocabulary
+    edge    what a token's p must exceed under typical acceptance; entropy  of the target's distribution, nats
     """
 
     labels: tuple[str, ...]
-    law: tuple[float, ...]
+    probs: tuple[float, ...]
     counts: tuple[int, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -117,11 +117,11 @@ class First:
 class Row:
     """What one proposer did under one rule. A blank row has a reason and nothing else.
 
-    rule     its title; exact  whether the rule keeps the target's law
-    tokens   written in so many passes of the target, over all measured turns; nodes  guesses of a pass, on average
-    tested, kept  guesses by depth, from the first token of a round: how many a coin met, how many of these were kept
+    rule     its title; exact  whether the rule keeps the target's distribution
+    tokens   written in so many passes of the target, over all measured turns; nodes  draft tokens of a pass, on average
+    tested, kept  draft tokens by depth, from the first token of a round: how many a random number met, how many of these were kept
     ms       milliseconds for each token: median, least and most of the turns
-    trace    its last round with a refusal, else its last, among those that had room for all guesses; with the laws
+    trace    its last round with a refusal, else its last, among those that had room for all draft tokens; with the distributions
     """
 
     key: str
@@ -147,12 +147,12 @@ class Row:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Of the guesses that were tested at each depth, how many were kept."""
+        """Of the draft tokens that were tested at each depth, how many were kept."""
         return tuple(kept / tested if tested else 0.0 for kept, tested in zip(self.kept, self.tested, strict=True))
 
     @property
     def coincides(self) -> bool:
-        """Whether a lossy rule writes the target's law here all the same."""
+        """Whether a lossy rule writes the target's distribution here all the same."""
         return not self.exact and self.first is not None and self.first.written_tv is not None and self.first.written_tv < 1e-9
 
 
@@ -214,4 +214,4 @@ def chosen(base: Settings, choice: str) -> Settings:
     """Settings under one of CHOICES. Raises SettingsError for another."""
     if choice not in CHOICES:
         raise SettingsError("choice", choice[:60], f"one of {', '.join(CHOICES)}")
-    return replace(base, top_k=None, min_p=None, coins={}, **CHOICES[choice])
+    return replace(base, top_k=None, min_p=None, uniforms={}, **CHOICES[choice])

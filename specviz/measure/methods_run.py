@@ -14,7 +14,7 @@ from datetime import UTC, datetime
 import numpy as np
 import torch
 
-from specviz.decoding.engine import coins_of, decode
+from specviz.decoding.engine import decode, randomness_of
 from specviz.decoding.run import run, written
 from specviz.decoding.sampler import decoded
 from specviz.errors import SpecvizError
@@ -23,17 +23,17 @@ from specviz.measure.methods import ENTRIES, Entry, First, Lineup, Row, senseles
 from specviz.models.pairs.loading import Pair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.statistics.variation import cell_band, total_variation, tv_null_band
 from specviz.trace import Round, Trace
-from specviz.verification.draft_tree import depth, empty_block
+from specviz.verification.draft_tree import depth, empty_tree
 from specviz.verification.registry import rule_of
 from specviz.verification.typical import TypicalRule
 
-BARS = 7  # largest tokens per law that a kept round holds
-SHOWN = 12  # tokens of the first one's law that get a bar
-LEVELS = 3  # tokens of a draw: enough for two guesses, one below the other
+BARS = 7  # largest tokens per distribution that a kept round holds
+SHOWN = 12  # tokens of the first one's distribution that get a bar
+LEVELS = 3  # tokens of a draw: enough for two draft tokens, one below the other
 CHUNK = 100  # draws between two looks at the watch
 BAND = 0.99  # of all bars together
 
@@ -48,7 +48,7 @@ def line_up(
     watch: Watch = lambda share, doing: None,
     keys: Sequence[str] = tuple(ENTRIES),
 ) -> Lineup:
-    """Run every row. settings: the prompt, the law and the length of all; what a row is, its entry says.
+    """Run every row. settings: the prompt, the distribution and the length of all; what a row is, its entry says.
 
     turns  timed ones, at least 1; draws  of each row's first token; keys  rows to run
     """
@@ -98,7 +98,7 @@ def timed(pair: Pair, settings: Settings) -> tuple[float, list[Round]]:
     ids = pair.encode(settings.prompt)
     began = time.perf_counter()
     target, proposer = opened(pair, settings)
-    stream = decode(target, proposer, rule_of(settings), coins_of(settings), settings, ids)
+    stream = decode(target, proposer, rule_of(settings), randomness_of(settings), settings, ids)
     made = [replace(one, full=None) for one in stream]
     return time.perf_counter() - began, made
 
@@ -109,7 +109,7 @@ def _spread(values: list[float]) -> tuple[float, float, float]:
 
 
 def counted(rounds: Sequence[Round]) -> dict[str, object]:
-    """Fields of a Row: tokens, passes, guesses, and what became of those that were tested, by depth."""
+    """Fields of a Row: tokens, passes, draft tokens, and what became of those that were tested, by depth."""
     tested: dict[int, int] = {}
     kept: dict[int, int] = {}
     for one in rounds:
@@ -130,16 +130,16 @@ def counted(rounds: Sequence[Round]) -> dict[str, object]:
 
 
 def last_round(pair: Pair, settings: Settings) -> Trace:
-    """The last round of a run that had room for all its guesses, with its laws; the text before it stands as the prompt.
+    """The last round of a run that had room for all its draft tokens, with its distributions; the text before it stands as the prompt.
 
-    The last one in which a guess was refused, where there is one: it shows more.
+    The last one in which a draft token was refused, where there is one: it shows more.
     """
     whole = run(pair, settings, bars=BARS)
     ids, found = whole.prompt_ids, []
     for one in whole.rounds:
-        room = settings.length - (len(ids) - len(whole.prompt_ids))
+        remaining = settings.length - (len(ids) - len(whole.prompt_ids))
         refused = any(decision.accepted is False for decision in one.proposals)
-        found.append((room > _levels(settings), refused, ids, one))
+        found.append((remaining > _levels(settings), refused, ids, one))
         ids += one.committed
     _, _, before, kept = max(reversed(found), key=lambda row: row[:2])
     return written(pair, settings, before, (kept,))
@@ -150,19 +150,19 @@ def _levels(settings: Settings) -> int:
 
 
 def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Callable[[float], None]) -> First:
-    """Draws of the first token through the engine, beside the exact law of the target."""
+    """Draws of the first token through the engine, beside the exact distribution of the target."""
     ids, own = pair.encode(settings.prompt), replace(settings, length=LEVELS)
     target, proposer = opened(pair, own)
     row = Prefix(ids, 0, LEVELS)
-    law = target.laws([row], empty_block(1))[0, 0]
-    top = law.topk(min(SHOWN, int((law > 0).sum()))).indices.tolist()
+    probs = target.distributions([row], empty_tree(1))[0, 0]
+    top = probs.topk(min(SHOWN, int((probs > 0).sum()))).indices.tolist()
     tokens: list[int] = []
     while len(tokens) < draws:
         count = min(CHUNK, draws - len(tokens))
-        samples = decoded(target, proposer, rule_of(own), PhiloxCoins(own.seed), own, ids, first=len(tokens), count=count)
+        samples = decoded(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
         tokens += samples.tokens[:, 0].tolist()
         watch(count / draws)
-    cells = _cells(law, top)
+    cells = _cells(probs, top)
     counts = np.array([tokens.count(token) for token in top])
     counts = np.append(counts, draws - counts.sum())
     masses = np.array(cells) / sum(cells)
@@ -170,32 +170,34 @@ def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Ca
     pieces = pair.pieces(top)
     return First(
         labels=(*(pieces[token] for token in top), ""),
-        law=tuple(cells),
+        probs=tuple(cells),
         counts=tuple(counts.tolist()),
         low=tuple(low),
         high=tuple(high),
         n=draws,
         tv=total_variation(counts, masses),
         upper=tv_null_band(masses, draws, BAND).upper,
-        entropy=float(torch.special.entr(law).sum()),
-        **_another_law(pair, own, row, law, top),
+        entropy=float(torch.special.entr(probs).sum()),
+        **_another_distribution(pair, own, row, probs, top),
     )
 
 
-def _cells(law: torch.Tensor, top: list[int]) -> tuple[float, ...]:
+def _cells(probs: torch.Tensor, top: list[int]) -> tuple[float, ...]:
     """Masses of the tokens on show, and of all others together."""
-    shown = law[top]
-    return (*shown.tolist(), max(0.0, float(law.sum() - shown.sum())))
+    shown = probs[top]
+    return (*shown.tolist(), max(0.0, float(probs.sum() - shown.sum())))
 
 
-def _another_law(pair: RememberingPair, settings: Settings, row: Prefix, law: torch.Tensor, top: list[int]) -> dict[str, object]:
-    """What typical acceptance writes after a chain's first guess, whatever that is: what it keeps of the draft, and its replacement."""
+def _another_distribution(
+    pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
+) -> dict[str, object]:
+    """What typical acceptance writes after a chain's first draft token, whatever that is: what it keeps of the draft, and its replacement."""
     rule = rule_of(settings)
     if not isinstance(rule, TypicalRule):
         return {}
     target, proposer = opened(pair, settings)
-    block = proposer.propose([row], PhiloxCoins(settings.seed))
-    shown = rule.shown(block, 0, target.laws([row], block)[0], 0)
+    block = proposer.propose([row], PhiloxRandomness(settings.seed))
+    shown = rule.shown(block, 0, target.distributions([row], block)[0], 0)
     total = shown.overlap + shown.left
-    tv = 0.5 * float((total - law).abs().sum())
-    return {"written": _cells(total, top), "written_tv": tv, "edge": rule.at(law).bar}
+    tv = 0.5 * float((total - probs).abs().sum())
+    return {"written": _cells(total, top), "written_tv": tv, "edge": rule.at(probs).bar}

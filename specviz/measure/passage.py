@@ -1,4 +1,4 @@
-"""A passage written both ways, the target alone and with guesses: who gave each token, and when. Plain records; passage_run.py fills them.
+"""A passage written both ways, the target alone and with draft tokens: who gave each token, and when. Plain records; passage_run.py fills them.
 
 Each way is a trace with a clock of its own beside it, which counts only the seconds that this way was worked on. Clocks are
 measurements: equality leaves them out.
@@ -16,10 +16,10 @@ from specviz.records import from_record, to_text
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
-SCHEMA = "specviz-passage-1"
-ALONE, GUESSED = LANES = ("target", "speculative")
+SCHEMA = "specviz-passage-2"
+ALONE, SPECULATIVE = LANES = ("target", "speculative")
 KEPT, REPLACED, BONUS, WRITTEN = ORIGINS = ("kept", "residual", "bonus", "target")
-LAWS = {  # under which a passage is recorded
+DISTRIBUTIONS = {  # under which a passage is recorded
     "temperature 1": {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None},
     "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
 }
@@ -27,9 +27,9 @@ LENGTHS = (64, 128, 192)  # tokens that the page offers
 
 
 def origins(round_: Round) -> tuple[tuple[int, str], ...]:
-    """(token, origin) of what a round committed: guesses that were kept, then what the target drew.
+    """(token, origin) of what a round committed: draft tokens that were kept, then what the target drew.
 
-    A round that nobody guessed in has nothing but the target's own token; what it draws after a whole block is a bonus.
+    A round that nobody drafted in has nothing but the target's own token; what it draws after a whole block is a bonus.
     """
     kept = tuple((round_.proposals[node].token, KEPT) for node in round_.accepted_path)
     if round_.ending.token is None:
@@ -90,7 +90,7 @@ class Passage:
 
     read     the target's own text, read by both models; None while it is being written
     warm     seconds of the warm-up before the first turn, which nothing else counts
-    survey   other texts of the target, read by both models under the same law; empty for a visitor's own passage
+    survey   other texts of the target, read by both models under the same distribution; empty for a visitor's own passage
     machine, models, date  what it was measured on, and when
     """
 
@@ -125,7 +125,7 @@ class Passage:
 
 
 def to_json(passages: Mapping[str, Passage]) -> str:
-    """Passages by the name of their law."""
+    """Passages by the name of their distribution."""
     found = {name: _record(one) for name, one in passages.items()}
     return to_text(SCHEMA, {"passages": found})
 

@@ -16,21 +16,21 @@ from specviz.decoding.engine import decode, target_only
 from specviz.decoding.run import written
 from specviz.measure.bench import machine
 from specviz.measure.divergence import FORKS, Read
-from specviz.measure.passage import ALONE, GUESSED, LANES, Event, Lane, Passage
+from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Event, Lane, Passage
 from specviz.measure.word_kinds import kinds
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.registry import opened
 from specviz.proposers.texts import TEXTS
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.trace import Law, Round
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.trace import Distribution, Round
+from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.overlap import overlap
 from specviz.verification.registry import rule_of
-from specviz.verification.views import two_laws
+from specviz.verification.views import two_distributions
 
 WARM = 8  # tokens that both ways write before anything is timed
-BARS = 6  # largest tokens of a fork's laws
+BARS = 6  # largest tokens of a fork's distributions
 AT_ONCE = 32  # tokens that a pass reads: memory stays flat at large vocabularies
 OPENING = 12  # words of a paragraph that a text of the survey goes on with
 
@@ -43,7 +43,7 @@ def writing(pair: Pair, settings: Settings) -> Iterator[Event]:
     A lane's seconds are those of its own rounds, opening its models and reading the prompt included. Stopping between two
     events leaves nothing behind.
     """
-    streams, spent = {ALONE: _alone(pair, settings), GUESSED: _guessed(pair, settings)}, dict.fromkeys(LANES, 0.0)
+    streams, spent = {ALONE: _alone(pair, settings), SPECULATIVE: _drafted(pair, settings)}, dict.fromkeys(LANES, 0.0)
     while streams:
         lane = min(streams, key=spent.get)
         began = time.perf_counter()
@@ -57,13 +57,13 @@ def writing(pair: Pair, settings: Settings) -> Iterator[Event]:
 
 def _alone(pair: Pair, settings: Settings) -> Iterator[Round]:
     target, ids = pair.source(pair.target, settings, pair.vocabulary), pair.encode(settings.prompt)
-    yield from target_only(target, PhiloxCoins(settings.seed), settings, ids, pair.stops)
+    yield from target_only(target, PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids)
 
 
-def _guessed(pair: Pair, settings: Settings) -> Iterator[Round]:
+def _drafted(pair: Pair, settings: Settings) -> Iterator[Round]:
     target, proposer = opened(pair, settings)
     ids = pair.encode(settings.prompt)
-    yield from decode(target, proposer, rule_of(settings), PhiloxCoins(settings.seed), settings, ids, pair.stops)
+    yield from decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids)
 
 
 def write(pair: Pair, settings: Settings, turns: int = 3, watch: Watch = lambda share, doing, events: None) -> Passage:
@@ -72,7 +72,7 @@ def write(pair: Pair, settings: Settings, turns: int = 3, watch: Watch = lambda 
     watch  (share done, what is done, events of the first turn so far), after every round; what it raises ends the work
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
-    settings = replace(settings, coins={})
+    settings = replace(settings, uniforms={})
     where, began = machine(pair), time.perf_counter()
     for _ in writing(pair, replace(settings, length=min(WARM, settings.length))):
         watch(0.0, "Warming up", ())
@@ -130,25 +130,25 @@ def read(
     prompt  at least one id; tokens  what was written after it, at least one
     """
     target, draft = pair.open(settings)
-    found: list[tuple[float, float, float, Law]] = []
+    found: list[tuple[float, float, float, Distribution]] = []
     for begin in range(0, len(tokens), AT_ONCE):
         part = tuple(tokens[begin : begin + AT_ONCE])
         row, chain = Prefix((*prompt, *tokens[:begin]), begin, len(part)), _chain(part[:-1])
-        p, q = (model.laws([row], chain)[0] for model in (target, draft))
+        p, q = (model.distributions([row], chain)[0] for model in (target, draft))
         for place, (token, beta) in enumerate(zip(part, overlap(p, q).tolist(), strict=True)):
-            law = two_laws(p[place], q[place], BARS, (token,))
-            found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), law))
+            probs = two_distributions(p[place], q[place], BARS, (token,))
+            found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
         watch()
-    p, q, betas, laws = zip(*found, strict=True)
-    forks = {place: laws[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:FORKS]}
-    mentioned = {*tokens, *(token for law in forks.values() for token in law.tokens)}
+    p, q, betas, distributions = zip(*found, strict=True)
+    forks = {place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:FORKS]}
+    mentioned = {*tokens, *(token for probs in forks.values() for token in probs.tokens)}
     sorts = kinds(b"".join(_raws(pair, prompt)), _raws(pair, tokens))
     return Read(tuple(tokens), p, q, betas, sorts, dict(sorted(forks.items())), pair.pieces(mentioned))
 
 
-def _chain(tokens: tuple[int, ...]) -> Block:
-    """A text as a block that nobody guessed."""
-    return Block((tokens,), (tuple(range(ROOT, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "none")
+def _chain(tokens: tuple[int, ...]) -> DraftTree:
+    """A text as a block that nobody drafted."""
+    return DraftTree((tokens,), (tuple(range(ROOT, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "none")
 
 
 def _raws(pair: Pair, tokens: Sequence[int]) -> list[bytes]:
@@ -166,7 +166,7 @@ def survey(
     """
     found = []
     for number, prompt in enumerate(openings(texts)):
-        own = replace(settings, prompt=prompt, length=length, seed=settings.seed + number, coins={})
+        own = replace(settings, prompt=prompt, length=length, seed=settings.seed + number, uniforms={})
         ids = pair.encode(prompt)
         tokens = [token for round_ in _alone(pair, own) for token in round_.committed]
         found.append(replace(read(pair, own, ids, tokens), forks={}, pieces={}))

@@ -16,14 +16,14 @@ from torch import Tensor
 
 from specviz.decoding.engine import decode
 from specviz.measure.bench import PROMPTS, Spread, drain, speculative
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.adaptive.policies import LENGTHS, Ceiling
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 
 FIXED = tuple(range(1, 9))  # lengths among which the best is chosen
@@ -36,13 +36,13 @@ class Paired:
     """One contestant beside the best fixed length.
 
     rate    tokens per second; gain  seconds of the best fixed length over its own, turn by turn: above 1 is faster
-    tokens_per_pass  committed per target pass; guesses  drafted per pass; kept  share of the drafted tokens that were kept
+    tokens_per_pass  committed per target pass; draft_tokens  drafted per pass; kept  share of the drafted tokens that were kept
     """
 
     rate: Spread
     gain: Spread
     tokens_per_pass: float
-    guesses: float
+    draft_tokens: float
     kept: float
 
 
@@ -65,16 +65,16 @@ class Runs:
 
 
 class Clocked:
-    """Another source's laws, and the seconds that computing them has taken."""
+    """Another source's distributions, and the seconds that computing them has taken."""
 
-    def __init__(self, source: LawSource):
+    def __init__(self, source: LanguageModel):
         self.source, self.vocabulary, self.context, self.seconds = source, source.vocabulary, source.context, 0.0
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         began = time.perf_counter()
-        laws = self.source.laws(rows, block)
+        distributions = self.source.distributions(rows, block)
         self.seconds += time.perf_counter() - began
-        return laws
+        return distributions
 
 
 def compare(
@@ -126,7 +126,7 @@ def _run(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> tuple[list[Rou
     target, draft = pair.open(settings)
     looks = Clocked(pair.open(settings)[0])
     proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, looks))
-    rounds = drain(decode(target, proposer, rule_of(settings), PhiloxCoins(settings.seed), settings, ids))
+    rounds = drain(decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids))
     return rounds, time.perf_counter() - began - looks.seconds
 
 
@@ -140,6 +140,6 @@ def _paired(run: Runs, best: Runs, tokens: int) -> Paired:
         rate=_rate(run, tokens),
         gain=Spread.of([one / own for one, own in zip(best.seconds, run.seconds, strict=True)]),
         tokens_per_pass=sum(len(round_.committed) for round_ in run.rounds) / passes,
-        guesses=drafted / passes,
+        draft_tokens=drafted / passes,
         kept=sum(len(round_.accepted_path) for round_ in run.rounds) / max(1, drafted),
     )

@@ -1,4 +1,4 @@
-"""How many short draws a second, three ways side by side: one text after the other, in batches, on shared laws."""
+"""How many short draws a second, three ways side by side: one text after the other, in batches, on shared distributions."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.decoding.sampler import decoded, shared_laws
+from specviz.decoding.sampler import decoded, shared_distributions
 from specviz.measure.bench import PROMPTS, Spread
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_block
+from specviz.verification.draft_tree import empty_tree
 from specviz.verification.token_rule import TokenRule
 
 BATCH = 64
-ONE_BY_ONE, BATCHED, SHARED = "one after the other", f"batches of {BATCH}", "shared laws"
+ONE_BY_ONE, BATCHED, SHARED = "one after the other", f"batches of {BATCH}", "shared distributions"
 SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # draws of one turn
 
 
@@ -29,7 +29,7 @@ SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # draws of one turn
 class Rates:
     """One prompt: draws per second by each way, and how many times the first way's rate that is.
 
-    entropy  of the first token's law, nats; seconds  of the ``draws`` on shared laws
+    entropy  of the first token's distribution, nats; seconds  of the ``draws`` on shared distributions
     """
 
     prompt: str
@@ -61,9 +61,9 @@ def _one(pair: Pair, name: str, draws: int, settings: Settings, turns: int, say:
     for number in range(turns):
         turn(True)
         if number == turns // 2:
-            say(f"{name}: {draws:,} draws on shared laws")
+            say(f"{name}: {draws:,} draws on shared distributions")
             began = time.perf_counter()
-            shared_laws(*_arguments(pair, settings), settings, ids, count=draws)
+            shared_distributions(*_arguments(pair, settings), settings, ids, count=draws)
             seconds = time.perf_counter() - began
     rates = {way: Spread.of(values) for way, values in found.items()} | {SHARED: Spread.of([draws / seconds])}
     ratios = {way: rate.median / rates[ONE_BY_ONE].median for way, rate in rates.items()}
@@ -72,12 +72,12 @@ def _one(pair: Pair, name: str, draws: int, settings: Settings, turns: int, say:
 
 def _arguments(pair: Pair, settings: Settings) -> tuple:
     target, draft = pair.open(settings)
-    return target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxCoins(settings.seed)
+    return target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxRandomness(settings.seed)
 
 
 def _entropy(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> float:
-    law = pair.open(settings)[0].laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
-    return float(torch.special.entr(law).sum())
+    probs = pair.open(settings)[0].distributions([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
+    return float(torch.special.entr(probs).sum())
 
 
 def peak_megabytes() -> float:
@@ -88,7 +88,7 @@ def peak_megabytes() -> float:
 
 def as_text(found: list[Rates]) -> str:
     """A table, and the medians over prompts."""
-    lines = [f"draws per second; {found[0].draws:,} draws on shared laws; temperature 1"]
+    lines = [f"draws per second; {found[0].draws:,} draws on shared distributions; temperature 1"]
     for one in found:
         rates = ", ".join(f"{way} {rate.median:,.0f} ({one.ratios[way]:,.1f}x)" for way, rate in one.rates.items())
         lines.append(f"  {one.prompt:<20} entropy {one.entropy:.2f} nats, {one.seconds:5.1f} s: {rates}")

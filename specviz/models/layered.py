@@ -1,6 +1,6 @@
-"""A target cut in two for one request: its first layers guess through an exit, the layers above them decide.
+"""A target cut in two for one request: its first layers draft through an exit, the layers above them decide.
 
-Zhang et al. 2024 (Draft & Verify), Elhoushi et al. 2024 (LayerSkip): what the first layers computed for a guess is right for
+Zhang et al. 2024 (Draft & Verify), Elhoushi et al. 2024 (LayerSkip): what the first layers computed for a draft token is right for
 its verification too, so that pass runs the layers above alone. Each part has a cache and rolls it back by itself, so layers
 below the exit may hold columns that those above it lack; what a part says is a function of the tokens asked about all the same.
 """
@@ -19,11 +19,11 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.passes import LlamaPass
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.draft_tree import DraftTree, empty_tree
 
 
 class LowerLayers(CachedModel):
-    """The layers below an exit, as a model that guesses: its laws are the exit's.
+    """The layers below an exit, as a model that drafts: its distributions are the exit's.
 
     model  a Llama decoder; it is only read
     """
@@ -32,20 +32,20 @@ class LowerLayers(CachedModel):
         super().__init__(model, settings, vocabulary)
         self.exit, self._pass = exit_, LowerPass(model, 0, exit_.layer)
 
-    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype, by the exit."""
         return self.exit.logits(super().logits(rows, block))
 
     @torch.inference_mode()
-    def states(self, rows: Sequence[Prefix], block: Block, last: Sequence[int]) -> Tensor:
+    def states(self, rows: Sequence[Prefix], block: DraftTree, last: Sequence[int]) -> Tensor:
         """(B, T, width): what the layers above are given of the last so many tokens of each row, and of the nodes of its block.
 
         The last tokens stand right-aligned, the nodes behind them left-aligned; what fills the gaps belongs to no token. A
-        chain is read as part of the text: of guesses that were made here only the last one has not been read yet.
+        chain is read as part of the text: of draft tokens that were made here only the last one has not been read yet.
         """
         if block.is_chain:
-            longer = [row.with_guesses(tokens) for row, tokens in zip(rows, block.tokens, strict=True)]
-            super().logits(longer, empty_block(len(rows)))
+            longer = [row.with_draft_tokens(tokens) for row, tokens in zip(rows, block.tokens, strict=True)]
+            super().logits(longer, empty_tree(len(rows)))
         else:
             super().logits(rows, block)
         lead, nodes, wanted = max(last), block.widest, []
@@ -58,9 +58,9 @@ class LowerLayers(CachedModel):
 
 
 class LayeredModel(CachedModel):
-    """A target whose layers above the exit take the states that its first layers have computed, for guesses or here.
+    """A target whose layers above the exit take the states that its first layers have computed, for draft tokens or here.
 
-    lower  the first layers: the source of the guesses
+    lower  the first layers: the source of the draft tokens
     """
 
     def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
@@ -68,7 +68,7 @@ class LayeredModel(CachedModel):
         super().__init__(model, settings, vocabulary)
         self.lower, self._pass = LowerLayers(model, settings, vocabulary, exit_), UpperPass(model, exit_.layer)
 
-    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: Block) -> Tensor:
+    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: DraftTree) -> Tensor:
         return self.lower.states(rows, block, [len(fresh) for fresh in fed])
 
     def _empty(self) -> DynamicCache:

@@ -1,4 +1,4 @@
-"""Laws after many short continuations of one prompt, a group at a time: the prompt is read once, its continuations share it."""
+"""Distributions after many short continuations of one prompt, a group at a time: the prompt is read once, its continuations share it."""
 
 from __future__ import annotations
 
@@ -7,32 +7,34 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from torch import Tensor
 
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.verification.draft_tree import ROOT, DraftTree
 
-NODES = 256  # nodes of one pass: on two cores the cheapest per node, and 8 MB of laws at a vocabulary of 4096
+NODES = 256  # nodes of one pass: on two cores the cheapest per node, and 8 MB of distributions at a vocabulary of 4096
 
 
-def laws_after(source: LawSource, prompt: Sequence[int], paths: np.ndarray, nodes: int = NODES) -> Iterator[tuple[slice, Tensor]]:
-    """The laws of the token after ``prompt + path``, streamed.
+def distributions_after(
+    source: LanguageModel, prompt: Sequence[int], paths: np.ndarray, nodes: int = NODES
+) -> Iterator[tuple[slice, Tensor]]:
+    """The distributions of the token after ``prompt + path``, streamed.
 
     paths    (G, m) int, different rows in lexicographic order: neighbours share their beginnings, and so their nodes
     nodes    most nodes of a pass, ancestors included; at least m
     yields   (which paths, (g, V) float64 on the CPU), in order. The paths of one pass are a tree under the prompt (Miao et
-             al. 2024, SpecInfer, tree attention); no more than one pass's laws are held. Draws and counts are numpy's, so
+             al. 2024, SpecInfer, tree attention); no more than one pass's distributions are held. Draws and counts are numpy's, so
              this is where the distributions leave the model's device.
     """
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
-        nothing = Block(((),), ((),), (None,), ((),), "paths")
-        yield slice(0, 1), source.laws([row], nothing)[:, 0].cpu()
+        nothing = DraftTree(((),), ((),), (None,), ((),), "paths")
+        yield slice(0, 1), source.distributions([row], nothing)[:, 0].cpu()
         return
     while begin < len(paths):
         tokens, parents, leaves = _tree(paths, begin, nodes)
-        block = Block((tokens,), (parents,), (None,), ((None,) * len(tokens),), "paths")
-        laws = source.laws([row], block)[0]
-        yield slice(begin, begin + len(leaves)), laws[[leaf + 1 for leaf in leaves]].cpu()
+        block = DraftTree((tokens,), (parents,), (None,), ((None,) * len(tokens),), "paths")
+        distributions = source.distributions([row], block)[0]
+        yield slice(begin, begin + len(leaves)), distributions[[leaf + 1 for leaf in leaves]].cpu()
         begin += len(leaves)
 
 

@@ -1,8 +1,8 @@
 """A target behind a logits processor: a cut, a banned word, a penalty that remembers what was written.
 
-Whoever puts a processor behind a target changes the law that is served. It stays a pure function of the prefix, so speculation keeps
-it exactly, if the processor is given the prefix of each law that a pass asks for: the text so far, and with it the path of
-guesses down to each node.
+Whoever puts a processor behind a target changes the distribution that is served. It stays a pure function of the prefix, so speculation keeps
+it exactly, if the processor is given the prefix of each distribution that a pass asks for: the text so far, and with it the path of
+draft tokens down to each node.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from torch import Tensor
 from specviz.models.cache.decoder import CachedModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, texts
+from specviz.verification.draft_tree import DraftTree, texts
 
 Processor = Callable[
     [Tensor, Tensor], Tensor
@@ -34,7 +34,7 @@ class Processed:
         self.context: int | None = source.context
         self.settings: Settings = source.settings
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LawSource says."""
         return self.warped(self.logits(rows, block))
 
@@ -42,7 +42,7 @@ class Processed:
         return self.source.warped(logits)
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """(B, N + 1, V): after each prefix, and after each node of its block."""
         logits = self.source.logits(rows, block).clone()
         known = logits.shape[-1]  # ids that only the draft knows are no text of the target's
@@ -52,6 +52,6 @@ class Processed:
                 logits[index, place] = self.processor(text, logits[index, place][None])[0]
         return logits
 
-    def prefixes(self, row: Prefix, block: Block, index: int) -> list[tuple[int, ...]]:
-        """What stands before each law that a row asks for."""
+    def prefixes(self, row: Prefix, block: DraftTree, index: int) -> list[tuple[int, ...]]:
+        """What stands before each distribution that a row asks for."""
         return texts(row.ids, block, index)

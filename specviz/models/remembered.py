@@ -1,7 +1,7 @@
-"""A model that is asked about the same few contexts again and again: each law is computed once, many contexts in one pass.
+"""A model that is asked about the same few contexts again and again: each distribution is computed once, many contexts in one pass.
 
 Short continuations of one prompt meet few contexts. With this in the model's place the engine itself, any proposer and any rule
-included, draws many of them: what it is handed are the laws of an uncached pass of the same model, equal up to rounding.
+included, draws many of them: what it is handed are the distributions of an uncached pass of the same model, equal up to rounding.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import Pair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, empty_block, texts
+from specviz.verification.draft_tree import DraftTree, empty_tree, texts
 
 TOGETHER = 64  # contexts in one pass
-MOST = 400_000_000  # bytes of laws that are kept; beyond them the memory starts anew
+MOST = 400_000_000  # bytes of distributions that are kept; beyond them the memory starts anew
 
 Context = tuple[int, ...]
 
 
 class RememberedModel:
-    """Another source's laws, each computed once.
+    """Another source's distributions, each computed once.
 
-    source   asked for the law after a row alone, never about a block
+    source   asked for the distribution after a row alone, never about a block
     longest  tokens of the longest context that is asked about; after longer ones token 0 is certain. For draws of which nothing so
              late is looked at; None: no limit
-    most     bytes of laws that are kept, unless a single call needs more
+    most     bytes of distributions that are kept, unless a single call needs more
     """
 
     def __init__(self, source: CachedModel, longest: int | None = None, most: int = MOST):
@@ -40,10 +40,10 @@ class RememberedModel:
         self._features: dict[Context, Tensor] = {}
 
     def __len__(self) -> int:
-        """How many laws are held."""
+        """How many distributions are held."""
         return len(self._places)
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LawSource says; one array for all rows where they ask for the same."""
         wanted = [self._contexts(row, block, index) for index, row in enumerate(rows)]
         fresh = {ids for contexts in wanted for ids in contexts if ids not in self._places}
@@ -69,8 +69,8 @@ class RememberedModel:
                 self._features[row.ids[:-1]] = self.source.features([Prefix(row.ids, 0, 1)])[0].clone()
         return torch.stack([self._features[row.ids[:-1]] for row in rows])
 
-    def _contexts(self, row: Prefix, block: Block, index: int) -> list[Context]:
-        """Token ids before each law that a row asks for: its own, and with the path down to each node."""
+    def _contexts(self, row: Prefix, block: DraftTree, index: int) -> list[Context]:
+        """Token ids before each distribution that a row asks for: its own, and with the path down to each node."""
         found = texts(row.ids, block, index)
         return [() if self.longest is not None and len(ids) > self.longest else ids for ids in found]
 
@@ -81,9 +81,9 @@ class RememberedModel:
         for first in range(0, len(known), TOGETHER):
             some = known[first : first + TOGETHER]
             rows = [Prefix(ids, 0, 1, number) for number, ids in enumerate(some)]
-            laws = self.source.laws(rows, empty_block(len(rows)))[:, 0]
-            self._table = self._table.to(laws.device)
-            self._table[begin + first : begin + first + len(some)] = laws
+            distributions = self.source.distributions(rows, empty_tree(len(rows)))[:, 0]
+            self._table = self._table.to(distributions.device)
+            self._table[begin + first : begin + first + len(some)] = distributions
         self._places |= {ids: begin + number for number, ids in enumerate(known)}
         if len(known) < len(fresh):
             place = self._places[()] = begin + len(known)
@@ -91,7 +91,7 @@ class RememberedModel:
             self._table[place, 0] = 1.0
 
     def _grow(self, used: int, needed: int) -> None:
-        """Room for ``needed`` laws: twice as much each time, up to what may be kept."""
+        """Room for ``needed`` distributions: twice as much each time, up to what may be kept."""
         if needed > len(self._table):
             longer = self._table.new_empty(max(needed, min(2 * len(self._table), self.room)), self.vocabulary)
             longer[:used] = self._table[:used]
@@ -101,7 +101,7 @@ class RememberedModel:
 class RememberingPair:
     """A pair whose models remember, for many draws from one prompt. Everything else is the pair's own.
 
-    Requests of one prompt with equal temperature and cuts share one memory: laws depend on nothing else, but an early exit's on
+    Requests of one prompt with equal temperature and cuts share one memory: distributions depend on nothing else, but an early exit's on
     where it stands. Not for two threads at once.
     """
 

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.warp import warp
 
 
 @dataclass(frozen=True, slots=True)
 class TableModel:
-    """Laws from a table.
+    """Distributions from a table.
 
     table       prefix ids -> V probabilities (or anything float() takes, such as Fractions)
     vocabulary  V
@@ -28,20 +28,20 @@ class TableModel:
     settings: Settings | None = None
     context: int | None = None
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         result = torch.zeros(len(rows), block.widest + 1, self.vocabulary, dtype=torch.float64)
         for index, row in enumerate(rows):
-            result[index, 0] = self._law(row.ids)
+            result[index, 0] = self._probs(row.ids)
             for node in range(len(block.tokens[index])):
-                result[index, node + 1] = self._law(row.ids + _path(block, index, node))
+                result[index, node + 1] = self._probs(row.ids + _path(block, index, node))
         return result
 
-    def _law(self, ids: tuple[int, ...]) -> Tensor:
-        law = torch.tensor([float(x) for x in self.table(ids)], dtype=torch.float64)
-        return law if self.settings is None else warp(law.log(), self.settings)
+    def _probs(self, ids: tuple[int, ...]) -> Tensor:
+        probs = torch.tensor([float(x) for x in self.table(ids)], dtype=torch.float64)
+        return probs if self.settings is None else warp(probs.log(), self.settings)
 
 
-def _path(block: Block, index: int, node: int) -> tuple[int, ...]:
+def _path(block: DraftTree, index: int, node: int) -> tuple[int, ...]:
     """Tokens from the prefix down to a node, itself included."""
     path: list[int] = []
     while node != ROOT:

@@ -19,7 +19,7 @@ from specviz.prediction.plan import UNSTEADY, Interval
 from specviz.records import from_record
 from specviz.settings import Settings
 
-SCHEMA = "specviz-batches-1"
+SCHEMA = "specviz-batches-2"
 RESAMPLES = 400
 LEAST = 6  # turns under which their middle half says nothing
 MIDDLE = (2.5, 97.5)  # percentiles
@@ -30,9 +30,9 @@ Turns = tuple[tuple[tuple[float, ...], ...], ...]
 class Batches:
     """Seconds in one process, taken in turns, and rounds of texts that were decoded speculatively.
 
-    rows      how many texts side by side; gammas  guesses of a round
+    rows      how many texts side by side; gammas  draft tokens of a round
     passes    [rows][0 and then each gamma][turn]: the target's pass over gamma + 1 tokens of every text, over one at 0
-    guessing  [rows][gamma][turn]: all gamma steps of the draft;  rule  [rows][gamma][turn]: judging them
+    drafting  [rows][gamma][turn]: all gamma steps of the draft;  rule  [rows][gamma][turn]: judging them
     rounds    by "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took
     held      tokens in the caches where passes were timed
     """
@@ -41,7 +41,7 @@ class Batches:
     rows: tuple[int, ...]
     gammas: tuple[int, ...]
     passes: Turns
-    guessing: Turns
+    drafting: Turns
     rule: Turns
     rounds: Mapping[str, tuple[tuple[int, ...], ...]]
     length: int
@@ -54,13 +54,13 @@ class Batches:
     def seconds(self) -> np.ndarray:
         """(rows, 1 + gammas, turns): one token of every text by the target alone, then a round with each gamma."""
         rounds = np.array(self.passes)
-        rounds[:, 1:] += np.array(self.guessing) + np.array(self.rule)
+        rounds[:, 1:] += np.array(self.drafting) + np.array(self.rule)
         return rounds
 
     @property
     def c(self) -> float:
-        """A draft step over a pass of the target on the fewest rows, both over one token: medians, at the most guesses."""
-        return float(np.median(self.guessing[0][-1]) / self.gammas[-1] / np.median(self.passes[0][0]))
+        """A draft step over a pass of the target on the fewest rows, both over one token: medians, at the most draft tokens."""
+        return float(np.median(self.drafting[0][-1]) / self.gammas[-1] / np.median(self.passes[0][0]))
 
     def cost(self, rows: int, gamma: int) -> Interval:
         """A pass over gamma + 1 tokens of every text, in passes over one of each."""
@@ -154,7 +154,7 @@ class Batches:
 
     def to_json(self) -> str:
         record = asdict(self) | {"settings": self.settings.to_record(), "schema": SCHEMA}
-        for name in ("passes", "guessing", "rule"):
+        for name in ("passes", "drafting", "rule"):
             record[name] = [[[round(x, 7) for x in turns] for turns in row] for row in getattr(self, name)]
         return json.dumps(record, ensure_ascii=False, allow_nan=False)
 
@@ -163,7 +163,7 @@ class Batches:
         """Back from to_json. Raises TraceError for anything that is no such record."""
 
         def made(record: dict) -> Batches:
-            tables = {name: _tuples(record[name]) for name in ("rows", "gammas", "passes", "guessing", "rule")}
+            tables = {name: _tuples(record[name]) for name in ("rows", "gammas", "passes", "drafting", "rule")}
             tables["rounds"] = {key: _tuples(rounds) for key, rounds in record["rounds"].items()}
             one = cls(**record | tables | {"settings": Settings.from_record(record["settings"])})
             one._check()
@@ -174,7 +174,7 @@ class Batches:
     def _check(self) -> None:
         """Raises ValueError where the measured tables do not have the shape that rows, gammas and turns give."""
         rows, gammas, turns = len(self.rows), len(self.gammas), self._turn_count
-        shapes = {"passes": (rows, gammas + 1, turns), "guessing": (rows, gammas, turns), "rule": (rows, gammas, turns)}
+        shapes = {"passes": (rows, gammas + 1, turns), "drafting": (rows, gammas, turns), "rule": (rows, gammas, turns)}
         for name, shape in shapes.items():
             if np.array(getattr(self, name), dtype=float).shape != shape:
                 raise ValueError(f"{name} must have the shape {shape}")

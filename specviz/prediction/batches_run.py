@@ -13,7 +13,7 @@ from specviz.models.pairs.loading import Pair
 from specviz.prediction.batches import Batches
 from specviz.prediction.predict import Ids, openings, readable, written
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.registry import rule_of
@@ -56,7 +56,7 @@ def measure_batches(
         tuple(rows),
         tuple(gammas),
         passes=table("pass", (0, *gammas)),
-        guessing=table("guessing", gammas),
+        drafting=table("drafting", gammas),
         rule=table("rule", gammas),
         rounds=found,
         length=settings.length,
@@ -68,7 +68,7 @@ def measure_batches(
 
 
 def _rounds(pair: Pair, settings: Settings, prompts: Sequence[Ids]) -> tuple[int, ...]:
-    _, count, _ = written(pair, replace(settings, seed=settings.seed + settings.gamma), prompts, guessing=True)
+    _, count, _ = written(pair, replace(settings, seed=settings.seed + settings.gamma), prompts, drafting=True)
     return tuple(int(n) for n in count)
 
 
@@ -95,13 +95,13 @@ def _timed(
 def _probes(pair: Pair, settings: Settings, count: int, gammas: Sequence[int]) -> dict[tuple[str, int, int], Probe]:
     """What a round on so many rows consists of, each part with caches of its own."""
     target, draft = pair.open(settings)
-    rows, coins, rule = prefixes(count), PhiloxCoins(settings.seed), rule_of(settings)
+    rows, randomness, rule = prefixes(count), PhiloxRandomness(settings.seed), rule_of(settings)
     found: dict[tuple[str, int, int], Probe] = {("pass", count, 0): target_pass(target, count, ())}
     for gamma in gammas:
         proposer = DraftModel(draft, gamma)
-        block = proposer.propose(rows, coins)
-        p = target.laws(rows, block)
+        block = proposer.propose(rows, randomness)
+        p = target.distributions(rows, block)
         found["pass", count, gamma] = target_pass(target, count, tuple(range(ROOT, gamma - 1)))
-        found["guessing", count, gamma] = lambda proposer=proposer: proposer.propose(rows, coins)
-        found["rule", count, gamma] = lambda block=block, p=p: rule.verify(rows, block, p, coins)
+        found["drafting", count, gamma] = lambda proposer=proposer: proposer.propose(rows, randomness)
+        found["rule", count, gamma] = lambda block=block, p=p: rule.verify(rows, block, p, randomness)
     return found

@@ -1,6 +1,6 @@
-"""What a whole round costs at every number of guesses, as a run pays for it: stretches of rounds in turns, of which no text is kept.
+"""What a whole round costs at every number of draft tokens, as a run pays for it: stretches of rounds in turns, of which no text is kept.
 
-The target alone and rounds with 0 to G guesses take turns in one process. Each opens the models, reads a prompt, jumps to a place of
+The target alone and rounds with 0 to G draft tokens take turns in one process. Each opens the models, reads a prompt, jumps to a place of
 the text, makes a round that is not timed (it finds the caches of model and processor as the jump left them, which in a run it never does), and
 goes on from there like a run: what a round leaves behind is what the next one meets. One round made over and over from one place is
 a few hundredths cheaper than that. The places of the turns are spread over the text, as the rounds of a run are.
@@ -13,20 +13,20 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from specviz.decoding.engine import TargetOnlyCoins, advance, step
-from specviz.models.base import LawSource
+from specviz.decoding.engine import TargetOnlyRandomness, advance, step
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.prediction.plan import Curve
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import TokenRule
 
 PARTS = ("draft", "target", "rule")
-ALONE = -1  # "guesses" of the target alone
+ALONE = -1  # "draft tokens" of the target alone
 WARM, TIMED = 2, 5  # rounds of a stretch before its clock starts, the jump among them, and on it
 SPREAD = 0.6180339887498949  # how far on the next turn's place lies, as a share of the text: any number of turns is spread evenly
 WARM_TURNS = 2  # turns that are left out: first passes are slow
@@ -35,7 +35,7 @@ Text = tuple[tuple[int, ...], Sequence[int]]
 
 
 class Probes:
-    """Turns of probes for 0 to ``most`` guesses, on texts (prompt, tokens), one text after the other; and what they say.
+    """Turns of probes for 0 to ``most`` draft tokens, on texts (prompt, tokens), one text after the other; and what they say.
 
     Each turn may come at any moment, between other work of the process.
     """
@@ -43,7 +43,7 @@ class Probes:
     def __init__(self, pair: Pair, settings: Settings, texts: Sequence[Text], most: int):
         self.pair, self.settings, self.texts = pair, settings, texts
         self.kinds = range(ALONE, most + 1)
-        self.coins = PhiloxCoins(settings.seed)
+        self.randomness = PhiloxRandomness(settings.seed)
         self.turns = -WARM_TURNS
         self._warm: list[tuple[float, ...]] = []
         self._first: list[tuple[float, ...]] = []
@@ -70,8 +70,8 @@ class Probes:
 
     def curve(self) -> Curve:
         """What was timed so far, at least one turn."""
-        by_guesses = list(zip(*self._parts, strict=True))
-        medians = {part: tuple(statistics.median(one[part] for one in turns) for turns in by_guesses) for part in PARTS}
+        by_draft_tokens = list(zip(*self._parts, strict=True))
+        medians = {part: tuple(statistics.median(one[part] for one in turns) for turns in by_draft_tokens) for part in PARTS}
         whole = [statistics.median(column) for column in zip(*self._warm, strict=True)][1:]
         rest = tuple(max(0.0, all_ - sum(medians[part][n] for part in PARTS)) for n, all_ in enumerate(whole))
         alone, rounds = tuple(one[0] for one in self._warm), tuple(one[1:] for one in self._warm)
@@ -81,31 +81,31 @@ class Probes:
         self, n: int, prompt: tuple[int, ...], tokens: Sequence[int], share: float
     ) -> tuple[float, float, dict[str, float]]:
         """Seconds of a text's first round, opening included; of a round on the way, in the mean; and of the parts of that."""
-        guesses = max(n, 0)
-        room = max(len(tokens), guesses + 1)
-        place = int(share * (room - guesses))
-        begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, room - place)
+        draft_tokens = max(n, 0)
+        remaining = max(len(tokens), draft_tokens + 1)
+        place = int(share * (remaining - draft_tokens))
+        begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
         began = time.perf_counter()
-        target, proposer, coins = self._opened(n, tokens)
+        target, proposer, randomness = self._opened(n, tokens)
         rule = TokenRule() if n == ALONE else rule_of(self.settings)
-        step([Prefix(prompt, 0, room)], target, proposer, rule, coins)
+        step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
         first, row, rounds = time.perf_counter() - began, begin, []
         for number in range(WARM + TIMED):
             if number == WARM:
                 began = time.perf_counter()
-            (round_,) = step([row], target, proposer, rule, coins)
+            (round_,) = step([row], target, proposer, rule, randomness)
             rounds.append(round_.timing)
             row = advance(row, round_)
-            row = row if row.room > guesses else begin  # the text's last rounds have no room for n guesses
+            row = row if row.remaining > draft_tokens else begin  # the text's last rounds have no room for n draft tokens
         spent = (time.perf_counter() - began) / TIMED
         return first, spent, {part: statistics.mean(one[part] for one in rounds[WARM:]) for part in PARTS}
 
-    def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LawSource, Proposer, object]:
-        """Caches of their own for a stretch, and its coins."""
+    def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, object]:
+        """Caches of their own for a stretch, and its random numbers."""
         if n == ALONE:
-            return self.pair.source(self.pair.target, self.settings), Nothing(), TargetOnlyCoins(self.coins)
+            return self.pair.source(self.pair.target, self.settings), Nothing(), TargetOnlyRandomness(self.randomness)
         target, proposer = opened(self.pair, replace(self.settings, gamma=n))
-        return target, _full(proposer, n, tokens), self.coins
+        return target, _full(proposer, n, tokens), self.randomness
 
 
 def cost_curve(
@@ -125,7 +125,7 @@ def cost_curve(
 
 
 def _full(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
-    """A proposer that makes n guesses here: one that copies looks its text up as ever, and is then handed some to copy."""
+    """A proposer that makes n draft tokens here: one that copies looks its text up as ever, and is then handed some to copy."""
     if not isinstance(proposer, Copied):
         return proposer
     filler = [int(x) for x in tokens[:n]]

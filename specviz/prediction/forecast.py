@@ -80,12 +80,12 @@ class Forecast:
     def _factor(self, gamma: int, weights: np.ndarray, costs: np.ndarray) -> np.ndarray:
         """Seconds of the target alone over those of speculation, (K,), both with their first rounds, which read the prompts.
 
-        weights  (K, B): how often each text counts; costs  (K, 2 G + 4): a token alone, rounds with 0 to G guesses, the first rounds alike,
+        weights  (K, B): how often each text counts; costs  (K, 2 G + 4): a token alone, rounds with 0 to G draft tokens, the first rounds alike,
         in any unit of time
         """
         one, texts = self.rounds[gamma], weights.sum(1)
         alone, warm, first = costs[:, 0], costs[:, 1 : costs.shape[1] // 2], costs[:, costs.shape[1] // 2 :]
-        longest = min(gamma, one.tokens - 1)  # guesses of a first round
+        longest = min(gamma, one.tokens - 1)  # draft tokens of a first round
         seconds = ((weights @ one.by_size) * warm[:, : gamma + 1]).sum(1)
         seconds += texts * (first[:, 1 + longest] - warm[:, longest])
         return texts * (one.tokens * alone + first[:, 0] - alone) / seconds
@@ -105,7 +105,7 @@ class Forecast:
         hazards = self.hazards(self.weights)
         alphas = self._alphas(one)
         gaps = {
-            "kept guesses": interval(row.tokens.value / value - 1.0, self.resampled(gamma) / many - 1.0),
+            "accepted draft tokens": interval(row.tokens.value / value - 1.0, self.resampled(gamma) / many - 1.0),
             "hazards": interval(row.hazards / value - 1.0, (1.0 + np.cumprod(hazards[:gamma], axis=0).sum(0)) / many - 1.0),
             "independent": interval(
                 row.independent / value - 1.0, np.array([expected_tokens(alpha, gamma) for alpha in alphas]) / many - 1.0

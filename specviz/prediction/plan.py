@@ -18,7 +18,7 @@ from specviz.records import from_record
 from specviz.settings import Settings
 from specviz.theory import best_gamma
 
-SCHEMA = "specviz-plan-1"
+SCHEMA = "specviz-plan-2"
 APART = 0.4  # share of a measured factor that its turns may span, for the measurement to be believed
 UNSTEADY = 0.25  # widest middle half of the probes, as a share of their median, under which a speed is judged
 
@@ -37,10 +37,10 @@ class Curve:
     """Seconds of the probes, turn by turn, in one process.
 
     alone   one token of the target alone, a whole round of the loop
-    rounds  per turn a whole round with 0, 1, .. G guesses, whatever becomes of them
+    rounds  per turn a whole round with 0, 1, .. G draft tokens, whatever becomes of them
     first   per turn what the first round of a text takes, which opens the models and reads the prompt: the target alone, then with
-            0, 1, .. G guesses
-    parts   of a round with so many guesses, medians: guessing, the target's pass, the rule; ``rest`` is what is left of the round
+            0, 1, .. G draft tokens
+    parts   of a round with so many draft tokens, medians: drafting, the target's pass, the rule; ``rest`` is what is left of the round
     """
 
     alone: tuple[float, ...]
@@ -50,7 +50,7 @@ class Curve:
 
     @property
     def c(self) -> float:
-        """A draft step over a pass of the target: the median round's guessing at the most guesses, for each of them, over one token alone."""
+        """A draft step over a pass of the target: the median round's drafting at the most draft tokens, for each of them, over one token alone."""
         return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.alone)
 
     @property
@@ -69,10 +69,10 @@ class Curve:
 class Row:
     """One gamma: tokens per target pass, and the factor over the target alone, None where no costs were measured.
 
-    tokens     by kept guesses; hazards, independent  by the plainer formulas with what kept guesses say of hazards and alpha
+    tokens     by accepted draft tokens; hazards, independent  by the plainer formulas with what accepted draft tokens say of hazards and alpha
     own_text   from the user's text read on, no text of the target's
     leviathan  factor of the independent formula at c, a block costing one pass; linear  of the hazards at a cost with a fixed part
-    operations  arithmetic for a token over that of the target alone; None where guesses are no model's
+    operations  arithmetic for a token over that of the target alone; None where draft tokens are no model's
     gain       tokens per pass above those of the token rule on the same texts; None under that rule itself
     """
 
@@ -140,7 +140,7 @@ class Plan:
         if self.best is None:
             return {}
         plainer = {name: best_gamma({row.gamma: getattr(row, name) for row in self.rows}) for name in ("linear", "leviathan")}
-        return {"kept guesses": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
+        return {"accepted draft tokens": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
 
     @property
     def steady(self) -> bool:

@@ -19,7 +19,7 @@ from specviz.prediction.forecast import Forecast
 from specviz.prediction.plan import Curve, Interval, Plan, Row
 from specviz.prediction.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.theory import operations
 from specviz.verification.registry import rule_of
@@ -56,14 +56,14 @@ def make_plan(
 ) -> Plan:
     """Predict, and measure if asked.
 
-    settings  pair, proposer, law, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
+    settings  pair, proposer, distribution, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
 
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
     """
     refuse_unplanned(settings)
     if same_weights(pair):
         raise SettingsError(
-            "draft", pair.name, "another model than the target: each guess would cost the token that it saves (c = 1)"
+            "draft", pair.name, "another model than the target: each draft token would cost the token that it saves (c = 1)"
         )
     ids = readable(pair, text, effort.opening, settings.length)
     own = openings(ids, effort.opening, settings.length, effort.texts)
@@ -215,8 +215,8 @@ def timed(
 
 def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> int:
     """Write it; returns its rounds."""
-    coins = PhiloxCoins(settings.seed)
+    randomness = PhiloxRandomness(settings.seed)
     if settings.gamma == 0:
-        return len(drain(target_only(pair.source(pair.target, settings), coins, settings, prompt)))
+        return len(drain(target_only(pair.source(pair.target, settings), randomness, settings, prompt)))
     target, proposer = opened(pair, settings)
-    return len(drain(decode(target, proposer, rule_of(settings), coins, settings, prompt)))
+    return len(drain(decode(target, proposer, rule_of(settings), randomness, settings, prompt)))

@@ -11,14 +11,14 @@ from specviz.prediction.plan import Plan
 from specviz.records import from_record, to_text
 from specviz.settings import Settings
 
-SCHEMA = "specviz-plans-1"
+SCHEMA = "specviz-plans-2"
 TEXT = "bedtime"  # kind of text that they are made on
 GAMMAS = tuple(range(1, 9))
 DRAFTS = {  # name -> what of the settings says so, and who that is
     "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft that ships"),
     "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft taught by the target"),
     "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the taught draft in 8 bits"),
-    "ngram": ({"pair": "storybook", "proposer": "ngram"}, "guesses copied from the text so far"),
+    "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
 TEMPERATURES = ("0", "0.6", "1")
 

@@ -14,19 +14,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.engine import TargetOnlyCoins, advance, opening_row, step
+from specviz.decoding.engine import TargetOnlyRandomness, advance, opening_row, step
 from specviz.errors import SettingsError
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.models.pairs.pair import EncoderDecoderPair
 from specviz.prediction.accepted_count import Chances
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import CHAINS, PROPOSERS, named, opened
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, Block
-from specviz.verification.overlap import guessed_chance, guessed_ratio, overlap
+from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.overlap import drafted_chance, drafted_ratio, overlap
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import TokenRule
 
@@ -40,11 +40,13 @@ RULES = ("token", "block")
 
 
 def refuse_unplanned(settings: Settings) -> None:
-    """Raises SettingsError for what the kept-guess identity does not cover: trees, rules for siblings, lengths that move."""
+    """Raises SettingsError for what the accepted draft token identity does not cover: trees, rules for siblings, lengths that move."""
     known = (*CHAINS[1:], *COPIES)
     named("proposer", settings.proposer, PROPOSERS)
     if settings.proposer not in known:
-        raise SettingsError("proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of guesses")
+        raise SettingsError(
+            "proposer", settings.proposer, f"one of {', '.join(known)} for a plan: it counts chains of draft tokens"
+        )
     if settings.rule not in RULES:
         raise SettingsError(
             "rule", settings.rule, f"{' or '.join(RULES)} for a plan: it counts what an exact rule keeps of a chain"
@@ -92,49 +94,49 @@ def written(
     pair: Pair,
     settings: Settings,
     prompts: Sequence[Ids],
-    guessing: bool = False,
+    drafting: bool = False,
     watch: Watch = lambda share: None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts of ``settings.length`` tokens after each prompt, all of one length, TOGETHER of them side by side.
 
-    guessing  by the proposer and rule that the settings name; else by the target alone, with coins of its own purpose. Text i has
+    drafting  by the proposer and rule that the settings name; else by the target alone, with random numbers of its own purpose. Text i has
               draw number i
-    returns   tokens (B, N), rounds (B,), and of the guesses how many were tested and kept (B, 2)
+    returns   tokens (B, N), rounds (B,), and of the draft tokens how many were tested and kept (B, 2)
     """
-    rule = rule_of(settings) if guessing else TokenRule()
-    tokens, rounds, guesses = np.zeros((len(prompts), settings.length), dtype=np.int64), [], []
+    rule = rule_of(settings) if drafting else TokenRule()
+    tokens, rounds, draft_tokens = np.zeros((len(prompts), settings.length), dtype=np.int64), [], []
     for begin in range(0, len(prompts), TOGETHER):
         some = prompts[begin : begin + TOGETHER]
         rows = [opening_row(prompt, settings, None, begin + number) for number, prompt in enumerate(some)]
-        coins = PhiloxCoins(settings.seed)
+        randomness = PhiloxRandomness(settings.seed)
         target, proposer = opened(pair, settings)
-        if not guessing:
-            proposer, coins = Nothing(), TargetOnlyCoins(coins)
+        if not drafting:
+            proposer, randomness = Nothing(), TargetOnlyRandomness(randomness)
         count, seen = np.zeros(len(some), dtype=np.int64), np.zeros((len(some), 2), dtype=np.int64)
         while rows:
             left = []
-            for row, one in zip(rows, step(rows, target, proposer, rule, coins), strict=True):
+            for row, one in zip(rows, step(rows, target, proposer, rule, randomness), strict=True):
                 count[row.draw - begin] += 1
                 met = [decision.accepted for decision in one.proposals if decision.accepted is not None]
                 seen[row.draw - begin] += len(met), sum(met)
                 tokens[row.draw, row.start : row.start + len(one.committed)] = one.committed
                 row = replace(advance(row, one), past=())
-                left += [row] if row.room else []
+                left += [row] if row.remaining else []
             rows = left
-            watch((begin + len(some) * (1 - sum(row.room for row in rows) / (len(some) * settings.length))) / len(prompts))
+            watch((begin + len(some) * (1 - sum(row.remaining for row in rows) / (len(some) * settings.length))) / len(prompts))
         rounds.append(count)
-        guesses.append(seen)
-    return tokens, np.concatenate(rounds), np.concatenate(guesses)
+        draft_tokens.append(seen)
+    return tokens, np.concatenate(rounds), np.concatenate(draft_tokens)
 
 
-def along(source: LawSource, prompt: Ids, tokens: Sequence[int]) -> Iterator[tuple[slice, Tensor]]:
-    """The laws that a source has at each of the tokens after a prompt: (which tokens, (n, V) float64), SPAN of them at a time."""
+def along(source: LanguageModel, prompt: Ids, tokens: Sequence[int]) -> Iterator[tuple[slice, Tensor]]:
+    """The distributions that a source has at each of the tokens after a prompt: (which tokens, (n, V) float64), SPAN of them at a time."""
     for begin in range(0, len(tokens), SPAN):
         some = tuple(tokens[begin : begin + SPAN])
         nodes = len(some) - 1
-        chain = Block((some[:-1],), (tuple(range(ROOT, nodes - 1)),), (None,), ((None,) * nodes,), "text")
+        chain = DraftTree((some[:-1],), (tuple(range(ROOT, nodes - 1)),), (None,), ((None,) * nodes,), "text")
         row = Prefix((*prompt, *tokens[:begin]), begin, len(tokens) - begin)
-        yield slice(begin, begin + len(some)), source.laws([row], chain)[0]
+        yield slice(begin, begin + len(some)), source.distributions([row], chain)[0]
 
 
 def chances(
@@ -145,14 +147,14 @@ def chances(
     of_target: bool = True,
     watch: Watch = lambda share: None,
 ) -> Chances:
-    """What one pass of both models over (prompt, tokens) says about guesses, all texts of one length.
+    """What one pass of both models over (prompt, tokens) says about draft tokens, all texts of one length.
 
-    of_target  the tokens are the target's own: each was a kept guess with probability min(1, q / p). Else the text is anybody's, and
-               the chance at a place is that of a draw from the draft, the overlap of both laws; the block rule, which weighs tokens
+    of_target  the tokens are the target's own: each was a accepted draft token with probability min(1, q / p). Else the text is anybody's, and
+               the chance at a place is that of a draw from the draft, the overlap of both distributions; the block rule, which weighs tokens
                and not places, is counted as if the target had written it
     """
     target, proposer = opened(pair, replace(settings, gamma=gamma))
-    if isinstance(proposer, Copied):  # a guess that is certain: both rules keep it iff it stands in the text
+    if isinstance(proposer, Copied):  # a draft token that is certain: both rules keep it iff it stands in the text
         return _copied(proposer, texts, gamma)
     if settings.rule == "block":
         return Chances.of_block(chain_ratios(target, proposer.draft, texts, watch), gamma)
@@ -160,22 +162,22 @@ def chances(
 
 
 def chain_chances(
-    target: LawSource,
-    draft: LawSource,
+    target: LanguageModel,
+    draft: LanguageModel,
     texts: Sequence[tuple[Ids, Sequence[int]]],
     of_target: bool = True,
     watch: Watch = lambda share: None,
 ) -> np.ndarray:
     """For a draft that reads the text alone: the chance at each token of each text, (B, N); ``of_target`` as in chances."""
-    at = _of_tokens(guessed_chance) if of_target else lambda p, q, tokens: overlap(p, q)
+    at = _of_tokens(drafted_chance) if of_target else lambda p, q, tokens: overlap(p, q)
     return _at_places(target, draft, texts, at, watch).clip(max=1.0)
 
 
 def chain_ratios(
-    target: LawSource, draft: LawSource, texts: Sequence[tuple[Ids, Sequence[int]]], watch: Watch = lambda share: None
+    target: LanguageModel, draft: LanguageModel, texts: Sequence[tuple[Ids, Sequence[int]]], watch: Watch = lambda share: None
 ) -> np.ndarray:
     """log(q / p) at each token of each text, (B, N)."""
-    return _at_places(target, draft, texts, _of_tokens(guessed_ratio), watch)
+    return _at_places(target, draft, texts, _of_tokens(drafted_ratio), watch)
 
 
 def _of_tokens(look: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Tensor, Tensor], Tensor]:
@@ -184,13 +186,13 @@ def _of_tokens(look: Callable[[Tensor, Tensor], Tensor]) -> Callable[[Tensor, Te
 
 
 def _at_places(
-    target: LawSource,
-    draft: LawSource,
+    target: LanguageModel,
+    draft: LanguageModel,
     texts: Sequence[tuple[Ids, Sequence[int]]],
     at: Callable[[Tensor, Tensor, Tensor], Tensor],
     watch: Watch,
 ) -> np.ndarray:
-    """What ``at`` says of both laws (n, V) and the tokens (n, 1) at each place of each text, (B, N)."""
+    """What ``at`` says of both distributions (n, V) and the tokens (n, 1) at each place of each text, (B, N)."""
     found = []
     for number, (prompt, tokens) in enumerate(texts):
         ids, line = torch.tensor([int(x) for x in tokens]), []
@@ -202,19 +204,19 @@ def _at_places(
 
 
 def _copied(proposer: Copied, texts: Sequence[tuple[Ids, Sequence[int]]], gamma: int) -> Chances:
-    """For guesses that are certain: one that stands in the text was kept, as q = 1 >= p; where they end is known for every start."""
+    """For draft tokens that are certain: one that stands in the text was kept, as q = 1 >= p; where they end is known for every start."""
     length = len(texts[0][1])
-    kept, guesses = np.zeros((len(texts), length, gamma)), np.zeros((len(texts), length), dtype=np.int64)
+    kept, draft_tokens = np.zeros((len(texts), length, gamma)), np.zeros((len(texts), length), dtype=np.int64)
     for number, (prompt, tokens) in enumerate(texts):
         tokens = tuple(int(x) for x in tokens)
         for s in range(length):
-            guess = proposer.follow((*prompt, *tokens[:s]), gamma)
-            guesses[number, s] = len(guess)
-            for j, (one, stands) in enumerate(zip(guess, tokens[s:], strict=False)):
+            draft_token = proposer.follow((*prompt, *tokens[:s]), gamma)
+            draft_tokens[number, s] = len(draft_token)
+            for j, (one, stands) in enumerate(zip(draft_token, tokens[s:], strict=False)):
                 if one != stands:
                     break
                 kept[number, s, j] = 1.0
-    return Chances(kept, guesses)
+    return Chances(kept, draft_tokens)
 
 
 def proposed(pair: Pair, settings: Settings) -> Proposer:

@@ -1,8 +1,8 @@
-"""Which plain statistic of two models predicts how often guesses are kept, and how well: cells of a study, and what follows from them.
+"""Which plain statistic of two models predicts how often draft tokens are kept, and how well: cells of a study, and what follows from them.
 
 No torch; study_run.py fills the cells. A statistic is measured on a text of somebody's, by one pass of both models; what it has to predict
-is the share of tested guesses that a speculative run keeps on continuations of that text. For each statistic a straight line is fitted
-to the cells of all kinds of text but one and held against the cells of that one, in turn. ``kept guesses`` is read off texts of
+is the share of tested draft tokens that a speculative run keeps on continuations of that text. For each statistic a straight line is fitted
+to the cells of all kinds of text but one and held against the cells of that one, in turn. ``accepted draft tokens`` is read off texts of
 the target alone, and is fitted to nothing; so is ``overlap itself``, the mean of beta on the text.
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 
 from specviz.errors import TraceError
 
-SCHEMA = "specviz-study-1"
+SCHEMA = "specviz-study-2"
 KINDS = {
     "bedtime": "bedtime story",
     "fairytale": "fairy tale",
@@ -30,7 +30,7 @@ KINDS = {
     "code": "Python",
 }
 TEMPERATURES = (0.0, 0.3, 0.6, 1.0, 1.4)
-TOP_PS = (0.95, 0.9, 0.8, 0.5)  # cuts of the law at temperature 1
+TOP_PS = (0.95, 0.9, 0.8, 0.5)  # cuts of the distribution at temperature 1
 DRAFTS = {  # name -> pair and proposer
     "storybook": ("storybook", "draft"),
     "storybook-distilled": ("storybook-distilled", "draft"),
@@ -47,18 +47,18 @@ STATISTICS = {  # key -> what it is
     "agreement": "share of places where both have one largest token",
     "calibration": "calibration error of the draft",
 }
-UNFITTED = {"kept guesses": "kept", "overlap itself": "overlap"}
+UNFITTED = {"accepted draft tokens": "kept", "overlap itself": "overlap"}
 RESAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One kind of text, law and draft.
+    """One kind of text, distribution and draft.
 
-    statistics  on the text itself, over the places where something is guessed; kept  the share foretold from texts of the target
-    tested      guesses that a coin met in speculative runs, and how many of them were accepted; tokens written in rounds
+    statistics  on the text itself, over the places where something is drafted; kept  the share foretold from texts of the target
+    tested      draft tokens that a random number met in speculative runs, and how many of them were accepted; tokens written in rounds
     reason      why nothing was measured, where nothing was
-    top_p       the cut of both laws, None where they are whole
+    top_p       the cut of both distributions, None where they are whole
     bins        per tenth of the draft's confidence: places of the text, the sum of the confidence there, and how often the draft's
                 largest token stood there
     """
@@ -79,7 +79,7 @@ class Cell:
 
     @property
     def share(self) -> float:
-        """Of the tested guesses, how many were kept: what is to be predicted."""
+        """Of the tested draft tokens, how many were kept: what is to be predicted."""
         return self.accepted / self.tested
 
     @property
@@ -111,7 +111,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All cells of one run. gamma: guesses of a round; openings, opening, length: continuations of a text, as in a plan."""
+    """All cells of one run. gamma: draft tokens of a round; openings, opening, length: continuations of a text, as in a plan."""
 
     cells: tuple[Cell, ...]
     gamma: int
@@ -126,7 +126,7 @@ class Study:
         return tuple(cell for cell in self.cells if cell.draft in drafts and not cell.reason)
 
     def over_temperature(self, draft: str) -> tuple[Cell, ...]:
-        """Measured cells of a draft under whole laws."""
+        """Measured cells of a draft under whole distributions."""
         return tuple(cell for cell in self.measured((draft,)) if cell.top_p is None)
 
     def over_top_p(self, draft: str) -> tuple[Cell, ...]:

@@ -1,4 +1,4 @@
-"""Fills the cells of a study: for every kind of text, law and draft the plain statistics, the forecast, and a speculative run."""
+"""Fills the cells of a study: for every kind of text, distribution and draft the plain statistics, the forecast, and a speculative run."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from specviz.settings import Settings
 from specviz.verification.divergence import compared
 from specviz.verification.warp import one_hot
 
-SHELF = ASSETS / "texts" / "kinds"
+TEXTS_FOLDER = ASSETS / "texts" / "kinds"
 BINS = 10  # of a draft's confidence
 Texts = Sequence[tuple[Ids, Sequence[int]]]
 Bins = tuple[tuple[int, float, int], ...]
@@ -34,7 +34,7 @@ Bins = tuple[tuple[int, float, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a study is: continuations of each text, tokens before and after a place, guesses of a round."""
+    """How large a study is: continuations of each text, tokens before and after a place, draft tokens of a round."""
 
     openings: int = 16
     opening: int = 48
@@ -50,11 +50,11 @@ def run_study(
     top_ps: Sequence[float] = TOP_PS,
     drafts: Sequence[str] = tuple(DRAFTS),
     load: Callable[[str], Pair] = load_pair,
-    shelf: Path = SHELF,
+    folder: Path = TEXTS_FOLDER,
     watch: Callable[[float], None] = lambda share: None,
     resume: Path | None = None,
 ) -> Study:
-    """Every cell: whole laws at the temperatures, and those of temperature 1 cut by each top-p.
+    """Every cell: whole distributions at the temperatures, and those of temperature 1 cut by each top-p.
 
     load    name of a pair -> pair; shelf  the folder with one text file for each kind; watch  may raise to stop it
     resume  the file in which every finished cell is kept, and from which it goes on; a cell does not depend on the others
@@ -62,14 +62,14 @@ def run_study(
     Raises TraceError for a file of another study, SettingsError for one that cannot be written.
     """
     pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
-    laws = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
-    work = [(kind, *law) for kind in kinds for law in laws]
-    kept = KeptCells.open(resume, _asked(size, seed, work, drafts, pairs, shelf))
+    distributions = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
+    work = [(kind, *probs) for kind in kinds for probs in distributions]
+    kept = KeptCells.open(resume, _asked(size, seed, work, drafts, pairs, folder))
     for number, (kind, temperature, top_p) in enumerate(work):
         left = [draft for draft in drafts if (kind, temperature, top_p, draft) not in kept.cells]
         if not left:
             continue
-        path = shelf / f"{kind}.txt"
+        path = folder / f"{kind}.txt"
         settings = Settings(temperature=temperature, top_p=top_p, length=size.length, gamma=size.gamma, seed=seed)
         first = next(iter(pairs.values()))  # the shipped drafts share their target
         own = openings(
@@ -88,16 +88,16 @@ def run_study(
 
 
 def _asked(
-    size: Size, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, Pair], shelf: Path
+    size: Size, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, Pair], folder: Path
 ) -> dict[str, Any]:
     """What the cells follow from, and what they would differ by on another machine."""
     kinds = dict.fromkeys(kind for kind, _, _ in work)
     return {
         **asdict(size),
         "seed": seed,
-        "laws": work,
+        "distributions": work,
         "drafts": drafts,
-        "texts": {kind: hashlib.sha256((shelf / f"{kind}.txt").read_bytes()).hexdigest() for kind in kinds},
+        "texts": {kind: hashlib.sha256((folder / f"{kind}.txt").read_bytes()).hexdigest() for kind in kinds},
         "models": {name: pair.describe() | fingerprints(pair) for name, pair in pairs.items()},
         "versions": versions(),
     }
@@ -106,18 +106,20 @@ def _asked(
 def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> Cell:
     found = statistics(pair, settings, own)
     foretold = rounds(chances(pair, settings, ours, settings.gamma), settings.gamma)
-    _, count, guesses = written(pair, replace(settings, seed=settings.seed + 1), [prompt for prompt, _ in own], guessing=True)
-    tested, accepted = guesses.sum(0).tolist()
+    _, count, draft_tokens = written(
+        pair, replace(settings, seed=settings.seed + 1), [prompt for prompt, _ in own], drafting=True
+    )
+    tested, accepted = draft_tokens.sum(0).tolist()
     if not tested or found is None:
-        return Cell(kind, settings.temperature, draft, reason="Nothing was guessed.", top_p=settings.top_p)
+        return Cell(kind, settings.temperature, draft, reason="Nothing was drafted.", top_p=settings.top_p)
     numbers = (foretold.alpha, tested, accepted, len(own) * settings.length, int(count.sum()), foretold.per_pass)
     return Cell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
 
 
 def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
-    """STATISTICS on texts, over the places where the proposer guesses, and the bins of a cell; None where it never does.
+    """STATISTICS on texts, over the places where the proposer drafts, and the bins of a cell; None where it never does.
 
-    The divergences enter as exp(-KL), which is 0 where a law lacks a token of the other, as a guess that is certain always does. The
+    The divergences enter as exp(-KL), which is 0 where a distribution lacks a token of the other, as a draft token that is certain always does. The
     calibration error is the mean distance of the draft's confidence from how often it is right about the text, in BINS bins.
     """
     target, proposer = opened(pair, settings)
@@ -125,7 +127,7 @@ def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, 
     for prompt, tokens in texts:
         tokens = [int(x) for x in tokens]
         for where, p in along(target, prompt, tokens):
-            q, made = _guesses(proposer, prompt, tokens, where, p)
+            q, made = _draft_tokens(proposer, prompt, tokens, where, p)
             here = compared(p[made].cpu(), q[made].cpu())
             here["right"] = (q[made].argmax(-1).cpu() == torch.tensor(tokens)[where][made]).double()
             for name, values in here.items():
@@ -141,15 +143,15 @@ def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, 
     return {name: float(found[name]) for name in STATISTICS}, bins
 
 
-def _guesses(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor) -> tuple[Tensor, Tensor]:
-    """The draft's laws at some places of a text, (n, V), and where it guesses at all, (n,) bool."""
+def _draft_tokens(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor) -> tuple[Tensor, Tensor]:
+    """The draft's distributions at some places of a text, (n, V), and where it drafts at all, (n,) bool."""
     if not isinstance(proposer, Copied):
         before = (*prompt, *tokens[: where.start])
         (_, q), *_ = along(proposer.draft, before, tokens[where])
         return q, torch.ones(len(q), dtype=torch.bool)
-    guess = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
-    made = torch.tensor([bool(one) for one in guess])
-    return one_hot(torch.tensor([one[0] if one else 0 for one in guess]), p.shape[-1]), made
+    draft_token = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
+    made = torch.tensor([bool(one) for one in draft_token])
+    return one_hot(torch.tensor([one[0] if one else 0 for one in draft_token]), p.shape[-1]), made
 
 
 def _binned(confidence: Tensor, right: Tensor) -> Bins:

@@ -1,17 +1,17 @@
-"""What a proposer is asked for, and the proposer that guesses nothing."""
+"""What a proposer is asked for, and the proposer that drafts nothing."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
-from specviz.models.base import LawSource
-from specviz.randomness import Coins, Prefix
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.models.base import LanguageModel
+from specviz.randomness import Prefix, Randomness
+from specviz.verification.draft_tree import DraftTree, empty_tree
 
 
 class Proposer(Protocol):
-    """Guesses the next tokens of each row.
+    """Draft tokens the next tokens of each row.
 
     A proposer returns each token with the distribution it was drawn from, proposes at most ``room - 1`` levels for a row (the
     rule adds one more token), and never drops, reorders or prunes a token once it is drawn.
@@ -24,7 +24,7 @@ class Proposer(Protocol):
 
     name: str
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block: ...
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree: ...
 
 
 class ChainProposer(Proposer, Protocol):
@@ -33,15 +33,15 @@ class ChainProposer(Proposer, Protocol):
     That is all a sampler needs to know in order to draw many continuations at once.
     """
 
-    draft: LawSource
+    draft: LanguageModel
 
     def levels(self, row: Prefix) -> int:
-        """How many tokens are guessed for a row: a function of its room and length alone."""
+        """How many tokens are drafted for a row: a function of its room and length alone."""
         ...
 
 
 class Nothing:
-    """gamma = 0: no guesses, so the target decodes alone, one token per pass."""
+    """gamma = 0: no draft tokens, so the target decodes alone, one token per pass."""
 
     name = "none"
     draft = None
@@ -49,5 +49,5 @@ class Nothing:
     def levels(self, row: Prefix) -> int:
         return 0
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
-        return empty_block(len(rows))
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
+        return empty_tree(len(rows))

@@ -1,7 +1,7 @@
-"""Guesses copied from a text: what followed the last time these tokens stood in a row. No model, no chance, one-hot laws.
+"""Draft tokens copied from a text: what followed the last time these tokens stood in a row. No model, no chance, one-hot distributions.
 
-The rule keeps a copied token with the probability that the target gives it, so the law of the text is the target's all the
-same. Where nothing matches nothing is guessed, and the target writes alone.
+The rule keeps a copied token with the probability that the target gives it, so the distribution of the text is the target's all the
+same. Where nothing matches nothing is drafted, and the target writes alone.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ from collections.abc import Callable, Sequence
 
 import torch
 
-from specviz.proposers.trees.growth import Growth, block_of, certain_below, levels_of
-from specviz.randomness import Coins, Prefix
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.proposers.trees.growth import Growth, certain_below, levels_of, tree_of
+from specviz.randomness import Prefix, Randomness
+from specviz.verification.draft_tree import ROOT, DraftTree
 
 LONGEST = 3  # tokens that are compared, at most
 Text = Sequence[int]
@@ -23,14 +23,14 @@ class Copied:
     """A chain of at most ``gamma`` tokens that ``follow`` finds, each for certain.
 
     follow      a pure function of the text so far; no tokens where it finds nothing
-    vocabulary  V of the target; device  where the target's laws lie
+    vocabulary  V of the target; device  where the target's distributions lie
     """
 
     def __init__(self, name: str, follow: Continue, gamma: int, vocabulary: int, device: torch.device | str = "cpu"):
         self.name, self.follow, self.gamma = name, follow, gamma
         self.like = torch.zeros(vocabulary, dtype=torch.float64, device=device)
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         trees = [Growth(row, levels_of(row, self.gamma, None)) for row in rows]
         asked = {(tree.row.ids, tree.levels) for tree in trees if tree.levels}  # rows of one text are looked up once
         found = {one: self.follow(*one) for one in asked}
@@ -38,7 +38,7 @@ class Copied:
             parent = ROOT
             for token in found.get((tree.row.ids, tree.levels), ()):
                 (parent,) = certain_below(tree, parent, [token], self.like)
-        return block_of(trees, self.name, counts_fixed=True)
+        return tree_of(trees, self.name, counts_fixed=True)
 
 
 def from_own_text(ids: Text, count: int) -> list[int]:

@@ -1,4 +1,4 @@
-"""A smaller model guesses a chain of gamma tokens, one after the other (Leviathan et al. 2023, Algorithm 1, first loop)."""
+"""A smaller model drafts a chain of gamma tokens, one after the other (Leviathan et al. 2023, Algorithm 1, first loop)."""
 
 from __future__ import annotations
 
@@ -6,50 +6,50 @@ from collections.abc import Sequence
 
 import torch
 
-from specviz.models.base import LawSource
-from specviz.randomness import Coins, Prefix, Purpose
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.models.base import LanguageModel
+from specviz.randomness import Prefix, Purpose, Randomness
+from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.draw import draw
 
 
 class DraftModel:
-    """Draws gamma tokens from the draft's laws; each token keeps the law it was drawn from.
+    """Draws gamma tokens from the draft's distributions; each token keeps the distribution it was drawn from.
 
-    draft  its laws are warped like the target's, so temperature 0 gives one-hot q
+    draft  its distributions are warped like the target's, so temperature 0 gives one-hot q
     gamma  tokens per round, at least 0; a row near its length cap or the draft's context gets fewer
-    name   of whoever guesses
+    name   of whoever draft tokens
     """
 
-    def __init__(self, draft: LawSource, gamma: int, name: str = "draft"):
+    def __init__(self, draft: LanguageModel, gamma: int, name: str = "draft"):
         self.draft, self.gamma, self.name = draft, gamma, name
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         wanted = [self.levels(row) for row in rows]
         drawn: list[list[int]] = [[] for _ in rows]
-        laws: list[list[torch.Tensor]] = [[] for _ in rows]
+        distributions: list[list[torch.Tensor]] = [[] for _ in rows]
         uniforms: list[list[float]] = [[] for _ in rows]
         for level in range(max(wanted)):
             live = [index for index, levels in enumerate(wanted) if level < levels]
-            longer = [rows[i].with_guesses(tuple(drawn[i])) for i in live]
-            q = self.draft.laws(longer, empty_block(len(live)))[:, 0]
-            u = coins.take(Purpose.DRAFT, [rows[i] for i in live], level, level)
+            longer = [rows[i].with_draft_tokens(tuple(drawn[i])) for i in live]
+            q = self.draft.distributions(longer, empty_tree(len(live)))[:, 0]
+            u = randomness.take(Purpose.DRAFT, [rows[i] for i in live], level, level)
             tokens = draw(q, torch.from_numpy(u)).tolist()
             for place, index in enumerate(live):
                 drawn[index].append(tokens[place])
-                laws[index].append(q[place])
+                distributions[index].append(q[place])
                 uniforms[index].append(float(u[place]))
-        return Block(
+        return DraftTree(
             tokens=tuple(map(tuple, drawn)),
             parents=tuple(tuple(range(-1, len(row) - 1)) for row in drawn),
-            q=tuple(torch.stack(row) if row else None for row in laws),
+            q=tuple(torch.stack(row) if row else None for row in distributions),
             u_draft=tuple(map(tuple, uniforms)),
             source=self.name,
             counts_fixed=True,
         )
 
     def levels(self, row: Prefix) -> int:
-        """How many tokens are guessed for a row: a function of its room and length alone."""
-        levels = min(self.gamma, row.room - 1)
+        """How many tokens are drafted for a row: a function of its room and length alone."""
+        levels = min(self.gamma, row.remaining - 1)
         if self.draft.context is not None:
             levels = min(levels, self.draft.context - len(row.ids) + 1)
         return max(0, levels)

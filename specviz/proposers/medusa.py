@@ -1,7 +1,7 @@
-"""Medusa: heads on the target's own last state guess several tokens at once, without a draft model (Cai et al. 2024).
+"""Medusa: heads on the target's own last state draft token several tokens at once, without a draft model (Cai et al. 2024).
 
-Every head's law is the same whatever the heads before it guessed, so the law below a node depends on its depth alone. Guesses are
-drawn from these laws, or taken as their likeliest tokens, exactly as from a draft; the rule that checks them is the same too.
+Every head's distribution is the same whatever the heads before it drafted, so the distribution below a node depends on its depth alone. Draft tokens are
+drawn from these distributions, or taken as their likeliest tokens, exactly as from a draft; the rule that checks them is the same too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.base import Proposer
 from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import Tree
-from specviz.randomness import Coins, Prefix
+from specviz.randomness import Prefix, Randomness
 from specviz.settings import SHAPE, Settings, widths
-from specviz.verification.draft_tree import Block, depth, empty_block
+from specviz.verification.draft_tree import DraftTree, depth, empty_tree
 from specviz.verification.warp import warp, widened
 
 
-class HeadLaws:
-    """What heads say after a row, as a source of laws: after the prefix the first head's, below a node of depth d head d + 1's.
+class HeadDistributions:
+    """What heads say after a row, as a source of distributions: after the prefix the first head's, below a node of depth d head d + 1's.
 
     target  the model whose states the heads read; where a round has just scored its block, no further pass is made
     levels  how many heads are asked, at most as many as there are
@@ -37,17 +37,17 @@ class HeadLaws:
         self.target, self.heads, self.settings, self.levels = target, heads, settings, min(levels, len(heads))
         self.vocabulary = target.vocabulary
         self._rows: list[Prefix] | None = None
-        self._laws = torch.empty(0)
+        self._distributions = torch.empty(0)
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LawSource says; every row holds at least two tokens."""
-        laws = self._of(list(rows))
+        distributions = self._of(list(rows))
         depths = torch.zeros(len(rows), block.widest + 1, dtype=torch.int64)
         for index, parents in enumerate(block.parents):
             for node in range(len(parents)):
                 depths[index, node + 1] = depth(parents, node) + 1
-        depths.clamp_(max=self.levels - 1)  # below the last head's guess nothing is asked
-        return laws[torch.arange(len(rows))[:, None], depths]
+        depths.clamp_(max=self.levels - 1)  # below the last head's draft token nothing is asked
+        return distributions[torch.arange(len(rows))[:, None], depths]
 
     def _of(self, rows: list[Prefix]) -> Tensor:
         """(B, levels, V): one look at the target's states per round, kept for the levels of its tree; rows of one state share it."""
@@ -55,29 +55,29 @@ class HeadLaws:
             places = {row.ids[:-1]: index for index, row in reversed([*enumerate(rows)])}  # the first row of each text
             number = {text: order for order, text in enumerate(places)}
             features = self.target.features([rows[index] for index in places.values()])
-            laws = widened(warp(self.heads.logits(features, self.levels), self.settings), self.vocabulary)
-            self._rows, self._laws = rows, laws[[number[row.ids[:-1]] for row in rows]]
-        return self._laws
+            distributions = widened(warp(self.heads.logits(features, self.levels), self.settings), self.vocabulary)
+            self._rows, self._distributions = rows, distributions[[number[row.ids[:-1]] for row in rows]]
+        return self._distributions
 
 
 class Medusa:
-    """The guesses of another proposer whose laws are ``HeadLaws``. Rows of a single token have no state to read yet: none for them."""
+    """The draft tokens of another proposer whose distributions are ``HeadDistributions``. Rows of a single token have no state to read yet: none for them."""
 
     name = "medusa"
 
     def __init__(self, tree: Proposer):
         self.tree = tree
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         able = [index for index, row in enumerate(rows) if len(row.ids) > 1]
-        made = self.tree.propose([rows[index] for index in able], coins) if able else empty_block(0)
+        made = self.tree.propose([rows[index] for index in able], randomness) if able else empty_tree(0)
         place = {index: number for number, index in enumerate(able)}
 
         def spread(values: tuple, nothing: object) -> tuple:
             return tuple(values[place[index]] if index in place else nothing for index in range(len(rows)))
 
         parts = spread(made.tokens, ()), spread(made.parents, ()), spread(made.q, None), spread(made.u_draft, ())
-        return Block(*parts, self.name, made.counts_fixed)
+        return DraftTree(*parts, self.name, made.counts_fixed)
 
 
 def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
@@ -91,8 +91,12 @@ def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
     plain = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
     usual = widths(SHAPE)[: len(heads)] if settings.nodes is None else (WIDEST,) * len(heads)
     shape = shape or usual
-    laws = HeadLaws(target, heads, plain if top else settings, len(shape))
+    distributions = HeadDistributions(target, heads, plain if top else settings, len(shape))
     if settings.nodes is None:
-        return Medusa(Tree(laws, shape, "top" if top else settings.siblings))
-    made = RankedTree(laws, shape, settings.nodes) if top else BudgetTree(laws, shape, settings.siblings, settings.nodes)
+        return Medusa(Tree(distributions, shape, "top" if top else settings.siblings))
+    made = (
+        RankedTree(distributions, shape, settings.nodes)
+        if top
+        else BudgetTree(distributions, shape, settings.siblings, settings.nodes)
+    )
     return Medusa(made)

@@ -10,7 +10,7 @@ import torch
 
 from specviz.errors import SettingsError
 from specviz.models.attachments.heads import heads_of
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
@@ -39,20 +39,20 @@ class Request:
 
     pair: Pair
     settings: Settings
-    target: LawSource
-    draft: LawSource
+    target: LanguageModel
+    draft: LanguageModel
 
-    def again(self) -> tuple[LawSource, LawSource]:
+    def again(self) -> tuple[LanguageModel, LanguageModel]:
         """Target and draft once more, with caches of their own."""
         return sources(self.pair, self.settings)
 
-    def plain(self) -> LawSource:
+    def plain(self) -> LanguageModel:
         """The draft at temperature 1 without cuts: what it says, whatever the settings make of it."""
         return sources(self.pair, replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None))[1]
 
     @property
     def device(self) -> torch.device:
-        """Where laws lie: the target's device, or the CPU where that has no float64."""
+        """Where distributions lie: the target's device, or the CPU where that has no float64."""
         device = self.pair.target.device
         return torch.device("cpu") if device.type == "mps" else device
 
@@ -74,8 +74,8 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
 CHAINS = ("none", "draft", EARLY_EXIT, "unigram", "uniform", "adversarial", "oracle")
 
 
-def chain(request: Request, source: LawSource, name: str = "draft") -> Proposer:
-    """A chain from a source of laws, as far as ``Settings.lengths`` says. name: of whoever guesses."""
+def chain(request: Request, source: LanguageModel, name: str = "draft") -> Proposer:
+    """A chain from a source of distributions, as far as ``Settings.lengths`` says. name: of whoever draft tokens."""
     settings, make = request.settings, named("lengths", request.settings.lengths, LENGTHS)
     if not settings.gamma:
         return Nothing()
@@ -103,18 +103,18 @@ def copied(request: Request, name: str, follow: Callable) -> Proposer:
     return Copied(name, follow, request.settings.gamma, request.target.vocabulary, request.device)
 
 
-def frequencies(request: Request) -> LawSource:
+def frequencies(request: Request) -> LanguageModel:
     """Word frequencies of the text that retrieval would read."""
     tokens = index_of(request.pair, request.settings.text).tokens
     return unigram(tokens, request.target.vocabulary, request.settings, request.device)
 
 
-def anything(request: Request) -> LawSource:
+def anything(request: Request) -> LanguageModel:
     """All tokens alike that the pair's tokenizer knows."""
     return uniform(len(request.pair.tokenizer), request.target.vocabulary, request.settings, request.device)
 
 
-def opened(pair: Pair, settings: Settings) -> tuple[LawSource, Proposer]:
+def opened(pair: Pair, settings: Settings) -> tuple[LanguageModel, Proposer]:
     """Target and proposer of one request, caches empty. Raises SettingsError for a name that is not known."""
     make = named("proposer", settings.proposer, PROPOSERS)
     named("lengths", settings.lengths, LENGTHS)
@@ -122,12 +122,12 @@ def opened(pair: Pair, settings: Settings) -> tuple[LawSource, Proposer]:
     return target, make(Request(pair, settings, target, draft))
 
 
-def sources(pair: Pair, settings: Settings) -> tuple[LawSource, LawSource]:
+def sources(pair: Pair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
     """Target and draft of one request, caches empty; under early exit the target's own first layers stand in the draft's place."""
     return pair.open_layered(settings) if settings.proposer == EARLY_EXIT else pair.open(settings)
 
 
-def on_shared_laws(settings: Settings) -> bool:
+def on_shared_distributions(settings: Settings) -> bool:
     """Whether the sampler of many continuations can draw this proposer: a chain of a length fixed beforehand."""
     return settings.proposer in CHAINS and settings.lengths == "fixed"
 

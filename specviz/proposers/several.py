@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from specviz.models.base import LawSource
-from specviz.proposers.trees.growth import Growth, block_of, draw_below, levels_of, places_below
-from specviz.randomness import Coins, Prefix
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.models.base import LanguageModel
+from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of
+from specviz.randomness import Prefix, Randomness
+from specviz.verification.draft_tree import ROOT, DraftTree
 
 
 class SeveralDrafts:
@@ -20,16 +20,16 @@ class SeveralDrafts:
 
     name = "several"
 
-    def __init__(self, draft: LawSource, drafts: int, gamma: int):
+    def __init__(self, draft: LanguageModel, drafts: int, gamma: int):
         self.draft, self.drafts, self.gamma = draft, drafts, gamma
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         trees = [Growth(row, levels_of(row, self.gamma, self.draft.context)) for row in rows]
         ends = [(tree, ROOT) for tree in trees for _ in range(self.drafts)]
         for level in range(self.gamma):
             ends = [(tree, node) for tree, node in ends if level < tree.levels]
             if not ends:
                 break
-            drawn = draw_below(places_below(self.draft, ends), coins, level)
+            drawn = draw_below(places_below(self.draft, ends), randomness, level)
             ends = [(tree, tree.first_of(node)) for (tree, _), node in zip(ends, drawn, strict=True)]
-        return block_of(trees, self.name, counts_fixed=True)
+        return tree_of(trees, self.name, counts_fixed=True)

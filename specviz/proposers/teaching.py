@@ -1,7 +1,7 @@
 """Drafts that are there to be understood: no idea at all, word frequencies, the draft turned against itself.
 
-Each is a source of laws, so the draft proposer draws chains from it and the sampler shares its laws. However bad they are,
-the text has the target's law: only speed is lost.
+Each is a source of distributions, so the draft proposer draws chains from it and the sampler shares its distributions. However bad they are,
+the text has the target's distribution: only speed is lost.
 """
 
 from __future__ import annotations
@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.warp import warp
 
 
 class Same:
-    """One law after every prefix, warped like any other.
+    """One distribution after every prefix, warped like any other.
 
     logits  (V,) float64; -inf for what is impossible
     """
@@ -29,11 +29,11 @@ class Same:
     context = None
 
     def __init__(self, logits: Tensor, settings: Settings):
-        self.law = warp(logits, settings)
+        self.probs = warp(logits, settings)
         self.vocabulary = len(logits)
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
-        return self.law.expand(len(rows), block.widest + 1, -1)
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
+        return self.probs.expand(len(rows), block.widest + 1, -1)
 
 
 def uniform(known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> Same:
@@ -51,12 +51,12 @@ def unigram(tokens: np.ndarray, vocabulary: int, settings: Settings, device: tor
 
 @dataclass(frozen=True, slots=True)
 class Reversed:
-    """Laws from minus the logits: what the source finds least likely comes first. Impossible tokens stay impossible.
+    """Distributions from minus the logits: what the source finds least likely comes first. Impossible tokens stay impossible.
 
-    source  its laws at temperature 1 without cuts; temperature and cuts of ``settings`` act on what is made of them
+    source  its distributions at temperature 1 without cuts; temperature and cuts of ``settings`` act on what is made of them
     """
 
-    source: LawSource
+    source: LanguageModel
     settings: Settings
 
     @property
@@ -67,7 +67,7 @@ class Reversed:
     def context(self) -> int | None:
         return self.source.context
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
-        law = self.source.laws(rows, block)
-        law = torch.where(law.sum(-1, keepdim=True) > 0, law, 1.0)  # entries behind a shorter row's block hold nothing
-        return warp(torch.where(law > 0, -law.log(), -torch.inf), self.settings)
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
+        probs = self.source.distributions(rows, block)
+        probs = torch.where(probs.sum(-1, keepdim=True) > 0, probs, 1.0)  # entries behind a shorter row's block hold nothing
+        return warp(torch.where(probs > 0, -probs.log(), -torch.inf), self.settings)

@@ -10,8 +10,8 @@ from specviz.models.pairs.loading import Pair
 from specviz.proposers.retrieval import SuffixIndex
 from specviz.records import ASSETS
 
-SHELF = ASSETS / "texts"
-TEXTS = {"dorothy": SHELF / "dorothy-and-the-wizard-in-oz.txt"}
+TEXTS_FOLDER = ASSETS / "texts"
+TEXTS = {"dorothy": TEXTS_FOLDER / "dorothy-and-the-wizard-in-oz.txt"}
 SIZE_MAX = 8 * 2**20  # bytes
 
 _indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixIndex}; only read once they are made

@@ -18,13 +18,13 @@ DIGITS = 6  # that a record keeps of a margin
 
 @dataclass(frozen=True, slots=True)
 class Arm:
-    """Two ways to write a greedy text: the first is what the second is held against. guesses: whether the second one has a draft."""
+    """Two ways to write a greedy text: the first is what the second is held against. draft tokens: whether the second one has a draft."""
 
     key: str
     name: str
     first: str
     second: str
-    guesses: bool = False
+    draft_tokens: bool = False
 
 
 ARMS = {
@@ -32,8 +32,8 @@ ARMS = {
     for arm in (
         Arm("bf16", "bf16", "float32", "bfloat16"),
         Arm("int8", "int8", "float32", "int8"),
-        Arm("bf16-blocks", "bf16 + guesses", "bfloat16, alone", "bfloat16, with guesses", True),
-        Arm("fp32-blocks", "fp32 + guesses", "float32, alone", "float32, with guesses", True),
+        Arm("bf16-blocks", "bf16 + draft tokens", "bfloat16, alone", "bfloat16, with draft tokens", True),
+        Arm("fp32-blocks", "fp32 + draft tokens", "float32, alone", "float32, with draft tokens", True),
     )
 }
 

@@ -11,11 +11,11 @@ from specviz.decoding.engine import decode
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.serving.near_ties import ARMS, DIGITS, Arm, Greedy, Microscope, Pairing
 from specviz.serving.served import Ids, Served, Source, Watch
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, texts
+from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.token_rule import TokenRule
 
 SHOWN = 12  # tokens of the prompt's end that are kept
@@ -25,7 +25,7 @@ _SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("
 def microscope(
     pair: Pair, ways: dict[str, Served], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
 ) -> Microscope:
-    """Write every prompt on under every arm whose targets are served. settings: gamma of the arms with guesses; length: tokens of each text."""
+    """Write every prompt on under every arm whose targets are served. settings: gamma of the arms with draft tokens; length: tokens of each text."""
     greedy = replace(settings, temperature=0.0, length=length)
     arms = {key: arm for key, arm in ARMS.items() if set(_SERVED[key]) <= ways.keys()}
     found: dict[str, list[Pairing]] = {key: [] for key in arms}
@@ -39,10 +39,10 @@ def microscope(
 
 def _pairing(pair: Pair, ways: dict[str, Served], settings: Settings, prompt: Ids, arm: Arm, known: dict[str, Greedy]) -> Pairing:
     one, other = _SERVED[arm.key]
-    for key in (one,) if arm.guesses else (one, other):
+    for key in (one,) if arm.draft_tokens else (one, other):
         if key not in known:
             known[key] = written(ways[key].open(settings), Nothing(), settings, prompt)
-    if arm.guesses:
+    if arm.draft_tokens:
         draft = DraftModel(pair.open(settings)[1], settings.gamma)
         second = written(ways[other].open(settings), draft, settings, prompt)
     else:
@@ -54,7 +54,7 @@ def _pairing(pair: Pair, ways: dict[str, Served], settings: Settings, prompt: Id
 def written(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> Greedy:
     """One greedy text, each token with the margin that the pass which decided about it saw."""
     watched = Watched(source)
-    rounds = decode(watched, proposer, TokenRule(), PhiloxCoins(settings.seed), settings, prompt)
+    rounds = decode(watched, proposer, TokenRule(), PhiloxRandomness(settings.seed), settings, prompt)
     tokens = tuple(token for one in rounds for token in one.committed)
     margins = [watched.margins[(*prompt, *tokens[:place])] for place in range(len(tokens))]
     return Greedy(tokens, tuple(round(margin, DIGITS) for margin in margins))
@@ -75,7 +75,7 @@ class Watched:
     def context(self) -> int | None:
         return self.source.context
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         logits = self.source.logits(rows, block)
         for index, row in enumerate(rows):
             for place, ids in enumerate(texts(row.ids, block, index)):

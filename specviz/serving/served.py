@@ -32,7 +32,7 @@ Watch = Callable[[float, str], None]  # told the share of the work that is done 
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """One way to serve a target. open: the target of one request under settings, its caches empty; rule: who judges guesses."""
+    """One way to serve a target. open: the target of one request under settings, its caches empty; rule: who judges draft tokens."""
 
     open: Callable[[Settings], Source]
     rule: Rule = field(default_factory=TokenRule)

@@ -1,7 +1,7 @@
-"""Targets served as something else than their weights in float32: which law each has, how far it lies off, whether guesses keep it.
+"""Targets served as something else than their weights in float32: which distribution each has, how far it lies off, whether draft tokens keep it.
 
-Speculation is exact with respect to the law of the target as it is served. Who quantises, changes the number type or adds a processor
-changes that law; nothing in the rule can know. Plain records, no torch; laboratory_run.py fills them.
+Speculation is exact with respect to the distribution of the target as it is served. Who quantises, changes the number type or adds a processor
+changes that distribution; nothing in the rule can know. Plain records, no torch; laboratory_run.py fills them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specviz.prediction.plan import UNSTEADY, Interval
 from specviz.serving.near_ties import Microscope
 from specviz.settings import Settings
 
-SCHEMA = "specviz-surroundings-1"
+SCHEMA = "specviz-surroundings-2"
 TOP_K, PENALTY, WORD = 20, 1.3, "the"
 EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
 REFERENCE = "fp32"
@@ -27,15 +27,15 @@ TOLERANCE = 5e-6  # of evidence/analytic.py, which says why; a test compares the
 class Entry:
     """One way to serve a target.
 
-    kind  EXACT: guesses keep its law; ROUNDING: up to what passes of several tokens round otherwise; LOSSY: they do not, by mistake
-    law   what it is exact with respect to, in a few words; said  in a sentence; for a mistake, what goes wrong
-    of    the entry whose law it means to keep: itself, but for a mistake
+    kind  EXACT: draft tokens keep its distribution; ROUNDING: up to what passes of several tokens round otherwise; LOSSY: they do not, by mistake
+    probs   what it is exact with respect to, in a few words; said  in a sentence; for a mistake, what goes wrong
+    of    the entry whose distribution it means to keep: itself, but for a mistake
     """
 
     key: str
     name: str
     kind: str
-    law: str
+    probs: str
     said: str
     of: str
 
@@ -45,28 +45,28 @@ def _entries(*rows: tuple[str, ...]) -> dict[str, Entry]:
 
 
 ENTRIES = _entries(
-    (REFERENCE, "float32", EXACT, "the published weights", "The law of the published weights in float32: here the reference."),
+    (REFERENCE, "float32", EXACT, "the published weights", "The distribution of the published weights in float32: here the reference."),
     ("bf16", "bfloat16", ROUNDING, "the verifying pass",
-     "The law of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
+     "The distribution of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
     ("int8", "int8, a scale for each token", EXACT, "the quantised target",
-     "The law of the quantised target: another model, kept as it is. Sums are of whole numbers, and attention is summed in float64."),
-    ("int8-pass", "int8, one scale for a pass", LOSSY, "no law of the text alone",
-     "The guesses change the scale, and so how everything else in their pass is rounded.", "int8"),
-    ("top-k", f"top-k {TOP_K}", EXACT, "the cut law", f"The law cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
-    ("ban", f"“{WORD}” banned", EXACT, "the law without the word",
-     "The law without the word, rescaled: guesses are judged by it, and all draws come from it."),
-    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "neither law",
-     "Guesses are judged by the law with the word, so the draft’s are kept; only the target’s own draws leave it out.", "ban"),
-    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "the penalised law",
-     "The law with a penalty on every token of its own prefix, guesses before it included."),
-    ("penalty-once", "penalty set once a round", LOSSY, "neither law",
+     "The distribution of the quantised target: another model, kept as it is. Sums are of whole numbers, and attention is summed in float64."),
+    ("int8-pass", "int8, one scale for a pass", LOSSY, "no distribution of the text alone",
+     "The draft tokens change the scale, and so how everything else in their pass is rounded.", "int8"),
+    ("top-k", f"top-k {TOP_K}", EXACT, "the cut distribution", f"The distribution cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
+    ("ban", f"“{WORD}” banned", EXACT, "the distribution without the word",
+     "The distribution without the word, rescaled: draft tokens are judged by it, and all draws come from it."),
+    ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "neither distribution",
+     "Draft tokens are judged by the distribution with the word, so the draft’s are kept; only the target’s own draws leave it out.", "ban"),
+    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "the penalised distribution",
+     "The distribution with a penalty on every token of its own prefix, draft tokens before it included."),
+    ("penalty-once", "penalty set once a round", LOSSY, "neither distribution",
      "The penalty knows the committed text only: what the block itself repeats goes unpunished.", "penalty"),
 )  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """The law with guesses against the same target's own, alone and one token at a time, where no cut is near a tie.
+    """The distribution with draft tokens against the same target's own, alone and one token at a time, where no cut is near a tie.
 
     prefixes  different texts at whose ends it was looked; near_ties  places set apart
     """
@@ -81,12 +81,12 @@ class Kept:
 class Row:
     """What one way of serving did. A row that cannot be served here has a reason and nothing else.
 
-    apart    mean TV of its own law from the reference's over all prefixes, with the middle 95% over texts drawn again (one text: none)
-    overlap  chance that the unchanged draft's first guess is kept, beta = sum of min(p, q), mean over the same prefixes, alike
-    own      what guesses change
-    tokens   written in so many passes; tested, kept  guesses
-    alone    times the speed of the reference target alone, without guesses and with them: median, least and most of the turns
-    ms       milliseconds a token, medians: alone (None for a mistake, which is its sibling there), and with guesses
+    apart    mean TV of its own distribution from the reference's over all prefixes, with the middle 95% over texts drawn again (one text: none)
+    overlap  chance that the unchanged draft's first draft token is kept, beta = sum of min(p, q), mean over the same prefixes, alike
+    own      what draft tokens change
+    tokens   written in so many passes; tested, kept  draft tokens
+    alone    times the speed of the reference target alone, without draft tokens and with them: median, least and most of the turns
+    ms       milliseconds a token, medians: alone (None for a mistake, which is its sibling there), and with draft tokens
     """
 
     key: str
@@ -99,7 +99,7 @@ class Row:
     tested: int = 0
     kept: int = 0
     alone: Interval | None = None
-    guessed: Interval | None = None
+    drafted: Interval | None = None
     ms: tuple[float | None, float] | None = None
 
     @property
@@ -118,7 +118,7 @@ class Row:
 
     @property
     def share(self) -> float | None:
-        """Of the guesses that a coin met, how many were kept."""
+        """Of the draft tokens that a random number met, how many were kept."""
         return self.kept / self.tested if self.tested else None
 
 
@@ -186,5 +186,5 @@ def from_json(text: str) -> Laboratory:
 def _row(row: Mapping[str, Any]) -> Row:
     if row["key"] not in ENTRIES:
         raise ValueError(f"row {row['key']!r}")
-    spans = {name: row[name] and Interval(**row[name]) for name in ("apart", "overlap", "alone", "guessed")}
+    spans = {name: row[name] and Interval(**row[name]) for name in ("apart", "overlap", "alone", "drafted")}
     return Row(**{**row, **spans, "own": row["own"] and Kept(**row["own"]), "ms": row["ms"] and tuple(row["ms"])})

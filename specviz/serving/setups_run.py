@@ -1,7 +1,7 @@
-"""Fills the laboratory: every way to serve a target reads the same texts, is checked against itself with guesses, and is timed in turns.
+"""Fills the laboratory: every way to serve a target reads the same texts, is checked against itself with draft tokens, and is timed in turns.
 
-Distances are between laws of passes of one token, as the target serves them alone. Whether guesses keep such a law is shown by the analytic
-check (evidence/analytic.py): the law of what the decoder writes, caches and all, against the same target's passes of one token.
+Distances are between distributions of passes of one token, as the target serves them alone. Whether draft tokens keep such a distribution is shown by the analytic
+check (evidence/analytic.py): the distribution of what the decoder writes, caches and all, against the same target's passes of one token.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class _Told:
 
 def _piece(watch: Watch, number: int, ways: dict[str, Served]) -> Callable[[float], None]:
     """One of several equal pieces of a part."""
-    doing = f"guesses against its own law: {ENTRIES[[*ways][number]].name}"
+    doing = f"draft tokens against its own distribution: {ENTRIES[[*ways][number]].name}"
     return lambda share: watch((number + share) / len(ways), doing)
 
 
@@ -116,16 +116,16 @@ def refuse_too_long(pair: Pair, opening: int, length: int) -> None:
 def reading(
     pair: Pair, ways: dict[str, Served], settings: Settings, places: Places, watch: Watch
 ) -> dict[str, dict[str, Interval]]:
-    """How far each way's own law lies from the reference's, and how much of the draft it keeps, over all prefixes of the texts."""
+    """How far each way's own distribution lies from the reference's, and how much of the draft it keeps, over all prefixes of the texts."""
     keys = [key for key in ways if ENTRIES[key].kind != LOSSY]
     apart: dict[str, list[float]] = {key: [] for key in keys}
     kept: dict[str, list[float]] = {key: [] for key in keys}
     for number, place in enumerate(places):
-        q = _laws(pair.open(settings)[1], place)
-        reference = _laws(ways[REFERENCE].open(settings), place)
+        q = _distributions(pair.open(settings)[1], place)
+        reference = _distributions(ways[REFERENCE].open(settings), place)
         for key in keys:
             watch(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
-            p = reference if key == REFERENCE else _laws(ways[key].open(settings), place)
+            p = reference if key == REFERENCE else _distributions(ways[key].open(settings), place)
             apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
             kept[key].append(float(overlap(p, q).mean()))
     return {
@@ -133,10 +133,10 @@ def reading(
     }
 
 
-def _laws(source, place: Place) -> Tensor:
-    """(L, V): the law before each token of a continuation, token by token."""
+def _distributions(source, place: Place) -> Tensor:
+    """(L, V): the distribution before each token of a continuation, token by token."""
     opening, text = place
-    return Alone(source).laws(opening + text[:-1], len(text))[0]
+    return Alone(source).distributions(opening + text[:-1], len(text))[0]
 
 
 def over_texts(means: Sequence[float]) -> Interval:
@@ -157,7 +157,7 @@ def checked(
     positions: int,
     watch: Callable[[float], None],
 ) -> Analytic:
-    """The decoder with guesses against the law that this way means to keep, along the texts one after the other."""
+    """The decoder with draft tokens against the distribution that this way means to keep, along the texts one after the other."""
     meant = ways[ENTRIES[key].of].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
     draft, fresh_draft = pair.open(settings)[1], Fresh(pair.draft, settings, pair.vocabulary)

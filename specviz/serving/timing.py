@@ -1,4 +1,4 @@
-"""How fast each way to serve a target is, alone and with guesses, against the reference alone: in turns, in one process."""
+"""How fast each way to serve a target is, alone and with draft tokens, against the reference alone: in turns, in one process."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.decoding.engine import decode, target_only
 from specviz.models.pairs.loading import Pair
 from specviz.prediction.plan import Interval
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.serving.served import Ids, Places, Served, Watch
 from specviz.serving.setups import ENTRIES, LOSSY, REFERENCE
 from specviz.settings import Settings
@@ -21,12 +21,12 @@ from specviz.trace import Round
 def timing(
     pair: Pair, ways: dict[str, Served], settings: Settings, places: Places, turns: int, watch: Watch
 ) -> tuple[dict[str, dict[str, object]], float]:
-    """Every row with guesses and, but for mistakes, without, in turns; the first turn warms up and is not counted.
+    """Every row with draft tokens and, but for mistakes, without, in turns; the first turn warms up and is not counted.
 
     returns  fields of each row, and the middle half of the reference's seconds as a share of their median
     """
     alone: dict[str, list[float]] = {key: [] for key in ways if ENTRIES[key].kind != LOSSY}
-    guessed: dict[str, list[float]] = {key: [] for key in ways}
+    drafted: dict[str, list[float]] = {key: [] for key in ways}
     rounds: dict[str, list[Round]] = {key: [] for key in ways}
     work = (turns + 1) * len(ways)
     for turn in range(turns + 1):
@@ -35,29 +35,29 @@ def timing(
         for number, (key, way) in enumerate(ways.items()):
             watch((turn * len(ways) + number) / work, f"timing, turn {turn} of {turns}: {ENTRIES[key].name}")
             if key in alone:
-                spent, _ = _timed(target_only(way.open(own), PhiloxCoins(own.seed), own, prompt))
+                spent, _ = _timed(target_only(way.open(own), PhiloxRandomness(own.seed), own, prompt))
                 alone[key] += [spent] * bool(turn)
-            spent, made = _timed(_guessing(pair, way, own, prompt))
-            guessed[key] += [spent] * bool(turn)
+            spent, made = _timed(_drafting(pair, way, own, prompt))
+            drafted[key] += [spent] * bool(turn)
             rounds[key] += made if turn else []
     base = alone[REFERENCE]
-    return {key: _fields(rounds[key], base, alone.get(key), guessed[key], settings.length) for key in ways}, _spread(base)
+    return {key: _fields(rounds[key], base, alone.get(key), drafted[key], settings.length) for key in ways}, _spread(base)
 
 
-def _guessing(pair: Pair, way: Served, settings: Settings, prompt: Ids) -> Iterator[Round]:
+def _drafting(pair: Pair, way: Served, settings: Settings, prompt: Ids) -> Iterator[Round]:
     proposer = DraftModel(pair.open(settings)[1], settings.gamma)
-    return decode(way.open(settings), proposer, way.rule, PhiloxCoins(settings.seed), settings, prompt)
+    return decode(way.open(settings), proposer, way.rule, PhiloxRandomness(settings.seed), settings, prompt)
 
 
 def _timed(rounds: Iterator[Round]) -> tuple[float, list[Round]]:
-    """Seconds of one text, and its rounds without their laws; the end-of-text token does not end it."""
+    """Seconds of one text, and its rounds without their distributions; the end-of-text token does not end it."""
     began = time.perf_counter()
     made = [replace(one, full=None) for one in rounds]
     return time.perf_counter() - began, made
 
 
 def _fields(
-    made: list[Round], base: list[float], alone: list[float] | None, guessed: list[float], tokens: int
+    made: list[Round], base: list[float], alone: list[float] | None, drafted: list[float], tokens: int
 ) -> dict[str, object]:
     met = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
     return {
@@ -66,8 +66,8 @@ def _fields(
         "tested": len(met),
         "kept": sum(map(bool, met)),
         "alone": None if alone is None else _factor(base, alone),
-        "guessed": _factor(base, guessed),
-        "ms": (None if alone is None else 1e3 * median(alone) / tokens, 1e3 * median(guessed) / tokens),
+        "drafted": _factor(base, drafted),
+        "ms": (None if alone is None else 1e3 * median(alone) / tokens, 1e3 * median(drafted) / tokens),
     }
 
 

@@ -1,4 +1,4 @@
-"""A partition of the outcomes, fixed before any draw: made from the exact law and the number of draws, never from counts."""
+"""A partition of the outcomes, fixed before any draw: made from the exact distribution and the number of draws, never from counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import checked_law
+from specviz.statistics.findings import checked_distribution
 
 MINIMUM = 5.0  # expected draws in a cell; the customary bound (Cochran 1954)
 UNLISTED = -1
@@ -23,7 +23,7 @@ class Cells:
     n         draws the cells were made for; a mean number of draws, so it need not be whole
     minimum   expected draws that every cell reaches
     cell      (K,) int64, cell of each listed outcome; the last cell holds those of mass 0
-    law       (C + 1,) float64, mass of each cell. The first ``own`` hold one outcome each, the others are pooled;
+    probs       (C + 1,) float64, mass of each cell. The first ``own`` hold one outcome each, the others are pooled;
               the last has mass 0: a single draw there rejects outright
     own       number of cells that hold one outcome
     unlisted  cell of every outcome that is not listed
@@ -32,14 +32,14 @@ class Cells:
     n: float
     minimum: float
     cell: np.ndarray
-    law: np.ndarray
+    probs: np.ndarray
     own: int
     unlisted: int
 
     @classmethod
     def of(
         cls,
-        law: Sequence[float] | np.ndarray,
+        probs: Sequence[float] | np.ndarray,
         n: float,
         *,
         rest: float = 0.0,
@@ -48,11 +48,11 @@ class Cells:
     ) -> Cells:
         """Outcomes with n * mass >= minimum get cells of their own; the others are packed, heaviest first, into pooled ones.
 
-        law   (K,) float64, masses of the listed outcomes; zeros are allowed
+        probs   (K,) float64, masses of the listed outcomes; zeros are allowed
         n     number of draws, above 0
-        rest  mass of all outcomes that are not listed; 0 makes them impossible. A long law need not be known in full: list
+        rest  mass of all outcomes that are not listed; 0 makes them impossible. A long distribution need not be known in full: list
               every outcome of mass ``minimum / n`` or more (there are at most n / minimum of them) and give the rest as
-              one number. Which outcomes are listed must follow from the law, never from what was drawn
+              one number. Which outcomes are listed must follow from the distribution, never from what was drawn
         most  upper bound on the number of cells, at least 2: the minimum is raised to n / most, so that cells are about
               equally heavy and a test of fewer cells sees a smaller distance (``power.affordable_df``)
 
@@ -61,7 +61,7 @@ class Cells:
         holds several outcomes: then nothing can be tested.
         """
         rest = max(0.0, rest) if rest > -1e-12 else rest  # one minus a sum may miss 0 by rounding
-        masses = checked_law(law, rest)
+        masses = checked_distribution(probs, rest)
         if not n > 0:
             raise EvidenceError(f"The number of draws must be above 0, got {n:g}.")
         if most is not None:
@@ -100,17 +100,17 @@ class Cells:
     @property
     def df(self) -> int:
         """Degrees of freedom: cells that can be drawn, less one. 0 where one outcome has all the mass."""
-        return len(self.law) - 2
+        return len(self.probs) - 2
 
     @property
     def pooled_mass(self) -> float:
         """Mass held by pooled cells: what moves inside them is not seen."""
-        return float(self.law[self.own : -1].sum())
+        return float(self.probs[self.own : -1].sum())
 
     def tally(self, outcomes: Sequence[int] | np.ndarray, counts: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """Draws per cell, (C + 1,) int64; the last entry counts impossible ones.
 
-        outcomes  (S,) places in the list that the law was given for; UNLISTED (-1) for any other outcome
+        outcomes  (S,) places in the list that the distribution was given for; UNLISTED (-1) for any other outcome
         counts    (S,) how often each was drawn; without it, once
         """
         places = np.asarray(outcomes, dtype=np.int64)
@@ -118,7 +118,7 @@ class Cells:
             raise EvidenceError(f"Outcomes must be between 0 and {len(self.cell) - 1}, or {UNLISTED} for one that is not listed.")
         weights = np.ones(places.shape, dtype=np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
         cells = np.where(places == UNLISTED, self.unlisted, self.cell[places])
-        drawn = np.zeros(len(self.law), dtype=np.int64)
+        drawn = np.zeros(len(self.probs), dtype=np.int64)
         np.add.at(drawn, cells, weights)
         return drawn
 

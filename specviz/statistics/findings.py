@@ -1,4 +1,4 @@
-"""What a test found: one record for all of them, and what a law and counts must be before any test looks at them."""
+"""What a test found: one record for all of them, and what a distribution and counts must be before any test looks at them."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ import numpy as np
 from specviz.errors import EvidenceError
 
 ALPHA, POWER = 0.001, 0.99  # false-alarm rate and power of a single test, unless it is told others
-SUM_TOLERANCE = 1e-8  # a law whose masses miss 1 by more is refused
+SUM_TOLERANCE = 1e-8  # a distribution whose masses miss 1 by more is refused
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One test of draws against an exact law, or of two heaps of draws against each other.
+    """One test of draws against an exact distribution, or of two heaps of draws against each other.
 
     name           of the test
     n              draws it looked at
@@ -23,7 +23,7 @@ class Finding:
     df             degrees of freedom, None where the test has none
     p_value        in [0, 1]; 0 where an outcome of probability 0 was drawn
     detectable_tv  the least change, as a total variation distance of what this test looks at, that it sees with the stated
-                   power at the stated level, whatever the direction; a law that differs so much differs by at least as much
+                   power at the stated level, whatever the direction; a distribution that differs so much differs by at least as much
                    in all. None where no such number holds for every direction
     alpha, power   the level and the power behind ``detectable_tv``
     note           a sentence that belongs beside the number, or ''
@@ -41,27 +41,29 @@ class Finding:
 
     @property
     def rejected(self) -> bool:
-        """Whether the test, alone and at its own level, says that the law is another one."""
+        """Whether the test, alone and at its own level, says that the distribution is another one."""
         return self.p_value <= self.alpha
 
 
-def checked_law(law: Sequence[float] | np.ndarray, rest: float = 0.0) -> np.ndarray:
+def checked_distribution(probs: Sequence[float] | np.ndarray, rest: float = 0.0) -> np.ndarray:
     """The masses as float64 (K,). Together with ``rest`` they must be finite, not negative, and sum to 1 within 1e-8."""
-    masses = np.asarray(law, dtype=np.float64)
+    masses = np.asarray(probs, dtype=np.float64)
     if masses.ndim != 1 or not masses.size:
-        raise EvidenceError(f"A law must be a list of one mass or more, got an array of shape {masses.shape}.")
+        raise EvidenceError(f"A distribution must be a list of one mass or more, got an array of shape {masses.shape}.")
     if not np.isfinite(masses).all() or not np.isfinite(rest):
-        raise EvidenceError("A law holds a mass that is not a number: every mass must be finite.")
+        raise EvidenceError("A distribution holds a mass that is not a number: every mass must be finite.")
     if min(float(masses.min()), rest) < 0.0:
-        raise EvidenceError(f"A law holds a negative mass, {min(float(masses.min()), rest):.3g}: every mass must be at least 0.")
+        raise EvidenceError(
+            f"A distribution holds a negative mass, {min(float(masses.min()), rest):.3g}: every mass must be at least 0."
+        )
     total = float(masses.sum()) + rest
     if abs(total - 1.0) > SUM_TOLERANCE:
-        raise EvidenceError(f"A law must sum to 1, got {total:.10g}.")
+        raise EvidenceError(f"A distribution must sum to 1, got {total:.10g}.")
     return masses
 
 
 def checked_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) -> np.ndarray:
-    """The counts as int64 (K,): whole, not negative, at least one draw among them, and as many as the law has masses."""
+    """The counts as int64 (K,): whole, not negative, at least one draw among them, and as many as the distribution has masses."""
     given = np.asarray(counts)
     whole = given.astype(np.int64)
     if given.ndim != 1 or (size is not None and given.size != size):

@@ -1,6 +1,6 @@
-"""Counts against an exact law: Pearson's chi-square, the likelihood ratio G, and sums of chi-squares over prefixes.
+"""Counts against an exact distribution: Pearson's chi-square, the likelihood ratio G, and sums of chi-squares over prefixes.
 
-Sources: Pearson 1900; Cohen 1988 for power. The textbook chi-square law is what both statistics tend to when every cell
+Sources: Pearson 1900; Cohen 1988 for power. The textbook chi-square distribution is what both statistics tend to when every cell
 expects many draws. With ten thousands of cells that expect five draws each it is off: G lies above its df by far more than
 chance, and Pearson's statistic varies more. So the null mean and variance are computed for the very cells at hand, and the
 p-value is that of a multiple of a chi-square with this mean and variance. Where cells expect many draws that multiple is 1.
@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER, Finding, checked_counts, checked_law, plural
+from specviz.statistics.findings import ALPHA, POWER, Finding, checked_counts, checked_distribution, plural
 from specviz.statistics.power import detectable_impossible, detectable_tv
 
 LEAST = 1.0  # expected draws below which a cell is refused; cells are made with more (cells.MINIMUM)
@@ -25,7 +25,7 @@ Array = Sequence[float] | np.ndarray
 
 
 class Null(NamedTuple):
-    """Mean and variance of a statistic while the law is true."""
+    """Mean and variance of a statistic while the distribution is true."""
 
     mean: float
     variance: float
@@ -41,40 +41,40 @@ class Null(NamedTuple):
         return self.mean / self.scale
 
 
-def chi_square(counts: Array, law: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
-    """Pearson's test of counts against an exact law: sum (count - expected)^2 / expected.
+def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+    """Pearson's test of counts against an exact distribution: sum (count - expected)^2 / expected.
 
     counts  (C,) draws per cell, whole, at least one draw in all
-    law     (C,) float64, exact mass of each cell, each 0 or expecting 1 draw or more. A draw in a cell of mass 0 rejects outright
+    probs     (C,) float64, exact mass of each cell, each 0 or expecting 1 draw or more. A draw in a cell of mass 0 rejects outright
 
     Cells must be fixed before any draw (``Cells``). Null mean C - 1 and variance as Haldane 1937 gives it. Where one cell has
     all the mass the test is one of equality, and its note says so.
     """
-    return _one("chi-square", "pearson", _pearson_null, counts, law, alpha, power)
+    return _one("chi-square", "pearson", _pearson_null, counts, probs, alpha, power)
 
 
-def g_test(counts: Array, law: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+def g_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
     """The likelihood-ratio test: G = 2 sum count * log(count / expected). Arguments and cells as in ``chi_square``.
 
     More sensitive than Pearson's to cells that come up too seldom. Null mean and variance are those of Poisson counts.
     """
-    return _one("G", "log-likelihood", _g_null, counts, law, alpha, power)
+    return _one("G", "log-likelihood", _g_null, counts, probs, alpha, power)
 
 
 def conditional_chi_square(
-    groups: Iterable[tuple[Array, Array]], *, alpha: float = ALPHA, power: float = POWER, name: str = "conditional laws"
+    groups: Iterable[tuple[Array, Array]], *, alpha: float = ALPHA, power: float = POWER, name: str = "conditional distributions"
 ) -> Finding:
     """The next token given the prefix, summed over prefixes: one statistic, one df, one p-value.
 
-    groups  for each prefix the counts of what followed and its exact law, each (C_g,), in cells made for n * P(prefix) draws
+    groups  for each prefix the counts of what followed and its exact distribution, each (C_g,), in cells made for n * P(prefix) draws
 
     Given how often each prefix came up, the chi-squares of different prefixes are independent, so statistics, degrees of
     freedom and variances add up; a prefix that never came up adds nothing. ``detectable_tv`` is the mean of the distances
     after each prefix, weighted by how often the prefix came up: the sum of n_g TV_g^2 is least, at a given mean, where all are equal.
     """
     observed, expected, nulls, impossible = [], [], [], 0
-    for counts, law in groups:
-        masses = checked_law(law)
+    for counts, probs in groups:
+        masses = checked_distribution(probs)
         if not np.sum(counts):
             continue
         seen, possible = checked_counts(counts, masses.size), masses > 0.0
@@ -93,16 +93,16 @@ def conditional_chi_square(
     return _finding(name, int(cells.sum()) + impossible, statistic, len(cells) - len(nulls), null, impossible, alpha, power)
 
 
-def stopping_time_test(counts: Array, law: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
-    """Where continuations end: draws that stopped after 1, 2, ... tokens against the exact law of the stopping time.
+def stopping_time_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
+    """Where continuations end: draws that stopped after 1, 2, ... tokens against the exact distribution of the stopping time.
 
-    counts, law  (C,) per cell of lengths; the cap is a length like any other, so that both sum over all draws.
+    counts, distribution  (C,) per cell of lengths; the cap is a length like any other, so that both sum over all draws.
     """
-    return _one("stopping time", "pearson", _pearson_null, counts, law, alpha, power)
+    return _one("stopping time", "pearson", _pearson_null, counts, probs, alpha, power)
 
 
-def _one(name, lambda_, null, counts, law, alpha, power) -> Finding:
-    masses = checked_law(law)
+def _one(name, lambda_, null, counts, probs, alpha, power) -> Finding:
+    masses = checked_distribution(probs)
     seen = checked_counts(counts, masses.size)
     possible = masses > 0.0
     inside, n, df = seen[possible], int(seen.sum()), int(possible.sum()) - 1
@@ -138,7 +138,7 @@ def _finding(name, n, statistic, df, null: Null, impossible, alpha, power) -> Fi
 
 
 def _never(impossible: int, n: int) -> str:
-    return f"{plural(impossible, 'draw')} of {n:,} had probability 0 under the exact law: one is enough to reject."
+    return f"{plural(impossible, 'draw')} of {n:,} had probability 0 under the exact distribution: one is enough to reject."
 
 
 def _expected(counts: np.ndarray, masses: np.ndarray) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""The luck of the tests themselves, kept apart from the coins of the decoder: one stream for each seed and use."""
+"""The luck of the tests themselves, kept apart from the random numbers of the decoder: one stream for each seed and use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the median of ever more measurements lies, told from a few and from nothing about the law that they follow."""
+"""Where the median of ever more measurements lies, told from a few and from nothing about the distribution that they follow."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ CONFIDENCE = 0.93  # five values, taken whole, have .9375
 
 
 def median_within(values: Sequence[float]) -> tuple[float, float]:
-    """Two of the values between which the median of their law lies with a confidence of CONFIDENCE at least, where there are five or more.
+    """Two of the values between which the median of their distribution lies with a confidence of CONFIDENCE at least, where there are five or more.
 
-    As many values in from either end as that allows: each falls below the median like a fair coin (the sign test turned round;
+    As many values in from either end as that allows: each falls below the median like a fair random number (the sign test turned round;
     Thompson 1936, order statistics). Fewer than five values are taken whole. Raises ValueError for none.
     """
     if not values:

@@ -15,7 +15,7 @@ from specviz.statistics.findings import ALPHA, POWER, Finding, plural
 from specviz.statistics.power import detectable_distance, detectable_impossible, detectable_share
 
 EXACT_UP_TO = 5000  # uncertain draws; the convolution behind it is quadratic
-NORMAL_FROM = 100.0  # variance under which a normal law is too far off
+NORMAL_FROM = 100.0  # variance under which a normal distribution is too far off
 
 Array = Sequence[float] | np.ndarray
 
@@ -32,7 +32,7 @@ def share_test(
     """Did as many draws fall into the set as should have, when its exact mass differs from draw to draw? Two-sided.
 
     Example: a position's token with q > p. Its set is {x : q(x | prefix) > p(x | prefix)}, its probability the mass that the
-    exact law gives this set after that draw's own prefix. A rule that keeps too much puts too many draws there, in every
+    exact distribution gives this set after that draw's own prefix. A rule that keeps too much puts too many draws there, in every
     pooled cell at once.
 
     successes      draws in the set
@@ -40,10 +40,10 @@ def share_test(
     trials         (G,) draws in each group; without it, one each
 
     The count is Poisson-binomial (Poisson 1837; Hong 2013): exact up to 5,000 draws with a probability strictly between 0
-    and 1; beyond, a normal law refined by its third moment, or where the variance is below 100 the binomial law of the same mean
+    and 1; beyond, a normal distribution refined by its third moment, or where the variance is below 100 the binomial distribution of the same mean
     and variance. The
     p-value is twice the smaller tail. ``statistic`` is the share; ``detectable_tv`` the change of the share, which is a
-    lower bound of the distance between the laws.
+    lower bound of the distance between the distributions.
     """
     p, m = _shares(probabilities, trials)
     n = int(m.sum())
@@ -57,19 +57,19 @@ def share_test(
         note = "As many draws in the set have probability 0: one draw too many or too few is enough to reject."
         return Finding(name, n, successes / n, None, 0.0, seen, alpha, power, note)
     if not among:
-        note = "The set holds all or nothing of every law, so the test is equality."
+        note = "The set holds all or nothing of every distribution, so the test is equality."
         return Finding(name, n, successes / n, None, 1.0, detectable_impossible(n, power), alpha, power, note)
     low, high = poisson_binomial_tails(inside, p[open_], m[open_])
-    note = f"{successes / n:.4%} of {n:,} draws; the exact law says {mean / n:.4%}."
+    note = f"{successes / n:.4%} of {n:,} draws; the exact distribution says {mean / n:.4%}."
     return Finding(name, n, successes / n, None, min(1.0, 2.0 * min(low, high)), seen, alpha, power, note)
 
 
 def poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tuple[float, float]:
-    """P(S <= k) and P(S >= k) for a sum of m_g coins of probability p_g each, all strictly between 0 and 1."""
+    """P(S <= k) and P(S >= k) for a sum of m_g random numbers of probability p_g each, all strictly between 0 and 1."""
     total = int(m.sum())
     if total <= EXACT_UP_TO:
-        law = stats.poisson_binom(np.repeat(p, m))
-        return float(law.cdf(k)), float(law.sf(k - 1))
+        probs = stats.poisson_binom(np.repeat(p, m))
+        return float(probs.cdf(k)), float(probs.sf(k - 1))
     mean, variance = float(m @ p), float(m @ (p * (1.0 - p)))
     if variance >= NORMAL_FROM:
         skew = float(m @ (p * (1.0 - p) * (1.0 - 2.0 * p))) / variance**1.5
@@ -77,18 +77,20 @@ def poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tuple[float,
     if 2.0 * mean > total:  # count the misses, which are few
         high, low = poisson_binomial_tails(total - k, 1.0 - p, m)
         return low, high
-    theta = max(1e-12, float(m @ p**2) / mean)  # of the binomial law with this mean and variance, of mean / theta coins
+    theta = max(
+        1e-12, float(m @ p**2) / mean
+    )  # of the binomial distribution with this mean and variance, of mean / theta random numbers
     return _binomial_tails(k, mean / theta, theta)
 
 
 def transform(below: Array, at: Array, uniform: Array) -> np.ndarray:
-    """The randomised probability integral transform: below + u * at, uniform on [0, 1] while the law is true.
+    """The randomised probability integral transform: below + u * at, uniform on [0, 1] while the distribution is true.
 
-    below    (N,) mass that the exact law, after the draw's own prefix, gives to the tokens that stand before the drawn one
+    below    (N,) mass that the exact distribution, after the draw's own prefix, gives to the tokens that stand before the drawn one
     at       (N,) mass of the drawn token itself
     uniform  (N,) fresh uniforms that the decoder has not seen
 
-    Any order of tokens will do as long as the laws alone fix it. Ordered by p / q, the tokens that a draft offers too often
+    Any order of tokens will do as long as the distributions alone fix it. Ordered by p / q, the tokens that a draft offers too often
     stand first, and a rule that keeps too many of them bends the curve most. Values of one draw's positions are independent
     of each other (Rosenblatt 1952), so positions may be tested together.
     """
@@ -100,7 +102,7 @@ def transform_test(
 ) -> Finding:
     """Kolmogorov-Smirnov test that the transformed draws are uniform. Arguments as in ``transform``; N at least 1.
 
-    ``detectable_tv`` is the gap between distribution functions that the test sees whatever else the law does.
+    ``detectable_tv`` is the gap between distribution functions that the test sees whatever else the distribution does.
     A token of mass 0 rejects outright.
     """
     values = transform(below, at, uniform)
@@ -111,7 +113,11 @@ def transform_test(
         raise EvidenceError("Cumulative masses must lie between 0 and 1.")
     found = stats.kstest(np.minimum(values, 1.0), "uniform")
     impossible = int((masses == 0.0).sum())
-    note = f"{plural(impossible, 'draw')} had probability 0 under the exact law: one is enough to reject." if impossible else ""
+    note = (
+        f"{plural(impossible, 'draw')} had probability 0 under the exact distribution: one is enough to reject."
+        if impossible
+        else ""
+    )
     p_value = 0.0 if impossible else float(found.pvalue)
     seen = detectable_distance(values.size, alpha, power)
     return Finding(name, values.size, float(found.statistic), None, p_value, seen, alpha, power, note)
@@ -127,10 +133,10 @@ def _shares(probabilities: Array, trials: Array | None) -> tuple[np.ndarray, np.
     return np.minimum(p, 1.0), m
 
 
-def _binomial_tails(k: int, coins: float, theta: float) -> tuple[float, float]:
-    """P(S <= k) and P(S >= k) for a binomial law whose number of coins need not be whole."""
-    low = special.betainc(coins - k, k + 1.0, 1.0 - theta) if k < coins else 1.0
-    high = special.betainc(k, coins - k + 1.0, theta) if 0 < k < coins + 1.0 else float(k <= 0)
+def _binomial_tails(k: int, randomness: float, theta: float) -> tuple[float, float]:
+    """P(S <= k) and P(S >= k) for a binomial distribution whose number of random numbers need not be whole."""
+    low = special.betainc(randomness - k, k + 1.0, 1.0 - theta) if k < randomness else 1.0
+    high = special.betainc(k, randomness - k + 1.0, theta) if 0 < k < randomness + 1.0 else float(k <= 0)
     return float(low), float(high)
 
 

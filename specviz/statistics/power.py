@@ -1,6 +1,6 @@
 """What a test of a given size could have seen. Every verdict of 'consistent' is worth as much as these numbers.
 
-A test of level alpha against a law looks at n draws in df + 1 cells of masses p. Under another law q Pearson's statistic is
+A test of level alpha against a distribution looks at n draws in df + 1 cells of masses p. Under another distribution q Pearson's statistic is
 close to a noncentral chi-square with noncentrality lambda = n * sum (q - p)^2 / p (Cohen 1988, chapter 7, whose w is
 sqrt(lambda / n)). By Cauchy and Schwarz
 
@@ -8,7 +8,7 @@ sqrt(lambda / n)). By Cauchy and Schwarz
 
 so among all q at one distance TV the test has least to see where |q - p| / p is the same in every cell: half of the mass
 grows by the factor 1 + 2 TV, the other half shrinks by 1 - 2 TV. That alternative is the least favourable one, and every
-other law as far away on the tested cells is seen with more power. What moves inside a pooled cell is not seen at all.
+other distribution as far away on the tested cells is seen with more power. What moves inside a pooled cell is not seen at all.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def affordable_df(tv: float, n: float, alpha: float = ALPHA, power: float = POWE
 
 
 def equal_draws_needed(tv: float, power: float = POWER) -> int:
-    """Draws after which, where one outcome has all the mass, another law at distance ``tv`` shows itself: the inverse of the next."""
+    """Draws after which, where one outcome has all the mass, another distribution at distance ``tv`` shows itself: the inverse of the next."""
     _check_distance(tv)
     return 1 if tv == 1.0 else ceil(np.log1p(-power) / np.log1p(-tv))
 
@@ -87,7 +87,7 @@ def detectable_impossible(n: float, power: float = POWER) -> float:
 def detectable_share(mean: float, variance: float, n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Least change of a mean share that n draws show with ``power``, in the harder direction; normal approximation.
 
-    mean, variance  of the number of successes under the exact law: sum p_i and sum p_i (1 - p_i)
+    mean, variance  of the number of successes under the exact distribution: sum p_i and sum p_i (1 - p_i)
 
     The two-sided test rejects beyond z(alpha/2) * sqrt(variance) + 1/2. Under a mean share s the count varies most where all
     draws have the same one, n s (1 - s), and that is what stands here. Returns 1 where no change is seen.
@@ -113,7 +113,7 @@ def detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) ->
 
     The test rejects when the empirical function leaves the true one by the critical distance c somewhere. Where the gap d
     is reached, the empirical function is a share of n draws, with standard deviation at most 1 / (2 sqrt(n)); so power is
-    reached from d = c + z / (2 sqrt(n)) on, whatever the rest of the law does. A set of values counts d towards TV.
+    reached from d = c + z / (2 sqrt(n)) on, whatever the rest of the distribution does. A set of values counts d towards TV.
     """
     _check_rates(alpha, power)
     _check_draws(n)
@@ -121,7 +121,7 @@ def detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) ->
 
 
 def pooled_draws(first: float, second: float) -> float:
-    """Two samples of a and b draws see what one of a b / (a + b) draws sees against an exact law."""
+    """Two samples of a and b draws see what one of a b / (a + b) draws sees against an exact distribution."""
     _check_draws(first)
     _check_draws(second)
     return first * second / (first + second)

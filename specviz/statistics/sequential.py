@@ -23,7 +23,7 @@ import numpy as np
 from scipy import special
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER, checked_counts, checked_law
+from specviz.statistics.findings import ALPHA, POWER, checked_counts, checked_distribution
 from specviz.statistics.power import corrected, detectable_tv
 
 
@@ -80,19 +80,19 @@ class Looks:
 
 
 def dirichlet_e_value(
-    counts: Sequence[int] | np.ndarray, law: Sequence[float] | np.ndarray, concentration: float | None = None
+    counts: Sequence[int] | np.ndarray, probs: Sequence[float] | np.ndarray, concentration: float | None = None
 ) -> float:
-    """Log of an e-value against an exact law: reject as soon as it reaches log(1 / alpha), after any number of draws.
+    """Log of an e-value against an exact distribution: reject as soon as it reaches log(1 / alpha), after any number of draws.
 
     counts         (C,) draws per cell so far
-    law            (C,) float64, exact mass of each. A draw in a cell of mass 0 gives infinity
+    probs            (C,) float64, exact mass of each. A draw in a cell of mass 0 gives infinity
     concentration  of the prior, above 0, fixed before the first draw; the number of cells if not given
 
-    The likelihood of the draws under laws drawn from a Dirichlet prior around the exact law, over their likelihood under the
-    exact law itself. While the law is true this ratio is a martingale of mean 1, which reaches 1 / alpha at any time with
+    The likelihood of the draws under distributions drawn from a Dirichlet prior around the exact distribution, over their likelihood under the
+    exact distribution itself. While the distribution is true this ratio is a martingale of mean 1, which reaches 1 / alpha at any time with
     probability alpha at most (Ville 1939).
     """
-    masses = checked_law(law)
+    masses = checked_distribution(probs)
     seen = checked_counts(counts, masses.size)
     if seen[masses == 0.0].any():
         return float("inf")

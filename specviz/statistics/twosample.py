@@ -1,4 +1,4 @@
-"""Two heaps of continuations and no law at all: were they drawn from the same one? Speculation on against speculation off.
+"""Two heaps of continuations and no distribution at all: were they drawn from the same one? Speculation on against speculation off.
 
 Continuations are tuples of ids, or texts; a text is compared character by character and never tokenised again.
 """
@@ -44,7 +44,7 @@ def permutation_test(
 
     Statistic: over all beginnings that two or more continuations share, whole ones included, the largest gap between the
     arms' shares, in standard deviations that it has under permutation. Long texts hardly ever repeat as wholes, so a
-    distance between laws of whole texts says nothing; their beginnings do repeat. Under the null the arms are
+    distance between distributions of whole texts says nothing; their beginnings do repeat. Under the null the arms are
     exchangeable, and the p-value is exact at any size (Pitman 1937; Phipson and Smyth 2010 for the added 1).
 
     ``detectable_tv``: the least gap in the probability of one beginning that is seen with ``power``, whatever the other
@@ -91,13 +91,13 @@ def homogeneity(
     power: float = POWER,
     name: str = "homogeneity",
 ) -> Finding:
-    """Pearson's chi-square that two arms share one law, for large counts: (2, K) table of outcomes, df = cells - 1.
+    """Pearson's chi-square that two arms share one distribution, for large counts: (2, K) table of outcomes, df = cells - 1.
 
     first, second  (K,) counts of the same outcomes
 
-    With no exact law there is nothing else to make cells from, so outcomes are pooled by the total over both arms, which
+    With no exact distribution there is nothing else to make cells from, so outcomes are pooled by the total over both arms, which
     says nothing about a difference between them: given the totals the arms are exchangeable. Outcomes whose smaller
-    expected count is below ``minimum`` share one cell. Arms of a and b draws see what a b / (a + b) see against a law.
+    expected count is below ``minimum`` share one cell. Arms of a and b draws see what a b / (a + b) see against a distribution.
     """
     one = checked_counts(first)
     two = checked_counts(second, one.size)

@@ -1,4 +1,4 @@
-"""How far the draws lie from the law, in total variation, and how far chance alone would take them."""
+"""How far the draws lie from the distribution, in total variation, and how far chance alone would take them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import checked_counts, checked_law
+from specviz.statistics.findings import checked_counts, checked_distribution
 from specviz.statistics.luck import Use, generator
 
 HEAVY = 256  # cells that are drawn one by one in the null band
@@ -17,7 +17,7 @@ REPLICATES = 4000
 
 
 class Band(NamedTuple):
-    """Empirical TV of n draws from the law itself: its mean, its median, and the quantile ``level``."""
+    """Empirical TV of n draws from the distribution itself: its mean, its median, and the quantile ``level``."""
 
     mean: float
     median: float
@@ -25,14 +25,14 @@ class Band(NamedTuple):
     level: float
 
 
-def total_variation(counts: Sequence[int] | np.ndarray, law: Sequence[float] | np.ndarray) -> float:
-    """Distance between the empirical law and the exact one: sum over outcomes of max(0, count / n - mass), in [0, 1].
+def total_variation(counts: Sequence[int] | np.ndarray, probs: Sequence[float] | np.ndarray) -> float:
+    """Distance between the empirical distribution and the exact one: sum over outcomes of max(0, count / n - mass), in [0, 1].
 
     counts  (K,) whole, at least one draw in all
-    law     (K,) float64, exact mass of each. The outcomes that were drawn suffice: any other adds nothing to this sum.
+    probs     (K,) float64, exact mass of each. The outcomes that were drawn suffice: any other adds nothing to this sum.
             So masses may sum to less than 1
     """
-    masses = np.asarray(law, dtype=np.float64)
+    masses = np.asarray(probs, dtype=np.float64)
     drawn = checked_counts(counts, masses.size)
     if not masses.min() >= 0.0 or masses.sum() > 1.0 + 1e-8:
         raise EvidenceError(f"Masses must be at least 0 and sum to 1 at most, got a sum of {masses.sum():.10g}.")
@@ -40,11 +40,11 @@ def total_variation(counts: Sequence[int] | np.ndarray, law: Sequence[float] | n
 
 
 def tv_null_band(
-    law: Sequence[float] | np.ndarray, n: int, level: float = 0.99, *, seed: int = 0, replicates: int = REPLICATES
+    probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99, *, seed: int = 0, replicates: int = REPLICATES
 ) -> Band:
-    """What ``total_variation`` gives while the law is true: mean, median and upper quantile over n draws.
+    """What ``total_variation`` gives while the distribution is true: mean, median and upper quantile over n draws.
 
-    law    (K,) float64, sums to 1
+    probs    (K,) float64, sums to 1
     n      number of draws, at least 1
     level  of the upper quantile, in (0, 1)
     seed   of the replicates, which have a stream of their own
@@ -54,7 +54,7 @@ def tv_null_band(
     fall anywhere else; given that number, the many light cells add up to nearly a normal variable, with moments of Poisson
     counts given their total. So the cost does not grow with n, and hardly with K.
     """
-    masses = checked_law(law)
+    masses = checked_distribution(probs)
     if n < 1 or not 0.0 < level < 1.0:
         raise EvidenceError(f"A null band needs at least 1 draw and a level between 0 and 1, got {n} and {level:g}.")
     masses = np.sort(masses[masses > 0.0])[::-1] / masses.sum()
@@ -70,13 +70,13 @@ def tv_null_band(
     return Band(mean, float(median), float(upper), level)
 
 
-def cell_band(law: Sequence[float] | np.ndarray, n: int, level: float = 0.99) -> np.ndarray:
-    """Where the share of each single cell lies with probability ``level`` or a little more while the law is true: (2, K).
+def cell_band(probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99) -> np.ndarray:
+    """Where the share of each single cell lies with probability ``level`` or a little more while the distribution is true: (2, K).
 
-    Central quantiles of the binomial law, cell by cell. Of 100 cells about one lies outside a band of .99, so a cell outside is no
+    Central quantiles of the binomial distribution, cell by cell. Of 100 cells about one lies outside a band of .99, so a cell outside is no
     verdict; the tests are.
     """
-    masses, tail = checked_law(law), (1.0 - level) / 2.0
+    masses, tail = checked_distribution(probs), (1.0 - level) / 2.0
     return np.stack([stats.binom.ppf(tail, n, masses), stats.binom.isf(tail, n, masses)]) / n
 
 

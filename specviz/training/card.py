@@ -54,14 +54,14 @@ def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = pri
     """
     tokenizer = Tokenizer.from_file(str(out / "target" / "tokenizer.json"))
     target, text = _model(out / "target"), windows(read_works(heldout), tokenizer)
-    found = {role: measure(target, _guessing(out / role, target), text) for role in DRAFTS if (out / role).is_dir()}
+    found = {role: measure(target, _drafting(out / role, target), text) for role in DRAFTS if (out / role).is_dir()}
     for role, measured in found.items():
         _write(out / DRAFTS[role], measured, say)
     write_hashes(out)
     return found
 
 
-def _guessing(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
+def _drafting(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
     """What is called with ids and has logits: a draft, or the target as far as its exit."""
     if folder.name != "exit":
         return _model(folder)
@@ -100,7 +100,7 @@ def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
 
 @torch.inference_mode()
 def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> Measured:
-    """Teacher-forced over rows of ids (R, T): losses of both, and how often a guess would be kept at each temperature."""
+    """Teacher-forced over rows of ids (R, T): losses of both, and how often a draft token would be kept at each temperature."""
     losses: dict[str, list[float]] = {"target": [], "draft": []}
     kept: dict[float, list[float]] = {t: [] for t in TEMPERATURES}
     agree: list[float] = []

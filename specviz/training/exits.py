@@ -1,4 +1,4 @@
-"""An early exit on a frozen target: a small adapter behind the first layers learns the target's own laws."""
+"""An early exit on a frozen target: a small adapter behind the first layers learns the target's own distributions."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class TrainableExit(nn.Module):
 
 
 class ExitLesson:
-    """The loss of an exit on rows of ids: the mean divergence from the law that the target itself has at that position.
+    """The loss of an exit on rows of ids: the mean divergence from the distribution that the target itself has at that position.
 
     teacher  the target, in bf16 with frozen weights; divergence  a key of DIVERGENCES
     """

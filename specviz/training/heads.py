@@ -1,4 +1,4 @@
-"""Medusa heads on a frozen target: each learns the target's own law of a token further ahead (Medusa-1, Cai et al. 2024)."""
+"""Medusa heads on a frozen target: each learns the target's own distribution of a token further ahead (Medusa-1, Cai et al. 2024)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TrainableHeads(nn.Module):
 
 
 class HeadsLesson:
-    """The loss of heads on rows of ids: cross-entropy with the target's law of the token that each is to guess, faded by distance."""
+    """The loss of heads on rows of ids: cross-entropy with the target's distribution of the token that each is to draft, faded by distance."""
 
     def __init__(self, teacher: nn.Module):
         self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
@@ -51,7 +51,7 @@ class HeadsLesson:
             hidden = self.teacher.model(input_ids=ids, use_cache=False).last_hidden_state
         table, total, weights = self.teacher.lm_head.weight, 0.0, 0.0
         for k in range(len(heads.heads)):
-            ahead = k + 1  # the law that the target has ``ahead`` places further on
+            ahead = k + 1  # the distribution that the target has ``ahead`` places further on
             seen, taught = hidden[:, :-ahead].flatten(0, 1), hidden[:, ahead:].flatten(0, 1)
             parts = [
                 self._part(table, heads(a, k), b) * len(a) for a, b in zip(seen.split(CHUNK), taught.split(CHUNK), strict=True)

@@ -1,4 +1,4 @@
-"""A frozen target as the teacher: a draft learns the target's own laws instead of the text (DistillSpec, Zhou et al. 2024)."""
+"""A frozen target as the teacher: a draft learns the target's own distributions instead of the text (DistillSpec, Zhou et al. 2024)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-CHUNK = 2048  # positions whose laws over the vocabulary are in memory at once
+CHUNK = 2048  # positions whose distributions over the vocabulary are in memory at once
 
 
 def forward_kl(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p || q) in nats from log laws (N, V): the draft has to cover everything that the target may say."""
+    """KL(p || q) in nats from log distributions (N, V): the draft has to cover everything that the target may say."""
     return (p.exp() * (p - q)).sum(-1)
 
 
 def reverse_kl(p: Tensor, q: Tensor) -> Tensor:
-    """KL(q || p) in nats from log laws (N, V): the draft is punished for what the target would not say."""
+    """KL(q || p) in nats from log distributions (N, V): the draft is punished for what the target would not say."""
     return (q.exp() * (q - p)).sum(-1)
 
 
 def variation(p: Tensor, q: Tensor) -> Tensor:
-    """TV(p, q) in [0, 1] from log laws (N, V): 1 minus the chance that a guess is kept at temperature 1."""
+    """TV(p, q) in [0, 1] from log distributions (N, V): 1 minus the chance that a draft token is kept at temperature 1."""
     return 0.5 * (p.exp() - q.exp()).abs().sum(-1)
 
 
@@ -30,7 +30,7 @@ DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"forward-kl": forw
 
 
 class Lesson:
-    """The loss of a student on rows of ids: the mean divergence from the teacher's laws at every position.
+    """The loss of a student on rows of ids: the mean divergence from the teacher's distributions at every position.
 
     teacher     a causal model in bf16 with frozen weights
     divergence  a key of DIVERGENCES

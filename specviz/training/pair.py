@@ -67,9 +67,9 @@ TAUGHT = {  # what learns from the finished target; a distilled draft goes on fr
     "heads": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=13),
     "exit": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=17),
 }
-DIVERGENCE = "tv"  # of three, the one whose draft kept most guesses after a million tokens: the card has the numbers
+DIVERGENCE = "tv"  # of three, the one whose draft kept most draft tokens after a million tokens: the card has the numbers
 
-EXIT_LAYER = 1  # layers of the target below its exit: deeper ones cost more than their guesses bring, as the card says
+EXIT_LAYER = 1  # layers of the target below its exit: deeper ones cost more than their draft tokens bring, as the card says
 
 
 def train_pair(

@@ -1,4 +1,4 @@
-"""How two laws differ, by the plain statistics that people compute before they deploy a draft: for studies, no part of any decision."""
+"""How two distributions differ, by the plain statistics that people compute before they deploy a draft: for studies, no part of any decision."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from specviz.verification.overlap import overlap
 
 
 def compared(p: Tensor, q: Tensor) -> dict[str, Tensor]:
-    """Statistics of pairs of laws, each (...), for p, q (..., V) float64 with rows that sum to 1.
+    """Statistics of pairs of distributions, each (...), for p, q (..., V) float64 with rows that sum to 1.
 
     beta      1 - TV(p, q), in [0, 1]
     kl_pq     KL(p || q) in nats, infinite where q lacks a token of p; kl_qp the other way

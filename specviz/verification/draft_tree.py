@@ -1,4 +1,4 @@
-"""What a proposer hands over: for each row a small tree of tokens, each with the law it was drawn from."""
+"""What a proposer hands over: for each row a small tree of tokens, each with the distribution it was drawn from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ROOT = -1
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DraftTree:
     """Proposed tokens of B rows, to be scored in one target pass. A chain is a tree of only children.
 
     tokens   per row the ids of its nodes, parents before children; rows may differ in number
@@ -44,9 +44,9 @@ class Block:
 
 
 @lru_cache(maxsize=64)
-def empty_block(rows: int, source: str = "none") -> Block:
-    """No proposals: the pass then gives the law after each prefix."""
-    return Block(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source, counts_fixed=True)
+def empty_tree(rows: int, source: str = "none") -> DraftTree:
+    """No proposals: the pass then gives the distribution after each prefix."""
+    return DraftTree(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source, counts_fixed=True)
 
 
 def children(parents: tuple[int, ...], node: int) -> list[int]:
@@ -70,8 +70,8 @@ def depths_of(parents: tuple[int, ...]) -> list[int]:
     return found
 
 
-def texts(ids: tuple[int, ...], block: Block, index: int) -> list[tuple[int, ...]]:
-    """What stands before each law that a row asks for: its prefix ``ids``, and with it the path down to each node."""
+def texts(ids: tuple[int, ...], block: DraftTree, index: int) -> list[tuple[int, ...]]:
+    """What stands before each distribution that a row asks for: its prefix ``ids``, and with it the path down to each node."""
     found = [ids]
     for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
         found.append((*found[parent + 1], token))

@@ -1,4 +1,4 @@
-"""k-sequential selection: one of k tokens drawn independently from one law q, or a replacement. SpecTr, Sun et al. 2023, Algorithm 3.
+"""k-sequential selection: one of k tokens drawn independently from one distribution q, or a replacement. SpecTr, Sun et al. 2023, Algorithm 3.
 
 Each of x_1 .. x_k is kept with probability min(1, p(x) / (rho q(x))), one after the other, until one is. With
 
@@ -23,21 +23,21 @@ import torch
 from torch import Tensor
 
 from specviz.errors import SettingsError
-from specviz.randomness import Coins, Prefix
+from specviz.randomness import Prefix, Randomness
 from specviz.trace import Outcome
-from specviz.verification.draft_tree import ROOT, Block, children
+from specviz.verification.draft_tree import ROOT, DraftTree, children
 from specviz.verification.token_rule import Number, Shown, TokenRule, Walk, threshold
 
 STEPS = 52  # bisections of [1, k]: to the last bit
-REMEMBERED = 32_000_000  # bytes of laws whose rho is kept
-ALLOWED = "token or typical where siblings differ in their laws: k-seq needs independent drafts from one law"
+REMEMBERED = 32_000_000  # bytes of distributions whose rho is kept
+ALLOWED = "token or typical where siblings differ in their distributions: k-seq needs independent drafts from one distribution"
 COUNTS = (
     "token or typical where the number of tokens at a node may depend on the values drawn there: k-seq needs it fixed before the "
     "first is drawn, and a proposer whose numbers are says so with counts_fixed=True in its block"
 )
 
 
-def kept_share(p: Tensor, q: Tensor, rho: float) -> Tensor:
+def accepted_mass(p: Tensor, q: Tensor, rho: float) -> Tensor:
     """min(q, p / rho), (V,): how much of each token one draft keeps; its sum is beta(rho)."""
     return torch.minimum(q, p / rho)
 
@@ -59,7 +59,7 @@ def least_rho(p: Tensor, q: Tensor, k: int) -> float:
     """
     between = (p > q) & (p < k * q)
     edges, order = (p[between] / q[between]).sort()
-    whole, part = (torch.cat((law.new_zeros(1), law[between][order].cumsum(-1))) for law in (q, p))
+    whole, part = (torch.cat((probs.new_zeros(1), probs[between][order].cumsum(-1))) for probs in (q, p))
     whole = q[p >= k * q].sum() + whole[-1] - whole
     part = p[p <= q].sum() + part
     place = int((edges < tested(whole[:-1] + part[:-1] / edges, k)).sum())
@@ -77,7 +77,7 @@ def least_rho(p: Tensor, q: Tensor, k: int) -> float:
 
 def left_over(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
     """p - min(q, p / rho) tested, (V,): masses of the replacement, summing to (1 - beta)^k. Negative somewhere below rho*."""
-    share = kept_share(p, q, rho)
+    share = accepted_mass(p, q, rho)
     return p - share * tested(float(share.sum()), k)
 
 
@@ -99,9 +99,9 @@ class SequentialRule(TokenRule):
         self._known: OrderedDict[tuple[int, float], tuple[Tensor, Tensor, float]] = OrderedDict()
 
     def rho(self, p: Tensor, q: Tensor, k: int) -> float:
-        """The rho that k siblings drawn from q, (V,), are tested with where the target's law is p, (V,); in [rho*, k].
+        """The rho that k siblings drawn from q, (V,), are tested with where the target's distribution is p, (V,); in [rho*, k].
 
-        Many draws of one prompt meet few pairs of laws, so the latest are remembered: looked up by one number, told apart by all.
+        Many draws of one prompt meet few pairs of distributions, so the latest are remembered: looked up by one number, told apart by all.
         """
         key = k, float(p @ q)
         known = self._known.get(key)
@@ -113,7 +113,7 @@ class SequentialRule(TokenRule):
         self._known.move_to_end(key)
         return known[2]
 
-    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         if block.widest and not block.counts_fixed:
             raise SettingsError("rule", self.name, COUNTS)
         for parents, q in zip(block.parents, block.q, strict=True):
@@ -121,32 +121,32 @@ class SequentialRule(TokenRule):
                 first, *others = children(parents, parent)
                 if not all(torch.equal(q[first], q[other]) for other in others):
                     raise SettingsError("rule", self.name, ALLOWED)
-        return super().verify(rows, block, p, coins)
+        return super().verify(rows, block, p, randomness)
 
-    def walk(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins) -> Walk:
-        return _Sequence(self, block, index, row, p, coins)
+    def walk(self, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> Walk:
+        return _Sequence(self, block, index, row, p, randomness)
 
-    def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
         parent, q = block.parents[index][node], block.q[index][node]
-        law, k = p[parent + 1], len(children(block.parents[index], parent))
-        rho = self.rho(law, q, k)
-        return Shown(law, kept_share(law, q, rho), left_over(law, q, rho, k).clamp_(min=0.0))
+        probs, k = p[parent + 1], len(children(block.parents[index], parent))
+        rho = self.rho(probs, q, k)
+        return Shown(probs, accepted_mass(probs, q, rho), left_over(probs, q, rho, k).clamp_(min=0.0))
 
 
 class _Sequence(Walk):
-    def first_kept(self, parent: int, siblings: list[int]) -> int:
-        law, q, k = self.p[parent + 1], self.q[siblings[0]], len(siblings)
-        rho = self.rule.rho(law, q, k)
+    def first_accepted(self, parent: int, siblings: list[int]) -> int:
+        probs, q, k = self.p[parent + 1], self.q[siblings[0]], len(siblings)
+        rho = self.rule.rho(probs, q, k)
         left = None
         for node in siblings:
-            u, met, claimed = self.coin(node), self.p_token[node], rho * self.q_token[node]
+            u, met, claimed = self.uniform(node), self.p_token[node], rho * self.q_token[node]
             kept = self.rule.accepts(u, met, claimed)
             if not kept and node == siblings[-1]:
-                left = left_over(law, q, rho, k).clamp_(min=0.0)
+                left = left_over(probs, q, rho, k).clamp_(min=0.0)
                 kept = not float(left.sum()) > 0.0  # nothing is left: a refusal has probability 0
             self.looked[node] = (met, u, threshold(met, claimed), kept)
             if kept:
                 return self.keep(node)
             self.refused = node
-        self.law = left
+        self.probs = left
         return ROOT

@@ -46,12 +46,12 @@ def rule_of(settings: Settings) -> Rule:
 
 
 def branches(settings: Settings) -> bool:
-    """Whether a token may get two guesses side by side behind it."""
+    """Whether a token may get two draft tokens side by side behind it."""
     if settings.proposer == "several":
         return settings.drafts > 1
     return settings.proposer in TREES and settings.nodes != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
 
 
 def alike(settings: Settings) -> bool:
-    """Whether guesses side by side are drawn from one and the same law."""
+    """Whether draft tokens side by side are drawn from one and the same distribution."""
     return settings.proposer == "several" or (settings.siblings == "independent" and settings.temperature > 0.0)

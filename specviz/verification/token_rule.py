@@ -1,7 +1,7 @@
 """The one home of the rule: threshold, residual, and which tokens are committed.
 
 Leviathan et al. 2023, Algorithm 1 (p target, q draft); Chen et al. 2023, Algorithm 2, where the letters are swapped. For
-trees the residual of a refused sibling meets the next one (Miao et al. 2024, SpecInfer, multi-step speculative sampling).
+trees the residual of a rejected sibling meets the next one (Miao et al. 2024, SpecInfer, multi-step speculative sampling).
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ from typing import Protocol, TypeVar
 import torch
 from torch import Tensor
 
-from specviz.randomness import Coins, Prefix, Purpose
+from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.draft_tree import ROOT, Block, children
+from specviz.verification.draft_tree import ROOT, DraftTree, children
 from specviz.verification.draw import draw, rows_of
 
 Number = TypeVar("Number", float, Tensor)
@@ -25,41 +25,41 @@ Number = TypeVar("Number", float, Tensor)
 class Shown:
     """What can be drawn of a rule at one node, each (V,) float64.
 
-    law      what the node's coin meets: p after its parent, or the residual that its refused siblings left
-    overlap  how much of each token a guess there keeps; min(law, q) under the token rule
-    left     what a replacement is drawn from, not rescaled; max(0, law - q) under the token rule, all zero where none can follow
+    probs      what the node's random number meets: p after its parent, or the residual that its rejected sibling left
+    overlap  how much of each token a draft token there keeps; min(distribution, q) under the token rule
+    left     what a replacement is drawn from, not rescaled; max(0, distribution - q) under the token rule, all zero where none can follow
     """
 
-    law: Tensor
+    probs: Tensor
     overlap: Tensor
     left: Tensor
 
 
 class Rule(Protocol):
-    """Decides what is committed. ``verify`` looks at proposals, laws and coins, and at nothing else.
+    """Decides what is committed. ``verify`` looks at proposals, distributions and random numbers, and at nothing else.
 
     name   by which settings ask for it; title  for a person, with the word lossy where it is
-    exact  whether what it writes has the target's law
+    exact  whether what it writes has the target's distribution
     """
 
     name: str
     title: str
     exact: bool
 
-    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
+    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         """p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i. One Outcome per row.
 
         Raises SettingsError for a block that the rule cannot judge.
         """
         ...
 
-    def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
         """What can be drawn of row ``index`` at one node, from p (N + 1, V) of that row."""
         ...
 
 
 class EmptyResidual(ArithmeticError):
-    """p <= q everywhere: the laws are equal and a rejection has probability 0."""
+    """p <= q everywhere: the distributions are equal and a rejection has probability 0."""
 
 
 def threshold(p: float, q: float) -> float:
@@ -76,7 +76,7 @@ def accepts(u: Number, p: Number, q: Number) -> Number:
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:
-    """Law of the replacement after a rejection: max(0, p - q), rescaled to sum to 1.
+    """Distribution of the replacement after a rejection: max(0, p - q), rescaled to sum to 1.
 
     Leviathan et al. 2023, Algorithm 1; Chen et al. 2023, Algorithm 2, where the letters p and q are swapped.
 
@@ -106,17 +106,17 @@ class TokenRule:
     name, title = "token", "token by token"
     exact = True
 
-    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
-        walks = [self.walk(block, index, row, p[index], coins) for index, row in enumerate(rows)]
+    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        walks = [self.walk(block, index, row, p[index], randomness) for index, row in enumerate(rows)]
         return ended(walks)
 
-    def walk(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins) -> Walk:
-        return Walk(self, block, index, row, p, coins)
+    def walk(self, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> Walk:
+        return Walk(self, block, index, row, p, randomness)
 
     # The decisions about one token. ``verify`` and the sampler of many continuations make them here and nowhere else.
 
     def at(self, p: Tensor) -> TokenRule:
-        """The rule where the target's law is p, (V,): itself, unless it looks at more of p than the token's own share."""
+        """The rule where the target's distribution is p, (V,): itself, unless it looks at more of p than the token's own share."""
         return self
 
     def threshold(self, p: float, q: float) -> float:
@@ -129,78 +129,80 @@ class TokenRule:
         return residual(p, q)
 
     def bonus(self, p: Tensor) -> Tensor:
-        """The law of the token after a block that was kept whole, (V,)."""
+        """The distribution of the token after a block that was kept whole, (V,)."""
         return p
 
-    def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
+    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
         parents, q = block.parents[index], block.q[index]
-        law = p[parents[node] + 1]
+        probs = p[parents[node] + 1]
         for sibling in children(parents, parents[node]):
             if sibling == node:
                 break
-            law = residual(law, q[sibling])
-        return Shown(law, torch.minimum(law, q[node]), (law - q[node]).clamp(min=0.0))
+            probs = residual(probs, q[sibling])
+        return Shown(probs, torch.minimum(probs, q[node]), (probs - q[node]).clamp(min=0.0))
 
 
 class Walk:
-    """One row's way through its tree: which nodes were looked at, what each met, and the law the ending is drawn from.
+    """One row's way through its tree: which nodes were looked at, what each met, and the distribution the ending is drawn from.
 
-    ``first_kept`` decides about the children of one node; a rule that treats siblings otherwise replaces it.
+    ``first_accepted`` decides about the children of one node; a rule that treats siblings otherwise replaces it.
     """
 
-    def __init__(self, rule: TokenRule, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins):
+    def __init__(self, rule: TokenRule, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness):
         self.rule = rule
         self.tokens, self.parents, self.q = block.tokens[index], block.parents[index], block.q[index]
         self.u_draft, self.source = block.u_draft[index], block.source
-        self.row, self.p, self.coins = row, p, coins
+        self.row, self.p, self.randomness = row, p, randomness
         self.p_token, self.q_token = at_tokens(p, self.q, self.tokens, self.parents)
-        self.looked: dict[int, tuple[float, float, float, bool]] = {}  # node -> p that the coin met, coin, threshold, accepted
+        self.looked: dict[
+            int, tuple[float, float, float, bool]
+        ] = {}  # node -> p that the random number met, random number, threshold, accepted
         self.path: list[int] = []
         self.refused: int | None = None  # last sibling refused under the last kept node
-        self.law = p[0]
+        self.probs = p[0]
         node = ROOT
         while siblings := children(self.parents, node):
-            node = self.first_kept(node, siblings)
+            node = self.first_accepted(node, siblings)
             if node == ROOT:
                 break
         if self.refused is None:
-            self.law = rule.bonus(self.law)
+            self.probs = rule.bonus(self.probs)
 
-    def first_kept(self, parent: int, siblings: list[int]) -> int:
-        """The sibling that is kept, or ROOT when all are refused; ``law`` is then what the next draw comes from."""
-        law = self.p[parent + 1]
-        rule = self.rule.at(law)
+    def first_accepted(self, parent: int, siblings: list[int]) -> int:
+        """The sibling that is kept, or ROOT when all are refused; ``probs`` is then what the next draw comes from."""
+        probs = self.p[parent + 1]
+        rule = self.rule.at(probs)
         for count, node in enumerate(siblings):
-            met = self.p_token[node] if count == 0 else float(law[self.tokens[node]])
-            u = self.coin(node)
+            met = self.p_token[node] if count == 0 else float(probs[self.tokens[node]])
+            u = self.uniform(node)
             kept = rule.accepts(u, met, self.q_token[node])
             if not kept:
                 try:
-                    law = rule.replacement(law, self.q[node])
+                    probs = rule.replacement(probs, self.q[node])
                 except EmptyResidual:  # p equals q up to rounding: a refusal has probability 0
                     kept = True
             self.looked[node] = (met, u, rule.threshold(met, self.q_token[node]), kept)
             if kept:
                 return self.keep(node)
             self.refused = node
-        self.law = law
+        self.probs = probs
         return ROOT
 
-    def coin(self, node: int) -> float:
-        """The accept coin of a node under the last kept one."""
-        return float(self.coins.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
+    def uniform(self, node: int) -> float:
+        """The accept random number of a node under the last kept one."""
+        return float(self.randomness.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
 
     def keep(self, node: int) -> int:
         self.path.append(node)
-        self.law, self.refused = self.p[node + 1], None
+        self.probs, self.refused = self.p[node + 1], None
         return node
 
-    def ending_coin(self) -> float:
+    def ending_uniform(self) -> float:
         if self.refused is None:
             address = (Purpose.BONUS, [self.row], len(self.tokens), len(self.path))
         else:
             address = (Purpose.RESIDUAL, [self.row], self.refused, len(self.path))
-        return float(self.coins.take(*address)[0])
+        return float(self.randomness.take(*address)[0])
 
     def outcome(self, token: int, u: float) -> Outcome:
         decisions = tuple(self._decision(node) for node in range(len(self.tokens)))
@@ -223,8 +225,8 @@ class Walk:
 
 def ended(walks: Sequence[Walk]) -> tuple[Outcome, ...]:
     """The outcomes of walks, all their last tokens drawn at once."""
-    uniforms = [walk.ending_coin() for walk in walks]
-    tokens = draw(rows_of([walk.law for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
+    uniforms = [walk.ending_uniform() for walk in walks]
+    tokens = draw(rows_of([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
     return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 

@@ -2,7 +2,7 @@
 
 Cai et al. 2024, Medusa, section 2.3.1: a candidate token is kept iff p(x) > min(epsilon, delta exp(-H(p))), H the entropy of p in
 nats and delta = sqrt(epsilon); the longest candidate kept so far wins, among equals the likelier one; and the token after it is the
-target's likeliest, kept whatever it is. No law of the draft is looked at, and no luck: with guesses that are not drawn, the text is
+target's likeliest, kept whatever it is. No distribution of the draft is looked at, and no luck: with draft tokens that are not drawn, the text is
 one and the same each time. At temperature 0 it coincides with the target. It keeps no distribution, so it needs nothing fixed of how
 many tokens are proposed.
 """
@@ -14,8 +14,8 @@ from math import exp, log, sqrt
 import torch
 from torch import Tensor
 
-from specviz.randomness import Coins, Prefix
-from specviz.verification.draft_tree import ROOT, Block, children
+from specviz.randomness import Prefix, Randomness
+from specviz.verification.draft_tree import ROOT, DraftTree, children
 from specviz.verification.token_rule import Shown, TokenRule, Walk
 from specviz.verification.warp import first_argmax, one_hot
 
@@ -26,11 +26,11 @@ def least_typical(p: Tensor, epsilon: float) -> float:
 
 
 class TypicalRule(TokenRule):
-    """Typical acceptance, lossy: a guess is kept for certain where the target finds it likely enough, else for certain not.
+    """Typical acceptance, lossy: a draft token is kept for certain where the target finds it likely enough, else for certain not.
 
-    epsilon  above 0, at most 1; bar  what a token's p must exceed, known where a law has been looked at (``at``)
+    epsilon  above 0, at most 1; bar  what a token's p must exceed, known where a distribution has been looked at (``at``)
 
-    Thresholds are 1 and 0: the coins that a record holds decide nothing. On a tree only the siblings beside the winner's nodes
+    Thresholds are 1 and 0: the random numbers that a record holds decide nothing. On a tree only the siblings beside the winner's nodes
     are recorded as looked at.
     """
 
@@ -56,31 +56,31 @@ class TypicalRule(TokenRule):
         return one_hot(first_argmax(p), p.shape[-1])
 
     def never(self, p: Tensor) -> Tensor:
-        """Tokens that are never written where the target's law is p, though p has them: (V,) bool. Neither typical nor the likeliest."""
+        """Tokens that are never written where the target's distribution is p, though p has them: (V,) bool. Neither typical nor the likeliest."""
         kept = (p > least_typical(p, self.epsilon)) | (self.bonus(p) > 0.0)
         return (p > 0.0) & ~kept
 
-    def walk(self, block: Block, index: int, row: Prefix, p: Tensor, coins: Coins) -> Walk:
-        return _Longest(self, block, index, row, p, coins)
+    def walk(self, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> Walk:
+        return _Longest(self, block, index, row, p, randomness)
 
-    def shown(self, block: Block, index: int, p: Tensor, node: int) -> Shown:
-        law = p[block.parents[index][node] + 1]
-        overlap = torch.where(law > least_typical(law, self.epsilon), block.q[index][node], 0.0)
-        return Shown(law, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(law))
+    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+        probs = p[block.parents[index][node] + 1]
+        overlap = torch.where(probs > least_typical(probs, self.epsilon), block.q[index][node], 0.0)
+        return Shown(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))
 
 
 class _Longest(Walk):
     """Keeps, under each kept node, the typical child from which the longest typical way leads down."""
 
-    def first_kept(self, parent: int, siblings: list[int]) -> int:
-        law = self.p[parent + 1]
+    def first_accepted(self, parent: int, siblings: list[int]) -> int:
+        probs = self.p[parent + 1]
         typical = [node for node in siblings if self._typical(node)]
         best = max(typical, key=self._reach, default=ROOT)
         for node in siblings:
-            self.looked[node] = (self.p_token[node], self.coin(node), float(node == best), node == best)
+            self.looked[node] = (self.p_token[node], self.uniform(node), float(node == best), node == best)
         if best != ROOT:
             return self.keep(best)
-        self.refused, self.law = siblings[-1], self.rule.bonus(law)
+        self.refused, self.probs = siblings[-1], self.rule.bonus(probs)
         return ROOT
 
     def _typical(self, node: int) -> bool:

@@ -1,4 +1,4 @@
-"""What can be drawn of a round: bars with their rest, and the replacement that each residual coin would give."""
+"""What can be drawn of a round: bars with their rest, and the replacement that each residual random number would give."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from specviz.randomness import Coins, Prefix, Purpose
-from specviz.trace import Decision, Law, Outcome
-from specviz.verification.draft_tree import ROOT, Block, depth
+from specviz.randomness import Prefix, Purpose, Randomness
+from specviz.trace import Decision, Distribution, Outcome
+from specviz.verification.draft_tree import ROOT, DraftTree, depth
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import Rule, Shown
 
 
-def law_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Law:
+def distribution_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[int, ...]) -> Distribution:
     """The ``bars`` largest tokens by max(p, q), always with the named ids, and four sums over all others.
 
     q (V,) float64, None where nothing was drafted. The sums are taken token by token: lumping masses first would give
     another overlap, since min and max do not commute with lumping.
     """
-    p = shown.law
+    p = shown.probs
     size = p if q is None else torch.maximum(p, q)
     top = size.topk(min(bars, len(size))).indices.tolist()
     missing = [token for token in dict.fromkeys(always) if token not in top]
@@ -35,46 +35,46 @@ def law_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[int, ...])
 
     p_bars, p_rest = split(p)
     if q is None:
-        return Law(tuple(ids), p_bars, None, None, None, {"p": p_rest}, None)
+        return Distribution(tuple(ids), p_bars, None, None, None, {"p": p_rest}, None)
     q_bars, q_rest = split(q)
     o_bars, o_rest = split(shown.overlap)
     r_bars, r_rest = split(shown.left)
     sums = {"p": p_rest, "q": q_rest, "overlap": o_rest, "residual": r_rest}
-    return Law(tuple(ids), p_bars, q_bars, o_bars, r_bars, sums, float(shown.overlap.sum()))
+    return Distribution(tuple(ids), p_bars, q_bars, o_bars, r_bars, sums, float(shown.overlap.sum()))
 
 
 def round_views(
-    rule: Rule, row: Prefix, block: Block, index: int, p: Tensor, outcome: Outcome, coins: Coins, bars: int
-) -> tuple[tuple[Decision, ...], tuple[Law, ...]]:
-    """Decisions with their stand-ins, and a Law for each proposal plus one for the token after the whole path.
+    rule: Rule, row: Prefix, block: DraftTree, index: int, p: Tensor, outcome: Outcome, randomness: Randomness, bars: int
+) -> tuple[tuple[Decision, ...], tuple[Distribution, ...]]:
+    """Decisions with their stand-ins, and a Distribution for each proposal plus one for the token after the whole path.
 
-    p (N + 1, V). The stand-in of a refused token is the replacement itself; elsewhere it is drawn with the coin that a
-    refusal there would have used, so that a person who moves a coin can be shown its fate at once.
+    p (N + 1, V). The stand-in of a refused token is the replacement itself; elsewhere it is drawn with the random number that a
+    refusal there would have used, so that a person who moves a random number can be shown its fate at once.
     """
-    decisions, laws = [], []
-    last_refused = _refused(outcome)
+    decisions, distributions = [], []
+    last_rejected = _refused(outcome)
     for node, decision in enumerate(outcome.decisions):
         if decision.accepted is None:
             shown, stand_in, u = _plain(p[decision.parent + 1], block.q[index][node]), None, None
         else:
             shown = rule.shown(block, index, p, node)
-            if node == last_refused:
+            if node == last_rejected:
                 stand_in, u = outcome.ending.token, outcome.ending.u
             else:
-                u = float(coins.take(Purpose.RESIDUAL, [row], node, depth(block.parents[index], node))[0])
+                u = float(randomness.take(Purpose.RESIDUAL, [row], node, depth(block.parents[index], node))[0])
                 stand_in = _stand_in(shown.left, u)
         decisions.append(replace(decision, stand_in=stand_in, u_stand_in=None if stand_in is None else u))
         always = (decision.token,) if stand_in is None else (decision.token, stand_in)
-        laws.append(law_view(shown, block.q[index][node], bars, always))
+        distributions.append(distribution_view(shown, block.q[index][node], bars, always))
     end = outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0
     always = (outcome.ending.token,) if outcome.ending.kind == "bonus" and outcome.ending.token is not None else ()
-    laws.append(law_view(_plain(p[end], None), None, bars, always))
-    return tuple(decisions), tuple(laws)
+    distributions.append(distribution_view(_plain(p[end], None), None, bars, always))
+    return tuple(decisions), tuple(distributions)
 
 
-def two_laws(p: Tensor, q: Tensor, bars: int, always: tuple[int, ...]) -> Law:
-    """Two laws (V,) of one place beside each other, where no coin was thrown."""
-    return law_view(_plain(p, q), q, bars, always)
+def two_distributions(p: Tensor, q: Tensor, bars: int, always: tuple[int, ...]) -> Distribution:
+    """Two distributions (V,) of one place beside each other, where no random number was thrown."""
+    return distribution_view(_plain(p, q), q, bars, always)
 
 
 def _refused(outcome: Outcome) -> int | None:
@@ -86,7 +86,7 @@ def _refused(outcome: Outcome) -> int | None:
 
 
 def _plain(p: Tensor, q: Tensor | None) -> Shown:
-    """A law that no coin met."""
+    """A distribution that no random number met."""
     return Shown(p, p, p) if q is None else Shown(p, torch.minimum(p, q), (p - q).clamp(min=0.0))
 
 

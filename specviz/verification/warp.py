@@ -1,4 +1,4 @@
-"""Logits -> law. One function for p, for q and for the target-only baseline; what it returns *is* the law that is kept.
+"""Logits -> distribution. One function for p, for q and for the target-only baseline; what it returns *is* the distribution that is kept.
 
 Everything is float64. The order is temperature, top-k, top-p, min-p, each on the renormalised survivors of the one before,
 as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al. 2024 for min-p).
@@ -20,33 +20,33 @@ from specviz.settings import Settings
 
 
 def warp(logits: Tensor, settings: Settings) -> Tensor:
-    """The law of the next token.
+    """The distribution of the next token.
 
     logits   (..., V) any float dtype; -inf means impossible; at least one entry per row is finite
     returns  (..., V) float64, rows sum to 1 up to rounding, on the CPU where the device has no float64 (mps)
 
-    Temperature 0 is the one-hot law on the largest logit, the smallest id among equals.
+    Temperature 0 is the one-hot distribution on the largest logit, the smallest id among equals.
 
-    Raises ModelError where a row has NaN, +inf or nothing finite: a rule that met such a law would keep every guess.
+    Raises ModelError where a row has NaN, +inf or nothing finite: a rule that met such a distribution would keep every draft token.
     """
     if logits.device.type == "mps":
         logits = logits.cpu()
     if settings.temperature == 1.0:  # the same numbers in fewer steps
-        law = torch.softmax(logits, -1, dtype=torch.float64)
-        _refuse_unless_finite(law[..., 0], logits)  # one number out of range makes its whole row NaN
+        probs = torch.softmax(logits, -1, dtype=torch.float64)
+        _refuse_unless_finite(probs[..., 0], logits)  # one number out of range makes its whole row NaN
     else:
         largest = logits.amax(-1, keepdim=True)
         _refuse_unless_finite(largest.double(), logits)
         if settings.temperature == 0.0:
             return one_hot(first_argmax(logits), logits.shape[-1])
-        law = torch.softmax((logits.double() - largest.double()) / settings.temperature, -1)
-    if settings.top_k is not None and settings.top_k < law.shape[-1]:
-        law = _keep(law, _first_k(law, settings.top_k))
+        probs = torch.softmax((logits.double() - largest.double()) / settings.temperature, -1)
+    if settings.top_k is not None and settings.top_k < probs.shape[-1]:
+        probs = _keep(probs, _first_k(probs, settings.top_k))
     if settings.top_p is not None and settings.top_p < 1.0:
-        law = _keep(law, _nucleus(law, settings.top_p))
+        probs = _keep(probs, _nucleus(probs, settings.top_p))
     if settings.min_p is not None:
-        law = _keep(law, law >= settings.min_p * law.amax(-1, keepdim=True))
-    return law
+        probs = _keep(probs, probs >= settings.min_p * probs.amax(-1, keepdim=True))
+    return probs
 
 
 def _refuse_unless_finite(found: Tensor, logits: Tensor) -> None:
@@ -55,9 +55,9 @@ def _refuse_unless_finite(found: Tensor, logits: Tensor) -> None:
         raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
 
 
-def widened(law: Tensor, vocabulary: int) -> Tensor:
-    """A law over the first v ids as one over all of them: (..., v) -> (..., V); ids that its model lacks are impossible."""
-    return F.pad(law, (0, vocabulary - law.shape[-1])) if law.shape[-1] < vocabulary else law
+def widened(probs: Tensor, vocabulary: int) -> Tensor:
+    """A distribution over the first v ids as one over all of them: (..., v) -> (..., V); ids that its model lacks are impossible."""
+    return F.pad(probs, (0, vocabulary - probs.shape[-1])) if probs.shape[-1] < vocabulary else probs
 
 
 def first_argmax(values: Tensor) -> Tensor:
@@ -66,26 +66,26 @@ def first_argmax(values: Tensor) -> Tensor:
 
 
 def one_hot(ids: Tensor, vocabulary: int) -> Tensor:
-    """The law that is certain of one token, (..., V) float64."""
-    law = torch.zeros(*ids.shape, vocabulary, dtype=torch.float64, device=ids.device)
-    return law.scatter_(-1, ids.unsqueeze(-1), 1.0)
+    """The distribution that is certain of one token, (..., V) float64."""
+    probs = torch.zeros(*ids.shape, vocabulary, dtype=torch.float64, device=ids.device)
+    return probs.scatter_(-1, ids.unsqueeze(-1), 1.0)
 
 
-def _keep(law: Tensor, kept: Tensor) -> Tensor:
-    law = torch.where(kept, law, 0.0)
-    return law / law.sum(-1, keepdim=True)
+def _keep(probs: Tensor, kept: Tensor) -> Tensor:
+    probs = torch.where(kept, probs, 0.0)
+    return probs / probs.sum(-1, keepdim=True)
 
 
-def _first_k(law: Tensor, k: int) -> Tensor:
+def _first_k(probs: Tensor, k: int) -> Tensor:
     """Mask of the k most probable tokens, smaller ids first among equals."""
-    edge = law.topk(k, -1).values[..., -1:]
-    above, at = law > edge, law == edge
+    edge = probs.topk(k, -1).values[..., -1:]
+    above, at = probs > edge, probs == edge
     return above | (at & (at.cumsum(-1) <= k - above.sum(-1, keepdim=True)))
 
 
-def _nucleus(law: Tensor, mass: float) -> Tensor:
+def _nucleus(probs: Tensor, mass: float) -> Tensor:
     """Mask of the fewest tokens, most probable first, whose probabilities reach ``mass``; never empty."""
-    ordered, ids = torch.sort(law, dim=-1, descending=True, stable=True)
+    ordered, ids = torch.sort(probs, dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
     kept = before < mass
     kept[..., 0] = True

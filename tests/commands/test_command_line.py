@@ -44,12 +44,12 @@ def test_the_same_settings_give_the_same_trace_and_another_seed_another(decode):
     assert traces[0].digest() == traces[1].digest()
 
 
-def test_stored_laws_let_anyone_check_each_decision_without_our_code(decode, tmp_path):
-    path = tmp_path / "laws.npz"
-    _, out, _ = decode("--prompt", "Once", "--format", "json", "--laws", str(path), "--temperature", "0.8")
-    laws = np.load(path)
+def test_stored_distributions_let_anyone_check_each_decision_without_our_code(decode, tmp_path):
+    path = tmp_path / "distributions.npz"
+    _, out, _ = decode("--prompt", "Once", "--format", "json", "--probs", str(path), "--temperature", "0.8")
+    distributions = np.load(path)
     for number, round_ in enumerate(json.loads(out)["rounds"]):
-        p, q = laws[f"r{number}_p"], laws[f"r{number}_q"]
+        p, q = distributions[f"r{number}_p"], distributions[f"r{number}_q"]
         nodes = round_["proposals"]
         assert p.shape == (len(nodes) + 1, 300)
         assert q.shape == (len(nodes), 300)
@@ -60,23 +60,23 @@ def test_stored_laws_let_anyone_check_each_decision_without_our_code(decode, tmp
                 assert d["accepted"] == (d["u"] * q[node][token] < above[token])
                 assert d["threshold"] == min(1.0, above[token] / q[node][token])
         ending, path_nodes = round_["ending"], round_["accepted_path"]
-        law = p[path_nodes[-1] + 1 if path_nodes else 0]
+        probs = p[path_nodes[-1] + 1 if path_nodes else 0]
         if ending["kind"] == "residual":
-            law = np.maximum(0.0, law - q[len(path_nodes)])
+            probs = np.maximum(0.0, probs - q[len(path_nodes)])
         if ending["token"] is not None:
-            assert np.searchsorted(np.cumsum(law), ending["u"] * law.sum(), side="right") == ending["token"]
+            assert np.searchsorted(np.cumsum(probs), ending["u"] * probs.sum(), side="right") == ending["token"]
 
 
-def test_laws_beyond_the_limit_are_refused_with_the_rounds_that_fit(decode, tmp_path, monkeypatch):
+def test_distributions_beyond_the_limit_are_refused_with_the_rounds_that_fit(decode, tmp_path, monkeypatch):
     monkeypatch.setattr("specviz.commands.decode.LAWS_LIMIT", 60_000)
-    code, out, err = decode("--prompt", "Once", "--laws", str(tmp_path / "laws.npz"))
+    code, out, err = decode("--prompt", "Once", "--probs", str(tmp_path / "distributions.npz"))
     assert code == 2
     assert "2 rounds of this run fit" in err
     assert out == ""
     assert not list(tmp_path.iterdir()), "nothing half written"
 
 
-def test_a_chosen_accept_coin_decides_that_token_and_leaves_earlier_rounds_alone(decode):
+def test_a_chosen_accept_uniform_decides_that_token_and_leaves_earlier_rounds_alone(decode):
     base = Trace.from_json(decode("--prompt", "Once", "--format", "json")[1])
     start, victim = 0, None
     for number, round_ in enumerate(base.rounds):
@@ -85,14 +85,14 @@ def test_a_chosen_accept_coin_decides_that_token_and_leaves_earlier_rounds_alone
                 victim = victim or (number, start + depth, node)
         start += len(round_.committed)
     number, position, node = victim
-    edited = Trace.from_json(decode("--prompt", "Once", "--format", "json", "--coin", f"{position}=0.999999")[1])
+    edited = Trace.from_json(decode("--prompt", "Once", "--format", "json", "--uniform", f"{position}=0.999999")[1])
     assert edited.rounds[:number] == base.rounds[:number]
     assert edited.rounds[number].proposals[node].accepted is False
-    assert edited.settings["coins"] == [f"{position}=0.999999"]
+    assert edited.settings["uniforms"] == [f"{position}=0.999999"]
 
 
 def test_coloured_text_shows_origins_and_says_when_luck_was_chosen(decode):
-    _, out, _ = decode("--prompt", "Once", "--color", "always", "--coin", "0=0.5")
+    _, out, _ = decode("--prompt", "Once", "--color", "always", "--uniform", "0=0.5")
     assert "\x1b[34m" in out
     assert "target passes" in out
     assert "this run is no sample" in out
@@ -114,19 +114,19 @@ def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):
         (["--top-p", "0"], "leave it out to switch it off, got 0.0."),
         (["--top-p", "1.5"], "leave it out to switch it off, got 1.5."),
         (["--min-p", "0"], "leave it out to switch it off, got 0.0."),
-        (["--coin", "3=1.0"], "coin must be at least 0 and below 1, got '1.0'."),
-        (["--coin", "3"], "coin must be written POS=U"),
-        (["--coin", "3:side=0.1"], "coin purpose must be one of draft, accept, residual, bonus, got 'side'."),
-        (["--coin", "3=0.1", "--coin", "3=0.2"], "given once for each position and purpose"),
+        (["--uniform", "3=1.0"], "random number must be at least 0 and below 1, got '1.0'."),
+        (["--uniform", "3"], "random number must be written POS=U"),
+        (["--uniform", "3:side=0.1"], "random number purpose must be one of draft, accept, residual, bonus, got 'side'."),
+        (["--uniform", "3=0.1", "--uniform", "3=0.2"], "given once for each position and purpose"),
         (["--seed", "-1"], "seed must be a whole number from 0"),
         (["--prompt", "a\x07b"], "U+0007 at character 2"),
         (["--prompt", "word " * 200], "at most 128 tokens, the context of this pair"),
         (["--seed", "abc"], "invalid int value: 'abc'; --help lists the options."),
         (["--bogus"], "unrecognized arguments: --bogus; --help lists the options."),
-        (["--coin", "99=0.5"], "coin position must be below 20, the number of tokens to generate, got 99."),
+        (["--uniform", "99=0.5"], "random number position must be below 20, the number of tokens to generate, got 99."),
         (["--max-new-tokens", "0"], "max-new-tokens must be a whole number from 1 to 4096, got 0."),
-        (["--laws", "laws.txt"], "a file ending in .npz"),
-        (["--laws", "/nowhere/laws.npz"], "in a folder that exists"),
+        (["--probs", "distributions.txt"], "a file ending in .npz"),
+        (["--probs", "/nowhere/distributions.npz"], "in a folder that exists"),
     ],
 )
 def test_bad_input_is_one_sentence_with_the_value_and_exit_code_2(decode, arguments, sentence):

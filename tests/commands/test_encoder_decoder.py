@@ -39,7 +39,7 @@ def test_weights_come_back_from_a_folder_as_they_were(encoder_decoder_folders, k
     assert (again.lm_head.weight is again.shared.weight) == (kind == "t5")
 
 
-def test_a_configuration_as_t5_v1_1_is_published_gives_the_same_laws(encoder_decoder_folders, tmp_path):
+def test_a_configuration_as_t5_v1_1_is_published_gives_the_same_distributions(encoder_decoder_folders, tmp_path):
     """It says only that output matrix and embedding are not shared; that its states are not scaled follows from this."""
     saved = encoder_decoder_folders["t5 v1.1"][0]
     folder = shutil.copytree(saved, tmp_path / "published")
@@ -122,15 +122,28 @@ def test_decode_prints_the_prompt_and_apart_from_it_what_was_written(places, cap
 
 
 def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, capsys):
-    """In both modes, with the law of the cached decoder prefix by prefix; R5 draws the replacement from p."""
-    short = ["verify", *places, "--prompt", "the old bear", "--length", "1", "--tv", "0.2", "--format", "json", "--draws", "5000"]
+    """In both modes, with the distribution of the cached decoder prefix by prefix; R5 draws the replacement from p."""
+    short = [
+        "verify",
+        *places,
+        "--prompt",
+        "the old bear",
+        "--length",
+        "1",
+        "--tv",
+        "0.2",
+        "--format",
+        "json",
+        "--samples",
+        "5000",
+    ]
     assert main([*short, "--seconds", "1"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert [one["verdict"] for one in report["answers"]] == ["consistent"] * 2 and report["analytic_tv"] < TOLERANCE
-    assert main([*short, "--mode", "shared-laws", "--decoder", "R5"]) == 1
+    assert main([*short, "--mode", "shared-distributions", "--decoder", "R5"]) == 1
 
 
-def test_shared_laws_and_the_engine_draw_the_same_tokens(encoder_decoders):
+def test_shared_distributions_and_the_engine_draw_the_same_tokens(encoder_decoders):
     pair, settings = encoder_decoders["t5 v1.1"], Settings(prompt="the river", length=3, gamma=2)
     drawn = [
         sources.draw("speculative", mode, pair, settings, pair.encode("the river"), 0, 60)

@@ -49,7 +49,7 @@ def folders(pair_folders):
 
 
 @pytest.fixture(autouse=True)
-def shelf(monkeypatch):
+def folder(monkeypatch):
     """Texts that a test admits are forgotten after it."""
     monkeypatch.setattr(texts, "TEXTS", dict(texts.TEXTS))
 
@@ -83,7 +83,7 @@ def test_each_proposer_and_rule_decodes_by_name_and_its_trace_reads_back(name, f
         (["--rule", "typical"], "proposer draft; rule typical acceptance (lossy)\n"),
     ),
 )
-def test_the_text_says_who_guessed_and_that_a_lossy_rule_is_lossy(chosen, said, folders, capsys):
+def test_the_text_says_who_drafted_and_that_a_lossy_rule_is_lossy(chosen, said, folders, capsys):
     assert decode(folders, *chosen) == 0
     assert said in capsys.readouterr().out
     assert decode(folders) == 0
@@ -142,25 +142,28 @@ def test_help_names_every_proposer_policy_rule_and_kind_of_sibling(command, caps
 
 
 def verify(folders, *more: str) -> int:
-    """1,000 draws on shared laws, 200 through the engine however long they take: enough to see any distance of .9."""
-    draws = "1000" if "shared-laws" in more else "200"
-    plain = ["--prompt", "Once upon", "--length", "2", "--tv", "0.9", "--seconds", "1000", "--draws", draws]
+    """1,000 draws on shared distributions, 200 through the engine however long they take: enough to see any distance of .9."""
+    draws = "1000" if "shared-distributions" in more else "200"
+    plain = ["--prompt", "Once upon", "--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", draws]
     return main(["verify", *folders, *plain, *more])
 
 
-def test_what_shared_laws_cannot_draw_is_drawn_by_the_engine_and_the_report_says_so(folders, capsys):
+def test_what_shared_distributions_cannot_draw_is_drawn_by_the_engine_and_the_report_says_so(folders, capsys):
     """A right decoder is rejected once in a thousand seeds; the seed is the default."""
     assert verify(folders, "--proposer", "tree", "--tree", "2") == 0
     said = capsys.readouterr().out
-    assert "proposer tree; rule token by token" in said and "drawn through the engine alone: shared laws know chains" in said
-    assert verify(folders, "--proposer", "tree", "--mode", "shared-laws") == 2
-    assert "engine or both for speculative: shared laws know chains of a fixed length" in capsys.readouterr().err
+    assert (
+        "proposer tree; rule token by token" in said
+        and "drawn through the engine alone: shared distributions know chains" in said
+    )
+    assert verify(folders, "--proposer", "tree", "--mode", "shared-distributions") == 2
+    assert "engine or both for speculative: shared distributions know chains of a fixed length" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("chosen", (["--proposer", "uniform"], ["--rule", "typical"]))
-def test_a_chain_of_fixed_length_is_drawn_on_shared_laws_and_a_lossy_rule_turns_red(chosen, folders, capsys):
+def test_a_chain_of_fixed_length_is_drawn_on_shared_distributions_and_a_lossy_rule_turns_red(chosen, folders, capsys):
     lossy = "typical" in chosen
-    assert verify(folders, *chosen, "--mode", "shared-laws", "--format", "json") == (1 if lossy else 0)
+    assert verify(folders, *chosen, "--mode", "shared-distributions", "--format", "json") == (1 if lossy else 0)
     record = json.loads(capsys.readouterr().out)
     assert record["verdict"] == ("rejected" if lossy else "consistent") and record["analytic_tv"] is None
 
@@ -217,18 +220,18 @@ def test_bench_times_the_proposer_and_rule_that_are_named(folders, capsys, monke
     assert record["speculative"]["proposer"] == "tree" and record["speculative"]["tree"] == "2-1"
     for one in record["results"]:
         costs = one["costs"]
-        assert one["leviathan"] is None and 0 < one["guesses"] <= 4
+        assert one["leviathan"] is None and 0 < one["draft_tokens"] <= 4
         assert one["allowed"] == pytest.approx(
             one["tokens_per_pass"] / ((costs["draft"] + costs["block"] + costs["rule"]) / costs["one"])
         )
     assert main(["bench", *folders, *short]) == 0
     said = capsys.readouterr().out
     assert (
-        "speculative: proposer tree; rule token by token" in said and "in each round guessing" in said and "Leviathan" not in said
+        "speculative: proposer tree; rule token by token" in said and "in each round drafting" in said and "Leviathan" not in said
     )
 
 
-@pytest.mark.parametrize("other", (["--policies"], ["--draws", "100"], ["--shapes", "1x64"]))
+@pytest.mark.parametrize("other", (["--policies"], ["--samples", "100"], ["--shapes", "1x64"]))
 def test_other_benches_bring_their_own_proposer(other, folders, capsys):
     assert main(["bench", *folders, *other, "--proposer", "tree"]) == 2
     assert f"left out with {other[0]}, which brings its own" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from specviz.__main__ import main
-from specviz.decoding.sampler import shared_laws
+from specviz.decoding.sampler import shared_distributions
 from specviz.errors import SettingsError
 from specviz.evidence import sources
 from specviz.evidence.experiment import Plan, answer
@@ -29,11 +29,11 @@ def verify(folders, *more: str) -> int:
 
 
 def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, capsys, tmp_path):
-    code = verify(folders, "--length", "2", "--draws", "20000", "--tv", "0.1", "--seconds", "3", "--format", "json",
+    code = verify(folders, "--length", "2", "--samples", "20000", "--tv", "0.1", "--seconds", "3", "--format", "json",
                   "--out", str(tmp_path / "new"))  # fmt: skip
     report = json.loads(capsys.readouterr().out)
     assert code == 0 and report["verdict"] == "consistent"
-    assert [one["mode"] for one in report["answers"]] == ["shared laws", "engine"]
+    assert [one["mode"] for one in report["answers"]] == ["shared distributions", "engine"]
     for one in report["answers"]:
         assert one["n"] > 0 and one["detectable_tv"] > 0 and one["tv"] < one["tv_null_band"]["upper"] * 1.5
         assert all({"name", "statistic", "p_value", "detectable_tv"} <= set(test) for test in one["tests"])
@@ -41,13 +41,13 @@ def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, 
     assert json.loads((tmp_path / "new" / "report.json").read_text()) == report
 
 
-def test_shared_laws_alone_say_what_was_not_sampled(folders, capsys):
-    assert verify(folders, "--length", "1", "--draws", "5000", "--tv", "0.2", "--mode", "shared-laws") == 0
+def test_shared_distributions_alone_say_what_was_not_sampled(folders, capsys):
+    assert verify(folders, "--length", "1", "--samples", "5000", "--tv", "0.2", "--mode", "shared-distributions") == 0
     assert "the cached decoder was not sampled" in capsys.readouterr().out
 
 
 def test_too_few_draws_are_said_with_the_number_that_is_needed(folders, capsys):
-    assert verify(folders, "--draws", "300", "--tv", "0.01", "--mode", "shared-laws") == 3
+    assert verify(folders, "--samples", "300", "--tv", "0.01", "--mode", "shared-distributions") == 3
     said = capsys.readouterr().out
     assert "Too few draws" in said and f"{Plan.of(300, 3, 0.01).needed:,}" in said
 
@@ -61,7 +61,19 @@ def test_the_number_of_draws_that_is_named_suffices(tv):
 
 def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
     assert (
-        verify(folders, "--temperature", "0", "--length", "2", "--draws", "2000", "--mode", "shared-laws", "--format", "json")
+        verify(
+            folders,
+            "--temperature",
+            "0",
+            "--length",
+            "2",
+            "--samples",
+            "2000",
+            "--mode",
+            "shared-distributions",
+            "--format",
+            "json",
+        )
         == 0
     )
     report = json.loads(capsys.readouterr().out)
@@ -69,26 +81,26 @@ def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
 
 
 def test_in_words_too_and_with_the_draws_that_equality_needs(folders, capsys):
-    """One outcome has all the mass: a law .01 away shows itself in 459 draws 99 times in 100, since .99^459 < .01."""
-    greedy = ("--temperature", "0", "--length", "2", "--mode", "shared-laws")
-    assert verify(folders, *greedy, "--draws", "458") == 3
+    """One outcome has all the mass: a distribution .01 away shows itself in 459 draws 99 times in 100, since .99^459 < .01."""
+    greedy = ("--temperature", "0", "--length", "2", "--mode", "shared-distributions")
+    assert verify(folders, *greedy, "--samples", "458") == 3
     said = capsys.readouterr().out
     assert "0.01 needs 459." in said and "the test is equality. Every draw is that outcome." in said
-    assert verify(folders, *greedy, "--draws", "459") == 0
+    assert verify(folders, *greedy, "--samples", "459") == 0
 
 
 @pytest.mark.parametrize("tv", ["0.9", "1"])
 def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consistent(tv, folders, capsys, tmp_path):
-    """At temperature 5 no token expects 5 of 40 draws, so there is one cell of everything: no law at all would fail on it."""
+    """At temperature 5 no token expects 5 of 40 draws, so there is one cell of everything: no distribution at all would fail on it."""
     flat = (
         "--temperature",
         "5",
         "--length",
         "1",
-        "--draws",
+        "--samples",
         "40",
         "--mode",
-        "shared-laws",
+        "shared-distributions",
         "--tv",
         tv,
         "--out",
@@ -104,21 +116,21 @@ def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consis
 
 
 def test_an_engine_that_is_asked_for_less_says_so(folders, capsys):
-    """The engine has 64 draws at least; beside shared laws it is asked for no more than these can see."""
-    assert verify(folders, "--length", "1", "--draws", "64", "--tv", "0.001", "--seconds", "0.001") == 3
+    """The engine has 64 draws at least; beside shared distributions it is asked for no more than these can see."""
+    assert verify(folders, "--length", "1", "--samples", "64", "--tv", "0.001", "--seconds", "0.001") == 3
     shared, engine = capsys.readouterr().out.splitlines()[:2]
     assert shared.endswith(".") and "Asked of so few draws: no more than 0." in engine
 
 
-@pytest.mark.parametrize("option", [("--decoder", "R5"), ("--draws", "77"), ("--mode", "engine"), ("--resume", "x.draws")])
+@pytest.mark.parametrize("option", [("--decoder", "R5"), ("--samples", "77"), ("--mode", "engine"), ("--resume", "x.draws")])
 def test_what_draws_would_need_is_refused_beside_a_file_of_them(option, folders, capsys, tmp_path):
     (tmp_path / "draws.jsonl").write_text('{"prompt": "Once", "tokens": [65]}\n' * 60)
-    assert verify(folders, "--samples", str(tmp_path / "draws.jsonl"), *option) == 2
-    assert f"{option[0][2:]} must be left out with --samples: nothing is drawn, got" in capsys.readouterr().err
+    assert verify(folders, "--sample-file", str(tmp_path / "draws.jsonl"), *option) == 2
+    assert f"{option[0][2:]} must be left out with --sample-file: nothing is drawn, got" in capsys.readouterr().err
 
 
 def test_transformers_own_speculation_is_a_source_too(folders, capsys):
-    code = verify(folders, "--decoder", "assisted", "--length", "2", "--seconds", "4", "--draws", "400", "--tv", "0.5")
+    code = verify(folders, "--decoder", "assisted", "--length", "2", "--seconds", "4", "--samples", "400", "--tv", "0.5")
     assert code in (0, 3) and "transformers: " in capsys.readouterr().out
 
 
@@ -132,40 +144,46 @@ class FromTarget(TokenRule):
 def test_a_wrong_rule_is_rejected(pair):
     """Enumerated, this mistake is far above what 20,000 draws show."""
     settings = Settings(pair="tiny", length=2, gamma=2)
-    target, proposer, _, coins = sources.arguments("speculative", pair, settings)
+    target, proposer, _, randomness = sources.arguments("speculative", pair, settings)
     ids = pair.encode("Once upon")
     verdicts = []
     for rule in (TokenRule(), FromTarget()):
-        samples = shared_laws(target, proposer, rule, coins, settings, ids, pair.stops, count=20_000)
-        verdicts.append(answer(Plan.of(20_000, 2, 0.1), target, proposer.draft, ids, samples, "shared laws", pair.stops).verdict)
+        samples = shared_distributions(target, proposer, rule, randomness, settings, ids, pair.eos_token_ids, count=20_000)
+        verdicts.append(
+            answer(
+                Plan.of(20_000, 2, 0.1), target, proposer.draft, ids, samples, "shared distributions", pair.eos_token_ids
+            ).verdict
+        )
     assert verdicts == ["consistent", "rejected"]
 
 
 def test_a_published_mistake_is_drawn_by_its_id_under_its_own_settings(folders, capsys):
     """R5 draws replacements from p. Enumerated on the pair its distance is far above .1; the id may be written small."""
-    code = verify(folders, "--decoder", "r5", "--draws", "20000", "--tv", "0.1", "--mode", "shared-laws", "--format", "json")
+    code = verify(
+        folders, "--decoder", "r5", "--samples", "20000", "--tv", "0.1", "--mode", "shared-distributions", "--format", "json"
+    )
     record = json.loads(capsys.readouterr().out)
     wanted = MUTANTS["R5"].settings
     assert code == 1 and record["verdict"] == "rejected" and record["decoder"] == "R5"
     assert (record["settings"]["gamma"], record["settings"]["length"]) == (wanted.gamma, wanted.length)
 
 
-def test_a_mistake_that_shared_laws_cannot_draw_is_drawn_by_the_engine(folders, capsys):
-    assert verify(folders, "--decoder", "kept-rest", "--mode", "shared-laws") == 2
+def test_a_mistake_that_shared_distributions_cannot_draw_is_drawn_by_the_engine(folders, capsys):
+    assert verify(folders, "--decoder", "kept-rest", "--mode", "shared-distributions") == 2
     assert "engine or both for kept-rest" in capsys.readouterr().err
 
 
 def test_a_run_whose_luck_somebody_chose_is_refused(pair):
     with pytest.raises(SettingsError, match="no sample"):
-        sources.arguments("speculative", pair, Settings(coins={(0, "accept"): 0.5}))
+        sources.arguments("speculative", pair, Settings(uniforms={(0, "accept"): 0.5}))
 
 
 @pytest.mark.parametrize(
     ("option", "value", "said"),
     [
-        ("--draws", "0", "from 1 to 20,000,000"),
-        ("--draws", "-5", "from 1 to 20,000,000"),
-        ("--draws", "99999999999", "from 1 to 20,000,000"),
+        ("--samples", "0", "from 1 to 20,000,000"),
+        ("--samples", "-5", "from 1 to 20,000,000"),
+        ("--samples", "99999999999", "from 1 to 20,000,000"),
         ("--length", "9", "from 1 to 4"),
         ("--tv", "0", "above 0 and at most 1"),
         ("--tv", "nan", "above 0 and at most 1"),

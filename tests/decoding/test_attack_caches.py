@@ -1,22 +1,22 @@
 """Attacks on the whole decoder with its caches: every outcome of the production step on small networks, against fresh passes.
 
-The walk puts all open outcomes into one batch whose rows differ in their guesses, leave and come back: ragged trees of
-columns for target and draft alike. The law of whole texts must be that of uncached passes of the target, in float64.
+The walk puts all open outcomes into one batch whose rows differ in their draft tokens, leave and come back: ragged trees of
+columns for target and draft alike. The distribution of whole texts must be that of uncached passes of the target, in float64.
 """
 
 import pytest
 import torch
 from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig, MistralConfig
 
-from specviz.decoding.engine import advance, coins_of, decode, opening_row, step
+from specviz.decoding.engine import advance, decode, opening_row, randomness_of, step
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import apart, texts
-from tests.oracle.token_rule import target_law
+from tests.oracle.token_rule import target_distribution
 from tests.tables import Siblings, World
 
 V, CONTEXT = 4, 6
@@ -41,90 +41,92 @@ def network(kind: str, vocabulary: int, seed: int, context: int):
 
 
 @torch.inference_mode()
-def fresh_law(model, ids, settings: Settings, vocabulary: int) -> list[float]:
-    law = warp(model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1], settings).tolist()
-    return law + [0.0] * (vocabulary - len(law))
+def fresh_distribution(model, ids, settings: Settings, vocabulary: int) -> list[float]:
+    probs = warp(model(input_ids=torch.tensor([ids]), use_cache=False).logits[0, -1], settings).tolist()
+    return probs + [0.0] * (vocabulary - len(probs))
 
 
-def world_of(kind, settings, gamma, sizes=(V, V), contexts=(64, 64), stops=frozenset()):
-    """Target and draft of the sizes and contexts given, and the law of the target's next token without any cache."""
+def world_of(kind, settings, gamma, sizes=(V, V), contexts=(64, 64), eos_token_ids=frozenset()):
+    """Target and draft of the sizes and contexts given, and the distribution of the target's next token without any cache."""
     target, draft = (network(kind, size, seed, context) for seed, (size, context) in enumerate(zip(sizes, contexts, strict=True)))
     opened = [CachedModel(model, settings, max(sizes)) for model in (target, draft)]
     known: dict = {}
 
     def fresh(ids):
-        return known[ids] if ids in known else known.setdefault(ids, fresh_law(target, ids, settings, max(sizes)))
+        return known[ids] if ids in known else known.setdefault(ids, fresh_distribution(target, ids, settings, max(sizes)))
 
-    return World(opened[0], DraftModel(opened[1], gamma), stops=stops), fresh
+    return World(opened[0], DraftModel(opened[1], gamma), eos_token_ids=eos_token_ids), fresh
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "llama", "mistral"))
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
-def test_whole_texts_of_a_cached_pair_have_the_law_of_fresh_passes(kind, warper):
+def test_whole_texts_of_a_cached_pair_have_the_distribution_of_fresh_passes(kind, warper):
     """Gamma 2, three tokens, one stop token: blocks wider than the room at the end, and stops inside them."""
-    world, fresh = world_of(kind, Settings(**warper), 2, stops=frozenset({1}))
-    assert apart(texts(world, (0, 2, 3), length=3), target_law(fresh, 3, world.stops, (0, 2, 3))) < 1e-10
+    world, fresh = world_of(kind, Settings(**warper), 2, eos_token_ids=frozenset({1}))
+    assert apart(texts(world, (0, 2, 3), length=3), target_distribution(fresh, 3, world.eos_token_ids, (0, 2, 3))) < 1e-10
 
 
 @pytest.mark.parametrize("sizes", ((V, V + 2), (V + 2, V)), ids=("draft wider", "target wider"))
-def test_padded_vocabularies_of_a_cached_pair_keep_the_law(sizes):
+def test_padded_vocabularies_of_a_cached_pair_keep_the_distribution(sizes):
     world, fresh = world_of("llama", Settings(top_p=0.9), 2, sizes)
-    assert apart(texts(world, (0, 2), length=2), target_law(fresh, 2, prefix=(0, 2))) < 1e-10
+    assert apart(texts(world, (0, 2), length=2), target_distribution(fresh, 2, prefix=(0, 2))) < 1e-10
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "llama"))
 @pytest.mark.parametrize("draft_context", (3, CONTEXT, 64))
 @pytest.mark.parametrize("prompt", ((0, 2, 3, 1), (0, 2, 3, 1, 0, 2)), ids=("near", "at"))
-def test_the_end_of_the_context_keeps_the_law_and_no_position_beyond_it_is_asked_for(kind, draft_context, prompt):
+def test_the_end_of_the_context_keeps_the_distribution_and_no_position_beyond_it_is_asked_for(kind, draft_context, prompt):
     """GPT-2 has no position beyond its context and would raise; the draft may hold less than the prompt, or more than the target."""
     world, fresh = world_of(kind, Settings(), 4, contexts=(CONTEXT, draft_context))
-    expected = target_law(fresh, CONTEXT + 1 - len(prompt), prefix=prompt)
+    expected = target_distribution(fresh, CONTEXT + 1 - len(prompt), prefix=prompt)
     assert apart(texts(world, prompt, length=50, context=CONTEXT), expected) < 1e-10
 
 
-def test_a_cached_tree_with_twin_siblings_keeps_the_law():
-    """Two draws from one law are often the same token: twins in the tree, with columns of their own."""
+def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
+    """Two draws from one distribution are often the same token: twins in the tree, with columns of their own."""
     world, fresh = world_of("mistral", Settings(temperature=0.5), 0)
 
     class Draft:
-        def law(self, ids):
+        def probs(self, ids):
             return torch.tensor(fresh(ids), dtype=torch.float64).flip(0)
 
     world = World(world.target, Siblings(Draft(), (2, 1)))
-    assert apart(texts(world, (0, 2), length=2), target_law(fresh, 2, prefix=(0, 2))) < 1e-10
+    assert apart(texts(world, (0, 2), length=2), target_distribution(fresh, 2, prefix=(0, 2))) < 1e-10
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "mistral"))
 def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_alone(kind):
-    """Other lengths, other prompts, draws far apart; one row ends in nearly every round. Coins settle every token alike."""
+    """Other lengths, other prompts, draws far apart; one row ends in nearly every round. Random numbers settle every token alike."""
     settings = Settings(gamma=3, length=14)
     starts = {draw: (tuple(range(1, 2 + draw % 3)), 1 + 3 * place) for place, draw in enumerate((9, 0, 2**40, 4, 2**62))}
 
     def alone(draw):
         prompt, length = starts[draw]
         world, _ = world_of(kind, settings, 3)
-        rounds = decode(world.target, world.proposer, TokenRule(), PhiloxCoins(1), Settings(length=length), prompt, draw=draw)
+        rounds = decode(
+            world.target, world.proposer, TokenRule(), PhiloxRandomness(1), Settings(length=length), prompt, draw=draw
+        )
         return [token for round_ in rounds for token in round_.committed]
 
     world, _ = world_of(kind, settings, 3)
     rows = [opening_row(prompt, Settings(length=length), None, draw) for draw, (prompt, length) in starts.items()]
     written = {draw: [] for draw in starts}
     while rows:
-        rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxCoins(1))
+        rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxRandomness(1))
         for row, round_ in zip(rows, rounds, strict=True):
             written[row.draw] += round_.committed
-        rows = [after for after in map(advance, rows, rounds) if after.room][::-1]
+        rows = [after for after in map(advance, rows, rounds) if after.remaining][::-1]
     assert written == {draw: alone(draw) for draw in starts}
 
 
 @pytest.mark.parametrize("edited", (False, True))
 def test_a_run_taken_up_with_cold_caches_goes_on_as_if_never_left(edited):
-    """``earlier`` rounds with chosen coins: the pair is opened anew and has read nothing yet."""
-    settings = Settings(gamma=3, length=16, coins={(5, "accept"): 0.999, (9, "draft"): 0.0} if edited else {})
+    """``earlier`` rounds with chosen random numbers: the pair is opened anew and has read nothing yet."""
+    settings = Settings(gamma=3, length=16, uniforms={(5, "accept"): 0.999, (9, "draft"): 0.0} if edited else {})
 
     def rest(earlier):
         world, _ = world_of("mistral", settings, 3)
-        return list(decode(world.target, world.proposer, TokenRule(), coins_of(settings), settings, (0, 2), earlier=earlier))
+        return list(decode(world.target, world.proposer, TokenRule(), randomness_of(settings), settings, (0, 2), earlier=earlier))
 
     whole = rest(())
     for count in range(1, len(whole)):

@@ -5,13 +5,13 @@ Every test asks ``take``, the way the decoder does, and compares with whole stre
 
 import pytest
 
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 
 BASE = {"seed": 5, "purpose": Purpose.RESIDUAL, "start": 3, "node": 2, "draw": 6}
 
 
 def taken(seed: int, purpose: Purpose, start: int, node: int, draw: int) -> float:
-    return PhiloxCoins(seed).take(purpose, [Prefix((0,), start, 9, draw)], node, 0)[0]
+    return PhiloxRandomness(seed).take(purpose, [Prefix((0,), start, 9, draw)], node, 0)[0]
 
 
 @pytest.mark.parametrize("part", BASE)
@@ -32,5 +32,5 @@ def test_parts_of_the_address_do_not_stand_in_for_each_other():
 @pytest.mark.parametrize("draw", (0, 3, 4, 2**32 - 1, 2**32, 2**53 + 1, 2**62 + 3))
 def test_a_number_taken_alone_is_the_streams_however_far_out(purpose, draw):
     for seed, start, node in ((0, 0, 0), (2**63 - 1, 4096, 255), (7, 1, 0)):
-        expected = PhiloxCoins(seed).stream(purpose, start, node, draw, 1)[0]
+        expected = PhiloxRandomness(seed).stream(purpose, start, node, draw, 1)[0]
         assert taken(seed, purpose, start, node, draw) == expected

@@ -1,6 +1,6 @@
-"""Laws that round otherwise move no draw to another cell but those that were counted as near an edge.
+"""Distributions that round otherwise move no draw to another cell but those that were counted as near an edge.
 
-Rounding is played by laws whose masses are all off by up to a two-thousandth of themselves, and the window is widened as much,
+Rounding is played by distributions whose masses are all off by up to a two-thousandth of themselves, and the window is widened as much,
 so that many draws move.
 """
 
@@ -11,11 +11,11 @@ import pytest
 import torch
 
 from specviz.decoding import borderline
-from specviz.decoding.sampler import shared_laws
+from specviz.decoding.sampler import shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence.partition import exact_partition
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token_rule import TokenRule
 from tests.tables import model, pair
@@ -36,23 +36,23 @@ class Rounded:
     def __init__(self, model, luck: int):
         self.model, self.vocabulary, self.luck = model, model.vocabulary, torch.Generator().manual_seed(luck)
 
-    def laws(self, rows, block):
-        laws = self.model.laws(rows, block)
-        off = 1.0 + OFF * (2.0 * torch.rand(laws.shape, generator=self.luck, dtype=torch.float64) - 1.0)
-        return laws * off / (laws * off).sum(-1, keepdim=True)
+    def distributions(self, rows, block):
+        distributions = self.model.distributions(rows, block)
+        off = 1.0 + OFF * (2.0 * torch.rand(distributions.shape, generator=self.luck, dtype=torch.float64) - 1.0)
+        return distributions * off / (distributions * off).sum(-1, keepdim=True)
 
 
 @pytest.fixture(scope="module")
 def draws():
-    """The draws' cells, the same draws' cells under rounded laws, and which draws are near an edge."""
+    """The draws' cells, the same draws' cells under rounded distributions, and which draws are near an edge."""
     before, borderline.NEAR = borderline.NEAR, WIDE
     target, draft = model(P, V), model(Q, V)
     cells = exact_partition(target, (0,), LENGTH, 40, 1e-3)
 
     def drawn(target, draft) -> Samples:
-        return shared_laws(target, DraftModel(draft, 2), TokenRule(), PhiloxCoins(1), SETTINGS, (0,), count=N)
+        return shared_distributions(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), count=N)
 
-    ours = target, DraftModel(draft, 2), TokenRule(), PhiloxCoins(1), SETTINGS, (0,), cells.names
+    ours = target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), cells.names
     near = np.concatenate([borderline.near_edges(*ours, first=first, count=N // 4) for first in range(0, N, N // 4)])
     borderline.NEAR = before
     return [_cells(cells, samples) for samples in (drawn(target, draft), drawn(Rounded(target, 1), Rounded(draft, 2)))], near
@@ -72,7 +72,7 @@ def test_only_draws_near_an_edge_fall_into_another_cell(draws):
 
 
 def test_draws_near_an_edge_are_few(draws):
-    """Each coin has a window of twice ``WIDE`` at each of at most 2 V edges and a threshold; a draw tosses at most 3 a token. The
+    """Each random number has a window of twice ``WIDE`` at each of at most 2 V edges and a threshold; a draw tosses at most 3 a token. The
     window of a residual is wider, by one over its mass."""
     _, near = draws
     assert 0 < near.mean() < 3 * LENGTH * (2 * V + 1) * 2 * WIDE
@@ -80,5 +80,5 @@ def test_draws_near_an_edge_are_few(draws):
 
 def test_edges_inside_a_cell_do_not_count():
     """With one cell for all texts nothing can move."""
-    ours = model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxCoins(1), SETTINGS, (0,)
+    ours = model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,)
     assert not borderline.near_edges(*ours, [()], count=N).any()

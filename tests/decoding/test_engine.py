@@ -6,27 +6,27 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.decoding.engine import TargetOnlyCoins, advance, coins_of, cut, decode, opening_row, step, target_only
+from specviz.decoding.engine import TargetOnlyRandomness, advance, cut, decode, opening_row, randomness_of, step, target_only
 from specviz.errors import SettingsError
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import EditedCoins, PhiloxCoins, Prefix, Purpose
+from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.token_rule import TokenRule
-from tests.tables import FixedTree, RecordingCoins, Siblings, join, model, pair
+from tests.tables import FixedTree, RecordingRandomness, Siblings, join, model, pair
 
 V = 4
 P, Q = pair("random", 0, V, 60)
 
 
-def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, stops=frozenset(), context=None, **more):
+def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids=frozenset(), context=None, **more):
     settings = Settings(gamma=gamma, length=length, seed=seed)
     target, draft = model(p, V, context=context), model(q, V, context=context)
     proposer = DraftModel(draft, gamma) if gamma else Nothing()
-    coins = more.pop("coins", None) or PhiloxCoins(seed)
-    return list(decode(target, proposer, TokenRule(), coins, settings, more.pop("prompt", (0,)), stops, **more))
+    randomness = more.pop("uniforms", None) or PhiloxRandomness(seed)
+    return list(decode(target, proposer, TokenRule(), randomness, settings, more.pop("prompt", (0,)), eos_token_ids, **more))
 
 
 def text(rounds) -> tuple[int, ...]:
@@ -35,13 +35,13 @@ def text(rounds) -> tuple[int, ...]:
 
 def test_a_chain_a_two_level_tree_and_a_batch_of_two_rows_go_through_the_same_step():
     """The first test of the design: one function, whatever the shape of the block."""
-    target, coins = model(P, V), PhiloxCoins(1)
+    target, randomness = model(P, V), PhiloxRandomness(1)
     shapes = (DraftModel(model(Q, V), 3), Siblings(model(Q, V), (2, 2)), FixedTree(lambda ids, i: i, (3, 2), V), Nothing())
     sizes = (3, 6, 9, 0)
     for proposer, size in zip(shapes, sizes, strict=True):
         rows = [Prefix((0,), 0, 9, 0), Prefix((1, 2, 3), 2, 9, 5)]
-        rounds = step(rows, target, proposer, TokenRule(), coins)
-        assert rounds == [step([row], target, proposer, TokenRule(), coins)[0] for row in rows]
+        rounds = step(rows, target, proposer, TokenRule(), randomness)
+        assert rounds == [step([row], target, proposer, TokenRule(), randomness)[0] for row in rows]
         for row, round_ in zip(rows, rounds, strict=True):
             assert round_.prefix_length == len(row.ids)
             assert len(round_.proposals) == size
@@ -52,7 +52,7 @@ def test_a_chain_a_two_level_tree_and_a_batch_of_two_rows_go_through_the_same_st
 def test_a_path_through_a_tree_goes_from_parent_to_child():
     target, proposer = model(P, V), Siblings(model(Q, V), (3, 2))
     for draw in range(200):
-        (round_,) = step([Prefix((0,), 0, 9, draw)], target, proposer, TokenRule(), PhiloxCoins(2))
+        (round_,) = step([Prefix((0,), 0, 9, draw)], target, proposer, TokenRule(), PhiloxRandomness(2))
         parents = [round_.proposals[node].parent for node in round_.accepted_path]
         assert parents == [-1, *round_.accepted_path][: len(parents)]
         assert [i for i, one in enumerate(round_.proposals) if one.accepted] == list(round_.accepted_path)
@@ -65,26 +65,26 @@ def test_a_path_through_a_tree_goes_from_parent_to_child():
 
 @pytest.mark.parametrize("seed", range(5))
 def test_gamma_zero_writes_the_very_tokens_of_the_target_alone(seed):
-    """Row R28: with the target-only coins in the place of its bonus coins, token by token and record by record."""
+    """Row R28: with the target-only random numbers in the place of its bonus random numbers, token by token and record by record."""
     settings = Settings(gamma=0, length=20, seed=seed)
-    coins = PhiloxCoins(seed)
-    alone = list(target_only(model(P, V), coins, settings, (0,)))
-    assert run(gamma=0, length=20, seed=seed, coins=TargetOnlyCoins(coins)) == alone
+    randomness = PhiloxRandomness(seed)
+    alone = list(target_only(model(P, V), randomness, settings, (0,)))
+    assert run(gamma=0, length=20, seed=seed, randomness=TargetOnlyRandomness(randomness)) == alone
     assert len(alone) == 20 and all(len(round_.committed) == 1 for round_ in alone)
 
 
-def test_the_target_alone_has_coins_of_its_own():
+def test_the_target_alone_has_uniforms_of_its_own():
     settings = Settings(length=10)
-    coins = RecordingCoins(PhiloxCoins(0))
-    list(target_only(model(P, V), coins, settings, (0,)))
-    assert {address[0] for address in coins.addresses} == {Purpose.TARGET_ONLY}
-    assert not coins.reused
+    randomness = RecordingRandomness(PhiloxRandomness(0))
+    list(target_only(model(P, V), randomness, settings, (0,)))
+    assert {address[0] for address in randomness.addresses} == {Purpose.TARGET_ONLY}
+    assert not randomness.reused
 
 
 @pytest.mark.parametrize("length", range(1, 9))
 @pytest.mark.parametrize("gamma", (0, 1, 4, 16))
 def test_the_length_cap_is_met_exactly(gamma, length):
-    """Row R28: never a token more, never one less, also where every guess is kept."""
+    """Row R28: never a token more, never one less, also where every draft token is kept."""
     for q in (Q, P):
         rounds = run(gamma, length, q=q)
         assert len(text(rounds)) == length
@@ -108,10 +108,10 @@ def test_a_prompt_beyond_the_context_or_without_tokens_is_refused_with_a_sentenc
 
 
 def test_a_smaller_context_of_the_draft_costs_speed_only():
-    """Past its context the draft guesses nothing, and the target writes on alone."""
+    """Past its context the draft drafts nothing, and the target writes on alone."""
     settings = Settings(gamma=3, length=12)
     proposer = DraftModel(model(Q, V, context=5), 3)
-    rounds = list(decode(model(P, V), proposer, TokenRule(), PhiloxCoins(0), settings, (0,)))
+    rounds = list(decode(model(P, V), proposer, TokenRule(), PhiloxRandomness(0), settings, (0,)))
     assert len(text(rounds)) == 12
     assert all(round_.prefix_length + len(round_.proposals) <= 6 for round_ in rounds if round_.proposals)
 
@@ -124,38 +124,40 @@ class Fixed:
     def __init__(self, *tokens: int):
         self.tokens = tokens
 
-    def propose(self, rows, coins) -> Block:
-        return FixedTree(lambda ids, _: self.tokens[len(ids) - 1], (1,) * len(self.tokens), V).propose(rows, coins)
+    def propose(self, rows, randomness) -> DraftTree:
+        return FixedTree(lambda ids, _: self.tokens[len(ids) - 1], (1,) * len(self.tokens), V).propose(rows, randomness)
 
 
-@pytest.mark.parametrize("stops, kept", (({2}, (1, 3, 2)), ({3, 2}, (1, 3)), ({2, 3}, (1, 3)), ({1}, (1,)), ({0}, (1, 3, 2, 1))))
-def test_the_earliest_of_several_stop_tokens_ends_the_text_inside_a_block(stops, kept):
+@pytest.mark.parametrize(
+    "eos_token_ids, kept", (({2}, (1, 3, 2)), ({3, 2}, (1, 3)), ({2, 3}, (1, 3)), ({1}, (1,)), ({0}, (1, 3, 2, 1)))
+)
+def test_the_earliest_of_several_stop_tokens_ends_the_text_inside_a_block(eos_token_ids, kept):
     """Rows R12 and R13: whatever the order of the ids; nothing comes after it, and no bonus is added."""
     script = {(0,): 1, (0, 1): 3, (0, 1, 3): 2, (0, 1, 3, 2): 1}
     target = model(lambda ids: [float(i == script.get(ids, 0)) for i in range(V)], V)
     settings = Settings(length=4)
-    rounds = list(decode(target, Fixed(1, 3, 2), TokenRule(), PhiloxCoins(0), settings, (0,), frozenset(stops)))
+    rounds = list(decode(target, Fixed(1, 3, 2), TokenRule(), PhiloxRandomness(0), settings, (0,), frozenset(eos_token_ids)))
     assert text(rounds) == kept
-    assert rounds[0].ending.kind == ("bonus" if stops == {0} else "eos")
+    assert rounds[0].ending.kind == ("bonus" if eos_token_ids == {0} else "eos")
 
 
 @pytest.mark.parametrize(
     ("room", "path", "kind"),
     [(1, (0,), "length"), (2, (0, 1), "length"), (3, (0, 1, 2), "eos"), (4, (0, 1, 2), "eos"), (5, (0, 1, 2), "eos")],
 )
-def test_a_stop_token_beyond_the_room_ends_nothing(room, path, kind):
+def test_a_stop_token_beyond_the_room_ends_nothing(remaining, path, kind):
     """Four accepted tokens, the third of them a stop token: it closes the round only where the room reaches it."""
     decisions = tuple(
         Decision(token, node - 1, "fixed", 1.0, 1.0, None, 0.5, 1.0, True) for node, token in enumerate((1, 3, 2, 1))
     )
     whole = Outcome(decisions, (0, 1, 2, 3), Ending("bonus", 0, 0.5))
-    found = cut(whole, Prefix((0,), 0, room), frozenset({2}))
+    found = cut(whole, Prefix((0,), 0, remaining), frozenset({2}))
     assert (found.accepted_path, found.ending) == (path, Ending(kind, None, None))
-    assert len(found.committed) <= room
+    assert len(found.committed) <= remaining
 
 
 def test_a_stop_token_drawn_by_the_rule_itself_ends_the_text_too():
-    rounds = [run(2, 50, seed=seed, stops=frozenset({1})) for seed in range(30)]
+    rounds = [run(2, 50, seed=seed, eos_token_ids=frozenset({1})) for seed in range(30)]
     for one in rounds:
         written = text(one)
         assert 1 not in written[:-1] and (written[-1] == 1 or len(written) == 50)
@@ -163,7 +165,7 @@ def test_a_stop_token_drawn_by_the_rule_itself_ends_the_text_too():
     assert "eos" in endings and endings & {"residual", "bonus"}, "inside a block, and by the rule's own draw"
 
 
-def test_equal_laws_keep_every_guess():
+def test_equal_distributions_keep_every_draft_token():
     for seed in range(20):
         rounds = run(4, 25, seed, q=P)
         assert all(round_.ending.kind in ("bonus", "length") for round_ in rounds)
@@ -182,67 +184,69 @@ def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
     """Two prompts whose distributions differ: what a record holds and shows of a row is what the target says after that row's text."""
     target, proposer = model(P, V), DraftModel(model(Q, V), 2)
     rows = [Prefix((0,), 0, 5, 0), Prefix((0, 1, 2), 0, 5, 1)]
-    rounds = step(rows, target, proposer, TokenRule(), PhiloxCoins(0), bars=V)
+    rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(0), bars=V)
     for row, round_ in zip(rows, rounds, strict=True):
         ids = row.ids
-        for node, law in enumerate(round_.laws[: len(round_.proposals)]):
-            wanted = model(P, V).laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0].tolist()
+        for node, probs in enumerate(round_.distributions[: len(round_.proposals)]):
+            wanted = model(P, V).distributions([Prefix(ids, 0, 1)], empty_tree(1))[0, 0].tolist()
             assert round_.full.p[node].tolist() == wanted
-            assert law.p == tuple(wanted[token] for token in law.tokens)
+            assert probs.p == tuple(wanted[token] for token in probs.tokens)
             ids = (*ids, round_.proposals[node].token)
     assert rounds[0].full.p[0].tolist() != rounds[1].full.p[0].tolist()
 
 
 def test_a_rows_records_do_not_depend_on_its_neighbours():
     """Rows R25 and R26: alone, in a batch, in another order, between rows that end earlier."""
-    target, proposer, coins = model(P, V), DraftModel(model(Q, V), 3), PhiloxCoins(0)
+    target, proposer, randomness = model(P, V), DraftModel(model(Q, V), 3), PhiloxRandomness(0)
     settings = Settings(gamma=3, length=15)
     alone = {draw: run(draw=draw, length=15, prompt=(0,) * (1 + draw % 3)) for draw in range(5)}
     for order in ((0, 1, 2, 3, 4), (4, 2, 0, 3, 1)):
         rows = {draw: opening_row((0,) * (1 + draw % 3), settings, None, draw) for draw in order}
         written: dict[int, list] = {draw: [] for draw in order}
-        while live := [draw for draw in order if rows[draw].room]:
-            for draw, round_ in zip(live, step([rows[d] for d in live], target, proposer, TokenRule(), coins), strict=True):
+        while live := [draw for draw in order if rows[draw].remaining]:
+            for draw, round_ in zip(live, step([rows[d] for d in live], target, proposer, TokenRule(), randomness), strict=True):
                 written[draw].append(round_)
                 rows[draw] = advance(rows[draw], round_)
         assert written == alone
 
 
-@pytest.mark.parametrize("stops", (frozenset(), frozenset({1})))
-def test_a_run_is_taken_up_after_any_of_its_rounds(stops):
+@pytest.mark.parametrize("eos_token_ids", (frozenset(), frozenset({1})))
+def test_a_run_is_taken_up_after_any_of_its_rounds(eos_token_ids):
     """``earlier`` rounds, and then the identical rest."""
-    whole = run(length=20, stops=stops, seed=5)
+    whole = run(length=20, eos_token_ids=eos_token_ids, seed=5)
     for count in range(len(whole) + 1):
-        assert whole[:count] + run(length=20, stops=stops, seed=5, earlier=whole[:count]) == whole
+        assert whole[:count] + run(length=20, eos_token_ids=eos_token_ids, seed=5, earlier=whole[:count]) == whole
 
 
 @pytest.mark.parametrize("purpose", ("accept", "residual", "bonus"))
-def test_an_edited_coin_leaves_earlier_rounds_identical(purpose):
+def test_an_edited_uniform_leaves_earlier_rounds_identical(purpose):
     """Whatever the position and the number: rounds that end before it are the same records."""
     dice = random.Random(purpose)
     plain = run(length=20)
     for _ in range(40):
         position, u = dice.randrange(20), dice.random()
-        settings = Settings(length=20, seed=0).with_coin(position, purpose, u)
-        edited = run(length=20, coins=coins_of(settings))
+        settings = Settings(length=20, seed=0).with_uniform(position, purpose, u)
+        edited = run(length=20, randomness=randomness_of(settings))
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         assert edited[:before] == plain[:before]
 
 
-def test_an_edited_accept_coin_is_the_coin_that_is_met():
+def test_an_edited_accept_uniform_is_the_uniform_that_is_met():
     plain = run(length=20)
     node = plain[0].proposals[0]
     for u in (0.0, 1 - 2**-53):
-        first = run(length=20, coins=EditedCoins(PhiloxCoins(0), {(0, Purpose.ACCEPT): u}))[0].proposals[0]
+        first = run(length=20, randomness=EditedRandomness(PhiloxRandomness(0), {(0, Purpose.ACCEPT): u}))[0].proposals[0]
         assert (first.token, first.p, first.q, first.u) == (node.token, node.p, node.q, u)
         assert first.accepted == (u * node.q < node.p)
 
 
-def test_an_edited_draft_coin_leaves_all_that_earlier_rounds_decided():
-    """Only guesses that were never looked at may change: no one knows, when they are drawn, that no one will look."""
+def test_an_edited_draft_uniform_leaves_all_that_earlier_rounds_decided():
+    """Only draft tokens that were never looked at may change: no one knows, when they are drawn, that no one will look."""
     plain = run(length=20, gamma=8)
     for position in range(20):
-        edited = run(length=20, gamma=8, coins=coins_of(Settings(length=20, seed=0).with_coin(position, "draft", 0.999)))
+        edited = run(
+            length=20, gamma=8, randomness=randomness_of(Settings(length=20, seed=0).with_uniform(position, "draft", 0.999))
+        )
         before = sum(1 for round_ in plain if round_.prefix_length - 1 + len(round_.committed) <= position)
         for one, other in zip(edited[:before], plain[:before], strict=True):
             assert (one.accepted_path, one.ending) == (other.accepted_path, other.ending)
@@ -253,8 +257,8 @@ def looked_at(round_):
     return [decision for decision in round_.proposals if decision.accepted is not None]
 
 
-def test_a_record_holds_what_each_coin_met():
-    """threshold = min(1, p/q) and accepted = (u q < p), for every node of 30 runs; the laws are those of the tables."""
+def test_a_record_holds_what_each_uniform_met():
+    """threshold = min(1, p/q) and accepted = (u q < p), for every node of 30 runs; the distributions are those of the tables."""
     for seed in range(30):
         for round_ in run(seed=seed):
             for node, one in enumerate(round_.proposals):
@@ -265,24 +269,24 @@ def test_a_record_holds_what_each_coin_met():
 
 
 def test_bars_change_nothing_that_was_decided():
-    """Views are drawn after the fact: with them, the same tokens, coins and verdicts."""
+    """Views are drawn after the fact: with them, the same tokens, random numbers and verdicts."""
     for seed in range(5):
         for plain, seen in zip(run(seed=seed), run(seed=seed, bars=2), strict=True):
             same = tuple(replace(one, stand_in=None, u_stand_in=None) for one in seen.proposals)
             assert (same, seen.accepted_path, seen.ending) == (plain.proposals, plain.accepted_path, plain.ending)
-            assert len(seen.laws) == len(seen.proposals) + 1
-            for law, one in zip(seen.laws, seen.proposals, strict=False):
-                assert one.token in law.tokens and (one.stand_in is None or one.stand_in in law.tokens)
-                assert sum(law.p) + law.rest["p"] == pytest.approx(1, abs=1e-12)
-                assert sum(law.overlap) + law.rest["overlap"] == pytest.approx(law.beta, abs=1e-12)
-                assert law.beta + sum(law.residual) + law.rest["residual"] == pytest.approx(1, abs=1e-12)
+            assert len(seen.distributions) == len(seen.proposals) + 1
+            for probs, one in zip(seen.distributions, seen.proposals, strict=False):
+                assert one.token in probs.tokens and (one.stand_in is None or one.stand_in in probs.tokens)
+                assert sum(probs.p) + probs.rest["p"] == pytest.approx(1, abs=1e-12)
+                assert sum(probs.overlap) + probs.rest["overlap"] == pytest.approx(probs.beta, abs=1e-12)
+                assert probs.beta + sum(probs.residual) + probs.rest["residual"] == pytest.approx(1, abs=1e-12)
 
 
 def test_a_block_deeper_than_the_room_is_cut_and_never_overruns():
     """A proposer that ignores the room: the engine still keeps the cap."""
     greedy = Fixed(0, 0, 0, 0, 0)
     sure = model(lambda ids: (1.0, 0.0, 0.0, 0.0), V)
-    block = join([([0] * 5, [-1, 0, 1, 2, 3], [sure.law(())] * 5, [None] * 5)], "deep")
-    greedy.propose = lambda rows, coins: block
-    (round_,) = step([Prefix((0,), 0, 3)], sure, greedy, TokenRule(), PhiloxCoins(0))
+    block = join([([0] * 5, [-1, 0, 1, 2, 3], [sure.probs(())] * 5, [None] * 5)], "deep")
+    greedy.propose = lambda rows, randomness: block
+    (round_,) = step([Prefix((0,), 0, 3)], sure, greedy, TokenRule(), PhiloxRandomness(0))
     assert round_.committed == (0, 0, 0) and round_.ending.kind == "length"

@@ -9,34 +9,34 @@ import torch
 from specviz.decoding.engine import decode
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token_rule import TokenRule
 from tests.pairs import tiny_model
 
 VOCABULARY = 152_064
-LAW = VOCABULARY * 8  # bytes of one law in float64
+DISTRIBUTION = VOCABULARY * 8  # bytes of one distribution in float64
 
 
 def test_memory_is_flat_over_a_hundred_rounds():
-    """Live tensors are counted, not the allocator's pages: after round 100 no more laws are alive than after round 20."""
+    """Live tensors are counted, not the allocator's pages: after round 100 no more distributions are alive than after round 20."""
     settings = Settings(gamma=2, length=400, temperature=0.9, top_p=0.9)
     model = tiny_model(VOCABULARY, layers=1, context=1024)
     rounds = decode(
-        CachedModel(model, settings), DraftModel(CachedModel(model, settings), 2), TokenRule(), PhiloxCoins(1), settings, [1]
+        CachedModel(model, settings), DraftModel(CachedModel(model, settings), 2), TokenRule(), PhiloxRandomness(1), settings, [1]
     )
     alive = {}
     for number, round_ in enumerate(rounds, start=1):
         del round_
         if number in (20, 100):
-            alive[number] = law_bytes()
+            alive[number] = distribution_bytes()
         if number == 100:
             break
-    assert alive[100] <= alive[20] + LAW
-    assert alive[20] <= 40 * LAW
+    assert alive[100] <= alive[20] + DISTRIBUTION
+    assert alive[20] <= 40 * DISTRIBUTION
 
 
-def law_bytes() -> int:
+def distribution_bytes() -> int:
     gc.collect()
     tensors = [thing for thing in gc.get_objects() if issubclass(type(thing), torch.Tensor)]
     return sum(t.numel() * t.element_size() for t in tensors if t.numel() >= VOCABULARY and t.dtype == torch.float64)

@@ -15,7 +15,7 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 from specviz.decoding.engine import decode, target_only
 from specviz.decoding.run import run
-from specviz.decoding.sampler import decoded, shared_laws
+from specviz.decoding.sampler import decoded, shared_distributions
 from specviz.errors import UnsupportedModel
 from specviz.evidence import sources
 from specviz.evidence.certificate.redraw import redraw
@@ -42,9 +42,9 @@ from specviz.prediction import plan_run
 from specviz.prediction.batches_run import measure_batches
 from specviz.prediction.study_run import Size, run_study
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import RULES, rule_of
 from specviz.web.exactness import work as exact_work
 from specviz.web.mistakes import work as broken_work
@@ -97,7 +97,9 @@ def told(rounds) -> list:
 
 def text_of(pair, settings: Settings, ids) -> list:
     target, proposer = opened(pair, settings)
-    return told(decode(target, proposer, rule_of(settings), PhiloxCoins(settings.seed), settings, ids, pair.stops, bars=3))
+    return told(
+        decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids, bars=3)
+    )
 
 
 @pytest.mark.parametrize("rule", ("token", *(pytest.param(rule, marks=SLOW) for rule in RULES if rule != "token")))
@@ -125,7 +127,9 @@ def test_rows_of_a_batch_decode_alike(both, heads, name):
     def work(pair):
         settings, ids = replace(BASE, heads=heads, **lines()[name]), pair.encode(PROMPT)
         target, proposer = opened(pair, settings)
-        made = decoded(target, proposer, rule_of(settings), PhiloxCoins(3), settings, ids, pair.stops, count=6, batch=3)
+        made = decoded(
+            target, proposer, rule_of(settings), PhiloxRandomness(3), settings, ids, pair.eos_token_ids, count=6, batch=3
+        )
         return made.tokens.tolist()
 
     here, there = both(work)
@@ -138,7 +142,7 @@ def test_rows_of_a_batch_decode_alike(both, heads, name):
 def test_warpers_and_the_target_alone(both, warper):
     def work(pair):
         settings, ids = replace(BASE, **warper), pair.encode(PROMPT)
-        alone = target_only(pair.open(settings)[0], PhiloxCoins(5), settings, ids, pair.stops)
+        alone = target_only(pair.open(settings)[0], PhiloxRandomness(5), settings, ids, pair.eos_token_ids)
         return text_of(pair, settings, ids), told(alone)
 
     here, there = both(work)
@@ -146,11 +150,11 @@ def test_warpers_and_the_target_alone(both, warper):
 
 
 @pytest.mark.parametrize("proposer", ("draft", "none", "unigram", "uniform", "adversarial", "oracle", "early-exit"))
-def test_draws_on_shared_laws(both, proposer):
+def test_draws_on_shared_distributions(both, proposer):
     def work(pair):
         settings, ids = replace(BASE, proposer=proposer, length=3), pair.encode(PROMPT)
-        ours = (*opened(pair, settings), rule_of(settings), PhiloxCoins(3))
-        return shared_laws(*ours, settings, ids, pair.stops, count=200).tokens.tolist()
+        ours = (*opened(pair, settings), rule_of(settings), PhiloxRandomness(3))
+        return shared_distributions(*ours, settings, ids, pair.eos_token_ids, count=200).tokens.tolist()
 
     here, there = both(work)
     assert here == there
@@ -175,10 +179,10 @@ def test_evidence_gives_the_same_verdict(both, name):
     def work(pair):
         settings, ids, plan = replace(BASE, length=2), pair.encode(PROMPT), Plan.fitting(600, 2, 0.3)
         target, draft = pair.open(settings)
-        cells = exact_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.stops)
+        cells = exact_partition(target, ids, 2, plan.cells, 5.0 / plan.n, pair.eos_token_ids)
         drawn = sources.draw(name, sources.SHARED, pair, settings, ids, 0, plan.n)
         other = sources.reference(pair, settings, ids, 200)
-        found = answer(plan, target, draft, ids, drawn, "engine", pair.stops, other, partition=cells)
+        found = answer(plan, target, draft, ids, drawn, "engine", pair.eos_token_ids, other, partition=cells)
         tests = [(test.name, test.statistic, test.p_value) for test in found.tests]
         return found.verdict, found.counts.tolist(), tests, sources.near(name, pair, settings, ids, cells, 300)
 
@@ -230,7 +234,7 @@ def test_a_certificate_is_drawn_again(both, record):
 def test_a_run_of_the_stage_and_its_fingerprints(both):
     def work(pair):
         trace = run(pair, BASE)
-        return told(trace.rounds), fingerprints(pair), [law.tokens for one in trace.rounds for law in one.laws]
+        return told(trace.rounds), fingerprints(pair), [probs.tokens for one in trace.rounds for probs in one.distributions]
 
     here, there = both(work)
     assert here == there
@@ -270,7 +274,7 @@ def test_other_proposers(both, heads, choice):
 def test_bench(both, base):
     def work(pair):
         found = bench(pair, gamma=2, length=6, turns=1, say=QUIET, base=replace(BASE, **base))
-        return [(one.tokens_per_pass, one.guesses, one.accepted_per_tested) for one in found]
+        return [(one.tokens_per_pass, one.draft_tokens, one.accepted_per_tested) for one in found]
 
     here, there = both(work)
     assert here == there
@@ -332,8 +336,8 @@ def test_remembered_models(both):
 def test_a_processor_behind_the_target(both):
     def work(pair):
         source = Processed(pair.open(BASE)[0], RepetitionPenaltyLogitsProcessor(1.4))
-        block = Block(((5, 6, 7),), ((-1, 0, 0),), (None,), ((None,) * 3,), "none")
-        return source.laws([Prefix(tuple(pair.encode(PROMPT)), 0, 9)], block).cpu().numpy()
+        block = DraftTree(((5, 6, 7),), ((-1, 0, 0),), (None,), ((None,) * 3,), "none")
+        return source.distributions([Prefix(tuple(pair.encode(PROMPT)), 0, 9)], block).cpu().numpy()
 
     here, there = both(work)
     assert there == pytest.approx(here, abs=1e-6)
@@ -364,7 +368,7 @@ def test_a_trained_exit(both, tmp_path):
 
 
 def test_a_draft_in_8_bits(pair_folders):
-    """Off the CPU it is the same values in float32, so that its guesses may differ: it runs, and the cost of guesses alone differs."""
+    """Off the CPU it is the same values in float32, so that its draft tokens may differ: it runs, and the cost of draft tokens alone differs."""
     with fake_device():
         pair = load_pair("|".join((*map(str, pair_folders), "8bit")), "cuda", "float32")
         rounds = text_of(pair, BASE, pair.encode(PROMPT))
@@ -380,19 +384,19 @@ def test_every_family(family):
     except UnsupportedModel as error:
         pytest.skip(str(error))
 
-    def laws(model):
+    def distributions(model):
         source, found = CachedModel(model, Settings()), []
         rows = [Prefix((1, 2, 3, *range(3, 15)), 0, 9), Prefix((4, 5, 6), 0, 9, 1)]
-        block = Block(((5, 6, 7), (8,)), ((-1, 0, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "none")
+        block = DraftTree(((5, 6, 7), (8,)), ((-1, 0, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "none")
         for _ in range(3):
-            p = source.laws(rows, block).cpu()
+            p = source.distributions(rows, block).cpu()
             found += [p[0], p[1, :2]]
             rows = [replace(rows[0], ids=(*rows[0].ids, 5, 7, 9)), replace(rows[1], ids=(*rows[1].ids, 3))]
         return found
 
-    here = laws(deepcopy(model))
+    here = distributions(deepcopy(model))
     with fake_device() as device:
-        there = laws(deepcopy(model).to(device))
+        there = distributions(deepcopy(model).to(device))
     for one, other in zip(here, there, strict=True):
         assert torch.allclose(one, other, atol=1e-5)
 

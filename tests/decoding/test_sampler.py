@@ -1,6 +1,6 @@
 """The sampler draws nothing of its own: continuation i is, token by token, the one that ``decode`` writes for draw i.
 
-On table models laws are the same numbers for both, so equality is without exception. What is shared is work, not luck.
+On table models distributions are the same numbers for both, so equality is without exception. What is shared is work, not luck.
 """
 
 from __future__ import annotations
@@ -8,17 +8,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from specviz.decoding.engine import TargetOnlyCoins, decode, target_only
-from specviz.decoding.sampler import decoded, shared_laws
+from specviz.decoding.engine import TargetOnlyRandomness, decode, target_only
+from specviz.decoding.sampler import decoded, shared_distributions
 from specviz.decoding.samples import NONE, joined
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
-from specviz.models.paths import laws_after
+from specviz.models.paths import distributions_after
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_block
+from specviz.verification.draft_tree import empty_tree
 from specviz.verification.token_rule import TokenRule
 from tests.models.test_cache import network
 from tests.tables import DRAFTS, model, pair
@@ -32,9 +32,9 @@ def world(kind: str, settings: Settings, seed: int = 3, context: int | None = No
     return model(p, V, settings, context), DraftModel(model(q, V, settings, context), settings.gamma)
 
 
-def written(rounds, room: int) -> list[int]:
+def written(rounds, remaining: int) -> list[int]:
     tokens = [token for round_ in rounds for token in round_.committed]
-    return tokens + [NONE] * (room - len(tokens))
+    return tokens + [NONE] * (remaining - len(tokens))
 
 
 @pytest.mark.parametrize("kind", DRAFTS)
@@ -42,10 +42,10 @@ def written(rounds, room: int) -> list[int]:
 def test_every_draw_is_the_engines_own(kind, gamma):
     settings = Settings(gamma=gamma, length=4, seed=gamma)
     target, proposer = world(kind, settings)
-    coins, stops = PhiloxCoins(settings.seed), frozenset({1})
-    drawn = shared_laws(target, proposer, TokenRule(), coins, settings, (0, 2), stops, count=N)
+    randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
+    drawn = shared_distributions(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N)
     for number in range(N):
-        rounds = decode(target, proposer, TokenRule(), coins, settings, (0, 2), stops, draw=number)
+        rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 4)
 
 
@@ -53,10 +53,10 @@ def test_rows_of_a_batch_end_at_their_stop_token():
     """Seven rows at a time, each at its own pace: every draw is the engine's own, and nothing comes after a stop token."""
     settings = Settings(gamma=3, length=8)
     target, proposer = world("random", settings)
-    coins, stops = PhiloxCoins(settings.seed), frozenset({1})
-    drawn = decoded(target, proposer, TokenRule(), coins, settings, (0, 2), stops, count=N, batch=7).tokens
+    randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
+    drawn = decoded(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N, batch=7).tokens
     for number in range(N):
-        rounds = decode(target, proposer, TokenRule(), coins, settings, (0, 2), stops, draw=number)
+        rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn[number].tolist() == written(rounds, 8)
     assert 0 < sum(NONE in row for row in drawn.tolist()) < N, "some end early, some do not"
 
@@ -65,28 +65,30 @@ def test_rows_of_a_batch_end_at_their_stop_token():
 def test_every_warper_reaches_the_sampler(warper):
     settings = Settings(gamma=2, length=3, **warper)
     target, proposer = world("random", settings)
-    drawn = shared_laws(target, proposer, TokenRule(), PhiloxCoins(7), settings, (0,), count=N)
+    drawn = shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N)
     for number in range(N):
-        rounds = decode(target, proposer, TokenRule(), PhiloxCoins(7), settings, (0,), draw=number)
+        rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 3)
 
 
 def test_the_targets_own_draws_come_the_same_way():
     settings = Settings(length=3)
     target, _ = world("random", settings)
-    drawn = shared_laws(target, Nothing(), TokenRule(), TargetOnlyCoins(PhiloxCoins(7)), settings, (0,), count=N)
+    drawn = shared_distributions(
+        target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N
+    )
     for number in range(N):
-        assert drawn.tokens[number].tolist() == written(target_only(target, PhiloxCoins(7), settings, (0,), draw=number), 3)
+        assert drawn.tokens[number].tolist() == written(target_only(target, PhiloxRandomness(7), settings, (0,), draw=number), 3)
 
 
 @pytest.mark.parametrize("context", [3, 4, 5])
-def test_a_context_that_ends_soon_cuts_draws_and_guesses_alike(context):
+def test_a_context_that_ends_soon_cuts_draws_and_draft_tokens_alike(context):
     settings = Settings(gamma=4, length=9)
     target, proposer = world("random", settings, context=context)
-    drawn = shared_laws(target, proposer, TokenRule(), PhiloxCoins(7), settings, (0, 1), count=N)
+    drawn = shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N)
     assert drawn.tokens.shape[1] == context + 1 - 2
     for number in range(N):
-        rounds = decode(target, proposer, TokenRule(), PhiloxCoins(7), settings, (0, 1), draw=number)
+        rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, context - 1)
 
 
@@ -95,8 +97,8 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
     """However the draws are split, in whatever order the shards come, they are the same draws."""
     settings = Settings(gamma=3, length=3)
     target, proposer = world("random", settings)
-    shard = lambda first, count: shared_laws(  # noqa: E731
-        target, proposer, TokenRule(), PhiloxCoins(7), settings, (0,), first=first, count=count
+    shard = lambda first, count: shared_distributions(  # noqa: E731
+        target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), first=first, count=count
     )
     first, parts = 11, []
     for count in cuts:
@@ -108,28 +110,28 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
 
 
 def test_on_a_network_trees_of_continuations_give_the_engines_draws():
-    """Float64: the laws of a tree's pass and of a chain's agree to 1e-10, and no coin of these draws lies that close."""
+    """Float64: the distributions of a tree's pass and of a chain's agree to 1e-10, and no random number of these draws lies that close."""
     settings = Settings(gamma=3, length=4, temperature=0.7)
     target, draft = network("Llama").double(), network("GPT2").double()
     opened = lambda: (CachedModel(target, settings), DraftModel(CachedModel(draft, settings), 3))  # noqa: E731
-    drawn = shared_laws(*opened(), TokenRule(), PhiloxCoins(7), settings, (3, 1, 4), frozenset({5}), count=60)
+    drawn = shared_distributions(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), count=60)
     for number in range(60):
-        rounds = decode(*opened(), TokenRule(), PhiloxCoins(7), settings, (3, 1, 4), frozenset({5}), draw=number)
+        rounds = decode(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 4)
 
 
 @pytest.mark.parametrize("nodes", [3, 4, 7, 256])
-def test_laws_after_paths_are_those_of_each_path_alone(nodes):
+def test_distributions_after_paths_are_those_of_each_path_alone(nodes):
     """Packed into trees of any size, and in the order asked for."""
     settings = Settings()
     source = CachedModel(network("Llama").double(), settings)
     paths = np.unique(np.random.default_rng(0).integers(0, 6, (40, 3)), axis=0)
     seen = 0
-    for where, laws in laws_after(source, (9, 8), paths, nodes):
-        assert where.start == seen and len(laws) == where.stop - where.start
-        for path, law in zip(paths[where].tolist(), laws, strict=True):
-            alone = CachedModel(source.model, settings).laws([Prefix((9, 8, *path), 0, 9)], empty_block(1))[0, 0]
-            assert (law - alone).abs().max() < 1e-10
+    for where, distributions in distributions_after(source, (9, 8), paths, nodes):
+        assert where.start == seen and len(distributions) == where.stop - where.start
+        for path, probs in zip(paths[where].tolist(), distributions, strict=True):
+            alone = CachedModel(source.model, settings).distributions([Prefix((9, 8, *path), 0, 9)], empty_tree(1))[0, 0]
+            assert (probs - alone).abs().max() < 1e-10
         seen = where.stop
     assert seen == len(paths)
 
@@ -138,7 +140,7 @@ def test_progress_grows_to_one_and_whoever_watches_can_stop_it():
     settings = Settings(gamma=2, length=3)
     target, proposer = world("random", settings)
     shares: list[float] = []
-    shared_laws(target, proposer, TokenRule(), PhiloxCoins(7), settings, (0,), count=N, watch=shares.append)
+    shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N, watch=shares.append)
     assert shares == sorted(shares) and shares[-1] == 1.0
 
     class Enough(Exception):
@@ -148,13 +150,13 @@ def test_progress_grows_to_one_and_whoever_watches_can_stop_it():
         raise Enough
 
     with pytest.raises(Enough):
-        shared_laws(target, proposer, TokenRule(), PhiloxCoins(7), settings, (0,), count=N, watch=stop)
+        shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N, watch=stop)
 
 
-def test_in_float32_rows_of_a_batch_write_what_each_writes_alone_but_for_coins_within_rounding_of_an_edge():
+def test_in_float32_rows_of_a_batch_write_what_each_writes_alone_but_for_uniforms_within_rounding_of_an_edge():
     """The shipped pair, 128 draws of three tokens, one by one and in batches of 64 with rows that come and go.
 
-    Passes of other shapes round in the seventh digit, so a draw whose coin lies that near an edge may differ; two at most here.
+    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; two at most here.
     """
     shipped = load_pair("storybook", device="cpu", dtype="float32")
     settings = Settings(prompt="The old man said", length=3, gamma=2)
@@ -163,7 +165,15 @@ def test_in_float32_rows_of_a_batch_write_what_each_writes_alone_but_for_coins_w
     def drawn(batch: int):
         target, draft = shipped.open(settings)
         return decoded(
-            target, DraftModel(draft, 2), TokenRule(), PhiloxCoins(5), settings, ids, shipped.stops, count=128, batch=batch
+            target,
+            DraftModel(draft, 2),
+            TokenRule(),
+            PhiloxRandomness(5),
+            settings,
+            ids,
+            shipped.eos_token_ids,
+            count=128,
+            batch=batch,
         )
 
     alone, together = drawn(1).tokens, drawn(64).tokens

@@ -1,4 +1,4 @@
-"""Many rows of one step share a text, and with it laws: what is worked out once for all of them is what each would get alone."""
+"""Many rows of one step share a text, and with it distributions: what is worked out once for all of them is what each would get alone."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from specviz.decoding.engine import step
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.remembered import RememberedModel
 from specviz.proposers.copied import Copied
-from specviz.proposers.trees.growth import Growth, block_of, draw_below, places_below
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.proposers.trees.growth import Growth, draw_below, places_below, tree_of
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification import draw as drawing
 from specviz.verification import k_sequential
-from specviz.verification.draft_tree import ROOT, Block, empty_block
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
 from specviz.verification.draw import draw, rows_of
 from specviz.verification.k_sequential import SequentialRule, least_rho
 from tests.models.test_cache import network
-from tests.tables import RecordingCoins, Siblings, model, pair
+from tests.tables import RecordingRandomness, Siblings, model, pair
 
 ROWS = [Prefix((1, 2), 0, 9, number) for number in range(5)]
 
 
-def laws(seed: int, *shape: int) -> torch.Tensor:
+def distributions(seed: int, *shape: int) -> torch.Tensor:
     return torch.rand(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
 
 
@@ -34,21 +34,24 @@ def laws(seed: int, *shape: int) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("vocabulary", (1, 7, 4096, 4099))
-def test_a_law_that_is_expanded_is_summed_up_once_and_draws_as_its_copies_do(monkeypatch, vocabulary):
-    """Coins on every edge between two tokens and beside it, where one bit more or less would draw another token."""
-    law, summed, inner = laws(1, vocabulary), [], drawing.draw_each
-    edges = law.cumsum(-1) / law.sum()
-    coins = torch.cat((edges, edges * (1 - 2**-53), edges * (1 + 2**-52), torch.zeros(1))).clamp(max=1 - 2**-53)[-400:].double()
-    apart = draw(law.repeat(len(coins), 1), coins)
-    monkeypatch.setattr(drawing, "draw_each", lambda law, u: summed.append(law.shape) or inner(law, u))
-    assert torch.equal(draw(law.expand(len(coins), -1), coins), apart) and summed == [(vocabulary,)]
+def test_a_distribution_that_is_expanded_is_summed_up_once_and_draws_as_its_copies_do(monkeypatch, vocabulary):
+    """Random numbers on every edge between two tokens and beside it, where one bit more or less would draw another token."""
+    probs, summed, inner = distributions(1, vocabulary), [], drawing.draw_each
+    edges = probs.cumsum(-1) / probs.sum()
+    randomness = (
+        torch.cat((edges, edges * (1 - 2**-53), edges * (1 + 2**-52), torch.zeros(1))).clamp(max=1 - 2**-53)[-400:].double()
+    )
+    apart = draw(probs.repeat(len(randomness), 1), randomness)
+    monkeypatch.setattr(drawing, "draw_each", lambda probs, u: summed.append(probs.shape) or inner(probs, u))
+    assert torch.equal(draw(probs.expand(len(randomness), -1), randomness), apart) and summed == [(vocabulary,)]
     assert torch.equal(
-        draw(law.expand(2, len(coins) // 2, -1), coins[: len(coins) // 2 * 2].view(2, -1)).view(-1), apart[: len(coins) // 2 * 2]
+        draw(probs.expand(2, len(randomness) // 2, -1), randomness[: len(randomness) // 2 * 2].view(2, -1)).view(-1),
+        apart[: len(randomness) // 2 * 2],
     )
 
 
 def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
-    whole = laws(2, 3, 6)
+    whole = distributions(2, 3, 6)
     assert rows_of([whole[1], whole[1]]).stride() == (0, 1) and rows_of([whole[1]] * 2).data_ptr() == whole[1].data_ptr()
     for some in (
         [whole[0], whole[1]],
@@ -60,51 +63,51 @@ def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
         assert rows.stride(0) > 0 and torch.equal(rows, torch.stack(some))
 
 
-# Laws ----------------------------------------------------------------------------------------------------------------------
+# Distributions ----------------------------------------------------------------------------------------------------------------------
 
 
 def test_rows_that_ask_for_the_same_are_given_one_array_which_nobody_can_write_to():
     remembered = RememberedModel(CachedModel(network("Llama"), Settings()))
-    chain = Block(((3, 4),) * 5, ((-1, 0),) * 5, (None,) * 5, ((None,) * 2,) * 5, "chain")
-    for block in (empty_block(5), chain):
-        found = remembered.laws(ROWS, block)
-        alone = remembered.laws([*ROWS[:4], Prefix((2, 1), 0, 9)], block)  # now the last row is another
+    chain = DraftTree(((3, 4),) * 5, ((-1, 0),) * 5, (None,) * 5, ((None,) * 2,) * 5, "chain")
+    for block in (empty_tree(5), chain):
+        found = remembered.distributions(ROWS, block)
+        alone = remembered.distributions([*ROWS[:4], Prefix((2, 1), 0, 9)], block)  # now the last row is another
         assert found.stride(0) == 0 and alone.stride(0) > 0
         assert torch.equal(found[:4], alone[:4]) and not torch.equal(found[4], alone[4])
         with pytest.raises(RuntimeError):
             found.clamp_(min=0.5)
 
 
-def test_who_writes_to_the_laws_of_one_row_changes_nothing_that_is_remembered():
+def test_who_writes_to_the_distributions_of_one_row_changes_nothing_that_is_remembered():
     remembered = RememberedModel(CachedModel(network("Llama"), Settings()))
-    before = remembered.laws(ROWS[:1], empty_block(1)).clone()
-    remembered.laws(ROWS[:1], empty_block(1)).zero_()
-    assert torch.equal(remembered.laws(ROWS[:1], empty_block(1)), before) and float(before.sum()) == pytest.approx(1)
+    before = remembered.distributions(ROWS[:1], empty_tree(1)).clone()
+    remembered.distributions(ROWS[:1], empty_tree(1)).zero_()
+    assert torch.equal(remembered.distributions(ROWS[:1], empty_tree(1)), before) and float(before.sum()) == pytest.approx(1)
 
 
-# Guesses -------------------------------------------------------------------------------------------------------------------
+# Draft tokens -------------------------------------------------------------------------------------------------------------------
 
 
 class Asked:
-    """A source of laws that keeps what it was asked about."""
+    """A source of distributions that keeps what it was asked about."""
 
     context = None
 
     def __init__(self, inner):
         self.inner, self.vocabulary, self.blocks = inner, inner.vocabulary, []
 
-    def laws(self, rows, block):
+    def distributions(self, rows, block):
         self.blocks.append(block)
-        return self.inner.laws(rows, block)
+        return self.inner.distributions(rows, block)
 
 
-def test_a_source_of_laws_is_shown_no_laws_and_the_rule_is():
+def test_a_source_of_distributions_is_shown_no_distributions_and_the_rule_is():
     trees, draft = [Growth(row, 2) for row in ROWS], Asked(model(pair("random", 3, 4, 9)[1], 4))
     ends = [(tree, ROOT) for tree in trees]
     for level in range(2):
         places = places_below(draft, ends)
-        ends = [(tree, node) for (tree, _, _), node in zip(places, draw_below(places, PhiloxCoins(1), level), strict=True)]
-    given = block_of(trees, "tree")
+        ends = [(tree, node) for (tree, _, _), node in zip(places, draw_below(places, PhiloxRandomness(1), level), strict=True)]
+    given = tree_of(trees, "tree")
     assert [block.q for block in draft.blocks] == [(None,) * 5] * 2
     assert [block.tokens for block in draft.blocks] == [((),) * 5, tuple(tokens[:1] for tokens in given.tokens)]
     for tree, q in zip(trees, given.q, strict=True):
@@ -113,36 +116,36 @@ def test_a_source_of_laws_is_shown_no_laws_and_the_rule_is():
 
 def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
     """Trees of different sizes, one of them named three times: each number is the one that its address alone gives."""
-    coins = RecordingCoins(PhiloxCoins(8))
+    randomness = RecordingRandomness(PhiloxRandomness(8))
     trees = [Growth(row, 2) for row in ROWS]
-    law = laws(5, 6)
-    trees[3].add(ROOT, 0, law, 0.5)
+    probs = distributions(5, 6)
+    trees[3].add(ROOT, 0, probs, 0.5)
     named = [trees[0], trees[3], trees[1], trees[0], trees[2], trees[0]]
-    nodes = draw_below([(tree, ROOT, law) for tree in named], coins, 0)
-    assert nodes == [0, 1, 0, 1, 0, 2] and not coins.reused
+    nodes = draw_below([(tree, ROOT, probs) for tree in named], randomness, 0)
+    assert nodes == [0, 1, 0, 1, 0, 2] and not randomness.reused
     for tree, node in zip(named, nodes, strict=True):
-        alone = PhiloxCoins(8).take(Purpose.DRAFT, [tree.row], node, 0)
-        assert tree.numbers[node] == alone[0] and tree.tokens[node] == int(draw(law, torch.from_numpy(alone)[0]))
+        alone = PhiloxRandomness(8).take(Purpose.DRAFT, [tree.row], node, 0)
+        assert tree.numbers[node] == alone[0] and tree.tokens[node] == int(draw(probs, torch.from_numpy(alone)[0]))
     asked = []
 
-    class Together(PhiloxCoins):
+    class Together(PhiloxRandomness):
         def take(self, purpose, rows, node, depth):
             asked.append((node, [row.draw for row in rows]))
             return np.zeros(len(rows))
 
     fresh = [Growth(row, 2) for row in ROWS]
-    draw_below([(tree, ROOT, law) for tree in fresh for _ in range(2)], Together(1), 0)
+    draw_below([(tree, ROOT, probs) for tree in fresh for _ in range(2)], Together(1), 0)
     assert asked == [(0, [0, 1, 2, 3, 4]), (1, [0, 1, 2, 3, 4])]
 
 
 # k-sequential selection ----------------------------------------------------------------------------------------------------
 
 
-def test_each_pair_of_laws_keeps_its_own_rho_also_where_one_number_does_not_tell_them_apart():
+def test_each_pair_of_distributions_keeps_its_own_rho_also_where_one_number_does_not_tell_them_apart():
     """Pairs with equal p . q, looked up in turns, at two k: what is remembered is never another pair's."""
     p = torch.tensor([0.5, 0.375, 0.125, 0.0], dtype=torch.float64)
     pairs = [(p, torch.tensor(q, dtype=torch.float64)) for q in ([0.5, 0.25, 0.25, 0.0], [0.375, 0.5, 0.0, 0.125])]
-    pairs += [(law, q) for law in map(torch.stack, permutations(p)) for _, q in pairs]
+    pairs += [(probs, q) for probs in map(torch.stack, permutations(p)) for _, q in pairs]
     assert len({float(p @ q) for p, q in pairs}) < len(pairs) / 2
     rule = SequentialRule()
     for _ in range(2):
@@ -155,7 +158,7 @@ def test_each_pair_of_laws_keeps_its_own_rho_also_where_one_number_does_not_tell
 def test_many_pairs_are_worked_out_once_each_within_the_bound_of_the_memory(monkeypatch):
     asked, inner = [], k_sequential.least_rho
     monkeypatch.setattr(k_sequential, "least_rho", lambda p, q, k: asked.append(k) or inner(p, q, k))
-    pairs = [(laws(seed, 40).softmax(-1), laws(100 + seed, 40).softmax(-1)) for seed in range(20)]
+    pairs = [(distributions(seed, 40).softmax(-1), distributions(100 + seed, 40).softmax(-1)) for seed in range(20)]
     rule = SequentialRule()
     for _ in range(3):
         for p, q in pairs:
@@ -170,23 +173,23 @@ def test_many_pairs_are_worked_out_once_each_within_the_bound_of_the_memory(monk
 
 
 def test_what_is_remembered_is_a_copy():
-    """Laws are parts of larger arrays: kept as they are, a pair would hold a whole round's; and a caller may write to his own."""
-    rule, (p, q) = SequentialRule(), (laws(1, 6).softmax(-1), laws(2, 6).softmax(-1))
+    """Distributions are parts of larger arrays: kept as they are, a pair would hold a whole round's; and a caller may write to his own."""
+    rule, (p, q) = SequentialRule(), (distributions(1, 6).softmax(-1), distributions(2, 6).softmax(-1))
     rule.rho(p, q, 2)
     (key,) = rule._known
     held = [tensor.data_ptr() for tensor in rule._known[key][:2]]
     assert p.data_ptr() not in held and q.data_ptr() not in held
 
 
-def test_where_nothing_is_left_the_last_sibling_is_kept_whatever_its_coin_says():
-    """Equal laws: a refusal has probability 0, and rounding alone could bring one about. Here every coin refuses."""
+def test_where_nothing_is_left_the_last_sibling_is_kept_whatever_its_uniform_says():
+    """Equal distributions: a refusal has probability 0, and rounding alone could bring one about. Here every random number refuses."""
 
     class Refusing(SequentialRule):
         def accepts(self, u, p, q):
             return False
 
     same = model(pair("equal", 4, 3, 7)[0], 3)
-    for round_ in step(ROWS, same, Siblings(same, (2,)), Refusing(), PhiloxCoins(2)):
+    for round_ in step(ROWS, same, Siblings(same, (2,)), Refusing(), PhiloxRandomness(2)):
         assert round_.accepted_path == (1,) and round_.ending.kind == "bonus"
         assert [one.accepted for one in round_.proposals] == [False, True]
 
@@ -204,6 +207,6 @@ def test_rows_of_one_text_and_room_are_looked_up_once_and_others_by_themselves()
         Prefix((3, 4), 0, 9, 3),
         Prefix((1, 2), 0, 1, 4),
     ]
-    block = copied.propose(rows, PhiloxCoins(0))
+    block = copied.propose(rows, PhiloxRandomness(0))
     assert sorted(asked) == [((1, 2), 1), ((1, 2), 2), ((3, 4), 2)]
     assert block.tokens == ((3, 3), (3,), (3, 3), (2, 2), ())

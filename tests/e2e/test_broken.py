@@ -38,7 +38,7 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(page, server):
 def test_the_choice_stands_in_the_address_and_opens_elsewhere(page, server, browser):
     open_broken(page, server)
     page.get_by_label("Mistake", exact=True).click()
-    page.get_by_role("option", name=re.compile("coin stuck at 0")).click()
+    page.get_by_role("option", name=re.compile("random number stuck at 0")).click()
     page.wait_for_url(re.compile("mistake=R18"))
     assert query(page)["prompt"] == "Once upon"
     expect(page.get_by_role("link", name="vllm-project/vllm-ascend#13766")).to_have_attribute(
@@ -47,7 +47,7 @@ def test_the_choice_stands_in_the_address_and_opens_elsewhere(page, server, brow
     other = browser.new_page()
     other.set_default_timeout(PATIENT)
     other.goto(page.url)
-    expect(other.get_by_text("The coin never moves", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(other.get_by_text("The random number never moves", exact=False)).to_be_visible(timeout=PATIENT)
     other.close()
 
 

@@ -49,7 +49,7 @@ def value(page, name: str) -> float:
     return float(bar(page, name).get_attribute("aria-valuenow"))
 
 
-def law(page, letter: str) -> list[float]:
+def probs(page, letter: str) -> list[float]:
     words = "target p of" if letter == "p" else "draft q of"
     bars = page.locator(f".slot:not(.off) .reach[aria-label^='{words}']")
     return bars.evaluate_all("bars => bars.map((one) => Number(one.getAttribute('aria-valuenow')))")
@@ -86,12 +86,15 @@ def test_the_browsers_arithmetic_is_pythons_on_one_table_of_cases(browser):
     page.close()
 
 
-def test_a_moved_bar_leaves_a_law_that_an_address_can_hold(browser):
+def test_a_moved_bar_leaves_a_distribution_that_an_address_can_hold(browser):
     page = browser.new_page()
     asked = [
-        (p, i, v) for p, q in token_cases.laws()[::3] for i in range(len(p)) for v in (0.0, 0.013, 0.5, 0.9999, 1.0, 1.7, -1)
+        (p, i, v)
+        for p, q in token_cases.distributions()[::3]
+        for i in range(len(p))
+        for v in (0.0, 0.013, 0.5, 0.9999, 1.0, 1.7, -1)
     ]
-    script = f"(asked) => {{ {arithmetic_js()}; return asked.map(([law, i, v]) => [withEntry(law, i, v), onGrid(law)]); }}"
+    script = f"(asked) => {{ {arithmetic_js()}; return asked.map(([distribution, i, v]) => [withEntry(distribution, i, v), onGrid(distribution)]); }}"
     for (before, i, wanted), (after, grid) in zip(asked, page.evaluate(script, asked), strict=True):
         whole = [round(x * GRID) for x in after]
         assert [n / GRID for n in whole] == after
@@ -111,7 +114,7 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     drag(page, "draft q of “mat”", 60)
     moved = value(page, "draft q of “mat”")
     assert moved > 0.2
-    p, q = law(page, "p"), law(page, "q")
+    p, q = probs(page, "p"), probs(page, "q")
     assert sum(q) == pytest.approx(1.0, abs=1e-12)
     assert p == [0.4, 0.3, 0.2, 0.07, 0.03]
     assert float(page.locator(".big").text_content()) == pytest.approx(sum(map(min, p, q)), abs=0.0051)
@@ -121,7 +124,7 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     assert query(page)["q"] == "-".join(f"{100 * x:.2f}".rstrip("0").rstrip(".") for x in q)
     assert query(page)["seed"] == "7"
     page.get_by_role("button", name="Undo").click()
-    assert law(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
+    assert probs(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
     page.wait_for_timeout(300)
     assert query(page) == {"seed": "7"}
 
@@ -139,7 +142,7 @@ def test_a_finger_drags_a_bar(open_token):
 
 def test_keys_move_a_focused_bar_and_a_way_back_leads_back(open_token):
     page = open_token()
-    before = law(page, "p")
+    before = probs(page, "p")
     bar(page, "target p of “mat”").focus()
     for key, now in (
         ("ArrowUp", 0.41),
@@ -153,7 +156,7 @@ def test_keys_move_a_focused_bar_and_a_way_back_leads_back(open_token):
         assert value(page, "target p of “mat”") == pytest.approx(now, abs=1e-9), key
     for _ in range(4):
         page.keyboard.press("PageUp")
-    assert law(page, "p") == before
+    assert probs(page, "p") == before
 
 
 def test_a_drag_moves_nothing_else_on_the_page(open_token):
@@ -178,14 +181,14 @@ def test_escape_gives_a_drag_back(open_token):
     assert value(page, "draft q of “sofa”") < 0.4
     page.keyboard.press("Escape")
     page.mouse.up()
-    assert law(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
+    assert probs(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
 
 
 def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
     page = open_token()
     for preset, one in PRESETS.items():
-        page.get_by_label("laws to begin with").select_option(preset)
-        assert law(page, "q") == [n / GRID for n in one.q]
+        page.get_by_label("distributions to begin with").select_option(preset)
+        assert probs(page, "q") == [n / GRID for n in one.q]
         written = page.locator(".sums tr:not(.off) td.difference").all_text_contents()
         assert len(written) == 5
         assert all(abs(float(text.replace("−", "-"))) < 4e-16 for text in written), written
@@ -195,11 +198,11 @@ def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
 def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged(open_token):
     page = open_token({"from": "1.3"})
     (recorded,) = (one for one in positions(RECORDED) if one["id"] == "1.3")
-    beta = RECORDED.rounds[0].laws[2].beta  # the whole vocabulary's; lumping the rest would say more
+    beta = RECORDED.rounds[0].distributions[2].beta  # the whole vocabulary's; lumping the rest would say more
     assert beta < sum(min(slot["p"], slot["q"]) for slot in recorded["slots"])
-    expect(page.locator(".status")).to_contain_text(f"the draft guessed {recorded['guess']}")
+    expect(page.locator(".status")).to_contain_text(f"the draft drafted {recorded['guess']}")
     expect(page.locator(".big")).to_have_text(f"{beta:.2f}".lstrip("0"))
-    assert page.locator(".rules .foot").text_content().startswith("The recorded law holds its rest only as sums")
+    assert page.locator(".rules .foot").text_content().startswith("The recorded distribution holds its rest only as sums")
     page.locator("[role=slider][aria-label^='draft q of']").first.focus()
     page.keyboard.press("ArrowUp")
     expect(page.locator(".status")).to_contain_text("the rest of the vocabulary now counts as one token")
@@ -207,7 +210,7 @@ def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged
     assert query(page)["from"] == "1.3"
     assert len(query(page)["p"].split("-")) == len(query(page)["q"].split("-")) == 8
     page.get_by_role("button", name="Reset").click()
-    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
+    assert probs(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
 
 
 def test_tokens_can_be_added_and_taken_away(open_token):
@@ -215,9 +218,9 @@ def test_tokens_can_be_added_and_taken_away(open_token):
     page.locator("summary", has_text="A real text").click()
     count = page.get_by_label("number of tokens")
     count.select_option("8")
-    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03, 0, 0, 0]
+    assert probs(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03, 0, 0, 0]
     count.select_option("5")
-    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
+    assert probs(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
 
 
 def test_the_maths_holds_the_numbers_of_the_bars(open_token):
@@ -244,15 +247,15 @@ def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page,
     page.locator(".token .headline").wait_for()
     assert page.title() == "specviz: one token"
     expect(page.get_by_role("link", name="One round")).to_be_visible()  # framed by app.py, even on a fresh server
-    assert law(page, "p") == [0.1, 0.2, 0.3, 0.2, 0.2]
+    assert probs(page, "p") == [0.1, 0.2, 0.3, 0.2, 0.2]
     page.wait_for_timeout(1500)
     before = len(sent)
     drag(page, "target p of “mat”", 40)
     page.keyboard.press("ArrowUp")
     page.wait_for_timeout(600)
     assert len(sent) == before
-    shown = law(page, "p"), law(page, "q")
+    shown = probs(page, "p"), probs(page, "q")
     page.goto(page.url)
     page.locator(".token .headline").wait_for()
-    assert (law(page, "p"), law(page, "q")) == shown
+    assert (probs(page, "p"), probs(page, "q")) == shown
     assert page.mistakes == []

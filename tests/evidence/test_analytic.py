@@ -1,5 +1,5 @@
-"""The real decoder, caches and all, has the target's law at every place that it decides: compared with a fresh, uncached pass of
-the target, for every warper, after random histories of kept and refused guesses. Mistakes of published decoders fail this very
+"""The real decoder, caches and all, has the target's distribution at every place that it decides: compared with a fresh, uncached pass of
+the target, for every warper, after random histories of kept and rejected draft tokens. Mistakes of published decoders fail this very
 check (rows R1, R2, R4, R5, R11 of docs/mistakes.md, and the gate that is off by one).
 
 Two float32 passes round differently, so the distance is about 1e-6 and not 0; in float64 the same check gives 1e-12.
@@ -87,7 +87,7 @@ def decoder(warper=None, dtype: torch.dtype = torch.float32) -> Decoder:
 
 
 @pytest.mark.parametrize("warper", FEW_WARPERS, ids=str)
-def test_the_cached_decoder_has_the_law_of_a_fresh_pass_after_random_histories(warper):
+def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_histories(warper):
     found = decoder(warper).checked()
     assert found.prefixes >= 40 and found.passed(), found.worst
     assert f"{found.prefixes} prefixes" in found.sentence
@@ -101,7 +101,7 @@ def test_in_float64_nothing_is_left_of_the_difference(warper):
 
 
 @pytest.mark.parametrize("warper", ({}, EVERY_WARPER[-3]), ids=str)
-def test_the_shipped_pair_keeps_the_law_of_its_target(storybook, warper):
+def test_the_shipped_pair_keeps_the_distribution_of_its_target(storybook, warper):
     """A short run; the long one is below."""
     found = analytic_of_pair(storybook, Settings(gamma=3, **warper), storybook.encode(HELD_OUT), 40)
     assert found.prefixes >= 40 and found.passed(), found.worst
@@ -109,7 +109,7 @@ def test_the_shipped_pair_keeps_the_law_of_its_target(storybook, warper):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("warper", EVERY_WARPER, ids=str)
-def test_the_shipped_pair_keeps_the_law_of_its_target_at_300_prefixes_under_every_warper(storybook, warper):
+def test_the_shipped_pair_keeps_the_distribution_of_its_target_at_300_prefixes_under_every_warper(storybook, warper):
     found = analytic_of_pair(storybook, Settings(gamma=4, **warper), storybook.encode(HELD_OUT), 300)
     apart = max((place.tv for place in found.near_ties), default=0.0)
     print(f"\n{warper}: {found.sentence} Worst near tie: TV {apart:.1e}.")
@@ -117,7 +117,7 @@ def test_the_shipped_pair_keeps_the_law_of_its_target_at_300_prefixes_under_ever
     assert {0, 1, 2, 3, 4} == set(found.kept)
 
 
-def test_histories_keep_and_refuse_at_every_depth_and_guesses_are_asked_again():
+def test_histories_keep_and_refuse_at_every_depth_and_draft_tokens_are_asked_again():
     found = decoder().checked(80)
     assert set(found.kept) == {0, 1, 2, 3}
     assert {place.node for place in found.places} == {0, 1, 2, 3}
@@ -125,7 +125,7 @@ def test_histories_keep_and_refuse_at_every_depth_and_guesses_are_asked_again():
     assert sum(place.asked for place in found.places) > 0.98 * sum(not place.bonus for place in found.places)
 
 
-def test_a_decoder_without_guesses_is_compared_as_well():
+def test_a_decoder_without_draft_tokens_is_compared_as_well():
     one = decoder({"top_p": 0.7})
     one.proposer = Nothing()
     found = one.checked(20)

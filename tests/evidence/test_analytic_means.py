@@ -1,4 +1,4 @@
-"""What the analytic check stands on: near ties with their margin, laws recovered by asking, and a fresh pass that is the network's own."""
+"""What the analytic check stands on: near ties with their margin, distributions recovered by asking, and a fresh pass that is the network's own."""
 
 import numpy as np
 import pytest
@@ -7,10 +7,10 @@ import torch
 from specviz.evidence.analytic import along_text as tier
 from specviz.evidence.analytic.along_text import TOLERANCE, Analytic
 from specviz.evidence.analytic.fresh import Fresh, margin
-from specviz.evidence.analytic.probes import Handed, bisected, next_law, recovered
+from specviz.evidence.analytic.probes import Handed, bisected, next_distribution, recovered
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import warp
@@ -49,17 +49,19 @@ def test_nothing_looked_at_is_no_pass():
     assert not Analytic(Settings(), (), (), 0, ()).passed()
 
 
-def law(*parts: float) -> torch.Tensor:
+def probs(*parts: float) -> torch.Tensor:
     return torch.tensor(parts, dtype=torch.float64)
 
 
-@pytest.mark.parametrize("truth", (law(0.2, 0.0, 0.5, 0.3), law(0, 0, 1, 0), law(0.25, 0.25, 0.25, 0.25), law(1, 0, 0, 0)))
-def test_a_law_is_recovered_from_draws_whatever_was_believed(truth):
+@pytest.mark.parametrize(
+    "truth", (probs(0.2, 0.0, 0.5, 0.3), probs(0, 0, 1, 0), probs(0.25, 0.25, 0.25, 0.25), probs(1, 0, 0, 0))
+)
+def test_a_distribution_is_recovered_from_draws_whatever_was_believed(truth):
     def ask(v):
         return draw(truth.expand(len(v), -1), torch.from_numpy(v)).numpy()
 
     assert recovered(ask, truth, 1e-9)[1]
-    for belief in (law(0.1, 0.2, 0.3, 0.4), law(0, 1, 0, 0), law(0.4, 0.3, 0.2, 0.1)):
+    for belief in (probs(0.1, 0.2, 0.3, 0.4), probs(0, 1, 0, 0), probs(0.4, 0.3, 0.2, 0.1)):
         found, as_believed = recovered(ask, belief, 1e-9)
         assert not as_believed and torch.allclose(found, truth, atol=1e-5)
 
@@ -70,27 +72,27 @@ def test_edges_are_found_and_never_and_always_are_exact():
     assert bisected(lambda u: u < edges, 3)[[0, 2]].tolist() == [0.0, 1.0]
 
 
-def test_the_law_of_the_next_token_is_not_the_identity_that_holds_for_any_p_and_q():
-    """A guess drawn from another law than the block reports: the rule is right about its own p and q, and the text is wrong."""
-    p, q, really = law(0.5, 0.3, 0.2), law(0.2, 0.6, 0.2), law(0.0, 1.0, 0.0)
-    handed = Handed(Prefix((0,), 0, 9), Block(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+def test_the_distribution_of_the_next_token_is_not_the_identity_that_holds_for_any_p_and_q():
+    """A draft token drawn from another distribution than the block reports: the rule is right about its own p and q, and the text is wrong."""
+    p, q, really = probs(0.5, 0.3, 0.2), probs(0.2, 0.6, 0.2), probs(0.0, 1.0, 0.0)
+    handed = Handed(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
     dice = np.random.default_rng(0)
-    assert torch.allclose(next_law(TokenRule(), handed, 0, q, dice), p, atol=1e-11)
-    assert torch.allclose(next_law(TokenRule(), handed, 0, really, dice), law(0.5, 0.5, 0.0), atol=1e-11)
-    assert torch.allclose(next_law(TokenRule(), handed, 1, None, dice), p)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 0, q, dice), p, atol=1e-11)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 0, really, dice), probs(0.5, 0.5, 0.0), atol=1e-11)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 1, None, dice), p)
 
 
-def test_a_guess_that_its_reported_law_lacks_is_no_error():
+def test_a_draft_token_that_its_reported_distribution_lacks_is_no_error():
     """Two passes of the draft may cut a near tie differently: the place is listed apart, and must not stop the others."""
-    p, q, really = law(0.5, 0.3, 0.2), law(0.4, 0.6, 0.0), law(0.4, 0.0, 0.6)
-    handed = Handed(Prefix((0,), 0, 9), Block(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
-    assert float(next_law(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)
+    p, q, really = probs(0.5, 0.3, 0.2), probs(0.4, 0.6, 0.0), probs(0.4, 0.0, 0.6)
+    handed = Handed(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+    assert float(next_distribution(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)
 
 
 def test_a_fresh_pass_is_the_networks_own_forward_and_the_one_warper():
     settings, net = Settings(top_k=5), network("Llama")
-    laws, _ = Fresh(net, settings, V + 3).laws(IDS[:9], 2)
+    distributions, _ = Fresh(net, settings, V + 3).distributions(IDS[:9], 2)
     with torch.inference_mode():
-        assert torch.allclose(laws[1, :V], warp(net(torch.tensor([IDS[:9]])).logits[0, -1], settings), atol=TOLERANCE)
-        assert torch.allclose(laws[0, :V], warp(net(torch.tensor([IDS[:8]])).logits[0, -1], settings), atol=TOLERANCE)
-    assert laws.shape == (2, V + 3) and float(laws[:, V:].sum()) == 0.0
+        assert torch.allclose(distributions[1, :V], warp(net(torch.tensor([IDS[:9]])).logits[0, -1], settings), atol=TOLERANCE)
+        assert torch.allclose(distributions[0, :V], warp(net(torch.tensor([IDS[:8]])).logits[0, -1], settings), atol=TOLERANCE)
+    assert distributions.shape == (2, V + 3) and float(distributions[:, V:].sum()) == 0.0

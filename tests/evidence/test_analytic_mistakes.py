@@ -13,7 +13,7 @@ from tests.evidence.test_analytic import HELD_OUT, Decoder, decoder
 
 
 class OneRowOff(CachedModel):
-    """After a refusal the last column that is kept is that of the refused guess."""
+    """After a refusal the last column that is kept is that of the rejected draft token."""
 
     def _rollback(self):
         for row in self._rows:
@@ -40,13 +40,13 @@ class OneTooFew(CachedModel):
 class FromTargetInside(TokenRule):
     """R5 where only ``verify`` shows it, and the rule's own methods are right."""
 
-    def verify(self, rows, block, p, coins):
-        return FromTarget().verify(rows, block, p, coins)
+    def verify(self, rows, block, p, randomness):
+        return FromTarget().verify(rows, block, p, randomness)
 
 
 class NextTarget(TokenRule):
-    def verify(self, rows, block, p, coins):
-        return super().verify(rows, block, p.roll(-1, 1), coins)
+    def verify(self, rows, block, p, randomness):
+        return super().verify(rows, block, p.roll(-1, 1), randomness)
 
 
 def published(row: str):
@@ -74,7 +74,7 @@ def ruled_by(rule):
 
 
 MISTAKES = {
-    "R1 an argmax guess judged by its softmax": (published("R1"), {}),
+    "R1 an argmax draft token judged by its softmax": (published("R1"), {}),
     "R2 q before top-k": (published("R2"), {"top_k": 8}),
     "R2 q before top-p": (published("R2"), {"top_p": 0.7}),
     "R2 q before min-p": (published("R2"), {"min_p": 0.2}),
@@ -84,11 +84,11 @@ MISTAKES = {
     "R5 the replacement from p": (published("R5"), {}),
     "R5 the replacement from p, inside verify": (ruled_by(FromTargetInside()), {}),
     "R9 the residual by place in a list": (published("R9"), {"top_k": 8}),
-    "R16 the guess drawn in half precision": (published("R16"), {}),
+    "R16 the draft token drawn in half precision": (published("R16"), {}),
     "q of the position before": (published("gate"), {}),
     "p of the position before": (published("R11"), {}),
     "p of the next position, inside verify": (ruled_by(NextTarget()), {}),
-    "R11 a refused guess in the cache where a kept token was": (cache(OneRowOff), {}),
+    "R11 a rejected draft token in the cache where a kept token was": (cache(OneRowOff), {}),
     "R11 a cache rolled back one row too few": (cache(OneTooFew), {}),
 }
 
@@ -116,7 +116,7 @@ def test_the_mistake_fails_on_the_shipped_pair(name, storybook):
 
 @pytest.mark.parametrize(("row", "warper"), (("R2", {}), ("R4", {}), ("R1", {"temperature": 0.0}), ("R5", {"temperature": 0.0})))
 def test_a_mistake_passes_where_its_settings_hide_it(row, warper):
-    """Without cuts raw and warped are one law, and at T = 0 all is certain: so what fails above is the mistake itself."""
+    """Without cuts raw and warped are one distribution, and at T = 0 all is certain: so what fails above is the mistake itself."""
     one = decoder(warper)
     published(row)(one)
     assert one.checked(12).passed()

@@ -21,8 +21,8 @@ from tests.certified import altered, first_answer, first_test, states
 def test_without_models_it_says_what_was_only_consistent_in_itself(record):
     found = states(record)
     for name in ("chi-square", "G", "n", "tv", "tv_null_band", "detectable_tv", "verdict", "sentence"):
-        assert found[f"1 shared laws: {name}"] == CONFIRMED, name
-    for name in ("settings", "models", "1 shared laws: cells", "1 shared laws: probability transform"):
+        assert found[f"1 shared distributions: {name}"] == CONFIRMED, name
+    for name in ("settings", "models", "1 shared distributions: cells", "1 shared distributions: probability transform"):
         assert found[name] == ITSELF, name
 
 
@@ -50,7 +50,7 @@ CHANGES = {
     "a sentence": lambda r: first_answer(r).update(sentence="Proved for ever."),
     "the seed": lambda r: r.update(seed=8),
     "a setting out of range": lambda r: r["settings"].update(temperature=9.0),
-    "chosen luck": lambda r: r["settings"].update(coins=["0=0.5"]),
+    "chosen luck": lambda r: r["settings"].update(randomness=["0=0.5"]),
     "the remark": lambda r: r.update(note="All is well."),
     "how many may move": lambda r: [one["redraw_tolerance"].update(draws=one["n"] + 1) for one in (r, first_answer(r))],
 }
@@ -71,7 +71,7 @@ def test_masses_that_do_not_sum_to_1_are_named(record, factor):
     for cell in first_answer(changed)["cells"]:
         cell["mass"] *= factor
     found = {line.field: line.why for line in check(sealed(changed)) if line.state == ALTERED}
-    assert found.get("1 shared laws: cells") == "the masses of the cells do not sum to 1"
+    assert found.get("1 shared distributions: cells") == "the masses of the cells do not sum to 1"
 
 
 JOINT_NUMBERS = [(name, key) for name in ("chi-square", "G") for key in ("statistic", "p_value", "adjusted_p", "detectable_tv")]
@@ -128,8 +128,11 @@ def test_a_plan_shares_its_false_alarm_rate_among_all_its_tests(length):
         ("versions", lambda r: r["versions"].update(torch="9")),
         ("analytic_tv", lambda r: r.update(analytic_tv=1e-9)),
         ("note", lambda r: r.update(note="All well.")),
-        ("1 shared laws: mode", lambda r: first_answer(r).update(mode="engine")),
-        ("1 shared laws: probability transform", lambda r: first_test(r, "probability transform").update(statistic=0.001)),
+        ("1 shared distributions: mode", lambda r: first_answer(r).update(mode="engine")),
+        (
+            "1 shared distributions: probability transform",
+            lambda r: first_test(r, "probability transform").update(statistic=0.001),
+        ),
         ("digest", lambda r: r.update(digest="0" * 64)),
     ],
 )
@@ -145,7 +148,7 @@ def test_altered_is_exit_code_1_and_json_names_the_field(record, tmp_path, capsy
     path.write_text(json.dumps(record))
     assert main(["check", str(path), "--format", "json"]) == 1
     said = json.loads(capsys.readouterr().out)
-    assert {"1 shared laws: cells", "1 shared laws: chi-square"} <= {
+    assert {"1 shared distributions: cells", "1 shared distributions: chi-square"} <= {
         one["field"] for one in said["fields"] if one["state"] == ALTERED
     }
 
@@ -154,13 +157,13 @@ def test_altered_is_exit_code_1_and_json_names_the_field(record, tmp_path, capsy
     ("content", "said"),
     [
         (b"", "damaged, or no JSON"),
-        (b'{"schema": "specviz-verify-1", "answers"', "damaged, or no JSON"),
+        (b'{"schema": "specviz-verify-2", "answers"', "damaged, or no JSON"),
         (b"\xff\xfe\x00", "damaged, or no JSON"),
         (b"[1, 2]", "its schema is None"),
         (b'{"schema": "specviz-verify-0"}', "its schema is 'specviz-verify-0'"),
-        (b'{"schema": "specviz-verify-1"}', "the field 'answers' is missing"),
-        (b'{"schema": "specviz-verify-1", "answers": [3]}', "damaged, or of an older version"),
-        (b'{"schema": "specviz-verify-1", "answers": []}', "damaged, or of an older version"),
+        (b'{"schema": "specviz-verify-2"}', "the field 'answers' is missing"),
+        (b'{"schema": "specviz-verify-2", "answers": [3]}', "damaged, or of an older version"),
+        (b'{"schema": "specviz-verify-2", "answers": []}', "damaged, or of an older version"),
         (b'{"schema": NaN}', "NaN is no number"),
         (b"[" * 100_000, "damaged, or no JSON"),
     ],

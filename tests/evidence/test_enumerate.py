@@ -1,8 +1,8 @@
 """Tier 1 of the evidence: 'the output of Algorithm 1 is distributed as the target' (Leviathan et al. 2023, appendix A.1), for
 whole continuations of the production step. Nothing here is random but the tables, so no test can fail by chance.
 
-The enumeration is itself put to the test: it must find the law without believing the record, follow a number that is met
-again, see a rule that looks at several coins together, and agree with draws of the seed's own coins.
+The enumeration is itself put to the test: it must find the distribution without believing the record, follow a number that is met
+again, see a rule that looks at several random numbers together, and agree with draws of the seed's own random numbers.
 """
 
 from collections import Counter
@@ -14,15 +14,21 @@ from scipy import stats
 
 from specviz.decoding.engine import decode
 from specviz.evidence.enumeration import boxes
-from specviz.evidence.enumeration.enumerate import Walk, output_law, target_law, tokens_per_pass, total_variation
+from specviz.evidence.enumeration.enumerate import (
+    Walk,
+    output_distribution,
+    target_distribution,
+    tokens_per_pass,
+    total_variation,
+)
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.registry import RULES
 from specviz.verification.token_rule import TokenRule
 from tests.oracle import token_rule
-from tests.tables import Siblings, model, pair, random_law, remembered
+from tests.tables import Siblings, model, pair, random_distribution, remembered
 
 V = 3
 PROMPT = (0,)
@@ -39,9 +45,9 @@ EXACT = [rule for make in RULES.values() if (rule := make(Settings())).exact and
 
 
 def worlds(seed: int, warper: dict | None = None):
-    """Target and draft with a law for every prefix, in sevenths."""
+    """Target and draft with a distribution for every prefix, in sevenths."""
     settings = Settings(**warper) if warper else None
-    tables = (remembered(lambda ids, name=name: random_law((name, seed, ids), V, 7)) for name in "pq")
+    tables = (remembered(lambda ids, name=name: random_distribution((name, seed, ids), V, 7)) for name in "pq")
     return [model(table, V, settings) for table in tables]
 
 
@@ -51,52 +57,63 @@ def worst(one: dict, other: dict) -> float:
 
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
-def test_the_law_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
+def test_the_distribution_of_three_tokens_is_the_targets_under_every_warper(warper, rule):
     target, draft = worlds(1, warper)
-    assert worst(output_law(target, DraftModel(draft, 2), rule, PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-12
+    assert (
+        worst(output_distribution(target, DraftModel(draft, 2), rule, PROMPT, 3), target_distribution(target, PROMPT, 3)) < 1e-12
+    )
 
 
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
-def test_the_law_of_four_tokens_is_the_targets_for_every_gamma(gamma, rule):
+def test_the_distribution_of_four_tokens_is_the_targets_for_every_gamma(gamma, rule):
     target, draft = worlds(2)
-    assert worst(output_law(target, DraftModel(draft, gamma), rule, PROMPT, 4), target_law(target, PROMPT, 4)) < 1e-12
+    assert (
+        worst(output_distribution(target, DraftModel(draft, gamma), rule, PROMPT, 4), target_distribution(target, PROMPT, 4))
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("rule", EXACT, ids=lambda rule: rule.name)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
-@pytest.mark.parametrize("stops", (frozenset({1}), frozenset({0, 2})), ids=str)
-def test_text_and_stopping_time_have_the_targets_joint_law(stops, gamma, rule):
+@pytest.mark.parametrize("eos_token_ids", (frozenset({1}), frozenset({0, 2})), ids=str)
+def test_text_and_stopping_time_have_the_targets_joint_distribution(eos_token_ids, gamma, rule):
     target, draft = worlds(3, {"temperature": 0.8})
-    law = output_law(target, DraftModel(draft, gamma), rule, PROMPT, 3, stops)
-    assert worst(law, target_law(target, PROMPT, 3, stops)) < 1e-12
-    assert all(not stops & set(text[:-1]) and (len(text) == 3 or text[-1] in stops) for text in law)
+    probs = output_distribution(target, DraftModel(draft, gamma), rule, PROMPT, 3, eos_token_ids)
+    assert worst(probs, target_distribution(target, PROMPT, 3, eos_token_ids)) < 1e-12
+    assert all(not eos_token_ids & set(text[:-1]) and (len(text) == 3 or text[-1] in eos_token_ids) for text in probs)
 
 
 @pytest.mark.parametrize("length", (1, 2, 3))
-def test_the_length_cap_and_the_end_of_the_context_cut_the_law_and_do_not_bend_it(length):
+def test_the_length_cap_and_the_end_of_the_context_cut_the_distribution_and_do_not_bend_it(length):
     p, q = pair("random", 5, V, 100)
     target, draft = model(p, V, context=len(PROMPT) + 1), model(q, V, context=len(PROMPT) + 1)
-    law = output_law(target, DraftModel(draft, 4), TokenRule(), PROMPT, length)
-    assert {len(text) for text in law} == {min(length, 2)}  # the last token need not be held by the context
-    assert worst(law, target_law(target, PROMPT, min(length, 2))) < 1e-12
+    probs = output_distribution(target, DraftModel(draft, 4), TokenRule(), PROMPT, length)
+    assert {len(text) for text in probs} == {min(length, 2)}  # the last token need not be held by the context
+    assert worst(probs, target_distribution(target, PROMPT, min(length, 2))) < 1e-12
 
 
 @pytest.mark.parametrize("branching", ((3,), (2, 1)))
-def test_trees_keep_the_law_too(branching):
+def test_trees_keep_the_distribution_too(branching):
     target, draft = worlds(4)
-    assert worst(output_law(target, Siblings(draft, branching), TokenRule(), PROMPT, 2), target_law(target, PROMPT, 2)) < 1e-12
+    assert (
+        worst(
+            output_distribution(target, Siblings(draft, branching), TokenRule(), PROMPT, 2),
+            target_distribution(target, PROMPT, 2),
+        )
+        < 1e-12
+    )
 
 
-def test_no_guesses_and_the_target_alone_are_one():
+def test_no_draft_tokens_and_the_target_alone_are_one():
     target, _ = worlds(5)
-    assert worst(output_law(target, Nothing(), TokenRule(), PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-15
+    assert worst(output_distribution(target, Nothing(), TokenRule(), PROMPT, 3), target_distribution(target, PROMPT, 3)) < 1e-15
 
 
-def test_the_targets_law_is_the_oracles():
+def test_the_targets_distribution_is_the_oracles():
     target, _ = worlds(6)
-    expected = token_rule.target_law(lambda ids: tuple(target.law((*PROMPT, *ids)).tolist()), 3, frozenset({2}))
-    assert worst(target_law(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
+    expected = token_rule.target_distribution(lambda ids: tuple(target.probs((*PROMPT, *ids)).tolist()), 3, frozenset({2}))
+    assert worst(target_distribution(target, PROMPT, 3, frozenset({2})), expected) < 1e-15
 
 
 @pytest.mark.parametrize("gamma", (1, 2, 3))
@@ -119,55 +136,61 @@ class LyingRecord(TokenRule):
 
 def test_a_record_that_lies_about_thresholds_changes_nothing():
     target, draft = worlds(1)
-    assert worst(output_law(target, DraftModel(draft, 2), LyingRecord(), PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-12
+    assert (
+        worst(output_distribution(target, DraftModel(draft, 2), LyingRecord(), PROMPT, 3), target_distribution(target, PROMPT, 3))
+        < 1e-12
+    )
 
 
-def test_with_no_hint_at_all_bisection_finds_the_same_law(monkeypatch):
+def test_with_no_hint_at_all_bisection_finds_the_same_distribution(monkeypatch):
     monkeypatch.setattr(boxes, "_likely", lambda address, round_: [])
     target, draft = worlds(1)
-    assert worst(output_law(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3), target_law(target, PROMPT, 3)) < 1e-12
+    assert (
+        worst(output_distribution(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3), target_distribution(target, PROMPT, 3))
+        < 1e-12
+    )
 
 
 class Both(TokenRule):
-    """Keeps a guess only where its own number and the next node's are both below .4: neither alone changes anything seen."""
+    """Keeps a draft token only where its own number and the next node's are both below .4: neither alone changes anything seen."""
 
-    def verify(self, rows, block, p, coins):
-        return super().verify(rows, block, p, _Largest(coins))
+    def verify(self, rows, block, p, randomness):
+        return super().verify(rows, block, p, _Largest(randomness))
 
     def accepts(self, u, p, q):
         return u < 0.4
 
 
 class _Largest:
-    def __init__(self, coins):
-        self.coins = coins
+    def __init__(self, randomness):
+        self.randomness = randomness
 
     def take(self, purpose, rows, node, depth):
-        here = self.coins.take(purpose, rows, node, depth)
+        here = self.randomness.take(purpose, rows, node, depth)
         if purpose is not Purpose.ACCEPT:
             return here
-        return torch.maximum(torch.tensor(here), torch.tensor(self.coins.take(purpose, rows, node + 7, depth))).numpy()
+        return torch.maximum(torch.tensor(here), torch.tensor(self.randomness.take(purpose, rows, node + 7, depth))).numpy()
 
 
-def test_a_rule_that_looks_at_two_coins_together_is_cut_rightly():
-    """Kept with probability .16: then the guess has q's law, else the residual's."""
+def test_a_rule_that_looks_at_two_uniforms_together_is_cut_rightly():
+    """Kept with probability .16: then the draft token has q's distribution, else the residual's."""
     target, draft = worlds(8)
-    p, q = target.law(PROMPT), draft.law(PROMPT)
+    p, q = target.probs(PROMPT), draft.probs(PROMPT)
     left = (p - q).clamp(min=0)
     expected = 0.16 * q + 0.84 * left / left.sum()
-    law = output_law(target, DraftModel(draft, 1), Both(), PROMPT, 2)
+    probs = output_distribution(target, DraftModel(draft, 1), Both(), PROMPT, 2)
     for token in range(V):
-        assert sum(mass for text, mass in law.items() if text[0] == token) == pytest.approx(float(expected[token]), abs=1e-12)
+        assert sum(mass for text, mass in probs.items() if text[0] == token) == pytest.approx(float(expected[token]), abs=1e-12)
 
 
 class ByPurposeAlone:
     """One number per purpose for a whole run."""
 
-    def __init__(self, coins):
-        self.coins = coins
+    def __init__(self, randomness):
+        self.randomness = randomness
 
     def take(self, purpose, rows, node, depth):
-        return self.coins.take(purpose, [replace(row, start=0) for row in rows], 0, 0)
+        return self.randomness.take(purpose, [replace(row, start=0) for row in rows], 0, 0)
 
 
 class OneForAll(ByPurposeAlone):
@@ -178,41 +201,46 @@ class OneForAll(ByPurposeAlone):
 
 
 def test_a_number_that_draws_every_token_draws_the_same_quantile_each_time():
-    """gamma 0, one bonus number for all rounds: the law of two tokens is the overlap of two cumulative intervals, by hand."""
+    """gamma 0, one bonus number for all rounds: the distribution of two tokens is the overlap of two cumulative intervals, by hand."""
     target = model(lambda ids: (0.5, 0.25, 0.25) if len(ids) == 1 else (0.25, 0.5, 0.25), V)
-    law = output_law(target, Nothing(), TokenRule(), PROMPT, 2, coins=ByPurposeAlone)
-    assert worst(law, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
+    probs = output_distribution(target, Nothing(), TokenRule(), PROMPT, 2, randomness=ByPurposeAlone)
+    assert worst(probs, {(0, 0): 0.25, (0, 1): 0.25, (1, 1): 0.25, (2, 2): 0.25}) < 1e-13
 
 
-@pytest.mark.parametrize("wrapper", (lambda coins: coins, ByPurposeAlone, OneForAll), ids=("right", "by purpose", "one"))
-def test_the_enumerated_law_is_that_of_the_seeds_own_coins(wrapper):
-    """3,000 continuations of ``decode`` with real coins against the enumerated law, chi-square at 1e-4 with cells below 5 expected
+@pytest.mark.parametrize(
+    "wrapper", (lambda randomness: randomness, ByPurposeAlone, OneForAll), ids=("right", "by purpose", "one")
+)
+def test_the_enumerated_distribution_is_that_of_the_seeds_own_uniforms(wrapper):
+    """3,000 continuations of ``decode`` with real random numbers against the enumerated distribution, chi-square at 1e-4 with cells below 5 expected
     pooled: a false alarm once in 10,000 choices of the seed, and texts of probability 0 are never written."""
     target, draft = worlds(9)
     proposer, settings, n = DraftModel(draft, 2), Settings(length=3), 3000
-    law = output_law(target, proposer, TokenRule(), PROMPT, 3, coins=wrapper)
-    assert sum(law.values()) == pytest.approx(1, abs=1e-12)
+    probs = output_distribution(target, proposer, TokenRule(), PROMPT, 3, randomness=wrapper)
+    assert sum(probs.values()) == pytest.approx(1, abs=1e-12)
     drawn = Counter()
     for draw in range(n):
-        rounds = decode(target, proposer, TokenRule(), wrapper(PhiloxCoins(7)), settings, PROMPT, draw=draw)
+        rounds = decode(target, proposer, TokenRule(), wrapper(PhiloxRandomness(7)), settings, PROMPT, draw=draw)
         drawn[tuple(token for round_ in rounds for token in round_.committed)] += 1
-    assert {*drawn} <= {text for text, mass in law.items() if mass > 0}
-    large = [text for text, mass in law.items() if mass * n >= 5]
-    counts, masses = [drawn[text] for text in large], [law[text] for text in large]
+    assert {*drawn} <= {text for text, mass in probs.items() if mass > 0}
+    large = [text for text, mass in probs.items() if mass * n >= 5]
+    counts, masses = [drawn[text] for text in large], [probs[text] for text in large]
     if (rest := 1 - sum(masses)) > 1e-9:
         counts, masses = [*counts, n - sum(counts)], [*masses, rest]
     statistic = sum((count - n * mass) ** 2 / (n * mass) for count, mass in zip(counts, masses, strict=True))
     assert stats.chi2.sf(statistic, len(counts) - 1) > 1e-4
 
 
-def test_a_coin_used_for_everything_bends_the_law_far():
+def test_a_uniform_used_for_everything_bends_the_distribution_far():
     target, draft = worlds(9)
-    exact = target_law(target, PROMPT, 3)
+    exact = target_distribution(target, PROMPT, 3)
     for wrapper in (ByPurposeAlone, OneForAll):
-        assert total_variation(output_law(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3, coins=wrapper), exact) > 0.05
+        assert (
+            total_variation(output_distribution(target, DraftModel(draft, 2), TokenRule(), PROMPT, 3, randomness=wrapper), exact)
+            > 0.05
+        )
 
 
 def test_boxes_of_a_round_fill_the_cube():
     target, draft = worlds(10)
-    walk = Walk(target, DraftModel(draft, 3), TokenRule(), frozenset(), lambda coins: coins)
+    walk = Walk(target, DraftModel(draft, 3), TokenRule(), frozenset(), lambda randomness: randomness)
     assert sum(mass for _, mass, _ in walk.round(Prefix(PROMPT, 0, 9), {})) == pytest.approx(1, abs=1e-12)

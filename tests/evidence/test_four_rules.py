@@ -19,12 +19,12 @@ REFERENCE = (
     (F(40, 100), F(30, 100), F(20, 100), F(7, 100), F(3, 100)),
     (F(15, 100), F(45, 100), F(25, 100), F(5, 100), F(10, 100)),
 )
-CASES = token_cases.laws()
+CASES = token_cases.distributions()
 ONE, ZERO = F(1), F(0)
 
 
-def exact(law: list[float]) -> tuple[F, ...]:
-    return tuple(F(round(x * token_cases.GRID), token_cases.GRID) for x in law)
+def exact(probs: list[float]) -> tuple[F, ...]:
+    return tuple(F(round(x * token_cases.GRID), token_cases.GRID) for x in probs)
 
 
 def norm(masses) -> tuple[F, ...]:
@@ -45,14 +45,14 @@ def token_steps(p, q, pair):
 
 
 def compare_steps(p, q, pair):
-    """The target draws y from p; a guess that equals y stays, else y stands in its place and the block ends."""
+    """The target draws y from p; a draft token that equals y stays, else y stands in its place and the block ends."""
     without = [norm([ZERO if y == x else p[y] for y in range(len(p))]) for x in pair]
     first, second = p[pair[0]], p[pair[1]]
     return (ONE - first, without[0]), (first * (ONE - second), without[1]), first * second
 
 
 def block_steps(p, q, pair):
-    """Algorithm 2: p_i = min(1, p_(i-1) p/q); tau is the largest i whose coin is at most h_i; then norm(max(0, p_tau p - q))."""
+    """Algorithm 2: p_i = min(1, p_(i-1) p/q); tau is the largest i whose random number is at most h_i; then norm(max(0, p_tau p - q))."""
     w1 = min(ONE, p[pair[0]] / q[pair[0]])
     w2 = min(ONE, w1 * p[pair[1]] / q[pair[1]])
     left = [[max(ZERO, w * a - b) for a, b in zip(p, q, strict=True)] for w in (ONE, w1)]
@@ -62,15 +62,15 @@ def block_steps(p, q, pair):
 
 
 def walk(steps, p, q):
-    """(law of three tokens, P(first kept), P(both kept)): the rule's block with its last token, then the target alone."""
-    size, law, first, both = len(p), {}, ZERO, ZERO
+    """(distribution of three tokens, P(first kept), P(both kept)): the rule's block with its last token, then the target alone."""
+    size, probs, first, both = len(p), {}, ZERO, ZERO
 
     def add(text, mass):
         for rest in product(range(size), repeat=3 - len(text)):
             share = mass
             for token in rest:
                 share *= p[token]
-            law[text + rest] = law.get(text + rest, ZERO) + share
+            probs[text + rest] = probs.get(text + rest, ZERO) + share
 
     for pair in product(range(size), repeat=2):
         weight = q[pair[0]] * q[pair[1]]
@@ -84,7 +84,7 @@ def walk(steps, p, q):
                 add((token,), weight * none * after_none[token])
             if one:
                 add((pair[0], token), weight * one * after_one[token])
-    return law, first, both
+    return probs, first, both
 
 
 def every_rule(p, q):
@@ -98,11 +98,11 @@ def every_rule(p, q):
 
 
 @pytest.mark.parametrize("case", range(0, len(CASES), 2))
-def test_each_rule_writes_exactly_the_targets_law_and_keeps_what_the_package_says(case):
+def test_each_rule_writes_exactly_the_targets_distribution_and_keeps_what_the_package_says(case):
     p, q = map(exact, CASES[case])
     found = {one.rule: one for one in four_rules(*CASES[case])}
-    for rule, (law, first, both) in every_rule(p, q).items():
-        assert {text: mass for text, mass in law.items() if mass} == {
+    for rule, (probs, first, both) in every_rule(p, q).items():
+        assert {text: mass for text, mass in probs.items() if mass} == {
             text: p[text[0]] * p[text[1]] * p[text[2]] for text in product(range(len(p)), repeat=3) if all(p[x] for x in text)
         }, rule
         assert found[rule].first == pytest.approx(float(first), abs=1e-14)
@@ -116,7 +116,7 @@ def test_the_reference_pair_keeps_what_the_reference_says():
     assert firsts == {"block": F(730, 1000), "token": F(730, 1000), "greedy": F(30, 100), "compare": F(2515, 10000)}
     assert rules["token"][2] == F(730, 1000) ** 2
     assert rules["block"][2] > rules["token"][2]
-    found = {one.rule: one for one in four_rules(*(list(map(float, law)) for law in REFERENCE))}
+    found = {one.rule: one for one in four_rules(*(list(map(float, probs)) for probs in REFERENCE))}
     for rule, first in firsts.items():
         assert found[rule].first == pytest.approx(float(first), abs=1e-15)
 
@@ -134,7 +134,7 @@ def test_block_verification_keeps_at_least_as_many_as_the_token_rule(case):
 
 
 def test_a_block_rule_without_its_second_chance_would_be_found_out():
-    """The enumeration can fail: with h_1 = p_1 the first token's law is no longer p."""
+    """The enumeration can fail: with h_1 = p_1 the first token's distribution is no longer p."""
     p, q = REFERENCE
 
     def wrong(p, q, pair):
@@ -142,8 +142,8 @@ def test_a_block_rule_without_its_second_chance_would_be_found_out():
         (_, none), (_, one), two = block_steps(p, q, pair)
         return ((ONE - two) * (ONE - w1), none), ((ONE - two) * w1, one or p), two
 
-    law, _, _ = walk(wrong, p, q)
-    assert max(abs(law[text] - p[text[0]] * p[text[1]] * p[text[2]]) for text in law) > F(1, 1000)
+    probs, _, _ = walk(wrong, p, q)
+    assert max(abs(probs[text] - p[text[0]] * p[text[1]] * p[text[2]]) for text in probs) > F(1, 1000)
 
 
 def test_the_table_that_the_browser_is_held_to_is_what_the_production_rule_says():

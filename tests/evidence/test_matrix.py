@@ -16,7 +16,7 @@ import torch
 from specviz.__main__ import main
 from specviz.commands import matrix as command
 from specviz.decoding.engine import decode
-from specviz.evidence.enumeration.enumerate import output_law, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
 from specviz.evidence.matrix.cell import LENGTH, Slices, drawn, own_seed
 from specviz.evidence.matrix.table import COLUMNS, Desk, Matrix, chosen, examine, lines, mass_never_written
@@ -26,7 +26,7 @@ from specviz.models.pairs.loading import load_pair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.registry import PROPOSERS, opened
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.registry import RULES, rule_of
 from specviz.verification.token_rule import TokenRule
@@ -72,7 +72,7 @@ def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the
     assert judged == {*lines()} - {"draft-gain"}, "every proposer of the gallery is drawn under the token rule"
 
 
-def test_typical_acceptance_is_rejected_wherever_its_law_differs_and_coincides_where_it_does_not(whole):
+def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_coincides_where_it_does_not(whole):
     for column, verdict in (("T = 0", "coincides"), ("T = 1", "rejected"), ("top-p .9", "rejected")):
         found = [cell for cell in cells(whole, rule="typical", column=column) if cell.verdict != "blank"]
         assert len(found) >= 12 and {cell.verdict for cell in found} == {verdict}
@@ -84,7 +84,7 @@ def test_a_blank_cell_says_why(whole):
     for key, why in (
         (("tree-top", "block"), "block judges chains"),
         (("several", "block"), "block judges chains"),
-        (("tree-distinct", "k-seq"), "independent drafts from one law"),
+        (("tree-distinct", "k-seq"), "independent drafts from one distribution"),
         (("draft", "k-seq"), "k-seq is the token rule"),
         (("none", "typical"), "nothing to judge"),
         (("draft-gain", "token"), "no past to learn from"),
@@ -126,17 +126,17 @@ def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
 
 
 def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
-    """Five tables of 4 tokens in sevenths; the law of the rule by enumeration, the mass of the texts that it lacks by counting them."""
-    rule, stops, found = TypicalRule(1.0), frozenset({3}), []
+    """Five tables of 4 tokens in sevenths; the distribution of the rule by enumeration, the mass of the texts that it lacks by counting them."""
+    rule, eos_token_ids, found = TypicalRule(1.0), frozenset({3}), []
     for seed in range(5):
         p, q = tables("random", seed, 4, 7)
         target = model(p, 4)
-        truth = target_law(target, (0,), LENGTH, stops)
-        law = output_law(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, stops)
-        never = [text for text in truth if any(rule.never(target.law((0, *text[:i])))[text[i]] for i in range(len(text)))]
-        found.append(mass_never_written(target, (0,), rule, stops))
+        truth = target_distribution(target, (0,), LENGTH, eos_token_ids)
+        probs = output_distribution(target, DraftModel(model(q, 4), 2), rule, (0,), LENGTH, eos_token_ids)
+        never = [text for text in truth if any(rule.never(target.probs((0, *text[:i])))[text[i]] for i in range(len(text)))]
+        found.append(mass_never_written(target, (0,), rule, eos_token_ids))
         assert found[-1] == pytest.approx(sum(truth[text] for text in never), abs=1e-12)
-        assert not set(never) & set(law) and total_variation(law, truth) >= found[-1] - 1e-12
+        assert not set(never) & set(probs) and total_variation(probs, truth) >= found[-1] - 1e-12
     assert sum(lost > 0.1 for lost in found) >= 3
 
 
@@ -144,25 +144,25 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
     ("line", "rule"), (("draft", "token"), ("draft", "block"), ("tree-distinct", "token"), ("several", "k-seq"))
 )
 def test_the_draws_of_a_cell_are_the_engines_own_on_its_caches(pair_folders, line, rule):
-    """In float64, number by number: no law after the second token decides about either, so it need not be known."""
+    """In float64, number by number: no distribution after the second token decides about either, so it need not be known."""
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
     settings = Settings(rule=rule, gamma=LENGTH, length=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
     target, proposer = opened(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
-    tokens = drawn(target, proposer, rule_of(settings), settings, ids, pair.stops, 70)
+    tokens = drawn(target, proposer, rule_of(settings), settings, ids, pair.eos_token_ids, 70)
     target, proposer = opened(pair, settings)
     for draw, text in enumerate(tokens.tolist()):
         shorter = replace(settings, length=settings.length - draw % 2)
-        rounds = decode(target, proposer, rule_of(settings), PhiloxCoins(5), shorter, ids, pair.stops, draw=draw)
+        rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(5), shorter, ids, pair.eos_token_ids, draw=draw)
         written = [token for round_ in rounds for token in round_.committed]
         assert text == [*written, *[-1] * LENGTH][:LENGTH]
 
 
-def test_slices_of_the_streams_are_the_coins_themselves():
-    coins, slices = PhiloxCoins(3), Slices(PhiloxCoins(3), 10, 6)
+def test_slices_of_the_streams_are_the_uniforms_themselves():
+    randomness, slices = PhiloxRandomness(3), Slices(PhiloxRandomness(3), 10, 6)
     rows = [Prefix((1,), start, 2, draw) for start, draw in ((0, 12), (1, 10), (0, 15))]
     for purpose in (Purpose.DRAFT, Purpose.ACCEPT):
-        assert np.array_equal(slices.take(purpose, rows, 2, 1), coins.take(purpose, rows, 2, 1))
+        assert np.array_equal(slices.take(purpose, rows, 2, 1), randomness.take(purpose, rows, 2, 1))
 
 
 def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_their_luck(pair, heads, whole):
@@ -199,7 +199,7 @@ def test_the_command_gives_the_whole_record_as_json(pair_folders, pair, monkeypa
     assert verify(pair_folders, "--only", "several", "k-seq", "--tv", "0.4", "--format", "json") == 0
     record, alone = json.loads(capsys.readouterr().out), examine(pair, QUESTION, 0.4, ("several", "k-seq"))
     assert record["cells"] == json.loads(json.dumps(alone.to_record()["cells"])) and len(record["cells"]) == 3
-    assert record["schema"] == "specviz-matrix-1" and record["right"] and record["models"]["pair"] == pair.name
+    assert record["schema"] == "specviz-matrix-2" and record["right"] and record["models"]["pair"] == pair.name
 
 
 def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads, monkeypatch, capsys):
@@ -250,7 +250,7 @@ def test_on_a_terminal_the_words_have_colours_and_the_same_places(whole):
     [
         (("--only", "magic"), "only must be among none"),
         (("--tv", "0.001"), "tv must be from 0.005 to 1 with --all, got 0.001"),
-        (("--draws", "5"), "draws must be left out with --all, which brings its own, got 5"),
+        (("--samples", "5"), "draws must be left out with --all, which brings its own, got 5"),
         (("--temperature", "0"), "temperature must be left out with --all"),
         (("--out", "somewhere"), "out must be left out with --all"),
     ],

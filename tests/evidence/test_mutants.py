@@ -3,7 +3,7 @@ decoder without the mistake passes the same check. Distances are enumerated, nev
 compared with them.
 
 Chance: each sampled check rejects a right decoder, and misses its mutant, once in 10,000 choices of the seed; n comes from the
-enumerated law. Both kinds of check run 16 times, so that the file fails by chance once in 310 choices of its one seed.
+enumerated distribution. Both kinds of check run 16 times, so that the file fails by chance once in 310 choices of its one seed.
 """
 
 from itertools import count
@@ -14,8 +14,8 @@ import torch
 from scipy import integrate
 
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration.enumerate import output_law, target_law, tokens_per_pass, total_variation
-from specviz.evidence.mutants.builders import with_coins
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, tokens_per_pass, total_variation
+from specviz.evidence.mutants.builders import with_uniforms
 from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.mistakes import REPLACED, TIERS
 from specviz.evidence.mutants.randomness import ByPositionAlone
@@ -26,10 +26,10 @@ from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square
 from specviz.statistics.power import noncentrality
 from specviz.verification.block_rule import BlockRule
-from specviz.verification.draft_tree import empty_block
+from specviz.verification.draft_tree import empty_tree
 from specviz.verification.token_rule import TokenRule
 from tests import tables
-from tests.mutated import PROMPT, counted, first, laws, pooled
+from tests.mutated import PROMPT, counted, distributions, first, pooled
 
 RARELY = 1e-4
 SEEN_BY_DRAWS = [mutant.id for mutant in MUTANTS.values() if mutant.tier == "sampled"]
@@ -68,21 +68,21 @@ def test_each_record_says_what_is_wrong_where_it_is_from_and_what_must_catch_it(
 
 @pytest.mark.parametrize("name", FIRST_TOKEN)
 def test_the_distance_of_the_first_token_is_the_documented_one(name):
-    written, exact = laws(MUTANTS[name])
+    written, exact = distributions(MUTANTS[name])
     assert total_variation(first(written, 1), first(exact, 1)) == pytest.approx(FIRST_TOKEN[name], abs=5e-4)
 
 
 def test_r7_leaves_one_token_alone_and_bends_three_by_099():
-    """.099 where two guesses of one token each meet the same coin; the mutant's own gamma of 2 makes it twice that."""
-    written, exact = laws(MUTANTS["R7"], settings=Settings(gamma=1, length=3))
+    """.099 where two draft tokens of one token each meet the same random number; the mutant's own gamma of 2 makes it twice that."""
+    written, exact = distributions(MUTANTS["R7"], settings=Settings(gamma=1, length=3))
     assert total_variation(first(written, 1), first(exact, 1)) < 1e-12
     assert total_variation(written, exact) == pytest.approx(0.0991, abs=5e-5)
     assert MUTANTS["R7"].toy_tv == pytest.approx(2 * 0.0991, abs=5e-5)
 
 
 def test_r6_by_one_number_is_farther_off_than_by_a_race():
-    """Reported: exponential noise of every token, E / q for the guess and E / residual for its replacement, used twice. Given the
-    least E / q = m, every other E is q m plus a fresh one. On the toy laws only tokens 0 and 3 have residual: TV .0064. Our draws
+    """Reported: exponential noise of every token, E / q for the draft token and E / residual for its replacement, used twice. Given the
+    least E / q = m, every other E is q m plus a fresh one. On the toy distributions only tokens 0 and 3 have residual: TV .0064. Our draws
     take one number each; the same number again gives .032."""
     left = [max(0.0, p - q) for p, q in zip(TOY_P, TOY_Q, strict=True)]
     refused = sum(left)
@@ -104,21 +104,21 @@ def test_r20_is_134_where_the_siblings_are_the_targets_own_first_three():
 
 
 def test_r35_bends_three_tokens_by_065_where_there_is_room_to_go_on():
-    written, exact = laws(MUTANTS["R35"])
+    written, exact = distributions(MUTANTS["R35"])
     assert total_variation(first(written, 3), first(exact, 3)) == pytest.approx(0.0648, abs=5e-5)
     assert total_variation(first(written, 1), first(exact, 1)) < 1e-12
 
 
 def test_r35_needs_a_rule_that_looks_ahead():
-    """Under the token rule a coin behind a refusal has not been compared with anything: the law is kept, round after round."""
+    """Under the token rule a random number behind a refusal has not been compared with anything: the distribution is kept, round after round."""
     for seed in range(3):
-        made = with_coins(ByPositionAlone)(on_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
-        law = output_law(made.target, made.proposer, made.rule, PROMPT, 3, coins=made.coins)
-        assert total_variation(law, target_law(made.target, PROMPT, 3)) < 1e-12
+        made = with_uniforms(ByPositionAlone)(on_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
+        probs = output_distribution(made.target, made.proposer, made.rule, PROMPT, 3, randomness=made.randomness)
+        assert total_variation(probs, target_distribution(made.target, PROMPT, 3)) < 1e-12
 
 
-def test_the_block_rule_of_r35_keeps_the_law_and_more_guesses_than_the_token_rule():
-    """p=(1/3,2/3), q=(2/3,1/3), gamma 2: 11/9 guesses kept in the mean, the token rule keeps 10/9 (Sun et al. 2024)."""
+def test_the_block_rule_of_r35_keeps_the_distribution_and_more_draft_tokens_than_the_token_rule():
+    """p=(1/3,2/3), q=(2/3,1/3), gamma 2: 11/9 draft tokens kept in the mean, the token rule keeps 10/9 (Sun et al. 2024)."""
     open_ = on_tables(*MUTANTS["R35"].toy)
     target, draft = open_(Settings())
     proposer = DraftModel(draft, 2)
@@ -126,13 +126,13 @@ def test_the_block_rule_of_r35_keeps_the_law_and_more_guesses_than_the_token_rul
     assert tokens_per_pass(target, proposer, TokenRule(), PROMPT, 9) == pytest.approx(1 + 10 / 9, abs=1e-12)
     for seed in range(3):
         p, q = (one for one in on_tables(*tables.pair("random", seed, 3, 100))(Settings()))
-        law = output_law(p, DraftModel(q, 3), BlockRule(), PROMPT, 3)
-        assert total_variation(law, target_law(p, PROMPT, 3)) < 1e-12
+        probs = output_distribution(p, DraftModel(q, 3), BlockRule(), PROMPT, 3)
+        assert total_variation(probs, target_distribution(p, PROMPT, 3)) < 1e-12
 
 
 @pytest.mark.parametrize("name", ("R8", "best-drawn"))
 def test_what_was_drawn_is_dropped_without_harm_where_the_draft_draws_nothing(name):
-    """At temperature 0 a guess is certain, and a set of certain guesses may be cut as one likes: budgets re-rank only there."""
+    """At temperature 0 a draft token is certain, and a set of certain draft tokens may be cut as one likes: budgets re-rank only there."""
     for seed in range(3):
         open_ = on_tables(*tables.pair("random", seed, 3, 12))
         assert MUTANTS[name].enumerated_tv(open_, Settings(temperature=0.0, gamma=1, length=2)) < 1e-12
@@ -149,7 +149,7 @@ def test_without_cuts_there_is_nothing_to_see_of_mistakes_about_cuts(name):
 
 
 @pytest.mark.parametrize("mutant", MUTANTS.values(), ids=MUTANTS)
-def test_the_decoder_without_the_mistake_keeps_the_law(mutant):
+def test_the_decoder_without_the_mistake_keeps_the_distribution(mutant):
     assert mutant.control_tv(on_tables(*mutant.toy)) < 1e-12
 
 
@@ -160,24 +160,24 @@ def draws_for(exact: dict, written: dict) -> int:
     """The least n = 200 * 2^k at which a chi-square of level RARELY misses the mutant with probability RARELY at most."""
     for n in (200 * 2**k for k in count()):
         cells, _, masses = pooled(exact, written, n)
-        impossible = masses[cells.law == 0].sum()
-        if n * impossible > 20 or len(cells.law) == 2:
+        impossible = masses[cells.probs == 0].sum()
+        if n * impossible > 20 or len(cells.probs) == 2:
             return n
-        inside = cells.law > 0
-        apart = n * float(((masses - cells.law)[inside] ** 2 / cells.law[inside]).sum())
+        inside = cells.probs > 0
+        apart = n * float(((masses - cells.probs)[inside] ** 2 / cells.probs[inside]).sum())
         if apart > 1.2 * noncentrality(max(1, inside.sum() - 1), RARELY, 1 - RARELY):
             return n
 
 
 def p_value(mutant, build, exact: dict, n: int) -> float:
     counts, cells = counted(mutant, build, exact, n)
-    return chi_square(counts, cells.law).p_value
+    return chi_square(counts, cells.probs).p_value
 
 
 @pytest.mark.parametrize("name", SEEN_BY_DRAWS)
 def test_draws_catch_the_mutant_and_pass_the_decoder_without_the_mistake(name):
     mutant = MUTANTS[name]
-    written, exact = laws(mutant)
+    written, exact = distributions(mutant)
     assert total_variation(written, exact) > 0.005
     n = draws_for(exact, written)
     assert n <= 30_000
@@ -189,22 +189,22 @@ def test_enumeration_catches_the_mutant(name):
     assert MUTANTS[name].toy_tv > 1e-9 > MUTANTS[name].control_tv(on_tables(*MUTANTS[name].toy))
 
 
-def test_r10_is_seen_by_a_coin_of_0_and_by_nothing_else():
-    """The token has p = 0. Enumerated, the mistake has no mass at all; with the coin put in by hand it is kept."""
+def test_r10_is_seen_by_a_uniform_of_0_and_by_nothing_else():
+    """The token has p = 0. Enumerated, the mistake has no mass at all; with the random number put in by hand it is kept."""
     mutant = MUTANTS["R10"]
     assert mutant.toy_tv < 1e-12
     script = {(purpose, node): 0.0 for purpose in Purpose for node in range(3)}
     for build, written in ((mutant.build, (0, 1)), (mutant.control, (1,))):
         made = build(on_tables(*mutant.toy), mutant.settings)
-        coins = made.coins(tables.ScriptedCoins([script]))
-        (round_,) = step([Prefix(PROMPT, 0, 2)], made.target, made.proposer, made.rule, coins)
+        randomness = made.randomness(tables.ScriptedRandomness([script]))
+        (round_,) = step([Prefix(PROMPT, 0, 2)], made.target, made.proposer, made.rule, randomness)
         assert round_.committed == written
 
 
 def one_step(made, ids: tuple[int, ...]) -> torch.Tensor:
-    """Law of the next token, (V,): every token that can be drawn, what the rule does about it, what it puts in its place."""
-    rows, nothing = [Prefix(ids, 0, 9)], empty_block(1)
-    drawn, q, p = (source.laws(rows, nothing)[0, 0] for source in (made.proposer.draft, claimed(made), made.target))
+    """Distribution of the next token, (V,): every token that can be drawn, what the rule does about it, what it puts in its place."""
+    rows, nothing = [Prefix(ids, 0, 9)], empty_tree(1)
+    drawn, q, p = (source.distributions(rows, nothing)[0, 0] for source in (made.proposer.draft, claimed(made), made.target))
     result = torch.zeros_like(p)
     for token in drawn.nonzero().flatten().tolist():
         kept = made.rule.threshold(float(p[token]), float(q[token]))
@@ -219,18 +219,18 @@ def claimed(made):
 
 
 @pytest.mark.parametrize("name", ("R1", "R2", "R4", "R5", "R16"))
-def test_the_analytic_law_of_one_step_sees_the_mistake_and_not_the_decoder_without(name, pair):
+def test_the_analytic_distribution_of_one_step_sees_the_mistake_and_not_the_decoder_without(name, pair):
     """On networks of a tiny pair, under the mutant's settings; 5e-6 is what rounding may do. R16 is named for this tier."""
     mutant, ids = MUTANTS[name], (1, 2, 3)
     settings = mutant.under(Settings())
-    (p,) = pair.open(settings)[0].laws([Prefix(ids, 0, 9)], empty_block(1))[:, 0]
+    (p,) = pair.open(settings)[0].distributions([Prefix(ids, 0, 9)], empty_tree(1))[:, 0]
     for build, seen in ((mutant.build, True), (mutant.control, False)):
         distance = float((one_step(build(pair.open, settings), ids) - p).abs().sum() / 2)
         assert (distance > 5e-6) is seen, distance
 
 
-def test_no_bonus_keeps_the_law_and_writes_less_per_pass():
-    """gamma 2 on the toy laws: the formula's (1 - beta^3) / (1 - beta) at beta = .73, and less by the chance of a whole block."""
+def test_no_bonus_keeps_the_distribution_and_writes_less_per_pass():
+    """gamma 2 on the toy distributions: the formula's (1 - beta^3) / (1 - beta) at beta = .73, and less by the chance of a whole block."""
     mutant = MUTANTS["no-bonus"]
     assert mutant.toy_tv < 1e-12
     found = []

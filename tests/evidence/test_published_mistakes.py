@@ -1,5 +1,5 @@
 """Mistakes that real implementations have made, one claim each (rows of docs/mistakes.md; the docstring gives
-row and source). Enumerated laws: test_rule_production.py; caches: test_cached_models.py; here each mistake has its own test,
+row and source). Enumerated distributions: test_rule_production.py; caches: test_cached_models.py; here each mistake has its own test,
 and where it can be put in by hand through an argument of ``step`` or ``decode``, the same test sees it.
 """
 
@@ -14,19 +14,19 @@ import torch
 from specviz.decoding.engine import decode, step, target_only
 from specviz.models.cache.decoder import CachedModel
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import EmptyResidual, TokenRule, accepts, residual
 from specviz.verification.warp import warp
 from tests.models.test_cache import network
-from tests.oracle.token_rule import decoder_law, target_law
-from tests.tables import ScriptedCoins, World, by_interval, grid, leaves, model, pair, round_law
+from tests.oracle.token_rule import decoder_distribution, target_distribution
+from tests.tables import ScriptedRandomness, World, by_interval, grid, leaves, model, pair, round_distribution
 
 V = 4
 P, Q = pair("random", 1, V, 100)
-TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy laws of docs/mistakes.md
+TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy distributions of docs/mistakes.md
 WARPERS = ({}, {"temperature": 0.7}, {"top_k": 2}, {"top_p": 0.7}, {"min_p": 0.4}, {"temperature": 1.4, "top_k": 3, "top_p": 0.8})
 
 
@@ -37,39 +37,39 @@ def toy(world_rule=None, proposer=None, target=None, **warper) -> World:
 
 
 def first_token_tv(world: World, exact: torch.Tensor) -> float:
-    """Total variation between the first emitted token and the target's law, by enumeration."""
-    law = decoder_law(lambda ids: round_law(world, Prefix(ids, 0, 9), by_interval), 1)
-    return sum(abs(law.get((token,), 0.0) - float(mass)) for token, mass in enumerate(exact)) / 2
+    """Total variation between the first emitted token and the target's distribution, by enumeration."""
+    probs = decoder_distribution(lambda ids: round_distribution(world, Prefix(ids, 0, 9), by_interval), 1)
+    return sum(abs(probs.get((token,), 0.0) - float(mass)) for token, mass in enumerate(exact)) / 2
 
 
 def joint_tv(world: World, length: int) -> float:
-    law = decoder_law(lambda ids: round_law(world, Prefix(ids, 0, 9), by_interval), length)
-    exact = target_law(lambda ids: tuple(world.target.law(ids).tolist()), length)
-    return sum(abs(law.get(text, 0) - exact.get(text, 0)) for text in {*law, *exact}) / 2
+    probs = decoder_distribution(lambda ids: round_distribution(world, Prefix(ids, 0, 9), by_interval), length)
+    exact = target_distribution(lambda ids: tuple(world.target.probs(ids).tolist()), length)
+    return sum(abs(probs.get(text, 0) - exact.get(text, 0)) for text in {*probs, *exact}) / 2
 
 
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
-def test_r1_q_is_the_very_law_that_the_token_was_drawn_from(warper):
+def test_r1_q_is_the_very_distribution_that_the_token_was_drawn_from(warper):
     """R1: token argmax, ratio softmax (huggingface/transformers#32867, jaymody/speculative-sampling#3). Drawing again from the
     recorded q with the recorded number gives the recorded token, in every node of every round."""
     settings = Settings(length=12, **warper)
     for seed in range(5):
         proposer = DraftModel(model(Q, V, settings), 3)
-        for round_ in decode(model(P, V, settings), proposer, TokenRule(), PhiloxCoins(seed), settings, (0,)):
+        for round_ in decode(model(P, V, settings), proposer, TokenRule(), PhiloxRandomness(seed), settings, (0,)):
             for node, one in enumerate(round_.proposals):
                 assert int(draw(round_.full.q[node], torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
                 assert one.q == float(round_.full.q[node, one.token])
 
 
 def test_r1_an_argmax_draft_judged_by_its_softmax_is_seen():
-    """R1 put in by hand: total variation .367 on the toy laws."""
+    """R1 put in by hand: total variation .367 on the toy distributions."""
 
     class Argmax:
         name = "argmax"
 
-        def propose(self, rows, coins):
+        def propose(self, rows, randomness):
             q = torch.tensor([TOY_Q], dtype=torch.float64)
-            return Block(((1,),) * len(rows), ((-1,),) * len(rows), (q,) * len(rows), ((None,),) * len(rows), "argmax")
+            return DraftTree(((1,),) * len(rows), ((-1,),) * len(rows), (q,) * len(rows), ((None,),) * len(rows), "argmax")
 
     assert first_token_tv(toy(proposer=Argmax()), TOY_P) == pytest.approx(0.367, abs=5e-4)
     assert first_token_tv(toy(), TOY_P) < 1e-12
@@ -78,39 +78,39 @@ def test_r1_an_argmax_draft_judged_by_its_softmax_is_seen():
 @pytest.mark.parametrize("warper", WARPERS[1:], ids=str)
 def test_r2_and_r4_target_and_draft_are_warped_by_one_function(warper):
     """R2: raw q beside a draw from top-k q (transformers#47932). R4: target not warped at verification (vllm#9834).
-    Under every warper the first token has the warped target's law to 1e-12."""
+    Under every warper the first token has the warped target's distribution to 1e-12."""
     world = toy(**warper)
     assert first_token_tv(world, warp(torch.tensor(TOY_P, dtype=torch.float64).log(), Settings(**warper))) < 1e-12
 
 
 def sampled_tv(world: World, n: int = 4000) -> float:
-    """Total variation between n first tokens and the target's law there. For five tokens its mean is below .013 and, by
+    """Total variation between n first tokens and the target's distribution there. For five tokens its mean is below .013 and, by
     McDiarmid, a right decoder passes .05 at n = 4,000 with a chance below 2e-5."""
     rows = [Prefix((), 0, 9, number) for number in range(n)]
-    counts = Counter(round_.committed[0] for round_ in step(rows, world.target, world.proposer, world.rule, PhiloxCoins(0)))
-    return sum(abs(counts[token] / n - float(mass)) for token, mass in enumerate(world.target.law(()))) / 2
+    counts = Counter(round_.committed[0] for round_ in step(rows, world.target, world.proposer, world.rule, PhiloxRandomness(0)))
+    return sum(abs(counts[token] / n - float(mass)) for token, mass in enumerate(world.target.probs(()))) / 2
 
 
 def test_r2_a_raw_q_beside_a_warped_draw_is_seen():
-    """R2 put in by hand at top-k 2, where the draft is drawn from the warped law."""
+    """R2 put in by hand at top-k 2, where the draft is drawn from the warped distribution."""
     raw = torch.tensor([TOY_Q], dtype=torch.float64)
 
     class RawQ(TokenRule):
-        def verify(self, rows, block, p, coins):
-            return super().verify(rows, replace(block, q=(raw,) * len(rows)), p, coins)
+        def verify(self, rows, block, p, randomness):
+            return super().verify(rows, replace(block, q=(raw,) * len(rows)), p, randomness)
 
     assert sampled_tv(toy(top_k=2)) < 0.05 < sampled_tv(toy(RawQ(), top_k=2))
 
 
 @pytest.mark.parametrize("seed", range(3))
 def test_r3_greedy_writes_the_very_tokens_of_the_target(seed):
-    """R3: argmax inside softmax accept/reject (romsto/Speculative-Decoding). At T = 0 both laws are one-hot, every coin is
+    """R3: argmax inside softmax accept/reject (romsto/Speculative-Decoding). At T = 0 both distributions are one-hot, every random number is
     irrelevant, and tables and networks alike write what the target alone writes."""
     settings = Settings(temperature=0.0, length=20, seed=seed)
     for target, draft in ((model(P, V, settings), model(Q, V, settings)), two_networks(settings)):
-        coins = PhiloxCoins(seed)
-        fast = tokens(decode(target, DraftModel(draft, 4), TokenRule(), coins, settings, (1, 2)))
-        assert fast == tokens(target_only(fresh_like(target), coins, settings, (1, 2)))
+        randomness = PhiloxRandomness(seed)
+        fast = tokens(decode(target, DraftModel(draft, 4), TokenRule(), randomness, settings, (1, 2)))
+        assert fast == tokens(target_only(fresh_like(target), randomness, settings, (1, 2)))
 
 
 def two_networks(settings: Settings):
@@ -127,10 +127,10 @@ def tokens(rounds) -> tuple[int, ...]:
 
 def test_r5_the_replacement_comes_from_the_residual():
     """R5: replacement drawn from p. Every refused token has q > p, and what replaces it has p > q; drawn from p it would not:
-    on the toy laws tokens 1, 2 and 4 hold .53 of p, so that 300 replacements would all miss them by chance below 1e-98."""
+    on the toy distributions tokens 1, 2 and 4 hold .53 of p, so that 300 replacements would all miss them by chance below 1e-98."""
     rows = [Prefix((), 0, 9, number) for number in range(2000)]
     world = toy()
-    rounds = step(rows, world.target, world.proposer, world.rule, PhiloxCoins(0))
+    rounds = step(rows, world.target, world.proposer, world.rule, PhiloxRandomness(0))
     refused = [round_ for round_ in rounds if round_.ending.kind == "residual"]
     assert len(refused) > 300
     for round_ in refused:
@@ -139,10 +139,12 @@ def test_r5_the_replacement_comes_from_the_residual():
 
 
 def test_r8_a_drawn_token_is_never_dropped():
-    """R8: a token dropped because its own q is low (pattern in vllm#43522). The number of guesses depends on the room alone."""
+    """R8: a token dropped because its own q is low (pattern in vllm#43522). The number of draft tokens depends on the room alone."""
     for seed in range(10):
         written = 0
-        for round_ in decode(model(P, V), DraftModel(model(Q, V), 4), TokenRule(), PhiloxCoins(seed), Settings(length=30), (0,)):
+        for round_ in decode(
+            model(P, V), DraftModel(model(Q, V), 4), TokenRule(), PhiloxRandomness(seed), Settings(length=30), (0,)
+        ):
             assert len(round_.proposals) == min(4, 30 - written - 1)
             written += len(round_.committed)
 
@@ -155,20 +157,20 @@ def test_r9_the_residual_is_indexed_by_token_id():
     assert first_token_tv(world, p) < 1e-12
 
 
-def test_r10_an_impossible_token_is_refused_even_by_a_coin_of_zero():
+def test_r10_an_impossible_token_is_refused_even_by_a_uniform_of_zero():
     """R10: `u <= p/q` (sgl-project/sglang#35771). u = 0 is put in by hand; the comparison is strict."""
     assert not accepts(0.0, 0.0, 0.5) and accepts(0.0, 5e-324, 0.5)
     assert accepts(1 - 2**-53, 0.5, 0.5) and not accepts(0.5, 0.25, 0.5)
     target, draft = model(lambda ids: (0.0, 1.0), 2), model(lambda ids: (1.0, 0.0), 2)
     script = {(purpose, node): 0.0 for purpose in Purpose for node in range(2)}
-    (round_,) = step([Prefix((), 0, 9)], target, DraftModel(draft, 1), TokenRule(), ScriptedCoins([script]))
+    (round_,) = step([Prefix((), 0, 9)], target, DraftModel(draft, 1), TokenRule(), ScriptedRandomness([script]))
     assert round_.proposals[0].accepted is False and round_.committed == (1,)
 
 
 @pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text"))
 def test_r11_r14_a_run_with_caches_is_the_run_without(kind):
     """R11: cache one row off (vllm#9730, #3951, romsto#4). R14: sliding windows not rolled back (vllm#39273,
-    transformers#47447). Every law that the engine handed to the rule is that of a fresh pass, to 5e-6 in total variation."""
+    transformers#47447). Every distribution that the engine handed to the rule is that of a fresh pass, to 5e-6 in total variation."""
     settings = Settings(length=24, temperature=0.9, top_k=40)
     source, draft = network(kind), network("OPT")
     for seed in range(2):
@@ -177,7 +179,7 @@ def test_r11_r14_a_run_with_caches_is_the_run_without(kind):
             CachedModel(source, settings),
             DraftModel(CachedModel(draft, settings), 3),
             TokenRule(),
-            PhiloxCoins(seed),
+            PhiloxRandomness(seed),
             settings,
             written,
         )
@@ -195,22 +197,22 @@ def test_r11_r14_a_run_with_caches_is_the_run_without(kind):
 @pytest.mark.parametrize("gamma", (1, 2, 3))
 def test_r12_r13_texts_stop_when_the_target_would_have_stopped(gamma):
     """R12: EOS inside an accepted block missed (transformers#47931). R13: first id of the list, not the earliest position
-    (romsto, LayerSkip). The joint law of text and stopping time, two stop ids, equals the target's to 1e-12."""
-    stops = frozenset({1, 3})
-    world = World(model(P, V), DraftModel(model(Q, V), gamma), stops=stops)
-    length, law, open_ = 3, {}, {(): 1.0}
+    (romsto, LayerSkip). The joint distribution of text and stopping time, two stop ids, equals the target's to 1e-12."""
+    eos_token_ids = frozenset({1, 3})
+    world = World(model(P, V), DraftModel(model(Q, V), gamma), eos_token_ids=eos_token_ids)
+    length, probs, open_ = 3, {}, {(): 1.0}
     while open_:
         ids, mass = open_.popitem()
-        for text, share in round_law(world, Prefix(ids, len(ids), length - len(ids)), by_interval).items():
+        for text, share in round_distribution(world, Prefix(ids, len(ids), length - len(ids)), by_interval).items():
             whole = ids + text
-            assert not stops & set(text[:-1])
-            home = law if whole[-1] in stops or len(whole) == length else open_
+            assert not eos_token_ids & set(text[:-1])
+            home = probs if whole[-1] in eos_token_ids or len(whole) == length else open_
             home[whole] = home.get(whole, 0.0) + mass * share
-    exact = target_law(P, length, stops)
-    assert max(abs(law.get(text, 0) - exact.get(text, 0)) for text in {*law, *exact}) < 1e-12
+    exact = target_distribution(P, length, eos_token_ids)
+    assert max(abs(probs.get(text, 0) - exact.get(text, 0)) for text in {*probs, *exact}) < 1e-12
 
 
-def test_r15_laws_that_agree_up_to_rounding_never_give_nan():
+def test_r15_distributions_that_agree_up_to_rounding_never_give_nan():
     """R15: residual all zero (jaymody#5). 400 pairs that differ in the last bits, or came through half precision."""
     dice = torch.Generator().manual_seed(0)
     for number in range(400):
@@ -232,23 +234,23 @@ def test_r15_laws_that_agree_up_to_rounding_never_give_nan():
 
 
 @pytest.mark.parametrize("dtype", (torch.bfloat16, torch.float16))
-def test_r16_half_precision_logits_give_one_float64_law_for_draw_and_ratio(dtype):
-    """R16: draft drawn in bf16, ratio in fp32 (deepseek-ai/DeepSpec#31, gpt-fast). Whatever the logits' dtype: laws, recorded
-    probabilities and coins are float64, and the token is drawn from the law that the ratio uses."""
+def test_r16_half_precision_logits_give_one_float64_distribution_for_draw_and_ratio(dtype):
+    """R16: draft drawn in bf16, ratio in fp32 (deepseek-ai/DeepSpec#31, gpt-fast). Whatever the logits' dtype: distributions, recorded
+    probabilities and random numbers are float64, and the token is drawn from the distribution that the ratio uses."""
     settings = Settings(length=6)
     source = CachedModel(network("Llama", dtype), settings)
     draft = CachedModel(network("GPT2", dtype), settings)
-    for round_ in decode(source, DraftModel(draft, 2), TokenRule(), PhiloxCoins(0), settings, (1, 2)):
+    for round_ in decode(source, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(0), settings, (1, 2)):
         assert round_.full.p.dtype == torch.float64
         for node, one in enumerate(round_.proposals):
             assert round_.full.q.dtype == torch.float64 and one.q == float(round_.full.q[node, one.token])
             assert int(draw(round_.full.q[node], torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
-    assert PhiloxCoins(0).take(Purpose.ACCEPT, [Prefix((1,), 0, 9)], 0, 0).dtype == np.float64
+    assert PhiloxRandomness(0).take(Purpose.ACCEPT, [Prefix((1,), 0, 9)], 0, 0).dtype == np.float64
 
 
 def test_r17_the_token_rule_keeps_what_the_token_rule_keeps():
     """R17: block verification with the token rule's residual (vllm-ascend#7807). On p=(1/3,2/3), q=(2/3,1/3), gamma 2 the
-    token rule keeps 10/9 guesses in the mean, the block rule would keep 11/9. Counted on a grid of sixths: exact fractions."""
+    token rule keeps 10/9 draft tokens in the mean, the block rule would keep 11/9. Counted on a grid of sixths: exact fractions."""
     third = Fraction(1, 3)
     world = World(model(lambda ids: (third, 2 * third), 2), DraftModel(model(lambda ids: (2 * third, third), 2), 2))
     kept = sum(len(round_.accepted_path) * weight for round_, weight in leaves(world, Prefix((), 0, 9), grid(3, 6)))
@@ -256,9 +258,11 @@ def test_r17_the_token_rule_keeps_what_the_token_rule_keeps():
 
 
 def test_r28_length_is_met_exactly_and_rates_of_nothing_are_no_error():
-    """R28: overshoot, drafts of length zero, 0/0. With room for one token no guess is made, and the record says so."""
+    """R28: overshoot, drafts of length zero, 0/0. With room for one token no draft token is made, and the record says so."""
     for gamma in (1, 4, 16):
-        (round_,) = decode(model(P, V), DraftModel(model(Q, V), gamma), TokenRule(), PhiloxCoins(0), Settings(length=1), (0,))
+        (round_,) = decode(
+            model(P, V), DraftModel(model(Q, V), gamma), TokenRule(), PhiloxRandomness(0), Settings(length=1), (0,)
+        )
         assert round_.proposals == () and round_.accepted_path == () and len(round_.committed) == 1
 
 
@@ -266,18 +270,20 @@ def test_r29_token_zero_is_a_token():
     """R29: id 0 forbidden by accident (feifeibear). It is drafted, kept, drawn as replacement and as bonus."""
     roles = set()
     for seed in range(40):
-        for round_ in decode(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxCoins(seed), Settings(length=10), (0,)):
+        for round_ in decode(
+            model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(seed), Settings(length=10), (0,)
+        ):
             roles |= {"kept" if one.accepted else "refused" for one in round_.proposals if one.token == 0 and one.u is not None}
             roles |= {round_.ending.kind} if round_.ending.token == 0 else set()
     assert roles >= {"kept", "refused", "residual", "bonus"}
 
 
 def test_a_gate_off_by_one_is_seen():
-    """Derived row: the target's law one position on. What follows token 0 is then certain, where p itself is the toy law."""
+    """Derived row: the target's distribution one position on. What follows token 0 is then certain, where p itself is the toy distribution."""
 
     class OffByOne(TokenRule):
-        def verify(self, rows, block, p, coins):
-            return super().verify(rows, block, p.roll(-1, 1), coins)
+        def verify(self, rows, block, p, randomness):
+            return super().verify(rows, block, p.roll(-1, 1), randomness)
 
     target = model(lambda ids: (0.0, 0.0, 0.0, 0.0, 1.0) if ids else TOY_P, 5)
     assert sampled_tv(toy(target=target)) < 0.05 < sampled_tv(toy(OffByOne(), target=target))

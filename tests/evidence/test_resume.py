@@ -28,7 +28,7 @@ from specviz.settings import Settings
 @pytest.fixture(scope="module")
 def asked(pair_folders):
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
-    return ["verify", *folders, "--prompt", "Once upon", "--length", "3", "--gamma", "2", "--draws", "300", "--tv", "0.95",
+    return ["verify", *folders, "--prompt", "Once upon", "--length", "3", "--gamma", "2", "--samples", "300", "--tv", "0.95",
             "--format", "json"]  # fmt: skip
 
 
@@ -45,28 +45,28 @@ class Impatient:
 
 
 @pytest.mark.parametrize("name", ["speculative", "target", "R2"])
-@pytest.mark.parametrize("mode", ["shared laws", "engine"])
+@pytest.mark.parametrize("mode", ["shared distributions", "engine"])
 def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair, tmp_path, monkeypatch, mode, name):
     """Small passes and shards, so that it is stopped within shards and between them; each time all begins anew but the file."""
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
-    monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared laws": 250})
+    monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared distributions": 250})
     monkeypatch.setattr("specviz.models.paths.laws_after.__defaults__", (64,))
     settings = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
-    ids, times = pair.encode(settings.prompt), {"shared laws": 400, "engine": 150}
+    ids, times = pair.encode(settings.prompt), {"shared distributions": 400, "engine": 150}
 
     def attempt(path, watch):
         kept = Kept.open(path, {"mode": mode, "decoder": name})
         return shards.draw_all(kept, name, mode, pair, settings, ids, times[mode], 60.0, watch).tokens
 
-    whole, stops = attempt(None, lambda share: None), 0
-    while stops < 100:
+    whole, eos_token_ids = attempt(None, lambda share: None), 0
+    while eos_token_ids < 100:
         try:
-            found = attempt(tmp_path / "draws", Impatient(patience=3 if mode == "shared laws" else 4))
+            found = attempt(tmp_path / "draws", Impatient(patience=3 if mode == "shared distributions" else 4))
             break
         except KeyboardInterrupt:
-            stops += 1
-    assert stops >= 2 and np.array_equal(found, whole) and len(whole) == times[mode]
+            eos_token_ids += 1
+    assert eos_token_ids >= 2 and np.array_equal(found, whole) and len(whole) == times[mode]
 
 
 def test_a_command_that_was_stopped_goes_on_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
@@ -86,7 +86,7 @@ def test_a_command_that_was_stopped_goes_on_to_the_same_report_and_removes_its_f
 
 def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, tmp_path):
     """Twenty million draws would take minutes; 10 s allow for a machine that is busy."""
-    more = ["--draws", "20000000", "--mode", "shared-laws", "--out", str(tmp_path / "evidence")]
+    more = ["--samples", "20000000", "--mode", "shared-distributions", "--out", str(tmp_path / "evidence")]
     process = subprocess.Popen(
         [sys.executable, "-m", "specviz", *asked, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a run in the background leaves it ignored
@@ -109,7 +109,7 @@ def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, t
 
 def test_without_a_file_the_interruption_says_how_to_have_one(asked, monkeypatch, capsys):
     monkeypatch.setattr(command, "Progress", Impatient)
-    assert main([*asked, "--draws", "2000"]) == 130
+    assert main([*asked, "--samples", "2000"]) == 130
     assert "nothing was kept; with --out DIR or --resume FILE" in capsys.readouterr().err
 
 
@@ -119,7 +119,7 @@ def full(tmp_path) -> tuple[dict, object]:
     asked = {"decoder": "speculative", "settings": {"temperature": 1.0}, "versions": {"torch": "2"}}
     kept = Kept.open(tmp_path / "draws", asked)
     kept.parts["engine"] = Part(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
-    kept.parts["shared laws"] = Part(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
+    kept.parts["shared distributions"] = Part(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
     kept.write()
     return asked, tmp_path / "draws"
 
@@ -127,7 +127,7 @@ def full(tmp_path) -> tuple[dict, object]:
 def test_what_is_read_is_what_was_written(full):
     again = Kept.open(full[1], full[0])
     assert again.parts["engine"].tokens.tolist() == [[0, 1], [2, 3], [4, 5]] and again.parts["engine"].half is None
-    half = again.parts["shared laws"].half
+    half = again.parts["shared distributions"].half
     assert (half.place, half.done) == (0, 0) and half.tokens.shape == (5, 2) and half.open.all() and not half.start.any()
 
 
@@ -190,5 +190,5 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(full, monkeypatch):
 
 
 def test_with_draws_from_a_file_there_is_nothing_to_go_on_with(asked, tmp_path, capsys):
-    assert main([*asked, "--samples", "x.jsonl", "--resume", str(tmp_path / "draws")]) == 2
-    assert "left out with --samples" in capsys.readouterr().err
+    assert main([*asked, "--sample-file", "x.jsonl", "--resume", str(tmp_path / "draws")]) == 2
+    assert "left out with --sample-file" in capsys.readouterr().err

@@ -57,35 +57,37 @@ def verify(pair_folders, capsys):
     return call
 
 
-def test_right_draws_are_consistent_with_the_law_and_the_report_is_a_certificate(written, verify, drawn, tmp_path, capsys):
+def test_right_draws_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
+    written, verify, drawn, tmp_path, capsys
+):
     path = written(lines(drawn["right"], settings={"temperature": 1, "max_tokens": 2}))
-    code, out, _ = verify("--samples", path, "--tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
+    code, out, _ = verify("--sample-file", path, "--tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
     record = json.loads(out)
     assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "draws.jsonl"
     assert record["files"][0]["draws"] == 1500 and record["settings"]["prompt"] == PROMPT
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 4
     assert "Not redrawn: its draws came from a file." in capsys.readouterr().out
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert "--samples draws.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
+    assert "--sample-file draws.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
 
 
 def test_draws_at_another_temperature_are_rejected(written, verify, drawn):
-    code, out, _ = verify("--samples", written(lines(drawn["cooler"])), "--tv", "0.2")
-    assert code == 1 and "Rejected: 1,500 draws do not follow the target's law" in out
+    code, out, _ = verify("--sample-file", written(lines(drawn["cooler"])), "--tv", "0.2")
+    assert code == 1 and "Rejected: 1,500 draws do not follow the target's distribution" in out
 
 
 def test_a_file_that_names_its_temperature_is_not_compared_with_another(written, verify, drawn):
     path = written(lines(drawn["cooler"], settings={"temperature": 0.7}))
-    code, _, error = verify("--samples", path)
+    code, _, error = verify("--sample-file", path)
     assert code == 2 and "temperature must be 0.7, as 'draws.jsonl' says, got 1.0" in error
 
 
-def test_two_files_of_one_law_are_consistent_and_of_two_laws_rejected_without_weights(written, drawn, capsys):
+def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_rejected_without_weights(written, drawn, capsys):
     one, two, three = (written(lines(drawn[name]), f"{name}.jsonl") for name in drawn)
-    assert main(["verify", "--samples", one, "--against", two, "--tv", "0.3"]) == 0
-    assert "Consistent with one law: 3,000 draws" in capsys.readouterr().out
-    assert main(["verify", "--samples", one, "--against", three, "--tv", "0.3"]) == 1
-    assert main(["verify", "--samples", one, "--against", two, "--tv", "0.01"]) == 3
+    assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.3"]) == 0
+    assert "Consistent with one distribution: 3,000 draws" in capsys.readouterr().out
+    assert main(["verify", "--sample-file", one, "--against", three, "--tv", "0.3"]) == 1
+    assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.01"]) == 3
     assert "in each file" in capsys.readouterr().out
 
 
@@ -93,8 +95,8 @@ def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
     texts = {name: [pair.decode(draw) for draw in draws] for name, draws in drawn.items()}
     one, two, three = (written(lines(texts[name], "text"), f"{name}.jsonl") for name in drawn)
     out = tmp_path / "out"
-    assert main(["verify", "--samples", one, "--against", two, "--tv", "0.3", "--out", str(out)]) == 0
-    assert main(["verify", "--samples", one, "--against", three, "--tv", "0.3"]) == 1
+    assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.3", "--out", str(out)]) == 0
+    assert main(["verify", "--sample-file", one, "--against", three, "--tv", "0.3"]) == 1
     capsys.readouterr()
     assert main(["check", str(out / "report.json")]) == 4
     assert "tests-1-two-files.svg" in json.loads((out / "manifest.json").read_text())["files"]
@@ -104,21 +106,21 @@ def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
     assert main(["check", str(tmp_path / "changed.json")]) == 1
 
 
-def test_text_without_ids_is_not_compared_with_a_law(written, verify):
-    code, _, error = verify("--samples", written(lines(["a b", "c d"] * 20, "text")))
+def test_text_without_ids_is_not_compared_with_a_distribution(written, verify):
+    code, _, error = verify("--sample-file", written(lines(["a b", "c d"] * 20, "text")))
     assert code == 2 and "text without token ids" in error
 
 
-def heap(draws, kind="tokens", **more) -> reading.Heap:
+def heap(draws, kind="tokens", **more) -> reading.SampleFile:
     return reading.parse("\n".join(lines(draws, kind, **more)).encode(), "f.jsonl")
 
 
 def test_more_than_four_thousand_draws_are_also_counted():
-    """Two files of 6,000 from one law of 40 texts, and one of another law at TV .1: seen with power far above .99."""
+    """Two files of 6,000 from one distribution of 40 texts, and one of another distribution at TV .1: seen with power far above .99."""
     luck = np.random.Generator(np.random.Philox(5))
-    law = np.full(40, 1 / 40)
-    other = law * np.repeat([1.2, 0.8], 20)
-    arms = [[[int(a) // 7, int(a) % 7, 3] for a in luck.choice(40, 6000, p=p)] for p in (law, law, other)]
+    probs = np.full(40, 1 / 40)
+    other = probs * np.repeat([1.2, 0.8], 20)
+    arms = [[[int(a) // 7, int(a) % 7, 3] for a in luck.choice(40, 6000, p=p)] for p in (probs, probs, other)]
     same, different = (compare(heap(arms[0]), heap(arms[k]), 0.1, 7) for k in (1, 2))
     assert [test["name"] for test in same["tests"]] == ["permutation of two files", "homogeneity of the first 64 tokens"]
     assert same["verdict"] == "consistent" and different["verdict"] == "rejected"
@@ -131,7 +133,7 @@ def test_a_seed_used_again_is_found_and_said(row):
     draws = luck.integers(0, 50, (row, 8)).tolist()
     repeated = heap(draws * (60 // row))
     fresh = heap(luck.integers(0, 50, (60, 8)).tolist())
-    if row == 1:  # without a law, one certain text looks the same: it is said, and nothing is called consistent
+    if row == 1:  # without a distribution, one certain text looks the same: it is said, and nothing is called consistent
         assert "one seed was used for all" in compare(repeated, repeated, 0.5, 7)["note"]
         assert compare(repeated, repeated, 0.5, 7)["verdict"] == "too few draws"
         with pytest.raises(EvidenceError, match="one draw repeated, 60 lines"):
@@ -141,15 +143,15 @@ def test_a_seed_used_again_is_found_and_said(row):
             compare(repeated, fresh, 0.5, 7)
 
 
-def test_one_draw_repeated_is_refused_against_a_law_that_has_others(written, verify, drawn):
-    code, _, error = verify("--samples", written(lines([drawn["right"][0]] * 200)))
+def test_one_draw_repeated_is_refused_against_a_distribution_that_has_others(written, verify, drawn):
+    code, _, error = verify("--sample-file", written(lines([drawn["right"][0]] * 200)))
     assert code == 2 and "one draw repeated, 200 lines" in error
 
 
-def test_greedy_draws_may_repeat_since_the_law_has_one_text(written, verify, pair):
+def test_greedy_draws_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
     settings = Settings(pair="tiny", prompt=PROMPT, length=2, temperature=0.0)
     (row,) = sources.draw("target", sources.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
-    code, out, _ = verify("--samples", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--tv", "0.2")
+    code, out, _ = verify("--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--tv", "0.2")
     assert code == 0 and "is the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
 
 
@@ -197,17 +199,17 @@ def test_a_bad_line_is_one_sentence_with_its_number(line, said):
         ({"tokens": [0, 3]}, "line 21 goes on after the token 0, which ends a text"),
     ],
 )
-def test_a_draw_that_cannot_be_compared_with_the_law_is_named(draw, said, pair):
+def test_a_draw_that_cannot_be_compared_with_the_distribution_is_named(draw, said, pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | draw)]
     found = reading.parse("\n".join(rows).encode(), "f.jsonl")
     with pytest.raises(EvidenceError, match=said):
-        reading.samples(found, Settings(length=2), pair.vocabulary, pair.stops)
+        reading.samples(found, Settings(length=2), pair.vocabulary, pair.eos_token_ids)
 
 
 def test_a_text_that_ended_by_itself_gets_the_token_that_ends_texts(pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | {"tokens": [3], "stop": "stop"})]
-    found = reading.samples(reading.parse("\n".join(rows).encode(), "f"), Settings(length=2), pair.vocabulary, pair.stops)
-    assert found.tokens[-1].tolist() == [3, *pair.stops]
+    found = reading.samples(reading.parse("\n".join(rows).encode(), "f"), Settings(length=2), pair.vocabulary, pair.eos_token_ids)
+    assert found.tokens[-1].tolist() == [3, *pair.eos_token_ids]
 
 
 def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys, monkeypatch):
@@ -216,11 +218,11 @@ def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys,
     big.write_text(GOOD * 50)
     monkeypatch.setattr(reading, "LARGEST", 1000)
     for arguments, said in (
-        (["--samples", str(empty)], "'empty.jsonl' holds no draws"),
-        (["--samples", str(big)], "'big.jsonl' has more than 0 MB"),
-        (["--samples", str(tmp_path / "none")], "could not be read (No such file or directory)"),
-        (["--samples", str(tmp_path)], "could not be read (Is a directory)"),
-        (["--against", str(empty)], "--against needs --samples"),
+        (["--sample-file", str(empty)], "'empty.jsonl' holds no draws"),
+        (["--sample-file", str(big)], "'big.jsonl' has more than 0 MB"),
+        (["--sample-file", str(tmp_path / "none")], "could not be read (No such file or directory)"),
+        (["--sample-file", str(tmp_path)], "could not be read (Is a directory)"),
+        (["--against", str(empty)], "--against needs --sample-file"),
     ):
         assert main(["verify", *arguments]) == 2
         error = capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""What the exact laws say of drawn tokens is right for right draws, and shifts for draws of another law."""
+"""What the exact distributions say of drawn tokens is right for right draws, and shifts for draws of another distribution."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 import torch
 from scipy import stats
 
-from specviz.decoding.engine import TargetOnlyCoins
-from specviz.decoding.sampler import shared_laws
+from specviz.decoding.engine import TargetOnlyRandomness
+from specviz.decoding.sampler import shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.scores import conditional, score
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import conditional_chi_square
 from specviz.verification.token_rule import TokenRule
@@ -25,13 +25,21 @@ SETTINGS = Settings(length=L, gamma=2)
 P, Q = pair("random", 5, V, 20)
 
 
-def drawn(n: int, table=P, stops=frozenset()) -> Samples:
-    return shared_laws(
-        model(table, V), Nothing(), TokenRule(), TargetOnlyCoins(PhiloxCoins(7)), SETTINGS, (0,), stops, count=n, source="target"
+def drawn(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
+    return shared_distributions(
+        model(table, V),
+        Nothing(),
+        TokenRule(),
+        TargetOnlyRandomness(PhiloxRandomness(7)),
+        SETTINGS,
+        (0,),
+        eos_token_ids,
+        count=n,
+        source="target",
     )
 
 
-def test_each_token_is_placed_in_the_law_after_its_own_prefix():
+def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
     samples = drawn(200)
     scores = score(model(P, V), model(Q, V), (0,), samples)
     for row in range(200):
@@ -47,7 +55,7 @@ def test_each_token_is_placed_in_the_law_after_its_own_prefix():
 
 
 def test_after_the_end_there_is_nothing_to_score():
-    samples = drawn(100, stops=frozenset({1}))
+    samples = drawn(100, eos_token_ids=frozenset({1}))
     ended = samples.tokens == NONE
     scores = score(model(P, V), None, (0,), samples)
     assert ended.any() and np.isnan(scores.mass[ended]).all() and not np.isnan(scores.mass[~ended]).any()
@@ -59,8 +67,8 @@ def test_a_token_that_the_target_never_writes_is_counted():
     assert score(model(never, V), None, (0,), Samples(tokens, {}, "x")).impossible == 3
 
 
-def cut(counts: list[float], law: list[float]) -> list[tuple[list[float], list[float]]]:
-    found = conditional(torch.tensor([counts], dtype=torch.float64), torch.tensor([law], dtype=torch.float64))
+def cut(counts: list[float], probs: list[float]) -> list[tuple[list[float], list[float]]]:
+    found = conditional(torch.tensor([counts], dtype=torch.float64), torch.tensor([probs], dtype=torch.float64))
     return [(seen.tolist(), masses.round(12).tolist()) for seen, masses in found]
 
 
@@ -78,26 +86,33 @@ def test_a_prefix_with_one_cell_says_nothing():
     assert cut([3, 1], [0.5, 0.5]) == cut([30, 1], [1.0, 0.0]) == []
 
 
-def test_conditional_laws_of_right_draws_pass_as_often_as_they_should():
+def test_conditional_distributions_of_right_draws_pass_as_often_as_they_should():
     """200 runs of 2,000 draws: their p-values are uniform; Kolmogorov-Smirnov refuses a uniform sample once in 1,000."""
     values = []
     for seed in range(200):
-        samples = shared_laws(
-            model(P, V), Nothing(), TokenRule(), TargetOnlyCoins(PhiloxCoins(seed)), SETTINGS, (0,), count=2000, source="target"
+        samples = shared_distributions(
+            model(P, V),
+            Nothing(),
+            TokenRule(),
+            TargetOnlyRandomness(PhiloxRandomness(seed)),
+            SETTINGS,
+            (0,),
+            count=2000,
+            source="target",
         )
         groups = score(model(P, V), None, (0,), samples).groups
         values.append(conditional_chi_square(group for place in groups for group in place).p_value)
     assert stats.kstest(values, "uniform").pvalue > 0.001
 
 
-def test_the_law_of_the_cells_is_the_law_of_what_falls_into_them():
+def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_them():
     """Enumerated: every continuation falls into one cell, and the masses of those in a cell are its mass."""
-    stops = frozenset({1})
-    cells = exact_partition(model(P, V), (0,), L, cells=12, least=0.01, stops=stops)
+    eos_token_ids = frozenset({1})
+    cells = exact_partition(model(P, V), (0,), L, cells=12, least=0.01, eos_token_ids=eos_token_ids)
     texts, masses = [], []
 
     def walk(text: tuple[int, ...], mass: float) -> None:
-        if len(text) == L or (text and text[-1] in stops):
+        if len(text) == L or (text and text[-1] in eos_token_ids):
             texts.append(text + (NONE,) * (L - len(text)))
             masses.append(mass)
             return
@@ -116,9 +131,11 @@ def test_the_law_of_the_cells_is_the_law_of_what_falls_into_them():
 
 
 def test_speculative_draws_and_the_targets_own_give_the_same_cells():
-    """Cells come from the law: they are there before any draw, and the same for whoever draws."""
+    """Cells come from the distribution: they are there before any draw, and the same for whoever draws."""
     cells = exact_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
-    fast = shared_laws(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxCoins(7), SETTINGS, (0,), count=3000)
+    fast = shared_distributions(
+        model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000
+    )
     for samples in (fast, drawn(3000)):
         counts = cells.counts(samples)
         possible = cells.masses > 0

@@ -37,8 +37,8 @@ def histogram(number: int) -> dict[str, Points]:
     shares = [one["cells"][k]["count"] / n for k in order]
     edge = min(*masses, *(x for x in shares if x), 1 / n) / 2
     low, high = (stats.binom.ppf(tail, n, masses) / n for tail in (0.005, 0.995))
-    law = "exact law, 99% band"
-    return {law: down(masses), f"{law}, low": down(np.maximum(low, edge)), f"{law}, high": down(high),
+    probs = "exact distribution, 99% band"
+    return {probs: down(masses), f"{probs}, low": down(np.maximum(low, edge)), f"{probs}, high": down(high),
             f"share of {n:,} draws": down(np.maximum(shares, edge))}  # fmt: skip
 
 
@@ -53,9 +53,9 @@ def corrected(number: int) -> dict[str, Points]:
 def filling(one: Any, name: str = "share of the draws") -> dict[str, Points]:
     """The heaviest cell first: the fourth, then the first three as they stand."""
     order = (3, 0, 1, 2)
-    columns = {key: [getattr(one, key)[k] for k in order] for key in ("law", "low", "high", "counts")}
+    columns = {key: [getattr(one, key)[k] for k in order] for key in ("probs", "low", "high", "counts")}
     return {"chance alone": down(columns["high"]), "chance alone, start": down(columns["low"]),
-            name: down(count / 1000 for count in columns["counts"]), "exact law": down(columns["law"])}  # fmt: skip
+            name: down(count / 1000 for count in columns["counts"]), "exact distribution": down(columns["probs"])}  # fmt: skip
 
 
 def panels() -> dict[str, Points]:
@@ -67,14 +67,14 @@ def panels() -> dict[str, Points]:
     seen = met + ([len(round_["proposals"])] if round_["ending"]["kind"] == "bonus" else [])
     found: dict[str, Points] = {}
     for number, node in enumerate(seen):
-        law = round_["laws"][node]
+        probs = round_["distributions"][node]
         must = {round_["proposals"][node]["token"]} if node < len(round_["proposals"]) else set()
         must |= {round_["ending"]["token"]} if node in (refused, len(round_["proposals"])) else set()
-        others = [token for token in law["tokens"] if token not in must][: 8 - len(must)]
-        places = [k for k, token in enumerate(law["tokens"]) if token in must or token in others]
+        others = [token for token in probs["tokens"] if token not in must][: 8 - len(must)]
+        places = [k for k, token in enumerate(probs["tokens"]) if token in must or token in others]
         for key, name in (("p", "target p"), ("q", "draft q"), ("residual", "residual")):
-            if law[key] and (key != "residual" or node == refused):
-                found[name + "'" * (number if key != "residual" else 0)] = down(law[key][k] for k in places)
+            if probs[key] and (key != "residual" or node == refused):
+                found[name + "'" * (number if key != "residual" else 0)] = down(probs[key][k] for k in places)
     return found
 
 
@@ -84,7 +84,7 @@ def forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> di
     gammas, met = [row["gamma"] for row in rows], [one["gamma"] for one in checked]
     highs, lows = [row[measure]["high"] for row in rows], [row[measure]["low"] for row in rows]
     found = {"middle 95%": over([*gammas, *gammas[::-1]], [*highs, *lows[::-1]])}
-    found["kept guesses"] = over(gammas, [row[measure]["value"] for row in rows])
+    found["accepted draft tokens"] = over(gammas, [row[measure]["value"] for row in rows])
     found |= {name: over(gammas, [row[key] for row in rows]) for key, name in zip(plain, names, strict=True)}
     for end, key in (("", "value"), (", low", "low"), (", high", "high")):
         found[f"measured{end}"] = over(met, [one[measure][key] for one in checked])
@@ -112,15 +112,15 @@ def foretold() -> dict[str, Points]:
     cells = studied()
     shares = [one["accepted"] / one["tested"] for one in cells]
     noise = [1.96 * (max(s * (1 - s), 0.25 / one["tested"]) / one["tested"]) ** 0.5 for s, one in zip(shares, cells, strict=True)]
-    guessed = np.array([one["kept"] for one in cells])
-    groups = np.array_split(np.argsort(guessed), 8)
+    drafted = np.array([one["kept"] for one in cells])
+    groups = np.array_split(np.argsort(drafted), 8)
     found = {
         "equal": [(0, 0), (1, 1)],
         "overlap on the text itself": over([one["statistics"]["overlap"] for one in cells], shares),
     }
     for end, sign in (("", 0), (", low", -1), (", high", 1)):
-        found[f"kept guesses{end}"] = over(guessed, [s + sign * w for s, w in zip(shares, noise, strict=True)])
-    return found | {"its means by eighths": [(guessed[one].mean(), np.array(shares)[one].mean()) for one in groups]}
+        found[f"accepted draft tokens{end}"] = over(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
+    return found | {"its means by eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
 
 
 def confidence() -> dict[str, Points]:
@@ -131,10 +131,10 @@ def confidence() -> dict[str, Points]:
 
 def batched() -> tuple[dict[str, Points], dict[str, Points]]:
     found = raw("batches")
-    passes, guessing, rule = (np.array(found[key]) for key in ("passes", "guessing", "rule"))
+    passes, drafting, rule = (np.array(found[key]) for key in ("passes", "drafting", "rule"))
     alone = np.median(passes[:, 0], -1)
     tokens = [found["length"] * len(rounds) / sum(rounds) for rounds in found["rounds"][e.BATCH]]
-    whole = np.median(passes[:, 1:] + guessing + rule, -1)
+    whole = np.median(passes[:, 1:] + drafting + rule, -1)
     factors = np.array(tokens) * alone[:, None] / whole
     places = range(len(found["rows"]))
     many = {f"gamma {gamma}": over(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
@@ -158,16 +158,16 @@ def what_if() -> dict[str, Points]:
 def first_tokens(key: str) -> dict[str, Points]:
     first = next(row["first"] for row in raw("gallery")["lineups"][e.CHOICE]["rows"] if row["key"] == key)
     places = [k for k, label in enumerate(first["labels"]) if label]
-    column = {name: down(first[name][k] for k in places) for name in ("law", "low", "high")}
-    law = {"target’s exact law": column["law"]}
+    column = {name: down(first[name][k] for k in places) for name in ("probs", "low", "high")}
+    probs = {"target’s exact distribution": column["probs"]}
     if key == "typical":
-        return {"what it writes": down(first["written"][k] for k in places), **law}
+        return {"what it writes": down(first["written"][k] for k in places), **probs}
     drawn = {f"{first['n']:,} draws": down(first["counts"][k] / first["n"] for k in places)}
-    return {"chance alone": column["high"], "chance alone, start": column["low"], **drawn, **law}
+    return {"chance alone": column["high"], "chance alone, start": column["low"], **drawn, **probs}
 
 
 def reads() -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    one = raw("passage")["passages"][e.LAW]
+    one = raw("passage")["passages"][e.DISTRIBUTION]
     return one["read"], one["survey"]
 
 
@@ -183,7 +183,7 @@ def along() -> dict[str, Points]:
 def lorenz() -> dict[str, Points]:
     read, survey = reads()
     found: dict[str, Points] = {"spread evenly": [(0, 0), (1, 1)]}
-    for name, texts in (("this text", [read]), (e.LAW, survey)):
+    for name, texts in (("this text", [read]), (e.DISTRIBUTION, survey)):
         apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in texts]))[::-1]
         held = np.concatenate([[0.0], np.cumsum(apart)]) / apart.sum()
         found[name] = over(np.arange(held.size) / (held.size - 1), held)
@@ -204,8 +204,10 @@ def distances() -> dict[str, Points]:
     place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
              for k, row in enumerate(rows)}  # fmt: skip
-    found["guesses change it by, at most"] = down(low(row["own"]["worst"]) for row in rows)
-    found["its law is off float32’s by"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
+    found["draft tokens change it by, at most"] = down(low(row["own"]["worst"]) for row in rows)
+    found["its distribution is off float32’s by"] = [
+        (low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]
+    ]
     return found
 
 
@@ -245,9 +247,9 @@ def expected(kind: str, name: str) -> dict[str, Points]:
               "trace 1": [("right rule", 1500 / 800), ("wrong rule", 1607 / 809)]}  # fmt: skip
     together, parted, _, _ = greedy()
     return {
-        ("report", "histogram-1-shared-laws"): lambda: histogram(0),
+        ("report", "histogram-1-shared-distributions"): lambda: histogram(0),
         ("report", "histogram-2-engine"): lambda: histogram(1),
-        ("report", "tests-1-shared-laws"): lambda: corrected(0),
+        ("report", "tests-1-shared-distributions"): lambda: corrected(0),
         ("report", "tests-2-engine"): lambda: corrected(1),
         ("exact", "draws-1"): lambda: filling(e.FILLING),
         ("exact", "draws-2"): lambda: filling(e.WRONG),
@@ -256,7 +258,7 @@ def expected(kind: str, name: str) -> dict[str, Points]:
         ("broken", "speed"): lambda: speeds,
         ("broken", "draws"): lambda: filling(e.WRONG),
         ("round", "round-1"): panels,
-        ("token", "laws"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
+        ("token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
         ("token", "out"): lambda: {"kept": down(e.COLUMNS["kept"]), "replaced": down(e.COLUMNS["replaced"]),
                                    "target p (mark)": down(e.COLUMNS["p"])},
         ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("by depth", "one alpha")),
@@ -268,7 +270,7 @@ def expected(kind: str, name: str) -> dict[str, Points]:
         ("fast", "many-texts"): lambda: batched()[0],
         ("fast", "passes"): lambda: batched()[1],
         ("fast", "what-if"): what_if,
-        ("lineup", "same-law"): lambda: first_tokens("adversarial"),
+        ("lineup", "same-distribution"): lambda: first_tokens("adversarial"),
         ("lineup", "shortcut"): lambda: first_tokens("typical"),
         ("passage", "along"): along,
         ("passage", "lorenz"): lorenz,

@@ -80,8 +80,10 @@ def test_draws_are_the_same_numbers_in_print_and_on_the_screen():
     traces = {one.name: one for one in page.data}
     assert widths(axes, "share of 1,000 draws") == list(traces["share of the draws"].x)
     assert widths(axes, "chance alone") == pytest.approx(list(traces["chance alone"].x))
-    (law,) = [line for line in axes.lines if line.get_label() == "exact law"]
-    assert list(law.get_xdata()) == list(traces["exact law"].x) and list(law.get_ydata()) == list(traces["exact law"].y)
+    (probs,) = [line for line in axes.lines if line.get_label() == "exact distribution"]
+    assert list(probs.get_xdata()) == list(traces["exact distribution"].x) and list(probs.get_ydata()) == list(
+        traces["exact distribution"].y
+    )
     assert axes.get_xlim()[1] == pytest.approx(page.layout.xaxis.range[1])
 
 
@@ -99,9 +101,11 @@ def test_p_values_curve_and_speeds_are_the_same_numbers_in_print_and_on_the_scre
 
 
 @pytest.mark.parametrize("stacked", [False, True])
-def test_laws_are_the_same_numbers_in_print_and_on_the_screen(stacked):
+def test_distributions_are_the_same_numbers_in_print_and_on_the_screen(stacked):
     names = ("kept", "replaced") if stacked else ("p", "q")
-    one = Panel("first $guess$ <b>", ("“a”", "猫"), dict(zip(names, ((0.6, 0.1), (0.2, 0.3)), strict=True)), stacked, (0.8, 0.4))
+    one = Panel(
+        "first $draft token$ <b>", ("“a”", "猫"), dict(zip(names, ((0.6, 0.1), (0.2, 0.3)), strict=True)), stacked, (0.8, 0.4)
+    )
     axes, page = pages.panels((one,)).axes[0], distributions.panels((one,))
     for bars in (trace for trace in page.data if trace.type == "bar"):
         assert widths(axes, bars.name) == pytest.approx(list(bars.x))
@@ -144,21 +148,21 @@ def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
     first = [row for row in rows(found["decisions.csv"]) if row["round"] == "1"]
     kept = [one.accepted for one in TRACE.rounds[0].proposals]
     assert [row["accepted"] for row in first[:-1]] == ["never looked at" if one is None else str(one) for one in kept]
-    law = TRACE.rounds[0].laws[0]
-    stored = [row for row in rows(found["laws.csv"]) if (row["round"], row["after"]) == ("1", "0")]
-    assert [float(row["p"]) for row in stored] == [*law.p, law.rest["p"]]
+    probs = TRACE.rounds[0].distributions[0]
+    stored = [row for row in rows(found["distributions.csv"]) if (row["round"], row["after"]) == ("1", "0")]
+    assert [float(row["p"]) for row in stored] == [*probs.p, probs.rest["p"]]
     assert json.loads(found["manifest.json"])["sample"] is True
     assert len(json.loads(found["manifest.json"])["models"]["tokenizer_sha256"]) == 64
 
 
-def test_a_run_with_a_chosen_coin_says_so_everywhere_and_is_taken_for_no_sample():
-    edited = replace(TRACE, settings=TRACE.settings | {"coins": ["2=0.1"]})
+def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_sample():
+    edited = replace(TRACE, settings=TRACE.settings | {"uniforms": ["2=0.1"]})
     made = one_round(edited, 0, {}, {})
     manifest = json.loads(made.files()["manifest.json"])
-    assert made.stem == "one-round-chosen-coins" and manifest["sample"] is False and "no sample" in manifest["note"]
-    assert "no sample" in made.captions[0] and "--coin 2=0.1" in manifest["commands"][0]
+    assert made.stem == "one-round-chosen-random-numbers" and manifest["sample"] is False and "no sample" in manifest["note"]
+    assert "no sample" in made.captions[0] and "--uniform 2=0.1" in manifest["commands"][0]
     line = {"prompt": "a", "tokens": list(edited.output_ids), "settings": edited.settings}
-    with pytest.raises(EvidenceError, match="coins that somebody chose"):
+    with pytest.raises(EvidenceError, match="random numbers that somebody chose"):
         parse(json.dumps(line).encode(), "run.jsonl")
 
 
@@ -183,7 +187,7 @@ def test_a_recorded_position_leaves_with_its_recorded_numbers():
     assert json.loads(made.files()["manifest.json"])["settings"]["prompt"] == TRACE.settings["prompt"]
 
 
-def test_the_account_of_a_law_is_the_rules():
+def test_the_account_of_a_distribution_is_the_rules():
     found = accounted([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
     assert found["kept"] == [0.25, 0.25, 0.0] and found["residual"] == [0.25, 0.25, 0.0]
     assert np.allclose(found["replaced"], [0.25, 0.25, 0.0], atol=1e-15)

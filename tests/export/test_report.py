@@ -32,7 +32,7 @@ from specviz.settings import Settings
 PIECES = {"1": b" the".hex(), "2": b"=1+1".hex(), "3": b"$x$ <b>".hex(), "4": "猫".encode().hex(), "5": b"\xe2".hex()}
 
 
-def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared laws", prompt="Once") -> dict:
+def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared distributions", prompt="Once") -> dict:
     """A report of five thousand draws in six cells, by hand."""
     partition = Partition(
         ((), (1,), (2,), (3,), (4,), (4, 5)),
@@ -44,7 +44,7 @@ def made(counts=(500, 1480, 0, 1020, 1000, 1000), mode="shared laws", prompt="On
     one = as_record(judged(plan, mode, joint_tests(plan, partition, counts), partition, counts))
     settings = Settings(prompt=prompt, length=2, temperature=0.8, top_k=50)
     return sealed(
-        {"schema": "specviz-verify-1", "decoder": "speculative"}
+        {"schema": "specviz-verify-2", "decoder": "speculative"}
         | {name: value for name, value in one.items() if name != "cells"}
         | {"note": "", "analytic_tv": None, "seed": 7, "settings": settings.to_record(), "answers": [one], "pieces": PIECES}
         | {"models": {"pair": "storybook", "device": "cpu", "dtype": "float32", "target_sha256": "a" * 64}}
@@ -69,7 +69,7 @@ def test_the_same_report_gives_the_same_bytes(record, found):
 
 
 def test_every_kind_of_file_is_there_and_is_what_its_name_says(found):
-    for name in ("histogram-1-shared-laws", "tests-1-shared-laws"):
+    for name in ("histogram-1-shared-distributions", "tests-1-shared-distributions"):
         assert found[f"{name}.svg"].startswith(b"<?xml") and b"<svg" in found[f"{name}.svg"]
         assert found[f"{name}.png"].startswith(b"\x89PNG")
         assert found[f"{name}.pdf"].startswith(b"%PDF")
@@ -91,14 +91,14 @@ def test_print_and_screen_show_the_same_numbers(record):
     drawn = series.histogram(record["answers"][0], PIECES)
     axes, page = printed.histogram(drawn).axes[0], screen.histogram(drawn)
     lines = {line.get_label(): line for line in axes.lines}
-    law, share = page.data
-    assert list(lines["exact law"].get_xdata()) == list(law.x)
+    probs, share = page.data
+    assert list(lines["exact distribution"].get_xdata()) == list(probs.x)
     assert list(lines["share of 5,000 draws"].get_xdata()) == list(share.x)
-    assert list(lines["exact law"].get_ydata()) == list(law.y)
+    assert list(lines["exact distribution"].get_ydata()) == list(probs.y)
     (bands,) = axes.collections
     ends = np.array([segment[:, 0] for segment in bands.get_segments()])
-    assert np.allclose(ends[:, 0], np.array(law.x) - np.array(law.error_x.arrayminus), rtol=1e-12)
-    assert np.allclose(ends[:, 1], np.array(law.x) + np.array(law.error_x.array), rtol=1e-12)
+    assert np.allclose(ends[:, 0], np.array(probs.x) - np.array(probs.error_x.arrayminus), rtol=1e-12)
+    assert np.allclose(ends[:, 1], np.array(probs.x) + np.array(probs.error_x.array), rtol=1e-12)
     assert axes.get_xlabel() == page.layout.xaxis.title.text and axes.get_xscale() == page.layout.xaxis.type
     assert list(axes.get_yticks()) == list(page.layout.yaxis.tickvals)
 
@@ -113,7 +113,7 @@ def test_the_p_values_in_print_and_on_the_screen_are_the_reports():
 
 def test_a_cell_without_a_draw_stands_on_the_edge_and_the_axis_says_so(record):
     drawn = series.histogram(record["answers"][0], PIECES)
-    assert 0.0 in drawn.share and drawn.placed(0.0) == drawn.edge < min(drawn.law)
+    assert 0.0 in drawn.share and drawn.placed(0.0) == drawn.edge < min(drawn.probs)
     assert "no draw" in printed.histogram(drawn).axes[0].get_xlabel()
 
 
@@ -121,11 +121,11 @@ def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
     """Exactly: the binomial mass within the band is .99 or more, and would be less with one draw fewer on either side."""
     from scipy import stats
 
-    law, n = np.array([0.5, 0.3, 0.19, 0.01]), 400
-    low, high = np.rint(series.cell_band(law, n, 0.99) * n)
-    inside = stats.binom.cdf(high, n, law) - stats.binom.cdf(low - 1, n, law)
+    probs, n = np.array([0.5, 0.3, 0.19, 0.01]), 400
+    low, high = np.rint(series.cell_band(probs, n, 0.99) * n)
+    inside = stats.binom.cdf(high, n, probs) - stats.binom.cdf(low - 1, n, probs)
     assert (inside >= 0.99).all()
-    assert (stats.binom.cdf(low - 1, n, law) <= 0.005).all() and (stats.binom.sf(high, n, law) <= 0.005).all()
+    assert (stats.binom.cdf(low - 1, n, probs) <= 0.005).all() and (stats.binom.sf(high, n, probs) <= 0.005).all()
 
 
 def rows(found, name) -> list[dict[str, str]]:
@@ -193,7 +193,7 @@ def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
         options = parser.parse_args(words[4:])
         asked = verify.settings_of(options)
         stored = Settings.from_record(record["settings"] | {"prompt": prompt, "device": "cpu", "dtype": "float32"})
-        assert asked == stored and options.draws == 5000 and options.mode == "shared-laws"
+        assert asked == stored and options.draws == 5000 and options.mode == "shared-distributions"
 
 
 def test_the_caption_says_n_test_detectable_distance_pair_and_settings(found):
@@ -257,5 +257,5 @@ def test_a_report_without_cells_has_tests_and_no_histogram():
     record = made()
     record["answers"][0] |= {"cells": [], "detectable_tv": None}
     found = bundle.files(record)
-    assert "tests-1-shared-laws.svg" in found and "histogram-1-shared-laws.svg" not in found
+    assert "tests-1-shared-distributions.svg" in found and "histogram-1-shared-distributions.svg" not in found
     assert rows(found, "cells.csv") == []

@@ -43,7 +43,7 @@ def test_no_table_is_left_out():
     compared = {
         ("report", "cells.csv"), ("report", "tests.csv"), ("exact", "cells.csv"), ("exact", "looks.csv"), ("exact", "p-values.csv"),
         ("broken", "cells.csv"), ("broken", "looks.csv"), ("broken", "curve.csv"), ("broken", "speeds.csv"), ("round", "decisions.csv"),
-        ("round", "laws.csv"), ("token", "token.csv"), ("token", "rules.csv"), ("fast", "gammas.csv"), ("fast", "study.csv"),
+        ("round", "distributions.csv"), ("token", "token.csv"), ("token", "rules.csv"), ("fast", "gammas.csv"), ("fast", "study.csv"),
         ("fast", "many-texts.csv"), ("fast", "what-if.csv"), ("lineup", "rows.csv"), ("lineup", "first-tokens.csv"),
         ("lineup", "block-gain.csv"), ("lineup", "matrix.csv"), ("passage", "tokens.csv"), ("passage", "places.csv"),
         ("passage", "lorenz.csv"), ("passage", "kinds.csv"), ("around", "rows.csv"), ("around", "greedy.csv"),
@@ -76,7 +76,7 @@ def test_the_tests_of_a_report():
 @pytest.mark.parametrize("kind", ["exact", "broken"])
 def test_the_cells_of_draws(kind):
     expected = [
-        {"decoder": one.name, "begins_with": shown(one.labels[k]), "one_text": one.whole[k], "exact_law": one.law[k],
+        {"decoder": one.name, "begins_with": shown(one.labels[k]), "one_text": one.whole[k], "exact_probability": one.probs[k],
          "draws": one.counts[k], "share": one.counts[k] / 1000, "low": one.low[k], "high": one.high[k]}
         for one in (e.FILLING, e.WRONG)
         for k in (3, 0, 1, 2)
@@ -114,8 +114,8 @@ def test_the_curve_and_the_speeds_of_two_decoders():
     ]  # fmt: skip
     assert_cells(table("broken", "curve.csv"), expected)
     expected = [
-        {"decoder": "right rule", "texts": 96, "guesses_tested": 1000, "kept": 600, "tokens": 1500, "target_passes": 800},
-        {"decoder": "wrong rule", "texts": 95, "guesses_tested": 1001, "kept": 703, "tokens": 1607, "target_passes": 809},
+        {"decoder": "right rule", "texts": 96, "draft_tokens_tested": 1000, "kept": 600, "tokens": 1500, "target_passes": 800},
+        {"decoder": "wrong rule", "texts": 95, "draft_tokens_tested": 1001, "kept": 703, "tokens": 1607, "target_passes": 809},
     ]
     assert_cells(table("broken", "speeds.csv"), expected)
 
@@ -125,40 +125,42 @@ def test_the_decisions_of_a_run():
     for number, one in enumerate(trace["rounds"], start=1):
         for node, found in enumerate(one["proposals"], start=1):
             expected.append(
-                {"round": number, "kind": "guess", "node": node, "parent": found["parent"] + 1, "token": found["token"],
+                {"round": number, "kind": "draft", "node": node, "parent": found["parent"] + 1, "token": found["token"],
                  "text": word(trace["pieces"], found["token"]), "q": found["q"], "p": found["p"], "coin": found["u"],
                  "threshold": found["threshold"], "accepted": SPOKEN[found["accepted"]], "stand_in": found["stand_in"],
-                 "stand_in_text": word(trace["pieces"], found["stand_in"]), "coin_of_stand_in": found["u_stand_in"]}
+                 "stand_in_text": word(trace["pieces"], found["stand_in"]), "uniform_of_stand_in": found["u_stand_in"]}
             )  # fmt: skip
         end = one["ending"]
-        empty = dict.fromkeys(("threshold", "accepted", "stand_in", "stand_in_text", "coin_of_stand_in"))
+        empty = dict.fromkeys(("threshold", "accepted", "stand_in", "stand_in_text", "uniform_of_stand_in"))
         expected.append(
             {"round": number, "kind": end["kind"], "node": None, "parent": None, "token": end["token"],
              "text": word(trace["pieces"], end["token"]), "q": None, "p": None, "coin": end["u"], **empty}
         )  # fmt: skip
     assert_cells(table("round", "decisions.csv"), expected)
-    assert any(row["kind"] == "guess" and row["q"] != row["p"] for row in table("round", "decisions.csv"))
+    assert any(row["kind"] == "draft" and row["q"] != row["p"] for row in table("round", "decisions.csv"))
 
 
 def test_the_distributions_of_a_run():
     trace, expected = raw("opening"), []
     for number, one in enumerate(trace["rounds"], start=1):
-        for after, law in enumerate(one["laws"]):
-            columns = {key: law[key] or [None] * len(law["tokens"]) for key in ("p", "q", "overlap", "residual")}
-            for place, token in enumerate(law["tokens"]):
+        for after, probs in enumerate(one["distributions"]):
+            columns = {key: probs[key] or [None] * len(probs["tokens"]) for key in ("p", "q", "overlap", "residual")}
+            for place, token in enumerate(probs["tokens"]):
                 expected.append(
                     {"round": number, "after": after, "token": token, "text": word(trace["pieces"], token)}
                     | {key: column[place] for key, column in columns.items()}
                 )
-            rest = {key: law["rest"].get(key) for key in columns}
+            rest = {key: probs["rest"].get(key) for key in columns}
             expected.append({"round": number, "after": after, "token": None, "text": "all other tokens", **rest})
-    assert_cells(table("round", "laws.csv"), expected)
+    assert_cells(table("round", "distributions.csv"), expected)
 
 
 def test_one_token_and_its_rules():
     expected = [{"token": shown(one), **{key: e.COLUMNS[key][k] for key in e.COLUMNS}} for k, one in enumerate("abc")]
     assert_cells(table("token", "token.csv"), expected)
-    expected = [dict(zip(("rule", "first_guess_kept", "both_kept", "largest_error"), one, strict=True)) for one in e.TWO_RULES]
+    expected = [
+        dict(zip(("rule", "first_draft_token_kept", "both_kept", "largest_error"), one, strict=True)) for one in e.TWO_RULES
+    ]
     assert_cells(table("token", "rules.csv"), expected)
     record = e.packages()["token"].data["token.json"]
     assert {key: tuple(record[key]) for key in e.COLUMNS} == e.COLUMNS and record["overlap_total"] == 0.75
@@ -198,7 +200,7 @@ def test_many_texts_at_once():
     for place, texts in enumerate(found["rows"]):
         for k, gamma in enumerate(found["gammas"]):
             passes = np.array(found["passes"][place])
-            whole = passes[1 + k] + np.array(found["guessing"][place][k]) + np.array(found["rule"][place][k])
+            whole = passes[1 + k] + np.array(found["drafting"][place][k]) + np.array(found["rule"][place][k])
             tokens = found["length"] * len(rounds[k]) / sum(rounds[k])
             values = (
                 tokens * np.median(passes[0]) / np.median(whole),
@@ -233,12 +235,21 @@ def test_the_rows_of_the_gallery():
     expected = []
     for row, cell in zip(gallery(), found, strict=True):
         measured = dict.fromkeys(
-            ("tokens", "passes", "tokens_per_pass", "guesses_per_pass", "kept_of_tested", "ms_per_token", "ms_least", "ms_most")
+            (
+                "tokens",
+                "passes",
+                "tokens_per_pass",
+                "draft_tokens_per_pass",
+                "kept_of_tested",
+                "ms_per_token",
+                "ms_least",
+                "ms_most",
+            )
         )
         if not row["reason"]:
             counts = " ".join(f"{kept}/{tested}" for kept, tested in zip(row["kept"], row["tested"], strict=True))
             measured |= {"tokens": row["tokens"], "passes": row["passes"], "tokens_per_pass": row["tokens"] / row["passes"]}
-            measured |= {"guesses_per_pass": row["nodes"], "kept_of_tested": counts}
+            measured |= {"draft_tokens_per_pass": row["nodes"], "kept_of_tested": counts}
             measured |= dict(zip(("ms_per_token", "ms_least", "ms_most"), row["ms"], strict=True))
         verdict = "" if row["reason"] else words[row["exact"]]
         # the name of the proposer stands in no record of a row
@@ -251,11 +262,11 @@ def test_the_first_tokens_of_the_gallery():
     expected = []
     for row in gallery():
         first = row["first"]
-        for k in range(len(first["law"]) if first else 0):
+        for k in range(len(first["probs"]) if first else 0):
             label = first["labels"][k]
             text = "".join(one["t"] for one in glyphs(bytes.fromhex(label), 0)) if label else "any other text"
             expected.append(
-                {"row": row["key"], "token": shown(text), "exact_law": first["law"][k], "draws": first["counts"][k],
+                {"row": row["key"], "token": shown(text), "exact_probability": first["probs"][k], "draws": first["counts"][k],
                  "share": first["counts"][k] / first["n"], "low": first["low"][k], "high": first["high"][k],
                  "written": first["written"][k] if first["written"] else None}
             )  # fmt: skip
@@ -266,7 +277,7 @@ def test_what_block_verification_gains():
     plan = raw("block")
     measured = {one["gamma"]: one["gain"] for one in plan["checked"]}
     expected = [
-        {"guesses": row["gamma"], "tokens_per_pass": row["tokens"]["value"], **span("counted", row["gain"]),
+        {"draft_tokens": row["gamma"], "tokens_per_pass": row["tokens"]["value"], **span("counted", row["gain"]),
          **span("measured", measured[row["gamma"]])}
         for row in plan["rows"]
     ]  # fmt: skip
@@ -279,7 +290,7 @@ def test_every_proposer_under_every_rule():
 
 
 def test_every_token_of_a_passage():
-    lanes, expected = raw("passage")["passages"][e.LAW]["lanes"], []
+    lanes, expected = raw("passage")["passages"][e.DISTRIBUTION]["lanes"], []
     for way in ("target", "speculative"):
         lane, number = lanes[way], 0
         pieces = lane["trace"]["pieces"]
@@ -297,7 +308,7 @@ def test_every_token_of_a_passage():
 
 
 def test_every_place_of_a_passage():
-    read = raw("passage")["passages"][e.LAW]["read"]
+    read = raw("passage")["passages"][e.DISTRIBUTION]["read"]
     expected = [
         {"token": k + 1, "id": token, "text": shown(letters(read["pieces"], token)), "kind": KINDS[read["kinds"][k]],
          "p": read["p"][k], "q": read["q"][k], "beta": read["beta"][k]}
@@ -307,8 +318,8 @@ def test_every_place_of_a_passage():
 
 
 def curves() -> dict[str, list[dict[str, Any]]]:
-    one = raw("passage")["passages"][e.LAW]
-    return {"this text": [one["read"]], f"{len(one['survey'])} recorded texts, {e.LAW}": one["survey"]}
+    one = raw("passage")["passages"][e.DISTRIBUTION]
+    return {"this text": [one["read"]], f"{len(one['survey'])} recorded texts, {e.DISTRIBUTION}": one["survey"]}
 
 
 def test_how_much_the_places_furthest_apart_hold():
@@ -354,13 +365,13 @@ def test_the_rows_of_the_laboratory():
     expected = []
     for row in raw("surroundings")["rows"]:
         own, ms = row["own"] or {}, row["ms"] or (None, None)
-        spans = [span(key, row[key]) for key in ("apart", "overlap", "alone", "guessed")]
+        spans = [span(key, row[key]) for key in ("apart", "overlap", "alone", "drafted")]
         expected.append(
             {"row": row["key"], "served_as": SERVED[row["key"]].name, "verdict": verdicts[row["key"]]}
             | {key: value for one in spans for key, value in one.items()}
-            | {"guesses_mean_tv": own.get("mean"), "guesses_worst_tv": own.get("worst"), "prefixes": own.get("prefixes"),
+            | {"draft_tokens_mean_tv": own.get("mean"), "draft_tokens_worst_tv": own.get("worst"), "prefixes": own.get("prefixes"),
                "near_ties": own.get("near_ties"), "tokens": row["tokens"], "passes": row["passes"], "tested": row["tested"],
-               "kept": row["kept"], "ms_alone": ms[0], "ms_guessed": ms[1], "blank_because": row["reason"]}
+               "kept": row["kept"], "ms_alone": ms[0], "ms_drafted": ms[1], "blank_because": row["reason"]}
         )  # fmt: skip
     assert_cells(table("around", "rows.csv"), expected)
 

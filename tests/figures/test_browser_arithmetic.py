@@ -1,4 +1,4 @@
-"""The pages' own arithmetic, run by node without a browser: the same numbers as Python's on one table of cases, coins read as typed.
+"""The pages' own arithmetic, run by node without a browser: the same numbers as Python's on one table of cases, random numbers read as typed.
 
 The browser tests hold the same table (tests/e2e/test_token.py); node makes it a matter of a second. Nothing here is left to chance.
 """
@@ -46,7 +46,10 @@ def test_the_arithmetic_of_one_token_is_pythons():
 
 def test_a_moved_bar_leaves_a_distribution_of_whole_ten_thousandths():
     asked = [
-        (p, i, v) for p, _ in token_cases.laws()[::3] for i in range(len(p)) for v in (0.0, 0.013, 0.5, 0.9999, 1.0, 1.7, -1)
+        (p, i, v)
+        for p, _ in token_cases.distributions()[::3]
+        for i in range(len(p))
+        for v in (0.0, 0.013, 0.5, 0.9999, 1.0, 1.7, -1)
     ]
     for (before, i, wanted), after in zip(
         asked, run(arithmetic_js(), "given.map(([p, i, v]) => withEntry(p, i, v))", asked), strict=True
@@ -62,5 +65,5 @@ def test_a_moved_bar_leaves_a_distribution_of_whole_ten_thousandths():
      ("0.999999999", 0.999999999), ("1e-3", None)],
 )  # fmt: skip
 def test_a_typed_number_is_read_from_0_to_below_1(typed, u):
-    code = (ASSETS / "stage" / "50-coin.js").read_text(encoding="utf-8")
+    code = (ASSETS / "stage" / "50-random number.js").read_text(encoding="utf-8")
     assert run(code, "readCoin(given)", typed) == u

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.common.narration import apart, looked_at, motions, number, refused_at
+from specviz.figures.common.narration import apart, looked_at, motions, number, rejected_at
 from tests import traces
 
 
@@ -16,27 +16,27 @@ def kinds(trace, round_=0):
     return [motion.kind for motion in told(trace, round_)]
 
 
-def test_a_refused_round_goes_from_guesses_over_one_pass_and_coins_to_the_residual():
-    coins = ["look", "coin"] * 3
-    assert kinds(traces.story()) == ["guess"] * 4 + ["pass", *coins, "lift", "residual", "draw", "tally"]
+def test_a_refused_round_goes_from_draft_tokens_over_one_pass_and_uniforms_to_the_residual():
+    uniforms = ["look", "coin"] * 3
+    assert kinds(traces.story()) == ["draft"] * 4 + ["pass", *uniforms, "lift", "residual", "draw", "tally"]
 
 
 def test_a_full_round_ends_with_the_bonus():
-    assert kinds(traces.story(), 1) == ["guess"] * 4 + ["pass"] + ["look", "coin"] * 4 + ["bonus", "tally"]
+    assert kinds(traces.story(), 1) == ["draft"] * 4 + ["pass"] + ["look", "coin"] * 4 + ["bonus", "tally"]
 
 
-def test_without_guesses_the_target_decides_alone():
-    assert kinds(traces.nothing_guessed()) == ["pass", "bonus", "tally"]
-    assert "decides alone" in told(traces.nothing_guessed())[0].sentence
+def test_without_draft_tokens_the_target_decides_alone():
+    assert kinds(traces.nothing_drafted()) == ["pass", "bonus", "tally"]
+    assert "decides alone" in told(traces.nothing_drafted())[0].sentence
 
 
 def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_full_stop():
     makers = (
         traces.story,
-        traces.same_laws,
-        traces.nothing_guessed,
+        traces.same_distributions,
+        traces.nothing_drafted,
         traces.sixteen,
-        traces.without_laws,
+        traces.without_distributions,
         traces.ended,
         traces.unusual,
     )
@@ -47,13 +47,13 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
                 assert not motion.sentence[0].islower()
 
 
-def test_the_coin_sentence_says_the_numbers_that_were_compared_and_the_verdict():
+def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
     sentences = [motion.sentence for motion in told(traces.story())]
     assert "“sat”: the draft gave it .62, the target only .30, so it is kept with probability .48." in sentences
-    assert "The coin shows .71, not below .48: “sat” is refused." in sentences
+    assert "The random number shows .71, not below .48: “sat” is refused." in sentences
 
 
-def test_a_coin_close_to_its_threshold_is_written_with_digits_that_tell_them_apart():
+def test_a_uniform_close_to_its_threshold_is_written_with_digits_that_tell_them_apart():
     assert apart(0.4841, 0.4839) == (".4841", ".4839")
     assert apart(0.5, 0.5) == (".50", ".50")
 
@@ -92,16 +92,16 @@ def read(written: str) -> float:
     return float(head) * 10.0 ** int((exponent or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
-def test_equal_laws_keep_every_guess_whatever_the_coin_shows():
-    looks = [motion.sentence for motion in told(traces.same_laws()) if motion.kind == "look"]
+def test_equal_distributions_keep_every_draft_token_whatever_the_uniform_shows():
+    looks = [motion.sentence for motion in told(traces.same_distributions()) if motion.kind == "look"]
     assert len(looks) == 3
-    assert all("just as much" in sentence and "whatever the coin shows" in sentence for sentence in looks)
+    assert all("just as much" in sentence and "whatever the random number shows" in sentence for sentence in looks)
 
 
-def test_coins_behind_the_end_of_the_text_are_not_told():
+def test_uniforms_behind_the_end_of_the_text_are_not_told():
     ended = traces.ended()
     assert looked_at(ended.rounds[0]) == [0, 1]
-    assert refused_at(ended.rounds[0]) is None
+    assert rejected_at(ended.rounds[0]) is None
     assert kinds(ended)[-2:] == ["stop", "tally"]
 
 
@@ -116,13 +116,13 @@ def test_the_residual_says_why_the_result_is_exact():
     assert "the overlap (striped) and the residual together make exactly the blue bars" in sentence
 
 
-def test_guesses_behind_a_refusal_had_odds_computed_but_were_not_looked_at():
+def test_draft_tokens_behind_a_refusal_had_odds_computed_but_were_not_looked_at():
     sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "draw")
-    assert sentence.endswith("The target computed odds for the guess after it too, but the rule never looked at it.")
+    assert sentence.endswith("The target computed odds for the draft token after it too, but the rule never looked at it.")
 
 
-def test_a_round_without_recorded_laws_is_still_told_to_its_end():
-    assert kinds(traces.without_laws())[-3:] == ["coin", "draw", "tally"]
+def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
+    assert kinds(traces.without_distributions())[-3:] == ["coin", "draw", "tally"]
 
 
 def test_the_tally_counts_tokens_for_one_big_pass():
@@ -136,6 +136,8 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
     for motion in told(traces.story()):
         name = motion.label or name
         under[motion.kind, motion.node] = name
-    assert (under["guess", 3], under["pass", None]) == ("guesses", "one pass")
-    assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [f"coin {n}" for n in (1, 1, 2, 2, 3, 3)]
+    assert (under["draft", 3], under["pass", None]) == ("draft_tokens", "one pass")
+    assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [
+        f"random number {n}" for n in (1, 1, 2, 2, 3, 3)
+    ]
     assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3

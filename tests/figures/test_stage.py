@@ -13,7 +13,7 @@ from specviz.figures.common.theme import MEANINGS
 from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
 from tests import traces
 
-MAKERS = ("story", "same_laws", "nothing_guessed", "sixteen", "without_laws", "ended", "unusual", "edited")
+MAKERS = ("story", "same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited")
 
 
 @pytest.mark.parametrize("maker", MAKERS)
@@ -21,10 +21,10 @@ def test_the_payload_is_json_without_nan_and_every_motion_has_a_sentence(maker):
     payload = json.loads(json.dumps(stage_payload(getattr(traces, maker)()), allow_nan=False))
     assert all(motion["sentence"] for round_ in payload["rounds"] for motion in round_["motions"])
     for round_ in payload["rounds"]:
-        assert all(motion["law"] is None or motion["law"] < len(round_["laws"]) for motion in round_["motions"])
+        assert all(motion["probs"] is None or motion["probs"] < len(round_["distributions"]) for motion in round_["motions"])
 
 
-def test_thresholds_coins_and_verdicts_are_the_traces_own():
+def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
     trace = traces.story()
     for decision, chip in zip(trace.rounds[0].proposals, stage_payload(trace)["rounds"][0]["chips"], strict=True):
         assert (chip["q"], chip["p"], chip["u"], chip["threshold"]) == (decision.q, decision.p, decision.u, decision.threshold)
@@ -34,44 +34,44 @@ def test_thresholds_coins_and_verdicts_are_the_traces_own():
 @pytest.mark.parametrize("size", ["wide", "narrow"])
 def test_bars_and_rest_together_hold_all_of_p_q_overlap_and_residual(size):
     trace = traces.story()
-    for law, drawn in zip(trace.rounds[0].laws[:-1], stage_payload(trace)["rounds"][0]["laws"], strict=False):
+    for probs, drawn in zip(trace.rounds[0].distributions[:-1], stage_payload(trace)["rounds"][0]["distributions"], strict=False):
         bars = drawn["views"][size]
         for key in ("p", "q"):
             assert sum(bar[key] for bar in bars) == pytest.approx(1.0)
-        assert sum(bar["overlap"] for bar in bars) == pytest.approx(law.beta)
+        assert sum(bar["overlap"] for bar in bars) == pytest.approx(probs.beta)
         assert sum(bar["end"] for bar in bars) == pytest.approx(1.0)
         assert bars[-1]["glyphs"] is None
 
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])
-def test_the_guess_and_its_replacement_always_have_a_bar(size):
+def test_the_draft_token_and_its_replacement_always_have_a_bar(size):
     for index in range(4):
-        bars = stage_payload(traces.story())["rounds"][0]["laws"][index]["views"][size]
+        bars = stage_payload(traces.story())["rounds"][0]["distributions"][index]["views"][size]
         assert sum(bar["drafted"] for bar in bars) == 1
         assert sum(bar["drawn"] for bar in bars) == (index == 2)
 
 
-def test_equal_laws_leave_no_residual_and_divide_by_nothing():
-    law = stage_payload(traces.same_laws())["rounds"][0]["laws"][0]
-    assert law["left"] == 0.0 and law["beta"] == pytest.approx(1.0)
-    assert all(bar["end"] is None for bar in law["views"]["wide"])
+def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
+    probs = stage_payload(traces.same_distributions())["rounds"][0]["distributions"][0]
+    assert probs["left"] == 0.0 and probs["beta"] == pytest.approx(1.0)
+    assert all(bar["end"] is None for bar in probs["views"]["wide"])
 
 
-def test_chips_behind_a_refusal_go_grey_with_the_coin_that_refused():
+def test_chips_behind_a_refusal_go_grey_with_the_uniform_that_refused():
     round_ = stage_payload(traces.story())["rounds"][0]
     refusal = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "coin" and motion["node"] == 2)
     assert [chip["decided"] for chip in round_["chips"]][2:] == [refusal, refusal]
 
 
-def test_both_fates_of_a_coin_are_told_with_the_token_a_refusal_would_put_there():
+def test_both_fates_of_a_uniform_are_told_with_the_token_a_refusal_would_put_there():
     chips = stage_payload(traces.story())["rounds"][0]["chips"]
     assert "“sat” is kept" in chips[2]["ifKept"]
     assert "“stood” takes its place" in chips[2]["ifRefused"]
-    assert chips[0]["ifRefused"] is None  # p above q: no coin refuses it
+    assert chips[0]["ifRefused"] is None  # p above q: no random number refuses it
     assert chips[3]["ifKept"] is chips[3]["ifRefused"] is None  # never looked at
 
 
-def test_coins_are_named_by_the_output_position_that_the_command_line_takes():
+def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes():
     payload = stage_payload(traces.story())
     assert [chip["position"] for chip in payload["rounds"][0]["chips"]] == [0, 1, 2, 3]
     assert payload["rounds"][0]["ending"]["position"] == 2
@@ -79,10 +79,10 @@ def test_coins_are_named_by_the_output_position_that_the_command_line_takes():
     assert payload["rounds"][1]["ending"]["position"] == 7
 
 
-def test_a_chosen_coin_is_marked_where_it_was_met_and_nowhere_else():
+def test_a_chosen_uniform_is_marked_where_it_was_met_and_nowhere_else():
     payload = stage_payload(traces.edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
-    assert payload["edits"] == ["the coin at generated token 3 (position 2 in the link) is .71"]
+    assert payload["edits"] == ["the random number at generated token 3 (position 2 in the link) is .71"]
 
 
 def test_a_round_can_follow_unless_the_text_ended_or_is_full():
@@ -139,7 +139,7 @@ def test_the_links_cursor_counts_from_one_and_reads_back():
     assert [read_cursor(bad) for bad in (None, "", "3", "0.1", "1.0", "a.b", "1.2.3", "-1.2")] == [None] * 8
 
 
-def test_the_script_never_writes_markup_and_computes_no_law():
+def test_the_script_never_writes_markup_and_computes_no_distribution():
     script = re.sub(r"//[^\n]*|/\*.*?\*/", "", stage_js(), flags=re.DOTALL)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
     assert not re.search(r"Math\.min\([^)]*\.p\b[^)]*\.q\b|\.p\s*/\s*\w+\.q|\.p\s*-\s*\w+\.q", script)

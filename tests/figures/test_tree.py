@@ -1,4 +1,4 @@
-"""The walked tree: its numbers are the trace's, its mask is the ancestors', its steps are the coins that were looked at, in order."""
+"""The walked tree: its numbers are the trace's, its mask is the ancestors', its steps are the random numbers that were looked at, in order."""
 
 from __future__ import annotations
 
@@ -38,13 +38,13 @@ def test_every_number_is_the_traces(traces):
     for trace in traces:
         (round_,), payload = trace.rounds, tree_payload(trace)
         assert len(payload["nodes"]) == len(round_.proposals)
-        for node, one, law in zip(payload["nodes"], round_.proposals, round_.laws, strict=False):
+        for node, one, probs in zip(payload["nodes"], round_.proposals, round_.distributions, strict=False):
             assert (node["p"], node["q"], node["u"], node["threshold"]) == (one.p, one.q, one.u, one.threshold)
             *bars, rest = node["bars"]
-            shown = [i for i, token in enumerate(law.tokens) if law.p[i] or law.q[i] or token == one.token]
+            shown = [i for i, token in enumerate(probs.tokens) if probs.p[i] or probs.q[i] or token == one.token]
             for name in ("p", "q", "overlap", "residual"):
-                assert [bar[name] for bar in bars] == [getattr(law, name)[i] for i in shown]
-            assert rest == {"glyphs": None, "mine": False} | law.rest
+                assert [bar[name] for bar in bars] == [getattr(probs, name)[i] for i in shown]
+            assert rest == {"glyphs": None, "mine": False} | probs.rest
             assert sum(bar["mine"] for bar in bars) == 1
 
 
@@ -58,7 +58,7 @@ def test_fates_are_the_rounds(traces):
         assert (payload["ending"] is None) is (round_.ending.token is None)
 
 
-def test_the_mask_shows_each_guess_its_ancestors_and_itself(traces):
+def test_the_mask_shows_each_draft_token_its_ancestors_and_itself(traces):
     for trace in traces:
         parents = [one.parent for one in trace.rounds[0].proposals]
         for node, row in enumerate(mask(parents)):
@@ -86,7 +86,7 @@ def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
     assert lines == 3
 
 
-def test_every_looked_at_coin_is_a_step_once_and_siblings_come_in_their_order(traces):
+def test_every_looked_at_uniform_is_a_step_once_and_siblings_come_in_their_order(traces):
     for trace in traces:
         round_ = trace.rounds[0]
         order = walk(round_)
@@ -94,7 +94,7 @@ def test_every_looked_at_coin_is_a_step_once_and_siblings_come_in_their_order(tr
         payload = tree_payload(trace)
         assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == order
         assert [step["kind"] for step in payload["steps"]][-2:] == ["end", "tally"]
-        if trace.settings["rule"] == "block":  # looks at every coin of its chain
+        if trace.settings["rule"] == "block":  # looks at every random number of its chain
             assert order == looked_at(round_)
             continue
         for before, after in pairwise(order):
@@ -102,18 +102,18 @@ def test_every_looked_at_coin_is_a_step_once_and_siblings_come_in_their_order(tr
             assert after > before if same else round_.proposals[before].accepted
 
 
-def test_sentences_of_the_token_rule_state_coin_threshold_and_verdict(traces):
+def test_sentences_of_the_token_rule_state_uniform_threshold_and_verdict(traces):
     for trace in (one for one in traces if one.settings["rule"] == "token"):
         round_ = trace.rounds[0]
         for step in tree_payload(trace)["steps"]:
             if step["kind"] == "coin":
                 one = round_.proposals[step["node"]]
                 assert number(one.p) in step["sentence"] and step["sentence"].endswith("kept." if one.accepted else "refused.")
-                assert re.search(r"kept with probability \S+\. The coin shows ", step["sentence"])
+                assert re.search(r"kept with probability \S+\. The random number shows ", step["sentence"])
 
 
 def test_a_refused_siblings_residual_is_what_the_next_one_meets(pair):
-    """Two siblings without luck: the second coin meets the residual of the first, and the payload says so."""
+    """Two siblings without luck: the second random number meets the residual of the first, and the payload says so."""
     whole = run(pair, ENTRIES["tree-top"].under(BASE), bars=6)
     seconds = 0
     for one in whole.rounds:
@@ -138,27 +138,27 @@ def test_a_refused_siblings_residual_is_what_the_next_one_meets(pair):
     assert seconds, "no second sibling was looked at: choose another seed"
 
 
-def test_typical_acceptance_names_no_coin_and_says_where_the_law_is_lost(traces):
+def test_typical_acceptance_names_no_uniform_and_says_where_the_distribution_is_lost(traces):
     for trace in (one for one in traces if one.settings["rule"] == "typical"):
         said = " ".join(step["sentence"] for step in tree_payload(trace)["steps"])
-        assert "coin shows" not in said
-        assert "law is lost" in said or trace.rounds[0].ending.token is None
+        assert "random number shows" not in said
+        assert "distribution is lost" in said or trace.rounds[0].ending.token is None
 
 
-def test_guesses_behind_the_end_of_a_text_are_never_looked_at():
+def test_draft_tokens_behind_the_end_of_a_text_are_never_looked_at():
     """The rule kept three; the second one ended the text, and what stands behind it counts no more."""
     kept = [Decision(token, node - 1, "draft", 0.5, 0.6, 0.1, 0.2, 1.0, True) for node, token in enumerate((4, 0, 7))]
     one = Round(2, tuple(kept), (0, 1), Ending("eos", None, None))
     payload = tree_payload(Trace({"rule": "token"}, (1, 2), (one,), ""))
     assert [node["fate"] for node in payload["nodes"]] == ["kept", "kept", "never"] and payload["ending"] is None
     assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == [0, 1]
-    assert payload["steps"][-1]["sentence"] == "2 tokens from one pass of the target. 1 guess was never looked at."
+    assert payload["steps"][-1]["sentence"] == "2 tokens from one pass of the target. 1 draft token was never looked at."
 
 
 def test_javascript_computes_no_probability():
     """Contract: numbers come from the trace. No division or product of p, q or residual stands in the tree's script."""
     source = tree_js()
-    own = source[source.index("The tree of guesses") :]
+    own = source[source.index("The tree of draft tokens") :]
     assert not re.search(r"\.(p|q|residual|overlap)\s*[*/]|[*/]\s*\w+\.(p|q|residual|overlap)\b|Math\.random", own)
     assert "innerHTML" not in source and tree_css().count("{") == tree_css().count("}")
 

@@ -66,7 +66,7 @@ def test_the_command_prints_json_with_the_machine(pair_folders, capsys):
     assert [r["temperature"] for r in record["results"]] == [0.0, 1.0]
 
 
-def test_in_float32_a_block_has_the_law_of_single_passes_and_in_bfloat16_the_gap_is_measured(pair_folders):
+def test_in_float32_a_block_has_the_distribution_of_single_passes_and_in_bfloat16_the_gap_is_measured(pair_folders):
     gaps = {}
     for kind in ("float32", "bfloat16"):
         pair = load_pair("|".join(map(str, pair_folders)), "cpu", kind)
@@ -99,12 +99,12 @@ def test_expected_tokens_is_the_papers_equation_and_its_limits():
 def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair_folders, capsys, monkeypatch):
     monkeypatch.setattr(rates, "SHORT", dict.fromkeys(rates.SHORT, 4))
     target, draft = map(str, pair_folders)
-    assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--draws", "500", "--format", "json"]) == 0
+    assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--samples", "500", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     for one in record["results"]:
         assert one["rates"][rates.SHARED]["median"] == pytest.approx(500 / one["seconds"])
         assert one["ratios"][rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
-    assert main(["bench", "--draws", "0"]) == 2
+    assert main(["bench", "--samples", "0"]) == 2
 
 
 def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, capsys, monkeypatch):
@@ -117,7 +117,7 @@ def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, c
     assert set(record["budgets"]) == {"draft's tree, temperature 0", "draft's tree, temperature 1"}  # this pair has no heads
     for name, budgets in record["budgets"].items():
         for one in budgets:
-            spent = record["tree"][str(one["nodes"])] + one["guessing"]
+            spent = record["tree"][str(one["nodes"])] + one["drafting"]
             assert one["speed"] == pytest.approx(one["tokens_per_pass"] * record["chain"]["1"] / spent)
         assert record["best_nodes"][name] == max(budgets, key=lambda one: one["speed"])["nodes"]
     for count, batch in record["rows"].items():

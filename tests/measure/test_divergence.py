@@ -1,4 +1,4 @@
-"""Where two models part: kinds of word by rules, Lorenz's curve on laws made by hand, intervals, readings that come back whole."""
+"""Where two models part: kinds of word by rules, Lorenz's curve on distributions made by hand, intervals, readings that come back whole."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specviz.measure.passage_run import read
 from specviz.measure.word_kinds import FUNCTION, INSIDE, NAME, OTHER, SIGN, START, kinds
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_block
+from specviz.verification.draft_tree import empty_tree
 
 
 def reading(*betas: float, sorts: tuple[str, ...] | None = None) -> Read:
@@ -118,10 +118,10 @@ def test_what_is_read_in_pieces_is_what_two_models_say_one_token_at_a_time(pair,
     assert len(found.beta) == len(found.kinds) == len(tokens) > 7
     for place, token in enumerate(tokens):
         row = Prefix((*prompt, *tokens[:place]), 0, 1)
-        p, q = (model.laws([row], empty_block(1))[0, 0] for model in pair.open(settings))
+        p, q = (model.distributions([row], empty_tree(1))[0, 0] for model in pair.open(settings))
         expected = (float(p[token]), float(q[token]), 1.0 - 0.5 * float((p - q).abs().sum()))
         assert (found.p[place], found.q[place], found.beta[place]) == pytest.approx(expected, abs=1e-5)
-    law = found.forks[found.deepest[0]]
-    assert law.beta == pytest.approx(min(found.beta)) and tokens[found.deepest[0]] in law.tokens
-    assert all(found.pieces[token] for token in law.tokens), "every bar has a name"
-    assert torch.tensor(law.p).sum() + law.rest["p"] == pytest.approx(1.0)
+    probs = found.forks[found.deepest[0]]
+    assert probs.beta == pytest.approx(min(found.beta)) and tokens[found.deepest[0]] in probs.tokens
+    assert all(found.pieces[token] for token in probs.tokens), "every bar has a name"
+    assert torch.tensor(probs.p).sum() + probs.rest["p"] == pytest.approx(1.0)

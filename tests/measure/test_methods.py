@@ -1,6 +1,6 @@
 """The gallery's records: every row runs on a tiny pair, counts are those of its rounds, and a file gives them back.
 
-'A bad proposer costs speed, never correctness': exact rows draw the target's law; typical acceptance does not, by as much as it says.
+'A bad proposer costs speed, never correctness': exact rows draw the target's distribution; typical acceptance does not, by as much as it says.
 """
 
 from __future__ import annotations
@@ -53,8 +53,8 @@ def test_counts_are_those_of_the_rounds(pair):
     assert found["tested"][0] == len(first)
 
 
-def test_positions_count_tests_after_kept_guesses_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
-    """With room for all guesses in every round: a chain judged guess by guess tests the next one as often as the last was kept."""
+def test_positions_count_tests_after_kept_draft_tokens_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
+    """With room for all draft tokens in every round: a chain judged draft token by draft token tests the next one as often as the last was kept."""
     for rule in ("token", "block"):
         trace = run(pair, replace(chosen(BASE, "1"), rule=rule, length=40), bars=0)
         rounds = [one for one in trace.rounds if len(one.proposals) == BASE.gamma]
@@ -65,19 +65,19 @@ def test_positions_count_tests_after_kept_guesses_under_the_token_rule_and_whole
         assert found["tested"] == before and found["kept"] == at_least[: len(before)]
 
 
-def test_the_oracle_is_kept_whole_and_the_target_alone_guesses_nothing(shown):
+def test_the_oracle_is_kept_whole_and_the_target_alone_draft_tokens_nothing(shown):
     oracle, alone = shown.row("oracle"), shown.row("target")
     assert oracle.tested and oracle.shares == (1.0,) * len(oracle.tested)
     assert (alone.nodes, alone.per_pass, alone.shares) == (0.0, 1.0, ())
 
 
-def test_exact_rows_draw_the_targets_law_and_typical_acceptance_does_not(shown):
+def test_exact_rows_draw_the_targets_distribution_and_typical_acceptance_does_not(shown):
     """Upper bounds hold 99 times in 100 for each row: three times the bound is never reached by chance, at these n."""
     for row in shown.rows:
         if row.reason:
             continue
         assert row.first.n == sum(row.first.counts) == DRAWS
-        assert sum(row.first.law) == pytest.approx(1.0)
+        assert sum(row.first.probs) == pytest.approx(1.0)
         if row.exact:
             assert row.first.written is None and row.first.tv < 3.0 * row.first.upper
     typical = shown.row("typical")
@@ -86,7 +86,7 @@ def test_exact_rows_draw_the_targets_law_and_typical_acceptance_does_not(shown):
 
 
 def test_what_typical_acceptance_is_said_to_write_is_what_it_draws(shown):
-    """The stated law against draws of the engine: on these cells no farther apart than three times what chance leaves."""
+    """The stated distribution against draws of the engine: on these cells no farther apart than three times what chance leaves."""
     first = shown.row("typical").first
     tv = sum(max(0.0, share - mass) for share, mass in zip(first.shares, first.written, strict=True))
     assert tv < 3.0 * first.upper
@@ -105,7 +105,7 @@ def test_a_kept_round_is_one_of_the_run(pair, shown):
     (one,) = kept.rounds
     assert one in whole.rounds
     assert kept.prompt_ids == (whole.prompt_ids + whole.output_ids)[: one.prefix_length]
-    assert len(one.laws) == len(one.proposals) + 1
+    assert len(one.distributions) == len(one.proposals) + 1
 
 
 def test_a_file_gives_the_gallery_back_and_damage_is_one_sentence(shown):
@@ -117,7 +117,7 @@ def test_a_file_gives_the_gallery_back_and_damage_is_one_sentence(shown):
 
 
 def test_choices_are_the_pages_and_others_are_refused():
-    assert chosen(replace(BASE, top_k=3).with_coin(0, "accept", 0.1), "top-p .9") == replace(BASE, top_p=0.9)
+    assert chosen(replace(BASE, top_k=3).with_uniform(0, "accept", 0.1), "top-p .9") == replace(BASE, top_p=0.9)
     assert chosen(BASE, "0").temperature == 0.0 and list(CHOICES) == ["0", "1", "top-p .9"]
     with pytest.raises(SettingsError, match="choice"):
         chosen(BASE, "2")
@@ -128,7 +128,7 @@ def test_draws_of_the_first_token_add_up_over_pieces(pair):
     shares = []
     first = first_token(remembering, chosen(BASE, "1"), 250, shares.append)
     assert sum(shares) == pytest.approx(1.0) and len(shares) == 3
-    assert first.n == 250 and len(first.labels) == len(first.counts) == len(first.law)
+    assert first.n == 250 and len(first.labels) == len(first.counts) == len(first.probs)
 
 
 def test_record_writes_a_gallery_and_refuses_no_turns(pair, tmp_path, monkeypatch):
@@ -140,7 +140,7 @@ def test_record_writes_a_gallery_and_refuses_no_turns(pair, tmp_path, monkeypatc
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     out = tmp_path / "gallery.json"
-    asked = ["--gallery", "--turns", "1", "--draws", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
+    asked = ["--gallery", "--turns", "1", "--samples", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
     assert list(from_json(out.read_text())) == list(CHOICES)
     with pytest.raises(SettingsError, match="turns must be 1 or more"):

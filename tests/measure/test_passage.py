@@ -15,7 +15,7 @@ from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
 from specviz.measure import passage_run
-from specviz.measure.passage import ALONE, GUESSED, Event, Passage, from_json, origins, to_json
+from specviz.measure.passage import ALONE, SPECULATIVE, Event, Passage, from_json, origins, to_json
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Round
 
@@ -27,12 +27,12 @@ def one(pair) -> Passage:
     return passage_run.write(pair, SETTINGS, turns=2)
 
 
-def guess(token: int, accepted: bool | None) -> Decision:
+def draft_token(token: int, accepted: bool | None) -> Decision:
     return Decision(token, -1, "draft", 0.5, 0.4, 0.1, 0.2, 0.8, accepted)
 
 
 def round_of(*accepted: bool | None, kind: str = "residual", token: int | None = 9) -> Round:
-    decisions = tuple(guess(n, fate) for n, fate in enumerate(accepted))
+    decisions = tuple(draft_token(n, fate) for n, fate in enumerate(accepted))
     return Round(4, decisions, tuple(n for n, fate in enumerate(accepted) if fate), Ending(kind, token, 0.3))
 
 
@@ -73,14 +73,14 @@ def test_each_clock_counts_its_own_work_alone_and_who_is_behind_goes_next(pair, 
         for _ in range(50):
             time.perf_counter()
         events.append(event)
-    for lane in (ALONE, GUESSED):
+    for lane in (ALONE, SPECULATIVE):
         mine = [event.at for event in events if event.lane == lane]
         assert mine == sorted(mine)
     alone = [event for event in events if event.lane == ALONE]
     assert alone[-1].at < 10 * SETTINGS.length, "fifty ticks between any two rounds would make more than a thousand"
     spent, both = (
-        {ALONE: 0.0, GUESSED: 0.0},
-        min(max(n for n, event in enumerate(events) if event.lane == lane) for lane in (ALONE, GUESSED)),
+        {ALONE: 0.0, SPECULATIVE: 0.0},
+        min(max(n for n, event in enumerate(events) if event.lane == lane) for lane in (ALONE, SPECULATIVE)),
     )
     for event in events[:both]:
         assert spent[event.lane] == min(spent.values())
@@ -106,7 +106,7 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
 
 def test_clocks_are_those_of_the_middle_turn_where_it_wrote_the_same(pair):
     def turn(fast: float, token: int = 9) -> list[Event]:
-        return [Event(ALONE, round_of(kind="bonus"), 1.0), Event(GUESSED, round_of(True, kind="bonus", token=token), fast)]
+        return [Event(ALONE, round_of(kind="bonus"), 1.0), Event(SPECULATIVE, round_of(True, kind="bonus", token=token), fast)]
 
     empty = passage_run.so_far(pair, SETTINGS, turn(0.5))
     found = passage_run.measured(empty, [turn(0.5), turn(1.0), turn(0.8)])
@@ -130,7 +130,7 @@ def test_a_damaged_record_is_refused_with_a_sentence(one, damage):
     elif damage == "clock":
         record["passages"]["here"]["lanes"][ALONE]["clock"][3] = 0.0
     elif damage == "lanes":
-        del record["passages"]["here"]["lanes"][GUESSED]
+        del record["passages"]["here"]["lanes"][SPECULATIVE]
     text = "{" if damage == "text" else json.dumps(record)
     with pytest.raises(TraceError, match="passage"):
         from_json(text)
@@ -170,7 +170,7 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
 def test_the_conclusion_counts_what_the_big_model_drew(one):
     counts, said = one.speculative.counts, words.conclusion(one)
     drawn = SETTINGS.length - counts.get("kept", 0)
-    assert f"let {counts.get('kept', 0)} guesses stand and drew {drawn} itself" in said
+    assert f"let {counts.get('kept', 0)} draft tokens stand and drew {drawn} itself" in said
     assert f"{len(one.speculative.trace.rounds)} passes; alone, {SETTINGS.length}" in said
 
 

@@ -33,9 +33,9 @@ def test_every_policy_stands_beside_the_best_fixed_length_and_its_second_run(com
 
 def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(comparison):
     best, again = comparison.paired[BEST], comparison.paired[AGAIN]
-    assert (best.tokens_per_pass, best.guesses, best.kept) == (again.tokens_per_pass, again.guesses, again.kept)
+    assert (best.tokens_per_pass, best.draft_tokens, best.kept) == (again.tokens_per_pass, again.draft_tokens, again.kept)
     for row in comparison.paired.values():
-        assert row.tokens_per_pass == pytest.approx(1 + row.guesses * row.kept), "what is kept, and one more a pass"
+        assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.kept), "what is kept, and one more a pass"
         assert row.rate.low <= row.rate.median <= row.rate.high and 0 <= row.kept <= 1
 
 
@@ -50,8 +50,8 @@ def test_turns_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):
 
 def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, monkeypatch):
     clock = []
-    monkeypatch.setattr(Clocked, "laws", lambda self, rows, block: setattr(self, "seconds", 1000.0) or clock.append(1) or
-                        self.source.laws(rows, block))  # fmt: skip
+    monkeypatch.setattr(Clocked, "distributions", lambda self, rows, block: setattr(self, "seconds", 1000.0) or clock.append(1) or
+                        self.source.distributions(rows, block))  # fmt: skip
     _, seconds = policies._run(pair, Settings(lengths=CEILING, length=4), pair.encode("Once upon a time"))
     assert clock and seconds < 0
 

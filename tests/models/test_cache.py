@@ -1,4 +1,4 @@
-"""A cache is only a way to compute less: after any history of kept and refused guesses, the logits are those of a fresh pass
+"""A cache is only a way to compute less: after any history of kept and rejected draft tokens, the logits are those of a fresh pass
 of the whole prefix without a cache (rows R11, R14 and R26).
 
 Random networks of two layers, weights scaled so that logits have a spread of about 1 and a wrong row is off by about 1.
@@ -18,7 +18,7 @@ from specviz.models.cache import decoder
 from specviz.models.cache.decoder import CachedModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, Block, empty_block
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
 
 V, WINDOW, CONTEXT = 97, 7, 160
 COMMON = {
@@ -71,14 +71,14 @@ def path(parents, node: int) -> list[int]:
     return nodes
 
 
-def random_block(dice: random.Random, rows: int, shape: str) -> Block:
+def random_block(dice: random.Random, rows: int, shape: str) -> DraftTree:
     """0 to 4 nodes per row: chains, or trees of any shape, twin siblings included."""
     tokens, parents = [], []
     for _ in range(rows):
         size = dice.randrange(5)
         tokens.append(tuple(dice.randrange(V if dice.random() < 0.7 else 3) for _ in range(size)))
         parents.append(tuple(i - 1 if shape == "chain" else dice.randrange(-1, i) for i in range(size)))
-    return Block(tuple(tokens), tuple(parents), (None,) * rows, tuple((None,) * len(t) for t in tokens), "random")
+    return DraftTree(tuple(tokens), tuple(parents), (None,) * rows, tuple((None,) * len(t) for t in tokens), "random")
 
 
 @torch.inference_mode()
@@ -109,7 +109,7 @@ def histories(network_, shape: str, rows: int, rounds: int, compared: int = 1) -
     return worst
 
 
-def moved_on(dice: random.Random, ids: tuple[int, ...], block: Block, row: int) -> tuple[int, ...]:
+def moved_on(dice: random.Random, ids: tuple[int, ...], block: DraftTree, row: int) -> tuple[int, ...]:
     kept = path(block.parents[row], dice.randrange(-1, len(block.tokens[row])))
     longer = (*ids, *(block.tokens[row][i] for i in kept), dice.randrange(V))
     event = dice.random()
@@ -169,7 +169,7 @@ def test_logits_are_a_function_of_rows_and_block_whatever_was_asked_before():
     model = CachedModel(network_, Settings())
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
     for texts in questions * 2:
-        logits = model.logits([Prefix(ids, 0, 9) for ids in texts], empty_block(len(texts)))
+        logits = model.logits([Prefix(ids, 0, 9) for ids in texts], empty_tree(len(texts)))
         for row, ids in enumerate(texts):
             assert (logits[row, 0] - fresh(network_, ids)).abs().max() < 2e-5
 
@@ -180,7 +180,7 @@ def test_two_requests_on_one_network_do_not_meet():
     one, other = CachedModel(network_, Settings()), CachedModel(network_, Settings())
     for length in range(1, 8):
         for model, ids in ((one, tuple(range(length))), (other, tuple(range(50, 50 + length)))):
-            assert (model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0] - fresh(network_, ids)).abs().max() < 2e-5
+            assert (model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0] - fresh(network_, ids)).abs().max() < 2e-5
 
 
 def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
@@ -188,7 +188,7 @@ def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
     fed = []
     through_passes(monkeypatch, lambda go, ids, *rest: fed.append(ids.shape[1]) or go(ids, *rest))
     model = CachedModel(network("Llama"), Settings())
-    chain = Block(((5, 6),), ((-1, 0),), (None,), ((None, None),), "x")
+    chain = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None, None),), "x")
     for ids in ((1, 2, 3), (1, 2, 3, 5, 6, 7), (1, 2, 3, 5, 6, 7, 8)):
         model.logits([Prefix(ids, 0, 9)], chain)
     assert fed == [3 + 2, 1 + 2, 1 + 2]
@@ -201,7 +201,7 @@ def test_rows_that_leave_a_batch_or_change_places_keep_what_was_computed(monkeyp
     model = CachedModel(network_, Settings())
     texts = {3: (5, 6, 7, 8), 4: (9, 8), 7: (1, 2, 3)}
     for order in ([3, 4, 7], [7, 3, 4], [7, 4], [4]):
-        logits = model.logits([Prefix(texts[draw], 0, 9, draw) for draw in order], empty_block(len(order)))
+        logits = model.logits([Prefix(texts[draw], 0, 9, draw) for draw in order], empty_tree(len(order)))
         for row, draw in enumerate(order):
             assert (logits[row, 0] - fresh(network_, texts[draw])).abs().max() < 2e-5
             texts[draw] += (11 + draw,)

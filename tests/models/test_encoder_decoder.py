@@ -1,4 +1,4 @@
-"""Encoder-decoder pairs write with the target's law, the setting of Leviathan et al. 2023: two encoders read, two decoders write.
+"""Encoder-decoder pairs write with the target's distribution, the setting of Leviathan et al. 2023: two encoders read, two decoders write.
 
 The networks are tiny and random. Prompts are random cuts of a text; none was chosen.
 """
@@ -48,8 +48,8 @@ def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_dec
         trace = run(pair, settings, bars=0)
         assert list(trace.output_ids) == generated(pair, prompt, 16), prompt
         written.add(trace.output_ids)
-        fates.update(guess.accepted for round_ in trace.rounds for guess in round_.proposals)
-    assert len(written) > 5 and {True, False} <= fates, "prompts count, and guesses were kept and refused"
+        fates.update(draft_token.accepted for round_ in trace.rounds for draft_token in round_.proposals)
+    assert len(written) > 5 and {True, False} <= fates, "prompts count, and draft tokens were kept and refused"
 
 
 @pytest.mark.parametrize(
@@ -57,17 +57,17 @@ def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_dec
     (("t5", {}), ("t5", {"temperature": 0.0}), ("t5 v1.1", {"temperature": 0.7, "top_p": 0.9}), ("mt5", {})),
     ids=str,
 )
-def test_the_law_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder_folders, kind, warper):
+def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder_folders, kind, warper):
     """Prefix by prefix, without draws, in float32, caches rolled back at every depth."""
     pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
     settings = Settings(prompt="the old bear", gamma=3, **warper)
-    alone = run(replace(pair, stops=frozenset()), replace(settings, gamma=0, length=40), bars=0)
+    alone = run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, length=40), bars=0)
     found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
     assert found.prefixes >= 25 and max(found.kept) >= 2 and found.passed(TOLERANCE), (found.sentence, found.kept)
 
 
 def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
-    """The check above can fail: another prompt gives another law."""
+    """The check above can fail: another prompt gives another distribution."""
     pair = encoder_decoders["t5"]
     settings = Settings(prompt="the old bear", gamma=3)
     target, proposer = opened(pair, replace(settings, prompt="the river"))
@@ -80,9 +80,9 @@ def test_a_stop_token_ends_the_text_where_generate_ends(encoder_decoders):
     """Each token that greedy decoding writes is made the stop token in turn: in a block, as a replacement, as a bonus."""
     pair, endings = encoder_decoders["t5 v1.1"], set()
     settings = Settings(prompt="the little rabbit", temperature=0.0, gamma=3, length=24)
-    whole = run(replace(pair, stops=frozenset()), settings, bars=0).output_ids
+    whole = run(replace(pair, eos_token_ids=frozenset()), settings, bars=0).output_ids
     for stop in sorted(set(whole)):
-        trace = run(replace(pair, stops=frozenset({stop})), settings, bars=0)
+        trace = run(replace(pair, eos_token_ids=frozenset({stop})), settings, bars=0)
         assert trace.output_ids == whole[: whole.index(stop) + 1]
         assert list(trace.output_ids) == generated(pair, settings.prompt, 24, eos_token_id=stop)
         endings.add(trace.rounds[-1].ending.kind)
@@ -90,7 +90,7 @@ def test_a_stop_token_ends_the_text_where_generate_ends(encoder_decoders):
 
 
 def test_end_of_text_is_the_models_own(encoder_decoders):
-    assert all(pair.stops == {1} for pair in encoder_decoders.values())
+    assert all(pair.eos_token_ids == {1} for pair in encoder_decoders.values())
 
 
 def test_the_trace_names_what_the_encoder_read_and_comes_back_from_json(encoder_decoders):
@@ -130,5 +130,5 @@ def test_a_prompt_may_fill_the_encoder_and_one_token_more_is_refused(encoder_dec
 def test_texts_ten_times_as_long_as_the_farthest_distance_are_written(encoder_decoders):
     """Relative positions have no end: distances beyond the farthest, 6 here, share one bias."""
     settings = Settings(prompt="the old bear", temperature=0.0, gamma=4, length=60)
-    pair = replace(encoder_decoders["t5"], stops=frozenset())
+    pair = replace(encoder_decoders["t5"], eos_token_ids=frozenset())
     assert list(run(pair, settings, bars=0).output_ids) == generated(pair, "the old bear", 60, eos_token_id=-1)

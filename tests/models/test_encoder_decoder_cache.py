@@ -15,15 +15,15 @@ import torch
 from specviz.decoding.engine import advance, opening_row, step
 from specviz.models.cache.encoder_decoder import ConditionedModel, ConditionedPass
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import warp
 from tests.decoding.test_attack_distributions import apart, texts
 from tests.encoder_decoders import KINDS, NEAR, tiny_encoder_decoder
 from tests.models.test_cache import V, moved_on, path, random_block
-from tests.oracle.token_rule import target_law
+from tests.oracle.token_rule import target_distribution
 from tests.tables import Siblings, World
 
 PROMPT = (7, 8, 9, 10, 4, 1)
@@ -76,7 +76,7 @@ def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind):
 
 @pytest.mark.parametrize(("shape", "rows"), (("tree", 1), ("chain", 3)))
 def test_distances_counted_in_columns_are_seen(monkeypatch, shape, rows):
-    """What the library does by itself: right for a chain alone, another law for a tree or a ragged batch."""
+    """What the library does by itself: right for a chain alone, another distribution for a tree or a ragged batch."""
     right = ConditionedPass.biased
 
     def by_column(self, seen, where, positions):
@@ -95,7 +95,7 @@ def test_a_prompt_counts_and_requests_with_other_prompts_do_not_meet():
     models = [opened(network, prompt) for prompt in prompts]
     for length in range(1, 5):
         ids = tuple(range(length))
-        found = [model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0] for model in models]
+        found = [model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0] for model in models]
         for logits, prompt in zip(found, prompts, strict=True):
             assert (logits - fresh(network, ids, prompt)).abs().max() < 5e-5
         assert (found[0] - found[1]).abs().max() > 1e-2
@@ -107,7 +107,7 @@ def test_the_encoder_runs_once_and_its_keys_and_values_are_made_once():
     network.decoder.block[1].layer[1].EncDecAttention.k.register_forward_hook(lambda *_: runs.append("keys"))
     model = opened(network)
     for ids in ((0,), (0, 3, 4), (0, 3, 5, 6), (0,)):
-        model.logits([Prefix(ids, 0, 9)], empty_block(1))
+        model.logits([Prefix(ids, 0, 9)], empty_tree(1))
     assert runs == ["encoder", "keys"]
 
 
@@ -116,7 +116,7 @@ def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
     fed, go = [], ConditionedPass.__call__
     monkeypatch.setattr(ConditionedPass, "__call__", lambda self, ids, *rest: fed.append(ids.shape[1]) or go(self, ids, *rest))
     model = opened(tiny_encoder_decoder("mt5", V))
-    chain = Block(((5, 6),), ((-1, 0),), (None,), ((None, None),), "x")
+    chain = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None, None),), "x")
     for ids in ((0, 2, 3), (0, 2, 3, 5, 6, 7), (0, 2, 3, 5, 6, 7, 8)):
         model.logits([Prefix(ids, 0, 9)], chain)
     assert fed == [3 + 2, 1 + 2, 1 + 2]
@@ -134,7 +134,7 @@ def test_in_half_precision_rows_that_see_nothing_stay_finite():
     """Padding of a ragged batch attends to nothing; with a bias on top its mask must not run over."""
     for dtype in (torch.bfloat16, torch.float16):
         model = opened(tiny_encoder_decoder("t5", V).to(dtype))
-        block = Block(((5, 6, 7), ()), ((-1, -1, 0), ()), (None, None), ((None,) * 3, ()), "x")
+        block = DraftTree(((5, 6, 7), ()), ((-1, -1, 0), ()), (None, None), ((None,) * 3, ()), "x")
         for texts_ in (((0, 2, 3, 4), (0,)), ((0, 2, 3, 4, 5, 7, 8), (0, 9))):
             logits = model.logits([Prefix(ids, 0, 9) for ids in texts_], block)
             assert logits[0].isfinite().all() and logits[1, 0].isfinite().all()
@@ -144,7 +144,7 @@ def test_in_half_precision_rows_that_see_nothing_stay_finite():
 def test_on_a_gpu_a_tree_and_a_ragged_batch_have_the_logits_of_fresh_passes():
     network = tiny_encoder_decoder("t5", V)
     model = opened(copy.deepcopy(network).to("cuda"))
-    block = Block(((5, 6, 7), (8,)), ((-1, -1, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "x")
+    block = DraftTree(((5, 6, 7), (8,)), ((-1, -1, 0), (-1,)), (None, None), ((None,) * 3, (None,)), "x")
     for held in (((0, 2, 3, 4), (0,)), ((0, 2, 3, 4, 5, 7, 9), (0, 9))):
         logits = model.logits([Prefix(ids, 0, 9) for ids in held], block).cpu()
         assert (logits[0, 3] - fresh(network, (*held[0], 5, 7))).abs().max() < 1e-3
@@ -157,36 +157,36 @@ def test_on_a_gpu_a_tree_and_a_ragged_batch_have_the_logits_of_fresh_passes():
 SMALL = 4
 
 
-def world_of(kind: str, settings: Settings, gamma: int, stops=frozenset()):
-    """Target and draft of four tokens, and the law of the target's next token by fresh passes."""
+def world_of(kind: str, settings: Settings, gamma: int, eos_token_ids=frozenset()):
+    """Target and draft of four tokens, and the distribution of the target's next token by fresh passes."""
     prompt = (2, 3, 1)
     target, draft = (tiny_encoder_decoder(kind, SMALL, seed).double() for seed in (1, 2))
     models = [ConditionedModel(network, settings, SMALL, prompt) for network in (target, draft)]
     known: dict = {}
 
-    def law(ids):
+    def probs(ids):
         return known[ids] if ids in known else known.setdefault(ids, warp(fresh(target, ids, prompt), settings).tolist())
 
-    return World(models[0], DraftModel(models[1], gamma), stops=stops), law
+    return World(models[0], DraftModel(models[1], gamma), eos_token_ids=eos_token_ids), probs
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
-def test_whole_texts_of_a_cached_pair_have_the_law_of_fresh_passes(kind, warper):
+def test_whole_texts_of_a_cached_pair_have_the_distribution_of_fresh_passes(kind, warper):
     """Every outcome of the production round: gamma 2, three tokens, one stop token."""
-    world, law = world_of(kind, Settings(**warper), 2, frozenset({1}))
-    assert apart(texts(world, (0,), length=3), target_law(law, 3, world.stops, (0,))) < 1e-10
+    world, probs = world_of(kind, Settings(**warper), 2, frozenset({1}))
+    assert apart(texts(world, (0,), length=3), target_distribution(probs, 3, world.eos_token_ids, (0,))) < 1e-10
 
 
-def test_a_cached_tree_with_twin_siblings_keeps_the_law():
-    world, law = world_of("t5", Settings(temperature=0.5), 0)
+def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
+    world, probs = world_of("t5", Settings(temperature=0.5), 0)
 
     class Draft:
-        def law(self, ids):
-            return torch.tensor(law(ids), dtype=torch.float64).flip(0)
+        def probs(self, ids):
+            return torch.tensor(probs(ids), dtype=torch.float64).flip(0)
 
     world = World(world.target, Siblings(Draft(), (2, 1)))
-    assert apart(texts(world, (0, 2), length=2), target_law(law, 2, prefix=(0, 2))) < 1e-10
+    assert apart(texts(world, (0, 2), length=2), target_distribution(probs, 2, prefix=(0, 2))) < 1e-10
 
 
 def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_alone():
@@ -198,10 +198,10 @@ def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_alone():
         rows = [opening_row((0,), Settings(length=lengths[draw]), None, draw) for draw in draws]
         result = {draw: [] for draw in draws}
         while rows:
-            rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxCoins(1))
+            rounds = step(rows, world.target, world.proposer, TokenRule(), PhiloxRandomness(1))
             for row, round_ in zip(rows, rounds, strict=True):
                 result[row.draw] += round_.committed
-            rows = [after for after in map(advance, rows, rounds) if after.room][::-1]
+            rows = [after for after in map(advance, rows, rounds) if after.remaining][::-1]
         return result
 
     alone = {draw: written([draw])[draw] for draw in lengths}

@@ -149,7 +149,7 @@ def test_layers_of_other_kinds_are_refused(kind):
 
 @pytest.mark.parametrize("family", ["bert", "bloom", "gpt_neo", "moshi", "mpt", "openai-gpt", "rwkv", "trocr"])
 def test_a_family_that_has_not_been_tested_is_refused_with_those_that_have(family):
-    """Each of these either runs and gives another law on a tree or a ragged batch, or ends in an error there."""
+    """Each of these either runs and gives another distribution on a tree or a ragged batch, or ends in an error there."""
     assert family not in FAMILIES
     config = CONFIG_MAPPING[family]()
     with pytest.raises(UnsupportedModel, match=rf"the family '{family}', whose cached passes have not been tested.*gpt2.*llama"):

@@ -1,6 +1,6 @@
-"""A target in int8 is another target, and speculation keeps its law: what a token becomes depends on no other token of the pass.
+"""A target in int8 is another target, and speculation keeps its distribution: what a token becomes depends on no other token of the pass.
 
-With one scale for the whole pass it does, and the guesses change the law that judges them: the analytic check must say so.
+With one scale for the whole pass it does, and the draft tokens change the distribution that judges them: the analytic check must say so.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specviz.models.fast_llama.layers import plain
 from specviz.models.fast_llama.passes import opened
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from tests.models.test_cache import network
 from tests.pairs import tiny_model
 
@@ -32,8 +32,8 @@ def small() -> nn.Module:
     return quantised(tiny_model(260, seed=4))
 
 
-def chain(*tokens: int) -> Block:
-    return Block((tokens,), (tuple(range(-1, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "test")
+def chain(*tokens: int) -> DraftTree:
+    return DraftTree((tokens,), (tuple(range(-1, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "test")
 
 
 def fresh(model, ids: tuple[int, ...]) -> torch.Tensor:
@@ -54,28 +54,28 @@ def test_products_are_sums_of_whole_numbers():
     assert (small(x) - linear(x)).abs().max() < 0.05 * linear(x).abs().max()
 
 
-def test_the_law_after_a_prefix_does_not_know_the_guesses(small):
-    """To the last bit: the same prefix under blocks of equal size but other guesses. With one scale for a pass it does know them."""
+def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
+    """To the last bit: the same prefix under blocks of equal size but other draft tokens. With one scale for a pass it does know them."""
     mutant = quantised(tiny_model(260, seed=4), OneScalePerPass)
     apart = {}
     for name, model in (("token", small), ("pass", mutant)):
-        laws = [
-            CachedModel(model, Settings()).laws([Prefix(TEXT[:20], 0, 9)], chain(*guesses))[0, 0]
-            for guesses in ((3, 9), (200, 41))
+        distributions = [
+            CachedModel(model, Settings()).distributions([Prefix(TEXT[:20], 0, 9)], chain(*draft_tokens))[0, 0]
+            for draft_tokens in ((3, 9), (200, 41))
         ]
-        apart[name] = float((laws[0] - laws[1]).abs().sum() / 2)
+        apart[name] = float((distributions[0] - distributions[1]).abs().sum() / 2)
     assert apart["token"] == 0.0 and apart["pass"] > 1e-3
 
 
-def test_laws_are_those_of_the_librarys_own_pass_and_not_the_float_weights(small):
-    """Along a text, in blocks and one by one. The float model's laws lie a hundred times as far off."""
+def test_distributions_are_those_of_the_librarys_own_pass_and_not_the_float_weights(small):
+    """Along a text, in blocks and one by one. The float model's distributions lie a hundred times as far off."""
     model, cached = tiny_model(260, seed=4), CachedModel(small, Settings())
     for length in range(10, 50, 4):
-        laws = cached.laws([Prefix(TEXT[:length], 0, 9)], chain(*TEXT[length : length + 3]))[0]
+        distributions = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(*TEXT[length : length + 3]))[0]
         for node in range(4):
             ids = TEXT[: length + node]
             own, other = (torch.softmax(fresh(one, ids).double(), -1) for one in (small, model))
-            assert (laws[node] - own).abs().sum() / 2 < 0.02 * (own - other).abs().sum()
+            assert (distributions[node] - own).abs().sum() / 2 < 0.02 * (own - other).abs().sum()
     assert len(cached._pass.written) == 2, "the layers are written out, and their products are the int8 ones"
 
 
@@ -105,8 +105,8 @@ def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
     assert not plain(model) and not opened(model).written
     cached = CachedModel(model.eval(), Settings())
     for length in (5, 12, 13):
-        law = cached.laws([Prefix(TEXT[:length], 0, 9)], chain(1, 2))[0, 0]
-        assert (law - torch.softmax(fresh(model, TEXT[:length]).double(), -1)).abs().max() < 2e-5
+        probs = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(1, 2))[0, 0]
+        assert (probs - torch.softmax(fresh(model, TEXT[:length]).double(), -1)).abs().max() < 2e-5
 
 
 def test_quantising_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
@@ -120,7 +120,7 @@ def test_quantising_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
         quantised(network("GPT2"))
 
 
-def test_speculation_keeps_the_law_of_a_quantised_target_and_one_scale_for_a_pass_is_caught(pair):
+def test_speculation_keeps_the_distribution_of_a_quantised_target_and_one_scale_for_a_pass_is_caught(pair):
     """The decoder with its caches against fresh passes of the same int8 target: at most places nothing but rounding in float32. (Now and
     then a number beside a half falls otherwise, in large models at many places.) The mistake moves most places by far more."""
     settings, found = Settings(gamma=3), {}

@@ -1,5 +1,5 @@
 """A target cut in two keeps two caches, and 'the verification reuses what the draft stage computed' (Elhoushi et al. 2024, LayerSkip):
-after any history of guesses, kept and refused, every layer below and above the exit holds what a fresh pass of the text gives it.
+after any history of draft tokens, kept and refused, every layer below and above the exit holds what a fresh pass of the text gives it.
 
 Random networks of four layers as in test_cached_models.py; in float32 passes of other shapes agree to 2e-5, in float64 to 1e-10.
 """
@@ -15,15 +15,15 @@ from specviz.decoding.engine import step
 from specviz.models.attachments.exits import bare_exit
 from specviz.models.layered import LayeredModel, LowerLayers
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import warp
-from tests.decoding.test_attack_caches import fresh_law, network
+from tests.decoding.test_attack_caches import fresh_distribution, network
 from tests.decoding.test_attack_distributions import apart, texts
 from tests.models.test_cache import GROUPED, V, moved_on, path, random_block
-from tests.oracle.token_rule import target_law
+from tests.oracle.token_rule import target_distribution
 from tests.tables import World
 
 LAYERS, PLAIN = 4, Settings()
@@ -42,8 +42,8 @@ def layered(network_, layer: int, settings: Settings = PLAIN) -> LayeredModel:
     return LayeredModel(network_, settings, None, bare_exit(network_, layer))
 
 
-def chain(*tokens: int) -> Block:
-    return Block((tokens,), (tuple(range(-1, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "x")
+def chain(*tokens: int) -> DraftTree:
+    return DraftTree((tokens,), (tuple(range(-1, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "x")
 
 
 @torch.inference_mode()
@@ -88,7 +88,7 @@ def layers_apart(network_, model: LayeredModel, rows: int) -> float:
 def histories(network_, layer: int, shape: str, rows: int, rounds: int) -> tuple[float, float]:
     """Largest difference of logits, and of any layer's keys and values, to fresh passes over ``rounds`` random rounds.
 
-    In a round the exit guesses a chain, or is asked about a tree, or is left out; then the target is asked about it or about
+    In a round the exit draft tokens a chain, or is asked about a tree, or is left out; then the target is asked about it or about
     something else; a random part is kept, and at times the text goes back.
     """
     dice, model = random.Random(f"{layer} {shape} {rows}"), layered(network_, layer)
@@ -102,8 +102,8 @@ def histories(network_, layer: int, shape: str, rows: int, rounds: int) -> tuple
             for length in range(dice.choice((0, block.widest))):
                 live = [row for row, tokens in enumerate(block.tokens) if len(tokens) >= length]
                 longer = [replace(prefixes[row], ids=words[row] + block.tokens[row][:length]) for row in live]
-                guesses = model.lower.logits(longer, empty_block(len(longer)))
-                asked += [(row.ids, logits[0], True) for row, logits in zip(longer, guesses, strict=True)]
+                draft_tokens = model.lower.logits(longer, empty_tree(len(longer)))
+                asked += [(row.ids, logits[0], True) for row, logits in zip(longer, draft_tokens, strict=True)]
         elif dice.random() < 0.5:
             asked += places(model.lower.logits(prefixes, block), words, block, True)
         if dice.random() < 0.2:
@@ -116,7 +116,7 @@ def histories(network_, layer: int, shape: str, rows: int, rounds: int) -> tuple
     return logits_apart, keys_apart
 
 
-def places(logits, words, block: Block, early: bool) -> list[tuple]:
+def places(logits, words, block: DraftTree, early: bool) -> list[tuple]:
     return [
         (ids + tuple(block.tokens[row][i] for i in path(block.parents[row], node)), logits[row, node + 1], early)
         for row, ids in enumerate(words)
@@ -135,8 +135,8 @@ def test_every_layer_holds_what_a_fresh_pass_gives_it_after_random_histories(lay
     assert max(histories(deep(torch.float64), layer, shape, rows, 12)) < 1e-10, "so the rest is rounding"
 
 
-class KeepsRefused(DynamicCache):
-    """The mistake: after a refusal the keys and the state of the first refused guess stay, in the place of the token before it."""
+class KeepsRejected(DynamicCache):
+    """The mistake: after a refusal the keys and the state of the first rejected draft token stay, in the place of the token before it."""
 
     def crop(self, tokens_to_remove: int) -> None:
         refused = self.layers[0].keys.shape[2] + tokens_to_remove
@@ -147,24 +147,24 @@ class KeepsRefused(DynamicCache):
             )
 
 
-def test_keys_of_refused_guesses_kept_below_the_exit_are_seen(monkeypatch):
-    """By the layers' own keys, and by the target's law: it reads the states of the guesses."""
+def test_keys_of_refused_draft_tokens_kept_below_the_exit_are_seen(monkeypatch):
+    """By the layers' own keys, and by the target's distribution: it reads the states of the draft tokens."""
 
     def told() -> tuple[float, float]:
         model, network_ = layered(deep(), 2), deep()
         for ids in ((1, 2, 3), (1, 2, 3, 8)):  # 5, and 6 behind it, are refused
             for count in range(3):
-                model.lower.logits([Prefix(ids + (5, 6)[:count], 0, 9)], empty_block(1))
+                model.lower.logits([Prefix(ids + (5, 6)[:count], 0, 9)], empty_tree(1))
             logits = model.logits([Prefix(ids, 0, 9)], chain(5, 6))[0, 0]
-        law, fresh = warp(logits, PLAIN), warp(fresh_pass(network_, ids)[0][-1], PLAIN)
-        return layers_apart(network_, model, 1), float((law - fresh).abs().sum()) / 2
+        probs, fresh = warp(logits, PLAIN), warp(fresh_pass(network_, ids)[0][-1], PLAIN)
+        return layers_apart(network_, model, 1), float((probs - fresh).abs().sum()) / 2
 
     assert max(told()) < 1e-4
-    monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRefused())
+    monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRejected())
     assert min(told()) > 1e-2
 
 
-def test_the_pass_that_verifies_reads_one_guess_below_the_exit_and_all_of_them_above(monkeypatch):
+def test_the_pass_that_verifies_reads_one_draft_token_below_the_exit_and_all_of_them_above(monkeypatch):
     """Of a block of three the first two have been read by the layers below; none is read there twice, in any round."""
     model, fed = layered(deep(), 1), {"below": [], "above": []}
     for name, part in (("below", model.lower), ("above", model)):
@@ -174,7 +174,7 @@ def test_the_pass_that_verifies_reads_one_guess_below_the_exit_and_all_of_them_a
         )
     for ids in ((1, 2, 3), (1, 2, 3, 5, 6, 7, 9), (1, 2, 3, 5, 6, 7, 9, 5, 8)):  # all kept, with a bonus; one kept, one replaced
         for count in range(3):
-            model.lower.logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], empty_block(1))
+            model.lower.logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], empty_tree(1))
         model.logits([Prefix(ids, 0, 9)], chain(5, 6, 7))
     assert fed["below"] == [3, 1, 1, 1] + [1, 1, 1, 1] * 2
     assert fed["above"] == [3 + 3, 1 + 3, 1 + 3]
@@ -185,12 +185,12 @@ def test_what_is_said_is_a_function_of_the_question_whatever_was_asked_before():
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
     for number, texts_ in enumerate(questions * 3):
         part = model.lower if number % 2 else model
-        logits = part.logits([Prefix(ids, 0, 9) for ids in texts_], empty_block(len(texts_)))
+        logits = part.logits([Prefix(ids, 0, 9) for ids in texts_], empty_tree(len(texts_)))
         for row, ids in enumerate(texts_):
             assert (logits[row, 0] - wanted(network_, model, ids, part is model.lower)).abs().max() < 2e-5
 
 
-def test_a_batch_says_what_each_row_says_alone_and_draws_the_same_guesses():
+def test_a_batch_says_what_each_row_says_alone_and_draws_the_same_draft_tokens():
     """In float64, six ragged rows through the production step, three rounds each."""
     network_ = deep(torch.float64)
     rows = [Prefix((1, 2, 3, 4, 5, 6)[: 1 + draw], 0, 12, draw) for draw in range(6)]
@@ -199,7 +199,7 @@ def test_a_batch_says_what_each_row_says_alone_and_draws_the_same_guesses():
         model, found = layered(network_, 2), []
         proposer = DraftModel(model.lower, 3)
         for _ in range(3):
-            made = step(some, model, proposer, TokenRule(), PhiloxCoins(3))
+            made = step(some, model, proposer, TokenRule(), PhiloxRandomness(3))
             found.append(made)
             some = [
                 replace(row, ids=row.ids + one.committed, start=row.start + len(one.committed))
@@ -216,14 +216,14 @@ def test_a_batch_says_what_each_row_says_alone_and_draws_the_same_guesses():
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
-def test_whole_texts_have_the_law_of_fresh_passes(warper):
+def test_whole_texts_have_the_distribution_of_fresh_passes(warper):
     """Every outcome of the production step in float64: gamma 2, three tokens, one stop token, rows leaving and coming back."""
     settings, network_ = Settings(**warper), network("llama", 4, 0, 64)
     model = layered(network_, 1, settings)
-    world = World(model, DraftModel(model.lower, 2), stops=frozenset({1}))
+    world = World(model, DraftModel(model.lower, 2), eos_token_ids=frozenset({1}))
     known: dict = {}
 
     def fresh(ids):
-        return known[ids] if ids in known else known.setdefault(ids, fresh_law(network_, ids, settings, 4))
+        return known[ids] if ids in known else known.setdefault(ids, fresh_distribution(network_, ids, settings, 4))
 
-    assert apart(texts(world, (0, 2, 3), length=3), target_law(fresh, 3, world.stops, (0, 2, 3))) < 1e-10
+    assert apart(texts(world, (0, 2, 3), length=3), target_distribution(fresh, 3, world.eos_token_ids, (0, 2, 3))) < 1e-10

@@ -141,7 +141,7 @@ def test_a_shipped_pair_is_checked_by_hash_before_it_is_read(tmp_path, monkeypat
         load_pair("test")
 
 
-def test_a_smaller_padded_vocabulary_is_handled_by_the_law(pair_folders, tmp_path):
+def test_a_smaller_padded_vocabulary_is_handled_by_the_distribution(pair_folders, tmp_path):
     wide = tmp_path / "wide"
     shutil.copytree(pair_folders[1], wide)
     tiny_model(320, layers=1).save_pretrained(wide)
@@ -154,10 +154,10 @@ def test_a_smaller_padded_vocabulary_is_handled_by_the_law(pair_folders, tmp_pat
 def test_stop_ids_are_all_of_them():
     model = tiny_model(50)
     model.generation_config.eos_token_id = [3, 5]
-    assert loading.stop_ids(model) == {3, 5}
+    assert loading.eos_ids_of(model) == {3, 5}
     model.generation_config.eos_token_id = None
     model.config.eos_token_id = 4
-    assert loading.stop_ids(model) == {4}
+    assert loading.eos_ids_of(model) == {4}
 
 
 @pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.shipped])

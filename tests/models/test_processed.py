@@ -1,7 +1,7 @@
-"""A processor changes the law that is served; given the prefix of each node, speculation keeps the changed law exactly.
+"""A processor changes the distribution that is served; given the prefix of each node, speculation keeps the changed distribution exactly.
 
-Enumerated on tables: the law of whole texts, every outcome of the production step. A penalty that is put together once a round, and
-a ban on the draws alone, write another law.
+Enumerated on tables: the distribution of whole texts, every outcome of the production step. A penalty that is put together once a round, and
+a ban on the draws alone, write another distribution.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import pytest
 import torch
 from transformers import NoBadWordsLogitsProcessor, RepetitionPenaltyLogitsProcessor, SuppressTokensLogitsProcessor
 
-from specviz.evidence.enumeration.enumerate import output_law, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.mutants.serving import OncePerRound, OnDrawsAlone, without
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.processed import Processed
@@ -20,12 +20,12 @@ from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import warp
 from tests.pairs import tiny_model
 from tests.tables import model as remembered
-from tests.tables import random_law
+from tests.tables import random_distribution
 
 V = 3
 PROCESSORS = {
@@ -37,7 +37,7 @@ PROCESSORS = {
 
 @dataclass
 class Logits:
-    """A table as a network would give it: logarithms of its laws, to be processed and warped."""
+    """A table as a network would give it: logarithms of its distributions, to be processed and warped."""
 
     table: TableModel
     settings: Settings = field(default_factory=Settings)
@@ -45,7 +45,7 @@ class Logits:
     context: int | None = None
 
     def logits(self, rows, block):
-        return self.table.laws(rows, block).log()
+        return self.table.distributions(rows, block).log()
 
     def warped(self, logits):
         return warp(logits, self.settings)
@@ -54,31 +54,31 @@ class Logits:
 def tables(seed: int):
     """Target as logits and a draft, all masses above 0."""
     p = TableModel(lambda ids: [float(x) for x in _even(("p", seed, ids))], V)
-    return Logits(p), remembered(lambda ids: random_law(("q", seed, ids), V, 7), V)
+    return Logits(p), remembered(lambda ids: random_distribution(("q", seed, ids), V, 7), V)
 
 
 def _even(key) -> list[float]:
-    law = random_law(key, V, 7)
-    return [(float(x) + 0.1) / 1.3 for x in law]
+    probs = random_distribution(key, V, 7)
+    return [(float(x) + 0.1) / 1.3 for x in probs]
 
 
 def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
-    """Between the law of what the decoder writes and the processed law, over texts."""
+    """Between the distribution of what the decoder writes and the processed distribution, over texts."""
     logits, draft = tables(seed)
-    meant = target_law(Processed(logits, processor), (0,), length)
+    meant = target_distribution(Processed(logits, processor), (0,), length)
     return total_variation(
-        output_law(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule, (0,), length), meant
+        output_distribution(kind(logits, processor) if kind else logits.table, DraftModel(draft, 2), rule, (0,), length), meant
     )
 
 
 @pytest.mark.parametrize("name", PROCESSORS)
 @pytest.mark.parametrize("seed", range(2))
-def test_speculation_writes_the_processed_law(name, seed):
+def test_speculation_writes_the_processed_distribution(name, seed):
     assert distance(Processed, PROCESSORS[name], TokenRule(), seed) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_a_penalty_set_once_a_round_writes_another_law(seed):
+def test_a_penalty_set_once_a_round_writes_another_distribution(seed):
     """The committed text alone: what the block itself repeats goes unpunished. Without memory the same mistake changes nothing."""
     assert distance(OncePerRound, PROCESSORS["penalty"], TokenRule(), seed) > 1e-3
     assert distance(OncePerRound, PROCESSORS["ban"], TokenRule(), seed) < 1e-12
@@ -87,20 +87,20 @@ def test_a_penalty_set_once_a_round_writes_another_law(seed):
 def test_a_ban_on_the_draws_alone_lets_the_drafts_word_through():
     logits, draft = tables(0)
     rule = OnDrawsAlone(without([2]))
-    found = output_law(logits.table, DraftModel(draft, 2), rule, (0,), 2)
+    found = output_distribution(logits.table, DraftModel(draft, 2), rule, (0,), 2)
     assert sum(mass for text, mass in found.items() if 2 in text) > 0.05
-    right = output_law(Processed(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule(), (0,), 2)
+    right = output_distribution(Processed(logits, PROCESSORS["ban"]), DraftModel(draft, 2), TokenRule(), (0,), 2)
     assert not any(2 in text for text in right)
 
 
-def test_a_penalised_law_is_the_same_in_trees_batches_and_alone():
-    """Every law of a pass against the processor on the library's own logits of that one text, without a cache."""
+def test_a_penalised_distribution_is_the_same_in_trees_batches_and_alone():
+    """Every distribution of a pass against the processor on the library's own logits of that one text, without a cache."""
     network, processor = tiny_model(260, seed=1), RepetitionPenaltyLogitsProcessor(1.4)
     cached = Processed(CachedModel(network, Settings()), processor)
     texts = [(1, 2, 3, 4), (9, 9, 8)]
-    block = Block(((5, 1, 5, 7), (9, 3)), ((-1, 0, -1, 1), (-1, 0)), (None, None), ((None,) * 4, (None,) * 2), "test")
+    block = DraftTree(((5, 1, 5, 7), (9, 3)), ((-1, 0, -1, 1), (-1, 0)), (None, None), ((None,) * 4, (None,) * 2), "test")
     for _ in range(2):  # the second time from the cache
-        laws = cached.laws([Prefix(ids, 0, 9, n) for n, ids in enumerate(texts)], block)
+        distributions = cached.distributions([Prefix(ids, 0, 9, n) for n, ids in enumerate(texts)], block)
         for row, node, path in (
             (0, 0, ()),
             (0, 1, (5,)),
@@ -113,17 +113,20 @@ def test_a_penalised_law_is_the_same_in_trees_batches_and_alone():
             ids = torch.tensor([[*texts[row], *path]])
             with torch.inference_mode():
                 wanted = processor(ids, network(input_ids=ids).logits[:, -1])[0]
-            assert (laws[row, node] - torch.softmax(wanted.double(), -1)).abs().max() < 2e-5
+            assert (distributions[row, node] - torch.softmax(wanted.double(), -1)).abs().max() < 2e-5
         texts = [(*texts[0], 5, 1, 7), (*texts[1], 9)]
     assert (
-        laws[0, 0] - warp(cached.source.logits([Prefix(texts[0], 0, 9), Prefix(texts[1], 0, 9, 1)], block)[0, 0], Settings())
+        distributions[0, 0]
+        - warp(cached.source.logits([Prefix(texts[0], 0, 9), Prefix(texts[1], 0, 9, 1)], block)[0, 0], Settings())
     ).abs().sum() > 1e-3
 
 
 def test_ids_that_only_the_draft_knows_are_no_text_of_the_targets():
     network = tiny_model(40, seed=1)
     cached = Processed(CachedModel(network, Settings(), 50), RepetitionPenaltyLogitsProcessor(1.4))
-    law = cached.laws([Prefix((1, 2, 45), 0, 9)], Block(((48,),), ((-1,),), (None,), ((None,),), "test"))
+    probs = cached.distributions([Prefix((1, 2, 45), 0, 9)], DraftTree(((48,),), ((-1,),), (None,), ((None,),), "test"))
     assert (
-        law.shape == (1, 2, 50) and float(law[..., 40:].sum()) == 0.0 and law.sum(-1).flatten().tolist() == pytest.approx([1, 1])
+        probs.shape == (1, 2, 50)
+        and float(probs[..., 40:].sum()) == 0.0
+        and probs.sum(-1).flatten().tolist() == pytest.approx([1, 1])
     )

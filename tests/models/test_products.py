@@ -1,5 +1,5 @@
 """Weights are read by the way that is fastest for so few tokens: every way is the same product, and a model goes on with the same
-weights. A draft in 8 bits is another draft, of a law of its own; the target beside it is untouched and so is what is written.
+weights. A draft in 8 bits is another draft, of a distribution of its own; the target beside it is untouched and so is what is written.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from specviz.models.fast_llama.products import Weights, product
 from specviz.models.pairs.loading import load_pair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_block
+from specviz.verification.draft_tree import empty_tree
 from tests.evidence.test_analytic import HELD_OUT
 from tests.pairs import tiny_model
 
@@ -104,12 +104,12 @@ def test_eight_bits_say_nearly_what_the_weights_said_and_the_library_computes_wi
             assert numbers.dtype is torch.int8 and torch.equal(part.weight, numbers * scales[:, None].float())
     row = Prefix(tuple(range(3, 30)), 0, 9)
     source = CachedModel(model, Settings())
-    source.laws([Prefix(row.ids[:20], 0, 9)], empty_block(1))
+    source.distributions([Prefix(row.ids[:20], 0, 9)], empty_tree(1))
     ours, library = (
-        source.laws([row], empty_block(1))[0, 0],
+        source.distributions([row], empty_tree(1))[0, 0],
         torch.softmax(model(torch.tensor([row.ids])).logits[0, -1].detach().double(), -1),
     )
-    assert 1e-6 < (ours - library).abs().sum() / 2 < 0.1  # inputs of bfloat16; weights as small as these make steep laws
+    assert 1e-6 < (ours - library).abs().sum() / 2 < 0.1  # inputs of bfloat16; weights as small as these make steep distributions
 
 
 @pytest.fixture(scope="module")
@@ -128,18 +128,18 @@ def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied
     assert torch.allclose(product(x, known), nn.functional.linear(x, layer.weight), atol=0.05)
 
 
-def test_the_shipped_draft_in_8_bits_guesses_as_well_and_the_target_is_the_same(eight, monkeypatch):
+def test_the_shipped_draft_in_8_bits_draft_tokens_as_well_and_the_target_is_the_same(eight, monkeypatch):
     full = load_pair("storybook-distilled")
     assert eight.coarse and not full.coarse and eight.describe()["draft"]["bits"] == 8 and "bits" not in full.describe()["draft"]
     assert all(torch.equal(a, b) for a, b in zip(eight.target.parameters(), full.target.parameters(), strict=True))
     ids = torch.tensor(full.encode(HELD_OUT)[:256]).view(-1, 64)
     with torch.inference_mode():
         p, q, rounded = (torch.softmax(m(ids).logits.double(), -1) for m in (full.target, full.draft, eight.draft))
-    kept, kept_rounded = (torch.minimum(p, law).sum(-1).mean() for law in (q, rounded))
+    kept, kept_rounded = (torch.minimum(p, probs).sum(-1).mean() for probs in (q, rounded))
     assert 0 < (q - rounded).abs().sum(-1).mean() / 2 < 0.02 and abs(kept - kept_rounded) < 0.005
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
-def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_law(eight, warper):
+def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
     found = analytic_of_pair(eight, Settings(pair="storybook-8bit", gamma=3, **warper), eight.encode(HELD_OUT), 40)
     assert found.passed() and found.prefixes >= 40 and len({*found.kept}) > 2

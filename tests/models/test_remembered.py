@@ -1,4 +1,4 @@
-"""A memory of laws changes no law and no draw: what is remembered is what the model with its cache says, up to rounding, and in float64
+"""A memory of distributions changes no distribution and no draw: what is remembered is what the model with its cache says, up to rounding, and in float64
 the engine writes the same texts on it, number by number.
 """
 
@@ -15,7 +15,7 @@ from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
 from specviz.models.remembered import RememberedModel, RememberingPair
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.registry import rule_of
 from tests.models.test_cache import V, fresh, network, path, random_block
@@ -29,27 +29,27 @@ def pair64(pair_folders):
 
 
 @pytest.mark.parametrize("shape", ("chain", "tree"))
-def test_remembered_laws_are_those_of_fresh_passes(shape):
-    """Random blocks over rows that come again and go on: every law against the library's own pass, without a cache."""
+def test_remembered_distributions_are_those_of_fresh_passes(shape):
+    """Random blocks over rows that come again and go on: every distribution against the library's own pass, without a cache."""
     network_, dice = network("Llama"), random.Random(shape)
     model = RememberedModel(CachedModel(network_, Settings()))
     for _ in range(12):
         rows = [Prefix((1, 2, *(dice.randrange(3) for _ in range(dice.randrange(3)))), 0, 9, n) for n in range(3)]
         block = random_block(dice, 3, shape)
-        laws = model.laws(rows, block)
+        distributions = model.distributions(rows, block)
         for row, prefix in enumerate(rows):
             for node in range(-1, len(block.tokens[row])):
                 ids = prefix.ids + tuple(block.tokens[row][i] for i in path(block.parents[row], node))
-                assert (laws[row, node + 1] - torch.softmax(fresh(network_, ids).double(), -1)).abs().max() < 2e-5
+                assert (distributions[row, node + 1] - torch.softmax(fresh(network_, ids).double(), -1)).abs().max() < 2e-5
 
 
-def test_each_law_is_asked_for_once(monkeypatch):
+def test_each_distribution_is_asked_for_once(monkeypatch):
     source = CachedModel(network("Llama"), Settings())
-    model, asked, inner = RememberedModel(source), [], source.laws
-    monkeypatch.setattr(source, "laws", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
+    model, asked, inner = RememberedModel(source), [], source.distributions
+    monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
     dice = random.Random(1)
     for _ in range(10):
-        model.laws([Prefix((1, 2), 0, 9, n) for n in range(4)], random_block(dice, 4, "tree"))
+        model.distributions([Prefix((1, 2), 0, 9, n) for n in range(4)], random_block(dice, 4, "tree"))
     assert len(asked) == len(set(asked)) == len(model) > 20
 
 
@@ -59,7 +59,7 @@ def test_states_for_heads_are_those_of_the_cached_model():
     rows = [Prefix((1, 2, n % 3), 0, 9, n) for n in range(6)]
     for _ in range(2):
         assert torch.allclose(remembered.features(rows), cached.features(rows), atol=1e-5)
-        remembered.laws(rows, random_block(random.Random(2), 6, "tree"))
+        remembered.distributions(rows, random_block(random.Random(2), 6, "tree"))
 
 
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
@@ -67,44 +67,50 @@ def test_states_for_heads_are_those_of_the_cached_model():
     ("proposer", "rule"),
     (("draft", "token"), ("draft", "block"), ("tree", "token"), ("several", "k-seq"), ("early-exit", "token")),
 )
-def test_in_float64_draws_on_remembered_laws_are_the_engines_own(pair64, proposer, rule, warper):
+def test_in_float64_draws_on_remembered_distributions_are_the_engines_own(pair64, proposer, rule, warper):
     settings = Settings(proposer=proposer, rule=rule, gamma=2, length=4, exit_layer=1, **warper)
     ids, texts = pair64.encode("Once upon"), []
     for some in (pair64, RememberingPair(pair64)):
         target, made = opened(some, settings)
-        samples = decoded(target, made, rule_of(settings), PhiloxCoins(7), settings, ids, some.stops, count=60, batch=16)
+        samples = decoded(
+            target, made, rule_of(settings), PhiloxRandomness(7), settings, ids, some.eos_token_ids, count=60, batch=16
+        )
         texts.append(samples.tokens.tolist())
     assert texts[0] == texts[1]
     assert len({tuple(text) for text in texts[0]}) > 20 or settings.temperature == 0.0
 
 
-def test_memory_stays_within_its_bound_and_laws_stay_right(monkeypatch):
-    """Room for 20 laws, 300 contexts: the memory starts anew again and again, and one call may hold more than 20."""
+def test_memory_stays_within_its_bound_and_distributions_stay_right(monkeypatch):
+    """Room for 20 distributions, 300 contexts: the memory starts anew again and again, and one call may hold more than 20."""
     network_ = network("Llama")
     model, dice = RememberedModel(CachedModel(network_, Settings()), most=20 * 8 * V), random.Random(5)
     for _ in range(40):
         rows = [Prefix((1, dice.randrange(300) % V, dice.randrange(3)), 0, 9, n) for n in range(3)]
         block = random_block(dice, 3, "tree")
-        laws = model.laws(rows, block)
+        distributions = model.distributions(rows, block)
         assert len(model) <= 20 and len(model._table) <= 20
-        assert (laws[0, 0] - torch.softmax(fresh(network_, rows[0].ids).double(), -1)).abs().max() < 2e-5
+        assert (distributions[0, 0] - torch.softmax(fresh(network_, rows[0].ids).double(), -1)).abs().max() < 2e-5
     many = [Prefix((1, token), 0, 9, token) for token in range(50)]
-    assert model.laws(many, random_block(dice, 50, "chain")).shape[0] == 50 and len(model) >= 50
+    assert model.distributions(many, random_block(dice, 50, "chain")).shape[0] == 50 and len(model) >= 50
 
 
 def test_contexts_beyond_the_longest_are_never_asked_about(monkeypatch):
     source = CachedModel(network("Llama"), Settings())
-    model, asked, inner = RememberedModel(source, longest=3), [], source.laws
-    monkeypatch.setattr(source, "laws", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
+    model, asked, inner = RememberedModel(source, longest=3), [], source.distributions
+    monkeypatch.setattr(source, "distributions", lambda rows, block: asked.extend(row.ids for row in rows) or inner(rows, block))
     block = random_block(random.Random(7), 3, "chain")
-    laws = model.laws([Prefix((1, 2), 0, 9, n) for n in range(3)], block)
+    distributions = model.distributions([Prefix((1, 2), 0, 9, n) for n in range(3)], block)
     assert max(map(len, asked)) == 3 and max(map(len, block.tokens)) > 1
-    assert all(float(laws[row, node].sum()) == pytest.approx(1) for row in range(3) for node in range(len(block.tokens[row]) + 1))
+    assert all(
+        float(distributions[row, node].sum()) == pytest.approx(1)
+        for row in range(3)
+        for node in range(len(block.tokens[row]) + 1)
+    )
     deep = [(row, node) for row in range(3) for node in range(2, len(block.tokens[row]) + 1)]
-    assert deep and all(float(laws[row, node, 0]) == 1 for row, node in deep)
+    assert deep and all(float(distributions[row, node, 0]) == 1 for row, node in deep)
 
 
-def test_requests_of_equal_laws_share_a_memory_and_others_do_not(pair):
+def test_requests_of_equal_distributions_share_a_memory_and_others_do_not(pair):
     shared = RememberingPair(pair)
     one, other = shared.open(Settings(proposer="tree", seed=3)), shared.open(Settings())
     assert one == other

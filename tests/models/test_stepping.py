@@ -1,4 +1,4 @@
-"""A draft's short way to one more token gives what a fresh pass of the text gives, whatever was asked before: guesses refused and
+"""A draft's short way to one more token gives what a fresh pass of the text gives, whatever was asked before: draft tokens refused and
 taken back, another text, another row, a tree, ids that the model lacks.
 
 Random networks as in test_cached_models.py; in float32 passes of other shapes agree to 2e-5.
@@ -15,7 +15,7 @@ from specviz.models.fast_llama.draft_8bit import round_weights
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, depth, depths_of, empty_block
+from specviz.verification.draft_tree import DraftTree, depth, depths_of, empty_tree
 from tests.models.test_cache import V, fresh, moved_on, network, random_block
 
 
@@ -27,7 +27,7 @@ def counted(model: SteppingModel) -> list[tuple[int, ...]]:
 
 
 def worst_and_steps(network_, rounds: int) -> tuple[float, list[int]]:
-    """Largest difference to fresh passes over rounds of guessing, keeping some, and now and then a tree, two rows, or another text."""
+    """Largest difference to fresh passes over rounds of drafting, keeping some, and now and then a tree, two rows, or another text."""
     dice, model = random.Random(3), SteppingModel(network_, Settings())
     steps, ids, worst = counted(model), (5, 6, 7), 0.0
     for number in range(rounds):
@@ -36,17 +36,17 @@ def worst_and_steps(network_, rounds: int) -> tuple[float, list[int]]:
             block = random_block(dice, len(rows), dice.choice(("chain", "tree")))
             model.logits(rows, block)
             ids = moved_on(dice, ids, block, 0)
-        guesses: tuple[int, ...] = ()
+        draft_tokens: tuple[int, ...] = ()
         for _ in range(dice.randrange(1, 5)):
-            found = model.logits([Prefix(ids + guesses, 0, 9)], empty_block(1))
-            worst = max(worst, float((fresh(network_, ids + guesses) - found[0, 0]).abs().max()))
-            guesses += (dice.randrange(3),)  # few, so that nodes of a tree meet them again
+            found = model.logits([Prefix(ids + draft_tokens, 0, 9)], empty_tree(1))
+            worst = max(worst, float((fresh(network_, ids + draft_tokens) - found[0, 0]).abs().max()))
+            draft_tokens += (dice.randrange(3),)  # few, so that nodes of a tree meet them again
         if number % 7 == 6:  # another text of the same length
             ids = (*ids[:1], (ids[1] + 1) % V, *ids[2:])
         ids = (
             ids[: dice.randrange(1, 4)]
             if len(ids) > 100
-            else ids + guesses[: dice.randrange(len(guesses) + 1)] + (dice.randrange(V),)
+            else ids + draft_tokens[: dice.randrange(len(draft_tokens) + 1)] + (dice.randrange(V),)
         )
     return worst, [len(tokens) for tokens in steps]
 
@@ -62,13 +62,13 @@ def test_a_step_is_the_fresh_pass_after_any_history(table, monkeypatch):
     )
 
 
-def test_the_laws_of_an_8_bit_draft_are_those_of_its_other_way():
+def test_the_distributions_of_an_8_bit_draft_are_those_of_its_other_way():
     """Its inputs are rounded to bfloat16, so what a sum of another order changes may show there: within 2% of the spread of logits."""
     network_ = round_weights(network("Llama"))
     short, long = SteppingModel(network_, Settings()), CachedModel(network_, Settings())
     steps, ids = counted(short), (5, 6, 7)
     for token in range(10, 60):
-        one, other = (model.logits([Prefix(ids, 0, 9)], empty_block(1)) for model in (short, long))
+        one, other = (model.logits([Prefix(ids, 0, 9)], empty_tree(1)) for model in (short, long))
         assert float((one - other).abs().max()) < 0.02 * float(other.std())
         ids += (token,)
     assert len(steps) == 49
@@ -78,7 +78,7 @@ def test_an_id_that_the_draft_lacks_is_read_as_its_other_way_reads_it():
     short, long = (kind(network("Llama"), Settings(), V + 8) for kind in (SteppingModel, CachedModel))
     steps = counted(short)
     for ids in ((3, 4), (3, 4, V + 5), (3, 4, V + 5, 9)):
-        one, other = (model.laws([Prefix(ids, 0, 9)], empty_block(1)) for model in (short, long))
+        one, other = (model.distributions([Prefix(ids, 0, 9)], empty_tree(1)) for model in (short, long))
         assert one.shape[-1] == V + 8 and torch.allclose(one, other, atol=1e-6)
     assert steps == [(V - 1,), (9,)]
 
@@ -86,18 +86,18 @@ def test_an_id_that_the_draft_lacks_is_read_as_its_other_way_reads_it():
 def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
     network_ = network("Llama")
     model, ids = SteppingModel(network_, Settings()), (5, 6)
-    model.logits([Prefix(ids, 0, 9)], Block(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
+    model.logits([Prefix(ids, 0, 9)], DraftTree(((7, 8),), ((-1, -1),), (None,), ((None, None),), "tree"))
     for ids in ((5, 6, 3), (5, 6, 3, 7, 9, 4)):
-        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0]).abs().max()) < 2e-5
+        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0]).abs().max()) < 2e-5
 
 
-def test_after_a_round_whose_guesses_were_all_kept_two_tokens_are_read_at_once_and_after_none_was_made_more_go_the_long_way():
+def test_after_a_round_whose_draft_tokens_were_all_kept_two_tokens_are_read_at_once_and_after_none_was_made_more_go_the_long_way():
     network_ = network("Llama")
     model, ids = SteppingModel(network_, Settings()), (5, 6)
     steps = counted(model)
     for fresh_tokens in ((), (7,), (8, 9), (3, 4, 5), (1,)):
         ids += fresh_tokens
-        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_block(1))[0, 0]).abs().max()) < 2e-5
+        assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0]).abs().max()) < 2e-5
     assert steps == [(7,), (8, 9), (1,)]
 
 
@@ -106,7 +106,7 @@ def test_other_families_and_types_go_their_usual_way(kind):
     model = SteppingModel(network(kind), Settings())
     ids = (3, 4, 5)
     for token in range(6):
-        found = model.logits([Prefix(ids, 0, 9)], empty_block(1))
+        found = model.logits([Prefix(ids, 0, 9)], empty_tree(1))
         assert float((fresh(model.model, ids) - found[0, 0]).abs().max()) < 2e-5
         ids += (token,)
     assert not hasattr(SteppingModel(network("Llama", torch.float64), Settings())._pass, "step")
@@ -124,7 +124,7 @@ def test_depths_and_the_mask_of_one_row_are_those_of_several():
     for _ in range(12):
         block = random_block(dice, 1, "tree")
         assert depths_of(block.parents[0]) == [depth(block.parents[0], node) for node in range(len(block.parents[0]))]
-        twice = Block(block.tokens * 2, block.parents * 2, block.q * 2, block.u_draft * 2, "random")
+        twice = DraftTree(block.tokens * 2, block.parents * 2, block.q * 2, block.u_draft * 2, "random")
         ids = tuple(dice.randrange(V) for _ in range(4))
         alone, together = CachedModel(network_, Settings()), CachedModel(network_, Settings())
         for text in (ids, (*ids, 7, 8)):

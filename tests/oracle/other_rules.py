@@ -1,5 +1,5 @@
 """Other rules on fractions, from their papers and with nothing of the package: block verification, k-sequential selection, siblings
-drawn without replacement. Laws and tables are those of oracle.py; each class gives the law of the tokens that a round commits.
+drawn without replacement. Distributions and tables are those of oracle.py; each class gives the distribution of the tokens that a round commits.
 """
 
 from __future__ import annotations
@@ -8,24 +8,24 @@ from collections import defaultdict
 from fractions import Fraction
 from itertools import product
 
-from tests.oracle.token_rule import ONE, Algorithm1, Law, Table, Texts
+from tests.oracle.token_rule import ONE, Algorithm1, Distribution, Table, Texts
 
 ZERO = Fraction(0)
 
 
-def norm(masses) -> Law:
+def norm(masses) -> Distribution:
     total = sum(masses, ZERO)
     return tuple(mass / total for mass in masses)
 
 
 class BlockVerification:
-    """Sun et al. 2024, Algorithm 2. p, q tables; gamma guesses, or as many as ``guesses`` says after the ones before."""
+    """Sun et al. 2024, Algorithm 2. p, q tables; gamma draft tokens, or as many as ``draft_tokens`` says after the ones before."""
 
     def __init__(self, p: Table, q: Table, gamma: int, goes_on=lambda chain: True):
         self.p, self.q, self.gamma, self.goes_on = p, q, gamma, goes_on
 
     def chains(self, prefix: tuple[int, ...], chain: tuple[int, ...] = ()):
-        """Every chain of guesses with its probability."""
+        """Every chain of draft tokens with its probability."""
         if len(chain) == self.gamma or not self.goes_on(chain):
             yield chain, ONE
             return
@@ -42,13 +42,13 @@ class BlockVerification:
                     result[text] += drawn * mass
         return dict(result)
 
-    def replacement(self, joint: Fraction, p: Law, q: Law) -> Law | None:
+    def replacement(self, joint: Fraction, p: Distribution, q: Distribution) -> Distribution | None:
         """'norm(max(0, p_tau p - q))'; None where nothing is left, and nothing is ever drawn."""
         rest = [max(ZERO, joint * a - b) for a, b in zip(p, q, strict=True)]
         return norm(rest) if any(rest) else None
 
     def judged(self, prefix: tuple[int, ...], chain: tuple[int, ...]):
-        """'p_i = min(p_(i-1) p/q, 1)'; tau is the last i whose coin is at most h_i, whatever the coins before it showed."""
+        """'p_i = min(p_(i-1) p/q, 1)'; tau is the last i whose random number is at most h_i, whatever the random numbers before it showed."""
         joint, heights, left = ONE, [], []
         for i, token in enumerate(chain):
             p, q = self.p(prefix + chain[:i]), self.q(prefix + chain[:i])
@@ -60,21 +60,21 @@ class BlockVerification:
         left.append(self.p(prefix + chain))
         none_after = ONE
         for i in range(len(chain), -1, -1):
-            stops = none_after * heights[i]
-            if stops:
+            eos_token_ids = none_after * heights[i]
+            if eos_token_ids:
                 for token, mass in enumerate(left[i]):
-                    yield (*chain[:i], token), stops * mass
+                    yield (*chain[:i], token), eos_token_ids * mass
             none_after *= ONE - heights[i]
 
 
 class Sequential(Algorithm1):
-    """SpecTr, Sun et al. 2023, Algorithm 3: k drafts from one law, each kept with probability min(1, p / (rho q))."""
+    """SpecTr, Sun et al. 2023, Algorithm 3: k drafts from one distribution, each kept with probability min(1, p / (rho q))."""
 
     def __init__(self, p: Table, q: Table, branching: tuple[int, ...], rho):
         super().__init__(p, lambda prefix, count: q(prefix), branching)
         self.rho = rho  # (p, q, k) -> Fraction
 
-    def left(self, p: Law, q: Law, k: int) -> list[Fraction]:
+    def left(self, p: Distribution, q: Distribution, k: int) -> list[Fraction]:
         """'p - min(q, p/rho) (1 - (1 - beta)^k) / beta', not rescaled and not cut at 0."""
         rho = self.rho(p, q, k)
         share = [min(b, a / rho) for a, b in zip(p, q, strict=True)]
@@ -101,7 +101,7 @@ class Sequential(Algorithm1):
 
 
 class Distinct(Algorithm1):
-    """Recursive rejection where each sibling is drawn from the draft's law without its elder siblings, renormalised."""
+    """Recursive rejection where each sibling is drawn from the draft's distribution without its elder siblings, renormalised."""
 
     def __init__(self, p: Table, q: Table, branching: tuple[int, ...]):
         super().__init__(p, lambda prefix, count: q(prefix), branching)
@@ -111,24 +111,24 @@ class Distinct(Algorithm1):
         for token, drawn in enumerate(q):
             if not drawn:
                 continue
-            law = self.p(prefix) if left is None else left
-            kept = self.threshold(law, q, token)
+            probs = self.p(prefix) if left is None else left
+            kept = self.threshold(probs, q, token)
             if kept:
                 for text, mass in self.round((*prefix, token), level + 1).items():
                     yield (token, *text), drawn * kept * mass
             if kept == 1:
                 continue
-            rest, more = self.residual(law, q), gone | {token}
+            rest, more = self.residual(probs, q), gone | {token}
             if count + 1 < self.branching[level] and any(m for t, m in enumerate(self.q(prefix, 0)) if t not in more):
                 later = self._siblings(prefix, level, count + 1, rest, more)
             else:
-                later = self.after_refusal(prefix, token, rest, level).items()
+                later = self.after_rejection(prefix, token, rest, level).items()
             for text, mass in later:
                 yield text, drawn * (1 - kept) * mass
 
 
-def constant(law: Law) -> Table:
-    return lambda prefix: law
+def constant(probs: Distribution) -> Table:
+    return lambda prefix: probs
 
 
 def all_texts(vocabulary: int, length: int):

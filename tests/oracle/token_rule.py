@@ -1,10 +1,10 @@
-"""Leviathan et al. 2023, Algorithm 1, on fractions: the law of what a speculative decoder writes, by walking every outcome.
+"""Leviathan et al. 2023, Algorithm 1, on fractions: the distribution of what a speculative decoder writes, by walking every outcome.
 
 Written from the paper, with nothing of the package: what is compared with it must not share its mistakes. A draft is a
 small tree: ``branching`` says how many siblings are drawn under each node of a level, so (1, 1, 1) is a chain of gamma = 3.
 The rule is small methods, so that a test can put a mistake in the place of one.
 
-A law is a tuple of Fractions indexed by token id; a table maps a prefix (tuple of ids) to a law.
+A distribution is a tuple of Fractions indexed by token id; a table maps a prefix (tuple of ids) to a distribution.
 """
 
 from __future__ import annotations
@@ -13,47 +13,47 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable
 from fractions import Fraction
 
-Law = tuple[Fraction, ...]
-Table = Callable[[tuple[int, ...]], Law]
+Distribution = tuple[Fraction, ...]
+Table = Callable[[tuple[int, ...]], Distribution]
 Texts = dict[tuple[int, ...], Fraction]
 
 ONE = Fraction(1)
 
 
-def beta(p: Law, q: Law) -> Fraction:
+def beta(p: Distribution, q: Distribution) -> Fraction:
     """Probability that a token drawn from q is kept: the sum of min(p, q)."""
     return sum(map(min, p, q), Fraction(0))
 
 
 def total_variation(one: Texts, other: Texts) -> Fraction:
-    """Half the sum of the absolute differences of two laws over texts."""
+    """Half the sum of the absolute differences of two distributions over texts."""
     return sum((abs(one.get(text, 0) - other.get(text, 0)) for text in {*one, *other}), Fraction(0)) / 2
 
 
 class Algorithm1:
     """The decoder: p the target's table, q the draft's, as q(prefix, which sibling)."""
 
-    def __init__(self, p: Table, q: Callable[[tuple[int, ...], int], Law], branching: tuple[int, ...]):
+    def __init__(self, p: Table, q: Callable[[tuple[int, ...], int], Distribution], branching: tuple[int, ...]):
         self.p, self.q, self.branching = p, q, branching
 
     # The rule, one method for each sentence of the algorithm.
 
-    def threshold(self, p: Law, q: Law, token: int) -> Fraction:
+    def threshold(self, p: Distribution, q: Distribution, token: int) -> Fraction:
         """'reject the sample with probability 1 - p(x)/q(x)' if q(x) > p(x), else keep it."""
         return min(ONE, p[token] / q[token])
 
-    def residual(self, p: Law, q: Law) -> Law:
+    def residual(self, p: Distribution, q: Distribution) -> Distribution:
         """p'(x) = norm(max(0, p(x) - q(x)))."""
         left = [max(Fraction(0), a - b) for a, b in zip(p, q, strict=True)]
         return tuple(mass / sum(left) for mass in left)
 
-    def judge(self, prefix: tuple[int, ...], token: int) -> Law:
-        """The target's law that a first sibling after a prefix is held against."""
+    def judge(self, prefix: tuple[int, ...], token: int) -> Distribution:
+        """The target's distribution that a first sibling after a prefix is held against."""
         return self.p(prefix)
 
-    def after_refusal(self, prefix: tuple[int, ...], refused: int, law: Law, level: int) -> Texts:
+    def after_rejection(self, prefix: tuple[int, ...], refused: int, probs: Distribution, level: int) -> Texts:
         """What is written when all siblings were refused: one token of the residual, and nothing else."""
-        return {(token,): mass for token, mass in enumerate(law) if mass}
+        return {(token,): mass for token, mass in enumerate(probs) if mass}
 
     def bonus(self, prefix: tuple[int, ...]) -> Texts:
         """What is written after a block that was kept whole: one more token of the target."""
@@ -62,7 +62,7 @@ class Algorithm1:
     # The walk.
 
     def round(self, prefix: tuple[int, ...], level: int = 0) -> Texts:
-        """Law of the tokens that one round commits."""
+        """Distribution of the tokens that one round commits."""
         if level == len(self.branching):
             return self.bonus(prefix)
         result: Texts = defaultdict(Fraction)
@@ -70,51 +70,55 @@ class Algorithm1:
             result[text] += mass
         return dict(result)
 
-    def _siblings(self, prefix: tuple[int, ...], level: int, count: int, left: Law | None) -> Iterable[tuple]:
+    def _siblings(self, prefix: tuple[int, ...], level: int, count: int, left: Distribution | None) -> Iterable[tuple]:
         q = self.q(prefix, count)
         for token, drawn in enumerate(q):
             if not drawn:
                 continue
-            law = self.judge(prefix, token) if left is None else left
-            kept = self.threshold(law, q, token)
+            probs = self.judge(prefix, token) if left is None else left
+            kept = self.threshold(probs, q, token)
             if kept:
                 for text, mass in self.round((*prefix, token), level + 1).items():
                     yield (token, *text), drawn * kept * mass
             if kept == 1:
                 continue
-            rest = self.residual(law, q)
+            rest = self.residual(probs, q)
             if count + 1 < self.branching[level]:
                 later = self._siblings(prefix, level, count + 1, rest)
             else:
-                later = self.after_refusal(prefix, token, rest, level).items()
+                later = self.after_rejection(prefix, token, rest, level).items()
             for text, mass in later:
                 yield text, drawn * (1 - kept) * mass
 
 
-def decoder_law(round_law: Callable[[tuple[int, ...]], Texts], length: int, prefix: tuple[int, ...] = ()) -> Texts:
-    """Law of the first ``length`` tokens of a decoder, from the law of its rounds."""
+def decoder_distribution(
+    round_distribution: Callable[[tuple[int, ...]], Texts], length: int, prefix: tuple[int, ...] = ()
+) -> Texts:
+    """Distribution of the first ``length`` tokens of a decoder, from the distribution of its rounds."""
     result: Texts = defaultdict(Fraction)
-    for text, mass in round_law(prefix).items():
+    for text, mass in round_distribution(prefix).items():
         if len(text) >= length:
             result[text[:length]] += mass
             continue
-        for rest, more in decoder_law(round_law, length - len(text), prefix + text).items():
+        for rest, more in decoder_distribution(round_distribution, length - len(text), prefix + text).items():
             result[text + rest] += mass * more
     return dict(result)
 
 
-def target_law(p: Table, length: int, stops: frozenset[int] = frozenset(), prefix: tuple[int, ...] = ()) -> Texts:
-    """Law of the texts that the target writes alone: ``length`` tokens, fewer where a stop token comes first."""
+def target_distribution(
+    p: Table, length: int, eos_token_ids: frozenset[int] = frozenset(), prefix: tuple[int, ...] = ()
+) -> Texts:
+    """Distribution of the texts that the target writes alone: ``length`` tokens, fewer where a stop token comes first."""
     result: Texts = {}
     for token, mass in enumerate(p(prefix)):
-        if mass and (length == 1 or token in stops):
+        if mass and (length == 1 or token in eos_token_ids):
             result[(token,)] = mass
         elif mass:
-            for rest, more in target_law(p, length - 1, stops, (*prefix, token)).items():
+            for rest, more in target_distribution(p, length - 1, eos_token_ids, (*prefix, token)).items():
                 result[(token, *rest)] = mass * more
     return result
 
 
-def tokens_per_round(round_law: Texts) -> Fraction:
+def tokens_per_round(round_distribution: Texts) -> Fraction:
     """Mean number of tokens that a round commits."""
-    return sum((len(text) * mass for text, mass in round_law.items()), Fraction(0))
+    return sum((len(text) * mass for text, mass in round_distribution.items()), Fraction(0))

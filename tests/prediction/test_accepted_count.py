@@ -1,4 +1,4 @@
-"""Tokens per pass from texts of the target alone are those of the decoder: 'given the text, a tested token was a kept guess with
+"""Tokens per pass from texts of the target alone are those of the decoder: 'given the text, a tested token was a accepted draft token with
 probability min(1, q / p), independently of the others'.
 
 On tables both sides are enumerated: every text of the target with its mass, and every outcome of the production step.
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, target_law
+from specviz.evidence.enumeration.enumerate import Walk, target_distribution
 from specviz.prediction.accepted_count import Chances, rounds
 from specviz.prediction.predict import chain_chances, chances, openings, readable, refuse_unplanned, written
 from specviz.proposers.draft import DraftModel
@@ -32,14 +32,14 @@ TEXT = (
 
 
 def expected_rounds(target, draft, gamma: int, length: int, rule: Rule | None = None) -> float:
-    """Of the production step with every coin enumerated: one round, and those after it."""
-    walk = Walk(target, DraftModel(draft, gamma), rule or TokenRule(), frozenset(), lambda coins: coins)
+    """Of the production step with every random number enumerated: one round, and those after it."""
+    walk = Walk(target, DraftModel(draft, gamma), rule or TokenRule(), frozenset(), lambda randomness: randomness)
     known = {}
 
     def ahead(row: Prefix) -> float:
         if row.ids not in known:
             after = walk.round(row, {})
-            known[row.ids] = 1.0 + sum(mass * ahead(next_) for next_, mass, _ in after if next_.room)
+            known[row.ids] = 1.0 + sum(mass * ahead(next_) for next_, mass, _ in after if next_.remaining)
         return known[row.ids]
 
     return ahead(Prefix(PROMPT, 0, length))
@@ -47,9 +47,9 @@ def expected_rounds(target, draft, gamma: int, length: int, rule: Rule | None = 
 
 def predicted_rounds(target, draft, gamma: int, length: int) -> float:
     """From every text of the target, weighed with its mass."""
-    law = target_law(target, PROMPT, length)
-    found = chain_chances(target, draft, [(PROMPT, text) for text in law])
-    return float(np.array(list(law.values())) @ rounds(Chances.of_chain(found, gamma), gamma).count)
+    probs = target_distribution(target, PROMPT, length)
+    found = chain_chances(target, draft, [(PROMPT, text) for text in probs])
+    return float(np.array(list(probs.values())) @ rounds(Chances.of_chain(found, gamma), gamma).count)
 
 
 @pytest.mark.parametrize("kind", ("random", "uniform", "one-hot", "disjoint", "equal"))
@@ -63,7 +63,7 @@ def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind
 
 
 @pytest.mark.parametrize("warper", ({"temperature": 0.0}, {"temperature": 0.6, "top_p": 0.8}), ids=str)
-def test_the_count_is_right_for_warped_laws_too(warper):
+def test_the_count_is_right_for_warped_distributions_too(warper):
     target, draft = worlds(4, warper)
     assert predicted_rounds(target, draft, 2, LENGTH) == pytest.approx(expected_rounds(target, draft, 2, LENGTH), abs=1e-12)
 
@@ -72,19 +72,19 @@ def test_where_easy_places_come_in_runs_one_alpha_misses_what_the_count_finds():
     """After token 1 the draft is all but right and 1 goes on; after token 0 it is mostly wrong and 0 goes on."""
     p = {0: (0.8, 0.2), 1: (0.1, 0.9)}
     q = {0: (0.1, 0.9), 1: (0.1, 0.9)}
-    target, draft = (model(lambda ids, law=law: law[ids[-1]], 2) for law in (p, q))
+    target, draft = (model(lambda ids, probs=probs: probs[ids[-1]], 2) for probs in (p, q))
     length, gamma = 6, 3
     exact = expected_rounds(target, draft, gamma, length)
     assert predicted_rounds(target, draft, gamma, length) == pytest.approx(exact, abs=1e-12)
-    law = target_law(target, PROMPT, length)
-    found = chain_chances(target, draft, [(PROMPT, text) for text in law])
-    alpha = float(np.array(list(law.values())) @ found.mean(1))
+    probs = target_distribution(target, PROMPT, length)
+    found = chain_chances(target, draft, [(PROMPT, text) for text in probs])
+    alpha = float(np.array(list(probs.values())) @ found.mean(1))
     plain = [[alpha] * length]
     assert abs(rounds(Chances.of_chain(np.array(plain), gamma), gamma).count[0] / exact - 1) > 0.05
 
 
 def test_by_hand_on_three_places():
-    """gamma 1: a round from 0 keeps its guess with .5 and ends at 2, else at 1; from 1 the guess is sure, and 2 is the last token."""
+    """gamma 1: a round from 0 keeps its draft token with .5 and ends at 2, else at 1; from 1 the draft token is sure, and 2 is the last token."""
     found = rounds(Chances.of_chain(np.array([[0.5, 1.0, 0.25]]), 1), 1)
     assert found.count[0] == pytest.approx(1 + 0.5 + 0.5)
     assert found.tested[0, 0] == pytest.approx(1 + 0.5) and found.kept[0, 0] == pytest.approx(0.5 + 0.5)
@@ -107,11 +107,11 @@ def test_greedy_rounds_are_foretold_text_by_text(pair, proposer):
     tokens, _, _ = written(pair, settings, prompts)
     found = chances(pair, settings, list(zip(prompts, tokens, strict=True)), 4)
     for gamma in (1, 4):
-        again, count, guesses = written(pair, replace(settings, gamma=gamma), prompts, guessing=True)
+        again, count, draft_tokens = written(pair, replace(settings, gamma=gamma), prompts, drafting=True)
         told = rounds(found, gamma)
-        assert (again == tokens).all(), "the target's own text, whoever guesses"
+        assert (again == tokens).all(), "the target's own text, whoever draft tokens"
         assert told.count.tolist() == count.tolist()
-        assert told.kept.sum(1).tolist() == guesses[:, 1].tolist()
+        assert told.kept.sum(1).tolist() == draft_tokens[:, 1].tolist()
 
 
 def test_what_the_identity_does_not_cover_is_refused():

@@ -36,7 +36,7 @@ def by_hand(dear: float = 3.0, wobble: float = 0.0) -> Batches:
     return Batches(
         Settings(), (1, 4), (2,),
         passes=((turns(1.0), turns(1.2)), (turns(1.0), turns(dear))),
-        guessing=((turns(0.2),), (turns(0.2),)), rule=((turns(0.1),), (turns(0.1),)),
+        drafting=((turns(0.2),), (turns(0.2),)), rule=((turns(0.1),), (turns(0.1),)),
         rounds={KEY: ((8, 12),)}, length=20, held=128,
     )  # fmt: skip
 
@@ -62,7 +62,7 @@ def test_a_gain_that_comes_back_on_more_texts_is_said():
     found = by_hand()
     back = replace(found, passes=found.passes[::-1], rows=(1, 4), rounds={KEY: ((8, 8),)})
     back = replace(
-        back, rows=(1, 2, 4), passes=(found.passes[0], *back.passes), guessing=found.guessing[:1] * 3, rule=found.rule[:1] * 3
+        back, rows=(1, 2, 4), passes=(found.passes[0], *back.passes), drafting=found.drafting[:1] * 3, rule=found.rule[:1] * 3
     )
     assert back.edge(KEY) == (1, 2) and "gains again on 4" in back.in_words(KEY)
 
@@ -71,7 +71,7 @@ def test_turns_far_apart_give_no_verdict():
     assert by_hand(wobble=0.1).steady and not by_hand(wobble=1.0).steady
     assert "middle half" in by_hand(wobble=1.0).in_words(KEY)
     few = replace(by_hand(), **{name: tuple(tuple(turns[:3] for turns in row) for row in getattr(by_hand(), name))
-                                for name in ("passes", "guessing", "rule")})  # fmt: skip
+                                for name in ("passes", "drafting", "rule")})  # fmt: skip
     assert not few.steady and "timed 3 times" in few.in_words(KEY)
 
 
@@ -106,7 +106,7 @@ def test_the_pictures_show_the_records_numbers():
 
 def test_names_at_the_ends_of_lines_do_not_cover_each_other():
     figure = figures.factors(replace(by_hand(), gammas=(1, 2), passes=tuple((*row, row[-1]) for row in by_hand().passes),
-                                     guessing=tuple(row * 2 for row in by_hand().guessing), rule=tuple(row * 2 for row in by_hand().rule),
+                                     drafting=tuple(row * 2 for row in by_hand().drafting), rule=tuple(row * 2 for row in by_hand().rule),
                                      rounds={KEY: ((8, 12),) * 2}), KEY)  # fmt: skip
     ends = sorted(one.y for one in figure.layout.annotations if one.text.startswith("gamma"))
     assert len(ends) == 2 and ends[1] - ends[0] > 0.05

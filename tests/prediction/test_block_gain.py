@@ -1,4 +1,4 @@
-"""Block verification keeps more guesses than the token rule (Sun et al. 2024, theorem 2), by an amount that is computed and then measured.
+"""Block verification keeps more draft tokens than the token rule (Sun et al. 2024, theorem 2), by an amount that is computed and then measured.
 
 On tables both sides are enumerated: every text of the target with its mass, and every outcome of the production step. Runs of the
 engine then lie where their number lets them.
@@ -14,7 +14,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration.enumerate import target_law
+from specviz.evidence.enumeration.enumerate import target_distribution
 from specviz.figures.drafting_methods import block_gain as words
 from specviz.models.pairs.loading import load_pair
 from specviz.prediction.accepted_count import Chances, rounds
@@ -23,7 +23,7 @@ from specviz.prediction.plan_run import Effort, make_plan
 from specviz.prediction.predict import chain_chances, chain_ratios
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.texts import TEXTS
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block_rule import BlockRule
 from specviz.verification.token_rule import TokenRule
@@ -43,13 +43,13 @@ FIVE = 5.0  # standard errors: chance alone goes beyond once in 1.7 million
 
 def counted(target, draft, gamma: int) -> dict[str, float]:
     """Expected rounds under both rules from every text of the target, weighed with its mass."""
-    law = target_law(target, PROMPT, LENGTH)
-    texts = [(PROMPT, text) for text in law]
+    probs = target_distribution(target, PROMPT, LENGTH)
+    texts = [(PROMPT, text) for text in probs]
     found = {
         "token": Chances.of_chain(chain_chances(target, draft, texts), gamma),
         "block": Chances.of_block(chain_ratios(target, draft, texts), gamma),
     }
-    masses = np.array(list(law.values()))
+    masses = np.array(list(probs.values()))
     return {rule: float(masses @ rounds(one, gamma).count) for rule, one in found.items()}
 
 
@@ -66,7 +66,7 @@ def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind
         assert found["block"] < found["token"] - 0.01
 
 
-def test_the_count_is_right_for_warped_laws_too():
+def test_the_count_is_right_for_warped_distributions_too():
     target, draft = worlds(4, {"temperature": 0.6, "top_p": 0.8})
     assert counted(target, draft, 2)["block"] == pytest.approx(expected_rounds(target, draft, 2, LENGTH, BlockRule()), abs=1e-12)
 
@@ -80,7 +80,7 @@ def test_given_any_text_no_beginning_of_a_round_is_kept_less_often():
     assert Chances.of_block(np.array([[0.0, -np.inf, 1.0]]), 3).kept[0, 0].tolist() == [1.0, 0.0, 0.0]
 
 
-def test_by_hand_a_guess_that_came_too_often_is_made_good_by_one_that_came_too_seldom():
+def test_by_hand_a_draft_token_that_came_too_often_is_made_good_by_one_that_came_too_seldom():
     """q / p is 1/2 and then 4: the first is kept with 1/2 under both rules, and then the second is certain under both; 2 and then
     1/4: the block rule keeps both with 1/2, the token rule with 1/4."""
     kept = Chances.of_block(np.log([[0.5, 4.0, 1.0], [2.0, 0.25, 1.0]]), 2).kept[:, 0]
@@ -88,14 +88,14 @@ def test_by_hand_a_guess_that_came_too_often_is_made_good_by_one_that_came_too_s
 
 
 def test_runs_of_the_engine_gain_what_the_fractions_say():
-    """p = (1/3, 2/3), q = (2/3, 1/3), six guesses: the paper's algorithm on fractions gains 603/729 of a token. 1,000 rounds of each rule
-    on the same guesses: the standard error of their mean difference is below .1, so a gain of nothing lies eight errors away."""
+    """p = (1/3, 2/3), q = (2/3, 1/3), six draft tokens: the paper's algorithm on fractions gains 603/729 of a token. 1,000 rounds of each rule
+    on the same draft tokens: the standard error of their mean difference is below .1, so a gain of nothing lies eight errors away."""
     p, q = map(constant, THIRDS)
     rules = BlockVerification(p, q, 6), algorithm1(p, q, 6)
     block, token = (token_rule.tokens_per_round(rule.round(PROMPT)) for rule in rules)
     assert block - token == Fraction(603, 729)
-    rows, coins = [Prefix(PROMPT, 0, 9, draw) for draw in range(1_000)], PhiloxCoins(SEED)
-    made = [step(rows, model(p, 2), DraftModel(model(q, 2), 6), rule, coins) for rule in (BlockRule(), TokenRule())]
+    rows, randomness = [Prefix(PROMPT, 0, 9, draw) for draw in range(1_000)], PhiloxRandomness(SEED)
+    made = [step(rows, model(p, 2), DraftModel(model(q, 2), 6), rule, randomness) for rule in (BlockRule(), TokenRule())]
     more = np.array([len(one.committed) - len(other.committed) for one, other in zip(*made, strict=True)])
     error = more.std() / len(rows) ** 0.5
     assert error < 0.1 and abs(more.mean() - float(block - token)) < FIVE * error
@@ -108,7 +108,7 @@ def test_plan_says_what_the_block_rule_gains_and_what_it_was_measured_to_gain(as
     for row, seen in zip(plan.rows, plan.checked, strict=True):
         assert -1e-12 <= row.gain.low <= row.gain.value <= row.gain.high
         assert seen.gain.low <= seen.gain.value <= seen.gain.high
-    assert plan.rows[0].gain.value == pytest.approx(0.0, abs=1e-9) == plan.checked[0].gain.value, "one guess: one rule"
+    assert plan.rows[0].gain.value == pytest.approx(0.0, abs=1e-9) == plan.checked[0].gain.value, "one draft token: one rule"
     assert main([*asked[0], "--rule", "block", "--tokens-only"]) == 0
     said = capsys.readouterr().out
     assert "rule block" in said and said.count("above the token rule") == 1
@@ -128,8 +128,8 @@ def test_the_page_has_a_recorded_gain_that_the_measurement_holds_at_every_length
         error = np.hypot(row.gain.high - row.gain.low, seen.gain.high - seen.gain.low) / 3.92
         assert row.gain.low > 0.0 and abs(row.gain.value - seen.gain.value) < FIVE * error
     said, rows = words.sentence(plan), words.rows(plan)
-    assert f"4 guesses give {words.span(plan.rows[3].gain)} more tokens" in said and words.span(plan.checked[3].gain) in said
-    assert [row["guesses"] for row in rows] == [1, 2, 3, 4] and all(row["measured"] for row in rows)
+    assert f"4 draft tokens give {words.span(plan.rows[3].gain)} more tokens" in said and words.span(plan.checked[3].gain) in said
+    assert [row["draft_tokens"] for row in rows] == [1, 2, 3, 4] and all(row["measured"] for row in rows)
     assert words.sentence(replace(plan, rows=(replace(plan.rows[0], gain=None),))) == ""
 
 

@@ -38,18 +38,18 @@ def asked(pair_folders, tmp_path, monkeypatch):
     return ["plan", "--target", target, "--draft", draft, "--device", "cpu", "--text", str(file), *SHORT], file
 
 
-def curve(guess: float, turns: int = 5, wobble: float = 0.0) -> Curve:
-    """Rounds of 5 ms and ``guess`` ms more for each guess; in every other turn one with 4 guesses takes ``wobble`` longer, as a share."""
-    plain = [5.0 + n * guess for n in range(5)]
+def curve(draft_token: float, turns: int = 5, wobble: float = 0.0) -> Curve:
+    """Rounds of 5 ms and ``draft_token`` ms more for each draft token; in every other turn one with 4 draft tokens takes ``wobble`` longer, as a share."""
+    plain = [5.0 + n * draft_token for n in range(5)]
     rounds = tuple((*plain[:4], plain[4] * (1.0 + wobble * (turn % 2))) for turn in range(turns))
     first = tuple((5.0, *one) for one in rounds)
-    return Curve((5.0,) * turns, rounds, first, {"draft": tuple(n * guess for n in range(5))})
+    return Curve((5.0,) * turns, rounds, first, {"draft": tuple(n * draft_token for n in range(5))})
 
 
-def planned(guess: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
+def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
     """Twenty texts of forty places that all have one chance, planned by hand."""
     every = Chances.of_chain(np.full((20, 40), chance), 4)
-    forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(guess, wobble=wobble)
+    forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
     factors, best = forecast.factors(costs)
     rows = [replace(forecast.row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
     return Plan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
@@ -58,14 +58,14 @@ def planned(guess: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
 def test_a_cheap_draft_is_worth_long_blocks_and_a_dear_one_nothing():
     cheap, dear = planned(0.1), planned(4.6)
     rows = tuple(replace(row, linear=1.2, leviathan=row.gamma / 2.0) for row in cheap.rows)
-    assert replace(cheap, rows=rows).chosen_by == {"kept guesses": 4, "hazards": 1, "Leviathan": 4}
+    assert replace(cheap, rows=rows).chosen_by == {"accepted draft tokens": 4, "hazards": 1, "Leviathan": 4}
     assert cheap.verdict == "speculate" and cheap.best == Interval(4.0, 4.0, 4.0)
     assert dear.verdict == "do not speculate" and dear.best.value == 0.0
     assert "Do not speculate" in dear.in_words
 
 
 def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
-    """All guesses kept, 40 places, gamma 4: eight rounds of 5 tokens, the last with room for all of them."""
+    """All draft tokens kept, 40 places, gamma 4: eight rounds of 5 tokens, the last with room for all of them."""
     row = planned(0.5, chance=1.0).row(4)
     assert row.tokens.value == pytest.approx(5.0)
     assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
@@ -127,9 +127,9 @@ def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, 
     assert [row.gamma for row in plan.rows] == [row.gamma for row in plan.checked] == [1, 2, 3]
     for row, measured in zip(plan.rows, plan.checked, strict=True):
         assert 1.0 <= row.tokens.low <= row.tokens.value <= row.tokens.high <= row.gamma + 1
-        assert measured.gaps["kept guesses"].value == pytest.approx(row.tokens.value / measured.tokens.value - 1.0)
+        assert measured.gaps["accepted draft tokens"].value == pytest.approx(row.tokens.value / measured.tokens.value - 1.0)
         if temperature == 0.0:
-            assert measured.gaps["kept guesses"].value == pytest.approx(0.0, abs=1e-12)
+            assert measured.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12)
     assert len(plan.alone) == 2 and plan.costs.parts.keys() == {"draft", "target", "rule", "rest"}
     assert len(plan.costs.alone) == PROBES and all(abs(one.luck) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked)
 
@@ -137,13 +137,13 @@ def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, 
 def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsys):
     assert main([*asked[0], "--tokens-only", "--check"]) == 0
     said = capsys.readouterr().out
-    assert "No verdict on speed" in said and "kept guesses" in said and "times the target" not in said
+    assert "No verdict on speed" in said and "accepted draft tokens" in said and "times the target" not in said
 
 
 def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
     assert main([*asked[0], "--proposer", "ngram", "--temperature", "0", "--check", "--turns", "2", "--format", "json"]) in (0, 3)
     plan = Plan.from_json(capsys.readouterr().out)
-    assert all(row.gaps["kept guesses"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
+    assert all(row.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
 
 
 @pytest.mark.parametrize(

@@ -72,15 +72,17 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
     assert len(stretches) == 10 * 5 and len(probes.curve().alone) == len(probes.curve().first) == 8
     places = {n: [] for n in range(4)}
     for (first, _, _), *rounds in stretches:
-        assert first.ids == prompt and first.room == len(tokens)
-        guesses, (begin, _, _) = rounds[-1][1], rounds[0]
-        assert begin.ids == (*prompt, *tokens[: begin.start]) and all(made == guesses < row.room for row, made, _ in rounds)
+        assert first.ids == prompt and first.remaining == len(tokens)
+        draft_tokens, (begin, _, _) = rounds[-1][1], rounds[0]
+        assert begin.ids == (*prompt, *tokens[: begin.start]) and all(
+            made == draft_tokens < row.remaining for row, made, _ in rounds
+        )
         for (row, _, written), (after, _, _) in pairwise(rounds):
-            assert after.start == row.start + written or (after == begin and row.room - written <= guesses)
-        places[guesses].append(begin.start / (len(tokens) - guesses))
+            assert after.start == row.start + written or (after == begin and row.remaining - written <= draft_tokens)
+        places[draft_tokens].append(begin.start / (len(tokens) - draft_tokens))
     for found in places.values():
         gaps = np.diff([0.0, *sorted(found), 1.0])
-        assert gaps.max() < 0.25, "ten places, or twenty of rounds without guesses"
+        assert gaps.max() < 0.25, "ten places, or twenty of rounds without draft tokens"
 
 
 def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(asked, capsys, monkeypatch):  # noqa: F811

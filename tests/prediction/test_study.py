@@ -14,7 +14,7 @@ from specviz.prediction import study_run
 from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.prediction.predict import openings, readable
 from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Cell, Study, left_out
-from specviz.prediction.study_run import SHELF, Size, run_study, statistics
+from specviz.prediction.study_run import TEXTS_FOLDER, Size, run_study, statistics
 from specviz.records import ASSETS
 from specviz.settings import Settings
 
@@ -29,7 +29,7 @@ SIZE = Size(openings=4, opening=8, length=16, gamma=3)
 
 
 @pytest.fixture(scope="module")
-def shelf(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("kinds")
     for kind, text in TEXTS.items():
         (folder / f"{kind}.txt").write_text(text)
@@ -37,13 +37,13 @@ def shelf(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def small(pair, shelf):
+def small(pair, folder):
     """Two kinds, two temperatures, one cut and two drafts on the tiny pair."""
-    return run_study(SIZE, 7, tuple(TEXTS), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, shelf)
+    return run_study(SIZE, 7, tuple(TEXTS), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, folder)
 
 
 @pytest.fixture
-def studied(pair, shelf):
+def studied(pair, folder):
     """Makes six cells of one kind; ``cells`` after which it is stopped, and anything else of a study."""
 
     def make(resume=None, cells=99, seed=7, size=SIZE, top_ps=(0.5,)):
@@ -54,7 +54,7 @@ def studied(pair, shelf):
                 raise KeyboardInterrupt
 
         drafts = ("storybook", "ngram")
-        return run_study(size, seed, ("bedtime",), (0.0, 1.0), top_ps, drafts, lambda name: pair, shelf, watch, resume)
+        return run_study(size, seed, ("bedtime",), (0.0, 1.0), top_ps, drafts, lambda name: pair, folder, watch, resume)
 
     return make
 
@@ -75,8 +75,8 @@ def test_at_temperature_0_the_forecast_is_what_is_measured(small):
             assert cell.kept == pytest.approx(cell.share) and cell.per_pass == pytest.approx(cell.tokens / cell.rounds)
 
 
-def test_statistics_of_greedy_laws_are_all_one_number(pair):
-    """One-hot laws: the overlap, both divergences and the agreement say whether two tokens are one."""
+def test_statistics_of_greedy_distributions_are_all_one_number(pair):
+    """One-hot distributions: the overlap, both divergences and the agreement say whether two tokens are one."""
     own = openings(readable(pair, TEXTS["bedtime"], 8, 16), 8, 16, 3)
     found, _ = statistics(pair, Settings(temperature=0.0, length=16), own)
     assert found["overlap"] == pytest.approx(found["kl_pq"]) == pytest.approx(found["kl_qp"]) == pytest.approx(found["agreement"])
@@ -96,9 +96,9 @@ def test_a_right_predictor_explains_all_and_a_wrong_one_less_than_nothing():
         for kind, share in (("bedtime", 0.2), ("bedtime", 0.6), ("code", 0.3), ("code", 0.7), ("verse", 0.9), ("verse", 0.5))
     )
     scores = {score.name: score for score in Study(cells, 4, 2, 8, 8, 7).scores()}
-    assert scores["kept guesses"].error == scores["overlap itself"].error == 0.0
+    assert scores["accepted draft tokens"].error == scores["overlap itself"].error == 0.0
     assert scores["overlap"].explained == pytest.approx(1.0) and scores["mean of the others"].explained < 0.0
-    assert scores["kept guesses"].low <= scores["kept guesses"].high
+    assert scores["accepted draft tokens"].low <= scores["accepted draft tokens"].high
 
 
 def test_calibration_groups_are_equal_and_ordered():
@@ -106,7 +106,7 @@ def test_calibration_groups_are_equal_and_ordered():
     assert points == ((pytest.approx(0.2), pytest.approx(0.2), 2), (pytest.approx(0.7), pytest.approx(0.7), 2))
 
 
-def test_both_laws_are_cut_alike_and_both_axes_share_the_whole_law_of_temperature_1(small):
+def test_both_distributions_are_cut_alike_and_both_axes_share_the_whole_distribution_of_temperature_1(small):
     assert [cell.top_p for cell in small.over_top_p("storybook")] == [None, 0.5] * 2
     assert [cell.temperature for cell in small.over_temperature("storybook")] == [0.0, 1.0] * 2
     whole, cut = small.over_top_p("storybook")[:2]
@@ -150,7 +150,7 @@ def test_the_record_comes_back_and_damage_is_refused(small):
     again = Study.from_json(small.to_json())
     assert [(cell.accepted, cell.top_p) for cell in again.cells] == [(cell.accepted, cell.top_p) for cell in small.cells]
     assert [len(cell.bins) for cell in again.cells] == [len(cell.bins) for cell in small.cells]
-    for damaged in ("{}", "[]", small.to_json().replace("specviz-study-1", "other"), small.to_json()[:-9]):
+    for damaged in ("{}", "[]", small.to_json().replace("specviz-study-2", "other"), small.to_json()[:-9]):
         with pytest.raises(TraceError):
             Study.from_json(damaged)
 
@@ -159,8 +159,8 @@ def test_the_recorded_study_is_whole_and_the_forecast_is_the_best_predictor_in_i
     study = Study.from_json(RECORDED.read_text(encoding="utf-8"))
     assert len(study.cells) == len(KINDS) * (len(TEMPERATURES) + len(TOP_PS)) * len(DRAFTS)
     assert all(len(cell.bins) == 10 for cell in study.measured())
-    assert study.scores()[0].name == "kept guesses"
-    assert {path.stem for path in SHELF.glob("*.txt")} == set(KINDS)
+    assert study.scores()[0].name == "accepted draft tokens"
+    assert {path.stem for path in TEXTS_FOLDER.glob("*.txt")} == set(KINDS)
     assert main(["study", "--read", str(RECORDED)]) == 0
     assert "networks alone" in capsys.readouterr().out
 
@@ -179,7 +179,11 @@ def test_a_study_that_is_stopped_again_and_again_goes_on_to_the_same_cells_and_m
 
 @pytest.mark.parametrize(
     ("other", "said"),
-    (({"seed": 8}, "seed was 7, now 8"), ({"size": replace(SIZE, gamma=2)}, "gamma was 3, now 2"), ({"top_ps": ()}, "laws was")),
+    (
+        ({"seed": 8}, "seed was 7, now 8"),
+        ({"size": replace(SIZE, gamma=2)}, "gamma was 3, now 2"),
+        ({"top_ps": ()}, "distributions was"),
+    ),
 )
 def test_cells_of_another_study_are_refused_and_left_alone(studied, tmp_path, other, said):
     path = tmp_path / "cells"

@@ -1,4 +1,4 @@
-"""How far to draft: 'a stop may look at the past and at q before the draw'. The laws of texts under every policy are enumerated in
+"""How far to draft: 'a stop may look at the past and at q before the draw'. The distributions of texts under every policy are enumerated in
 test_proposers.py; here, what each policy decides, by hand or against the formula it stands on.
 """
 
@@ -9,19 +9,19 @@ import torch
 
 from specviz.decoding.engine import advance, decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, output_law, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import Walk, output_distribution, target_distribution, total_variation
 from specviz.proposers.adaptive import policies
 from specviz.proposers.adaptive.policies import LENGTHS, Ceiling, Entropy, Gain, Heuristic
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.growth import Growth
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.theory import wall_clock_factor
 from specviz.verification.overlap import kept_chance, overlap
 from specviz.verification.token_rule import TokenRule
 from tests.proposer_cases import world
-from tests.tables import FixedTree, RecordingCoins, model, pair
+from tests.tables import FixedTree, RecordingRandomness, model, pair
 
 PROMPT = (0,)
 V = 4
@@ -39,38 +39,38 @@ class Always:
     def most(self, row):
         return self.gamma
 
-    def goes_on(self, chains, laws):
+    def goes_on(self, chains, distributions):
         return [True] * len(chains)
 
 
-def row(*past: tuple[int, int], room: int = 40) -> Prefix:
-    return Prefix(PROMPT, 0, room, past=past)
+def row(*past: tuple[int, int], remaining: int = 40) -> Prefix:
+    return Prefix(PROMPT, 0, remaining, past=past)
 
 
-def asked(policy, law, tokens: int = 1) -> bool:
-    """Whether a policy draws from this law after so many guesses."""
+def asked(policy, probs, tokens: int = 1) -> bool:
+    """Whether a policy draws from this distribution after so many draft tokens."""
     chain = Growth(row(), 9)
     for token in range(tokens):
-        chain.add(token - 1, 0, torch.tensor(law, dtype=torch.float64), 0.5)
-    return policy.goes_on([chain], torch.tensor([law], dtype=torch.float64))[0]
+        chain.add(token - 1, 0, torch.tensor(probs, dtype=torch.float64), 0.5)
+    return policy.goes_on([chain], torch.tensor([probs], dtype=torch.float64))[0]
 
 
 def test_a_policy_that_never_stops_is_the_draft_proposer_number_by_number():
     rows = [Prefix((0, 1, 2)[: 1 + draw % 3], draw % 2, 2 + draw % 6, draw) for draw in range(30)]
     draft = model(Q, V, context=6)
-    one, other = (made.propose(rows, PhiloxCoins(3)) for made in (AdaptiveDraft(draft, Always(4)), DraftModel(draft, 4)))
+    one, other = (made.propose(rows, PhiloxRandomness(3)) for made in (AdaptiveDraft(draft, Always(4)), DraftModel(draft, 4)))
     assert (one.tokens, one.parents, one.u_draft) == (other.tokens, other.parents, other.u_draft)
     assert all((a is b is None) or torch.equal(a, b) for a, b in zip(one.q, other.q, strict=True))
 
 
-def test_a_round_is_remembered_as_guesses_along_a_path_and_how_many_were_kept():
-    """Of a tree of three levels and nine nodes: three guesses one below the other."""
+def test_a_round_is_remembered_as_draft_tokens_along_a_path_and_how_many_were_kept():
+    """Of a tree of three levels and nine nodes: three draft tokens one below the other."""
     settings, target = Settings(length=30), model(P, V)
     for proposer, levels in ((DraftModel(model(Q, V), 4), 4), (FixedTree(lambda ids, i: i, (3, 2, 1), V), 3)):
-        at = row(room=30)
-        for round_ in decode(target, proposer, TokenRule(), PhiloxCoins(1), settings, PROMPT):
+        at = row(remaining=30)
+        for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, PROMPT):
             at = advance(at, round_)
-            assert at.past[-1] == (min(levels, at.room + len(round_.committed) - 1), len(round_.accepted_path))
+            assert at.past[-1] == (min(levels, at.remaining + len(round_.committed) - 1), len(round_.accepted_path))
         assert len(at.past) > 5
 
 
@@ -85,7 +85,7 @@ def test_two_more_after_a_whole_round_one_less_after_any_other():
     assert policy.most(row((4, 4), (6, 0), (5, 5))) == 7
     assert policy.most(row(*[(4, 0)] * 9)) == 1
     assert policy.most(row(*[(4, 4)] * 9)) == GAMMA_MAX
-    assert policy.most(row((0, 0))) == 4, "a round without guesses says nothing"
+    assert policy.most(row((0, 0))) == 4, "a round without draft tokens says nothing"
 
 
 # The entropy bound -----------------------------------------------------------------------------------------------------------
@@ -97,18 +97,18 @@ def test_drafting_stops_where_the_entropy_bound_falls_below_its_least():
     assert asked(Entropy(4), [1.0, 0.0])
 
 
-def test_the_first_law_of_a_round_is_always_drawn_from():
+def test_the_first_distribution_of_a_round_is_always_drawn_from():
     assert asked(Entropy(4), [1 / 1000] * 1000, tokens=0)
 
 
-def test_at_temperature_0_the_entropy_is_that_of_the_laws_before_they_were_made_certain():
-    """Else every law is sure of itself and nothing ever stops."""
+def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_were_made_certain():
+    """Else every distribution is sure of itself and nothing ever stops."""
     flat, sure = (lambda ids: [1 / 20] * 20), (lambda ids: [0.95, *[0.05 / 19] * 19])
     settings = Settings(temperature=0.0)
-    for table, guesses in ((flat, 1), (sure, 4)):
-        block = AdaptiveDraft(model(table, 20), Entropy(4), settings).propose([row()], PhiloxCoins(0))
-        assert block.tokens == ((0,) * guesses,)
-        assert all(law[0] == 1.0 for law in block.q[0]), "drawn from what the settings make of them"
+    for table, draft_tokens in ((flat, 1), (sure, 4)):
+        block = AdaptiveDraft(model(table, 20), Entropy(4), settings).propose([row()], PhiloxRandomness(0))
+        assert block.tokens == ((0,) * draft_tokens,)
+        assert all(probs[0] == 1.0 for probs in block.q[0]), "drawn from what the settings make of them"
 
 
 # Expected gain ---------------------------------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_what_lies_behind_a_short_block_was_not_tested():
     assert Gain(3, 0.2).hazards(((1, 1),) * 50)[1:] == pytest.approx([(50 + 3.2) / 54] * 2)
 
 
-def test_after_many_refusals_one_guess_is_made_and_after_many_kept_blocks_all():
+def test_after_many_refusals_one_draft_token_is_made_and_after_many_kept_blocks_all():
     assert Gain(8, 0.2).most(row(*[(4, 0)] * 40)) == 1
     assert Gain(8, 0.05).most(row(*[(8, 8)] * 200)) == 8
 
@@ -141,26 +141,26 @@ def test_after_many_refusals_one_guess_is_made_and_after_many_kept_blocks_all():
 # The ceiling -----------------------------------------------------------------------------------------------------------------
 
 
-def test_overlap_is_one_minus_the_distance_and_a_guess_is_kept_with_p_over_q():
+def test_overlap_is_one_minus_the_distance_and_a_draft_token_is_kept_with_p_over_q():
     p, q = torch.tensor([0.5, 0.5, 0.0]).double(), torch.tensor([0.25, 0.25, 0.5]).double()
     assert float(overlap(p, q)) == 0.5 == 1 - float((p - q).abs().sum()) / 2
     assert [kept_chance(p, q, token) for token in range(3)] == [1.0, 1.0, 0.0]
     assert kept_chance(q, p, 0) == 0.5
 
 
-def test_the_ceiling_stops_where_the_chance_of_one_more_kept_guess_falls_below_its_worth(monkeypatch):
-    """Every guess is kept with .6: .6, .36, .216 along the chain. At .3 two are drawn, at .2 three."""
+def test_the_ceiling_stops_where_the_chance_of_one_more_kept_draft_token_falls_below_its_worth(monkeypatch):
+    """Every draft token is kept with .6: .6, .36, .216 along the chain. At .3 two are drawn, at .2 three."""
     draft, target = model(lambda ids: (1.0, 0.0), 2), model(lambda ids: (0.6, 0.4), 2)
-    for worth, guesses in ((0.3, 2), (0.2, 3)):
+    for worth, draft_tokens in ((0.3, 2), (0.2, 3)):
         monkeypatch.setattr(policies, "WORTH", worth)
-        (tokens,) = AdaptiveDraft(draft, Ceiling(9, target)).propose([row()], PhiloxCoins(0)).tokens
-        assert len(tokens) == guesses
+        (tokens,) = AdaptiveDraft(draft, Ceiling(9, target)).propose([row()], PhiloxRandomness(0)).tokens
+        assert len(tokens) == draft_tokens
 
 
-def test_the_ceiling_looks_at_laws_and_never_at_a_coin():
-    coins = RecordingCoins(PhiloxCoins(0))
-    AdaptiveDraft(model(Q, V), Ceiling(6, model(P, V))).propose([row()], coins)
-    assert {address[0] for address in coins.addresses} == {Purpose.DRAFT}
+def test_the_ceiling_looks_at_distributions_and_never_at_a_uniform():
+    randomness = RecordingRandomness(PhiloxRandomness(0))
+    AdaptiveDraft(model(Q, V), Ceiling(6, model(P, V))).propose([row()], randomness)
+    assert {address[0] for address in randomness.addresses} == {Purpose.DRAFT}
 
 
 # All of them -----------------------------------------------------------------------------------------------------------------
@@ -168,17 +168,17 @@ def test_the_ceiling_looks_at_laws_and_never_at_a_coin():
 
 @pytest.mark.parametrize("name", [name for name in LENGTHS if name != "fixed"])
 def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkeypatch):
-    """Rounds of more than one length within a run, as many numbers asked for as guesses made."""
+    """Rounds of more than one length within a run, as many numbers asked for as draft tokens made."""
     monkeypatch.setattr(policies, "LEAST", 0.6)
     monkeypatch.setattr(policies, "WORTH", 0.5)
     target, proposer = world("draft", 1, lengths=name, gamma=5)
     seen = set()
     for draw in range(5):
         at = replace(row(), draw=draw)
-        while at.room > 6:
-            coins = RecordingCoins(PhiloxCoins(2))
-            (round_,) = step([at], target, proposer, TokenRule(), coins)
-            drawn = [address for address in coins.addresses if address[0] is Purpose.DRAFT]
+        while at.remaining > 6:
+            randomness = RecordingRandomness(PhiloxRandomness(2))
+            (round_,) = step([at], target, proposer, TokenRule(), randomness)
+            drawn = [address for address in randomness.addresses if address[0] is Purpose.DRAFT]
             assert len(drawn) == len(round_.proposals)
             seen.add(len(round_.proposals))
             at = advance(at, round_)
@@ -188,26 +188,26 @@ def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkey
 def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
     """Heuristic: after a kept block the next is longer. Were they one row, the second round would have one length."""
     target, draft = model(lambda ids: (0.5, 0.5), 2), model(lambda ids: (0.9, 0.1), 2)
-    walk = Walk(target, AdaptiveDraft(draft, Heuristic(1)), TokenRule(), frozenset(), lambda coins: coins)
+    walk = Walk(target, AdaptiveDraft(draft, Heuristic(1)), TokenRule(), frozenset(), lambda randomness: randomness)
     first = walk.round(Prefix(PROMPT, 0, 6), {})
     again = {after.past[0] for after, _, _ in first}
     assert again == {(1, 0), (1, 1)}
-    guesses = {past: set() for past in again}
+    draft_tokens = {past: set() for past in again}
     for after, _, _ in first:
-        guesses[after.past[0]] |= {later.past[1][0] for later, _, _ in walk.round(after, {})}
-    assert guesses == {(1, 0): {1}, (1, 1): {3}}
+        draft_tokens[after.past[0]] |= {later.past[1][0] for later, _, _ in walk.round(after, {})}
+    assert draft_tokens == {(1, 0): {1}, (1, 1): {3}}
 
 
 class Foreseeing(DraftModel):
-    """The mistake: guesses nothing where the guess would be refused, which it knows from the coin that the rule will meet."""
+    """The mistake: draft tokens nothing where the draft token would be refused, which it knows from the random number that the rule will meet."""
 
     def __init__(self, draft, target):
         super().__init__(draft, 1)
         self.target = target
 
-    def propose(self, rows, coins):
-        block = super().propose(rows, coins)
-        p, u = self.target.laws(rows, block), coins.take(Purpose.ACCEPT, rows, 0, 0)
+    def propose(self, rows, randomness):
+        block = super().propose(rows, randomness)
+        p, u = self.target.distributions(rows, block), randomness.take(Purpose.ACCEPT, rows, 0, 0)
         kept = [self._kept(block, index, p[index], u[index]) for index in range(len(rows))]
         parts = {
             name: tuple(part if keep else empty for part, keep in zip(getattr(block, name), kept, strict=True))
@@ -221,11 +221,11 @@ class Foreseeing(DraftModel):
         )
 
 
-def test_a_policy_that_knew_the_coins_would_bend_the_law():
+def test_a_policy_that_knew_the_uniforms_would_bend_the_distribution():
     """So the enumeration of policies can fail."""
     target, proposer = world("draft", 1)
-    written = output_law(target, Foreseeing(proposer.draft, target), TokenRule(), PROMPT, 2)
-    assert total_variation(written, target_law(target, PROMPT, 2)) > 0.01
+    written = output_distribution(target, Foreseeing(proposer.draft, target), TokenRule(), PROMPT, 2)
+    assert total_variation(written, target_distribution(target, PROMPT, 2)) > 0.01
 
 
 def test_an_unknown_policy_is_a_sentence():

@@ -6,15 +6,15 @@ from math import prod
 import pytest
 
 from specviz.proposers.trees.budget import BudgetTree, RankedTree
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.verification.draft_tree import ROOT, children, depth
-from tests.tables import RecordingCoins, model, pair
+from tests.tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
 
 
-def block_of(proposer, rows=None):
-    return proposer.propose(rows or [Prefix(PROMPT, 0, 9, draw) for draw in range(30)], PhiloxCoins(3))
+def tree_of(proposer, rows=None):
+    return proposer.propose(rows or [Prefix(PROMPT, 0, 9, draw) for draw in range(30)], PhiloxRandomness(3))
 
 
 @pytest.mark.parametrize("nodes", (1, 2, 3, 5, 8, 39))
@@ -26,9 +26,9 @@ def test_re_ranking_keeps_the_nodes_of_highest_joint_confidence(nodes):
         for _ in range(3):
             for path in [path for path in [(), *weights] if not any((*path, x) in weights for x in range(3))]:
                 weights |= {
-                    (*path, x): weights.get(path, 1.0) * m for x, m in enumerate(draft.law((*PROMPT, *path)).tolist()) if m
+                    (*path, x): weights.get(path, 1.0) * m for x, m in enumerate(draft.probs((*PROMPT, *path)).tolist()) if m
                 }
-        block = block_of(RankedTree(draft, (3, 3, 3), nodes), [Prefix(PROMPT, 0, 9)])
+        block = tree_of(RankedTree(draft, (3, 3, 3), nodes), [Prefix(PROMPT, 0, 9)])
         found = {path_of(block, 0, node) for node in range(len(block.tokens[0]))}
         least = sorted(weights.values(), reverse=True)[: len(found)][-1]
         assert len(found) == min(nodes, len(weights)) and all(weights[path] >= least for path in found)
@@ -47,9 +47,9 @@ def test_a_budget_acts_before_each_draw_and_what_is_drawn_stays(siblings):
     shapes = set()
     for nodes in (1, 4, 7, 12):
         for draw in range(40):
-            coins = RecordingCoins(PhiloxCoins(5))
-            block = BudgetTree(draft, (3, 3, 3), siblings, nodes).propose([Prefix(PROMPT, 0, 9, draw)], coins)
-            assert [address[0] for address in coins.addresses] == [Purpose.DRAFT] * len(block.tokens[0])
+            randomness = RecordingRandomness(PhiloxRandomness(5))
+            block = BudgetTree(draft, (3, 3, 3), siblings, nodes).propose([Prefix(PROMPT, 0, 9, draw)], randomness)
+            assert [address[0] for address in randomness.addresses] == [Purpose.DRAFT] * len(block.tokens[0])
             assert 1 <= len(block.tokens[0]) <= nodes
             shapes |= {block.parents[0]} if nodes == 7 else set()
     assert len(shapes) > 1
@@ -58,7 +58,7 @@ def test_a_budget_acts_before_each_draw_and_what_is_drawn_stays(siblings):
 def test_the_next_distinct_node_stands_where_most_joint_confidence_is_expected():
     """Worked out anew for every draw: the path's share times what a draw is expected to add after the draws before it."""
     draft = model(pair("random", 9, 4, 11)[1], 4)
-    block = block_of(BudgetTree(draft, (3, 3), "distinct", 9))
+    block = tree_of(BudgetTree(draft, (3, 3), "distinct", 9))
     for index, parents in enumerate(block.parents):
         for node, chosen in enumerate(parents):
             worth = {spot: _worth(draft, block, index, spot, node) for spot in spots(parents, node)}
@@ -75,7 +75,7 @@ def above(draft, block, index: int, spot: int) -> tuple[tuple[int, ...], float]:
     """Tokens of the path down to a node, and the draft's joint probability of them."""
     path, share = () if spot == ROOT else path_of(block, index, spot), 1.0
     for count, token in enumerate(path):
-        share *= float(draft.law((*PROMPT, *path[:count]))[token])
+        share *= float(draft.probs((*PROMPT, *path[:count]))[token])
     return path, share
 
 
@@ -84,7 +84,7 @@ def _worth(draft, block, index: int, spot: int, node: int) -> float:
     path, share = above(draft, block, index, spot)
     drawn = children(block.parents[index][:node], spot)
     tokens = {block.tokens[index][child] for child in drawn}
-    fresh = [0.0 if x in tokens else mass for x, mass in enumerate(draft.law((*PROMPT, *path)).tolist())]
+    fresh = [0.0 if x in tokens else mass for x, mass in enumerate(draft.probs((*PROMPT, *path)).tolist())]
     return share * sum(mass * mass for mass in fresh) / sum(fresh) if len(drawn) < 3 and any(fresh) else 0.0
 
 
@@ -92,7 +92,7 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
     """Every sibling number c of every node, weighed before a draw: the path's share times the mean of q(x) over draws x that are none of
     c - 1 draws before them, by going through all of those. A later twin of a node grows nothing."""
     draft = model(pair("random", 9, 4, 11)[1], 4)
-    block, levels = block_of(BudgetTree(draft, (3, 3), "independent", 9)), (5, 4)
+    block, levels = tree_of(BudgetTree(draft, (3, 3), "independent", 9)), (5, 4)
     for index, parents in enumerate(block.parents):
         tokens = block.tokens[index]
         first = [min(other for other in children(parents, parents[n]) if tokens[other] == tokens[n]) for n in range(len(parents))]
@@ -115,16 +115,16 @@ def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_con
 
 def _fresh(draft, block, index: int, spot: int, count: int) -> float:
     path, share = above(draft, block, index, spot)
-    law = draft.law((*PROMPT, *path)).tolist()
+    probs = draft.probs((*PROMPT, *path)).tolist()
     mean = 0.0
     for draws in product(range(4), repeat=count):
         if draws[-1] not in draws[:-1]:
-            mean += prod(law[x] for x in draws) * law[draws[-1]]
+            mean += prod(probs[x] for x in draws) * probs[draws[-1]]
     return share * mean
 
 
 def test_on_every_level_but_the_last_half_of_what_is_left_is_drawn_at_most():
     draft = model(pair("random", 10, 4, 11)[1], 4)
-    for parents in block_of(BudgetTree(draft, (4, 4, 4), "distinct", 8)).parents:
+    for parents in tree_of(BudgetTree(draft, (4, 4, 4), "distinct", 8)).parents:
         levels = [sum(depth(parents, node) == level for node in range(len(parents))) for level in range(3)]
         assert levels[0] == 4 and levels[1] <= 2 and sum(levels) == 8

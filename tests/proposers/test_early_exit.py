@@ -1,4 +1,4 @@
-"""Early exit by name: the target's first layers guess, the rule decides, and 'output is that of the target' (Zhang et al. 2024, Draft &
+"""Early exit by name: the target's first layers draft, the rule decides, and 'output is that of the target' (Zhang et al. 2024, Draft &
 Verify; Elhoushi et al. 2024). On tables every outcome is walked in test_proposers.py, the caches are looked at in test_layered.py;
 here are the decoder as a request opens it, on the tiny random pair and on the shipped one, its exits in their folders, and refusals.
 """
@@ -24,14 +24,14 @@ from specviz.models.layered import LowerLayers
 from specviz.models.pairs.catalogue import PAIRS, PairEntry
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token_rule import TokenRule
 from tests.evidence.test_analytic import HELD_OUT
 from tests.models.test_cache import network
-from tests.models.test_layered import KeepsRefused
+from tests.models.test_layered import KeepsRejected
 from tests.pairs import tiny_model
-from tests.tables import RecordingCoins
+from tests.tables import RecordingRandomness
 
 EARLY = Settings(proposer="early-exit", exit_layer=1, gamma=3)
 TEXT = "Once upon a time there was a bear who lived in the wood. He ran to the river to look for the rabbit, and he was hungry. "
@@ -51,39 +51,39 @@ def admitted(tmp_path, monkeypatch):
     return stored.EXITS.admit(random_exit(tmp_path / "exit"))
 
 
-# The law ------------------------------------------------------------------------------------------------------------------------
+# The distribution ------------------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
-def test_at_every_place_the_decoder_has_the_law_of_a_fresh_pass(pair, admitted, warper):
-    """After random histories of kept and refused guesses, through both caches; the guesses are drawn from the exit's own law."""
+def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, warper):
+    """After random histories of kept and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
     settings = replace(EARLY, exit=admitted, **warper)
     found = analytic_of_pair(pair, settings, pair.encode(TEXT * 3), 50)
     assert found.passed() and len({*found.kept}) > 2 and found.prefixes >= 50
     assert sum(place.asked for place in found.places) > 40
 
 
-def test_refused_guesses_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
-    monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRefused())
+def test_refused_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
+    monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRejected())
     found = analytic_of_pair(pair, EARLY, pair.encode(TEXT * 3), 20)
     assert not found.passed() and found.worst > 0.1
 
 
 @pytest.mark.parametrize("lengths", ("fixed", "entropy"))
-def test_greedy_is_the_target_alone_and_no_coin_is_met_twice(pair, lengths):
+def test_greedy_is_the_target_alone_and_no_uniform_is_met_twice(pair, lengths):
     for temperature in (0.0, 1.0):
         settings = replace(EARLY, temperature=temperature, length=50, lengths=lengths)
         target, proposer = opened(pair, settings)
-        ids, coins = pair.encode("Once upon"), RecordingCoins(PhiloxCoins(4))
-        rounds = list(decode(target, proposer, TokenRule(), coins, settings, ids))
+        ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
+        rounds = list(decode(target, proposer, TokenRule(), randomness, settings, ids))
         text = [token for round_ in rounds for token in round_.committed]
-        assert not coins.reused and {one.source for round_ in rounds for one in round_.proposals} == {"early-exit"}
+        assert not randomness.reused and {one.source for round_ in rounds for one in round_.proposals} == {"early-exit"}
         if temperature == 0.0:
-            alone = target_only(pair.open(settings)[0], PhiloxCoins(9), settings, ids)
+            alone = target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
             assert text == [token for round_ in alone for token in round_.committed]
 
 
-def test_verify_states_the_distance_of_its_own_law(pair):
+def test_verify_states_the_distance_of_its_own_distribution(pair):
     """What a certificate of the engine's draws says besides its tests."""
     settings = replace(EARLY, prompt="Once upon a time", length=4)
     assert 0.0 <= sources.analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 12) < 5e-6
@@ -186,10 +186,10 @@ def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, cap
         assert main(["decode", *places, "--temperature", "0", "--max-new-tokens", "12", *more]) == 0
         texts.append(capsys.readouterr().out)
     assert len({text.split("\n\n")[0] for text in texts}) == 1 and "proposer early-exit; rule token by token" in texts[1]
-    few = ["--length", "2", "--tv", "0.9", "--seconds", "1000", "--draws", "200"]
+    few = ["--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", "200"]
     assert main(["verify", *places, "--proposer", "early-exit", "--exit-layer", "1", *few, "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
-    assert {one["mode"] for one in record["answers"]} == {"shared laws", "engine"} and record["analytic_tv"] < 5e-6
+    assert {one["mode"] for one in record["answers"]} == {"shared distributions", "engine"} and record["analytic_tv"] < 5e-6
     assert main(["decode", *places, "--proposer", "early-exit", "--exit-layer", "7"]) == 2
     assert "exit-layer must be from 1 to 1: the target has 2 layers, got 7." in capsys.readouterr().err
     assert main(["decode", *places, "--proposer", "early-exit", "--exit", str(tmp_path)]) == 2
@@ -199,13 +199,13 @@ def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, cap
 # The exit that ships --------------------------------------------------------------------------------------------------------------
 
 
-def test_the_shipped_exit_keeps_the_law_along_unseen_text_and_saves_passes():
+def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes():
     """At its held-out acceptance of .46 a pass writes 1.67 tokens, give or take .8; below 1.2 in the mean of 36 comes once in 4,000 seeds."""
     pair = load_pair("storybook", device="cpu")
     settings = Settings(proposer="early-exit", gamma=2, length=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)
     assert found.passed() and len({*found.kept}) > 1
     target, proposer = opened(pair, settings)
-    rounds = list(decode(target, proposer, TokenRule(), PhiloxCoins(7), settings, pair.encode("Once upon a time")))
+    rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, pair.encode("Once upon a time")))
     assert target.lower.exit.layer == 1 and len(target.lower.exit.blocks) == 3
     assert sum(len(one.committed) for one in rounds) > 1.2 * len(rounds)

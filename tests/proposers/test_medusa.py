@@ -1,6 +1,6 @@
-"""Medusa: heads guess, the rule decides, so 'the distribution of the original model' is kept (Cai et al. 2024, with rejection sampling in
-the place of typical acceptance). Heads are random here: bad guesses cost speed, never the law. On tables every outcome of the
-production step is walked; on a tiny random pair the laws that the heads hand over are held against fresh passes.
+"""Medusa: heads draft, the rule decides, so 'the distribution of the original model' is kept (Cai et al. 2024, with rejection sampling in
+the place of typical acceptance). Heads are random here: bad draft tokens cost speed, never the distribution. On tables every outcome of the
+production step is walked; on a tiny random pair the distributions that the heads hand over are held against fresh passes.
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ from safetensors.torch import load_file, save_file
 from specviz.__main__ import main
 from specviz.decoding.engine import decode, step, target_only
 from specviz.errors import ModelError, SettingsError
-from specviz.evidence.enumeration.enumerate import output_law, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.attachments import heads as stored
-from specviz.models.attachments.folder import Block
+from specviz.models.attachments.folder import DraftTree
 from specviz.models.attachments.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
 from specviz.models.pairs.catalogue import PAIRS, PairEntry
-from specviz.proposers.medusa import HeadLaws, Medusa, medusa
+from specviz.proposers.medusa import HeadDistributions, Medusa, medusa
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block_rule import BlockRule
-from specviz.verification.draft_tree import empty_block
+from specviz.verification.draft_tree import empty_tree
 from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import one_hot, warp
 from tests.rounds import written
-from tests.tables import RecordingCoins, Remembered, model
+from tests.tables import RecordingRandomness, Remembered, model
 from tests.tables import pair as tables
 
 WIDTH, V, COUNT = 4, 3, 3
@@ -43,7 +43,7 @@ def random_heads(width: int, vocabulary: int, count: int = COUNT, seed: int = 0)
     def rand(*shape):
         return torch.randn(*shape, generator=make, dtype=torch.float64)
 
-    blocks = tuple((Block(rand(width, width), rand(width)),) for _ in range(count))
+    blocks = tuple((DraftTree(rand(width, width), rand(width)),) for _ in range(count))
     return Heads(blocks, tuple(rand(vocabulary, width) for _ in range(count)))
 
 
@@ -85,16 +85,16 @@ def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Medu
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 @pytest.mark.parametrize(("shape", "siblings", "vocabulary"), SHAPES)
-def test_the_law_of_the_text_is_the_targets_whatever_the_heads_guess(shape, siblings, vocabulary, temperature):
+def test_the_distribution_of_the_text_is_the_targets_whatever_the_heads_draft_token(shape, siblings, vocabulary, temperature):
     target, proposer = world(11, vocabulary, Settings(temperature=temperature, tree=shape, siblings=siblings))
-    law = output_law(target, proposer, TokenRule(), (0, 1), 3)
-    assert total_variation(law, target_law(target, (0, 1), 3)) < 1e-12
+    probs = output_distribution(target, proposer, TokenRule(), (0, 1), 3)
+    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
 
 
-def test_a_chain_of_heads_keeps_the_law_under_block_verification_too():
+def test_a_chain_of_heads_keeps_the_distribution_under_block_verification_too():
     target, proposer = world(12, 3, Settings(tree="1-1", siblings="independent"))
-    law = output_law(target, proposer, BlockRule(), (0, 1), 3)
-    assert total_variation(law, target_law(target, (0, 1), 3)) < 1e-12
+    probs = output_distribution(target, proposer, BlockRule(), (0, 1), 3)
+    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
 
 
 @pytest.mark.parametrize(("shape", "nodes"), (("4", 4), ("2-2", 4), ("2-2", 5), ("3-2", 5)))
@@ -108,46 +108,51 @@ def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distributio
     unsure = replace(heads, outputs=tuple(output / 20 for output in heads.outputs))
     for seed in range(4):
         target, _ = world(seed, V, settings)
-        law = written(target, medusa(target, unsure, settings), rule, (0, 1), length)
-        assert total_variation(law, target_law(target, (0, 1), length)) < 1e-12
+        probs = written(target, medusa(target, unsure, settings), rule, (0, 1), length)
+        assert total_variation(probs, target_distribution(target, (0, 1), length)) < 1e-12
 
 
-def test_below_a_node_stands_the_law_of_the_head_of_its_depth_alone():
+def test_below_a_node_stands_the_distribution_of_the_head_of_its_depth_alone():
     p, _ = tables("random", 13, V, 7)
     target, heads, settings = Feeling(model(p, V).source), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
-    block = medusa(target, heads, settings).propose(rows, PhiloxCoins(0))
-    laws, by_hand = (
-        HeadLaws(target, heads, settings, COUNT).laws(rows, block)[0],
+    block = medusa(target, heads, settings).propose(rows, PhiloxRandomness(0))
+    distributions, by_hand = (
+        HeadDistributions(target, heads, settings, COUNT).distributions(rows, block)[0],
         warp(heads.logits(target.features([row])), settings)[0],
     )
-    depths = [0, *([1] * 2), *([2] * 4), *([2] * 4)]  # below the last level the last head's law stands, and nothing is asked
-    assert all(torch.equal(law, by_hand[depth]) for law, depth in zip(laws, depths, strict=True))
+    depths = [
+        0,
+        *([1] * 2),
+        *([2] * 4),
+        *([2] * 4),
+    ]  # below the last level the last head's distribution stands, and nothing is asked
+    assert all(torch.equal(probs, by_hand[depth]) for probs, depth in zip(distributions, depths, strict=True))
 
 
 @pytest.mark.parametrize("nodes", (None, 5))
 @pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
-def test_each_guess_was_drawn_from_the_very_law_that_is_handed_over(pair, admitted, siblings, nodes):
+def test_each_draft_token_was_drawn_from_the_very_distribution_that_is_handed_over(pair, admitted, siblings, nodes):
     settings = Settings(proposer="medusa", heads=admitted, siblings=siblings, tree="3-2", nodes=nodes)
     _, proposer = opened(pair, settings)
     rows = [Prefix(pair.encode("Once upon a time"), 0, 9, number) for number in range(4)]
-    block = proposer.propose(rows, PhiloxCoins(5))
+    block = proposer.propose(rows, PhiloxRandomness(5))
     assert block.source == "medusa" and all(len(tokens) == (nodes or 9) for tokens in block.tokens)
-    for tokens, laws, numbers in zip(block.tokens, block.q, block.u_draft, strict=True):
-        for token, law, u in zip(tokens, laws, numbers, strict=True):
+    for tokens, distributions, numbers in zip(block.tokens, block.q, block.u_draft, strict=True):
+        for token, probs, u in zip(tokens, distributions, numbers, strict=True):
             if siblings == "top":
-                assert u is None and torch.equal(law, one_hot(torch.tensor(token), 300))
+                assert u is None and torch.equal(probs, one_hot(torch.tensor(token), 300))
             else:
-                assert int(draw(law, torch.tensor(u, dtype=torch.float64))) == token
+                assert int(draw(probs, torch.tensor(u, dtype=torch.float64))) == token
 
 
 @pytest.mark.parametrize("shape", ("1-1-1", "3-2-1"))
 def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, shape):
-    """Cached = uncached after every round, whatever was kept: q of the first guess against the library's own forward pass."""
+    """Cached = uncached after every round, whatever was kept: q of the first draft token against the library's own forward pass."""
     settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, length=60)
     target, proposer = opened(pair, settings)
     heads, ids, kept = heads_of(pair, admitted), pair.encode("Once upon a time"), set()
-    for round_ in decode(target, proposer, TokenRule(), PhiloxCoins(3), settings, ids):
+    for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
         if round_.proposals:
             with torch.inference_mode():
                 out = pair.target(input_ids=torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True)
@@ -166,19 +171,19 @@ def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, 
     target, proposer = opened(pair, settings)
     passes, inner = [], target.logits
     monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
-    rounds = list(decode(target, proposer, TokenRule(), PhiloxCoins(3), settings, pair.encode("Once upon a time")))
+    rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, pair.encode("Once upon a time")))
     assert len(passes) == len(rounds) + 1
 
 
-def test_greedy_with_heads_is_the_target_alone_and_no_coin_is_met_twice(pair, admitted):
+def test_greedy_with_heads_is_the_target_alone_and_no_uniform_is_met_twice(pair, admitted):
     for temperature in (0.0, 1.0):
         settings = Settings(proposer="medusa", heads=admitted, temperature=temperature, length=50)
         target, proposer = opened(pair, settings)
-        ids, coins = pair.encode("Once upon"), RecordingCoins(PhiloxCoins(4))
-        text = [t for r in decode(target, proposer, TokenRule(), coins, settings, ids) for t in r.committed]
-        assert not coins.reused
+        ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
+        text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
+        assert not randomness.reused
         if temperature == 0.0:
-            alone = target_only(pair.open(settings)[0], PhiloxCoins(9), settings, ids)
+            alone = target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
             assert text == [t for r in alone for t in r.committed]
 
 
@@ -187,13 +192,13 @@ def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbours_do_not_mind(
     ids = pair.encode("Once upon a time")
     rows = [Prefix((5,), 0, 9, 0), Prefix(ids, 0, 9, 1), Prefix((6,), 0, 9, 2)]
     target, proposer = opened(pair, settings)
-    block = proposer.propose(rows, PhiloxCoins(1))
+    block = proposer.propose(rows, PhiloxRandomness(1))
     assert [len(tokens) for tokens in block.tokens] == [0, 2, 0] and block.q[0] is block.q[2] is None
-    rounds = step(rows, target, proposer, TokenRule(), PhiloxCoins(1))
+    rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(1))
     assert [len(round_.proposals) for round_ in rounds] == [0, 2, 0] and all(round_.committed for round_ in rounds)
     target, proposer = opened(pair, settings)
-    assert proposer.propose(rows[:1], PhiloxCoins(1)) == replace(empty_block(1), source="medusa")
-    (alone,) = step([rows[1]], target, proposer, TokenRule(), PhiloxCoins(1))
+    assert proposer.propose(rows[:1], PhiloxRandomness(1)) == replace(empty_tree(1), source="medusa")
+    (alone,) = step([rows[1]], target, proposer, TokenRule(), PhiloxRandomness(1))
     assert [one.token for one in alone.proposals] == [one.token for one in rounds[1].proposals]
 
 

@@ -1,5 +1,5 @@
 """'Exactness comes from the rule, not from the proposer': every proposer of the gallery under every exact rule that can judge it has
-the target's law, enumerated over all outcomes of the production step (Leviathan et al. 2023, A.1; Miao et al. 2024; Sun et al. 2024).
+the target's distribution, enumerated over all outcomes of the production step (Leviathan et al. 2023, A.1; Miao et al. 2024; Sun et al. 2024).
 Then what each proposer says of itself, on tables. Nothing here is random but the tables.
 """
 
@@ -8,24 +8,24 @@ import torch
 
 from specviz.decoding.engine import decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import output_law, target_law, tokens_per_pass, total_variation
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, tokens_per_pass, total_variation
 from specviz.proposers.adaptive import policies
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.several import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree, likeliest
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, children, depth
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import TokenRule
-from tests.proposer_cases import CASES, SAME_LAW, TREES, rules, world
-from tests.tables import RecordingCoins, model, pair
+from tests.proposer_cases import CASES, SAME_DISTRIBUTION, TREES, rules, world
+from tests.tables import RecordingRandomness, model, pair
 
 PROMPT = (0, 1)
 JUDGED = [(name, rule) for name in CASES for rule in rules(name)]
 LONG = ("heuristic", "gain", "uniform, heuristic")  # five tokens: later rounds differ from the first
-BINARY = {*SAME_LAW, *LONG}  # many draws of three tokens take long to walk; test_several_drafts.py walks such siblings
+BINARY = {*SAME_DISTRIBUTION, *LONG}  # many draws of three tokens take long to walk; test_several_drafts.py walks such siblings
 
 
 @pytest.fixture(autouse=True)
@@ -37,34 +37,34 @@ def thresholds_that_three_tokens_meet(monkeypatch):
 
 def apart(name: str, seed: int, vocabulary: int, rule: str, length: int, **warper) -> float:
     target, proposer = world(name, seed, vocabulary, **warper)
-    written = output_law(target, proposer, rule_of(Settings(rule=rule)), PROMPT, length)
-    return total_variation(written, target_law(target, PROMPT, length))
+    written = output_distribution(target, proposer, rule_of(Settings(rule=rule)), PROMPT, length)
+    return total_variation(written, target_distribution(target, PROMPT, length))
 
 
 @pytest.mark.parametrize(("name", "rule"), JUDGED)
-def test_texts_have_the_targets_law(name, rule):
+def test_texts_have_the_targets_distribution(name, rule):
     assert apart(name, 1, 2 if name in BINARY else 3, rule, 5 if name in LONG else 3) < 1e-12
 
 
 @pytest.mark.parametrize("warper", ({"temperature": 0.0}, {"temperature": 0.8, "top_p": 0.8}), ids=str)
 @pytest.mark.parametrize("name", CASES)
-def test_under_every_temperature_and_cut_texts_have_the_targets_law(name, warper):
+def test_under_every_temperature_and_cut_texts_have_the_targets_distribution(name, warper):
     assert apart(name, 2, 2 if name in TREES else 3, "token", 3, **warper) < 1e-12
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_text_and_stopping_time_have_the_targets_joint_law(name):
+def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
     target, proposer = world(name, 3, 2 if name in TREES else 3)
-    stops = frozenset({1})
-    written = output_law(target, proposer, TokenRule(), PROMPT, 3, stops)
-    assert total_variation(written, target_law(target, PROMPT, 3, stops)) < 1e-12
+    eos_token_ids = frozenset({1})
+    written = output_distribution(target, proposer, TokenRule(), PROMPT, 3, eos_token_ids)
+    assert total_variation(written, target_distribution(target, PROMPT, 3, eos_token_ids)) < 1e-12
 
 
 @pytest.mark.parametrize("name", TREES)
 def test_trees_are_refused_by_the_rule_for_chains_with_a_sentence(name):
     target, proposer = world(name, 1)
     with pytest.raises(SettingsError, match="rule must be token"):
-        step([Prefix(PROMPT, 0, 9)], target, proposer, rule_of(Settings(rule="block")), PhiloxCoins(0))
+        step([Prefix(PROMPT, 0, 9)], target, proposer, rule_of(Settings(rule="block")), PhiloxRandomness(0))
 
 
 # What every proposer promises -------------------------------------------------------------------------------------------------
@@ -73,16 +73,16 @@ def test_trees_are_refused_by_the_rule_for_chains_with_a_sentence(name):
 @pytest.mark.parametrize("name", CASES)
 def test_no_more_levels_than_the_room_leaves(name):
     _, proposer = world(name, 4, gamma=8)
-    for room in (1, 2, 3, 9):
-        block = proposer.propose([Prefix(PROMPT, 0, room, draw) for draw in range(20)], PhiloxCoins(1))
+    for remaining in (1, 2, 3, 9):
+        block = proposer.propose([Prefix(PROMPT, 0, remaining, draw) for draw in range(20)], PhiloxRandomness(1))
         for parents in block.parents:
-            assert all(depth(parents, node) + 1 <= room - 1 for node in range(len(parents)))
+            assert all(depth(parents, node) + 1 <= remaining - 1 for node in range(len(parents)))
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_parents_stand_before_children_and_every_array_has_its_row(name):
     _, proposer = world(name, 5)
-    block = proposer.propose([Prefix((0, 1, 2, 0, 1), 3, 9, draw) for draw in range(20)], PhiloxCoins(2))
+    block = proposer.propose([Prefix((0, 1, 2, 0, 1), 3, 9, draw) for draw in range(20)], PhiloxRandomness(2))
     for tokens, parents, q, numbers in zip(block.tokens, block.parents, block.q, block.u_draft, strict=True):
         assert len(tokens) == len(parents) == len(numbers) == (0 if q is None else len(q))
         assert all(parent < node for node, parent in enumerate(parents))
@@ -103,12 +103,12 @@ def test_a_bad_draft_costs_speed_and_an_oracle_loses_nothing():
     assert found["none"] < found["adversarial"] < found["oracle"] > found["draft"]
 
 
-def block_of(proposer, rows=None, seed: int = 3):
-    return proposer.propose(rows or [Prefix(PROMPT, 0, 9, draw) for draw in range(30)], PhiloxCoins(seed))
+def tree_of(proposer, rows=None, seed: int = 3):
+    return proposer.propose(rows or [Prefix(PROMPT, 0, 9, draw) for draw in range(30)], PhiloxRandomness(seed))
 
 
 def same(one, other) -> bool:
-    """The same tokens from the same laws with the same numbers, whoever made them."""
+    """The same tokens from the same distributions with the same numbers, whoever made them."""
     equal = all(torch.equal(a, b) for a, b in zip(one.q, other.q, strict=True))
     return equal and (one.tokens, one.parents, one.u_draft) == (other.tokens, other.parents, other.u_draft)
 
@@ -125,25 +125,25 @@ def same(one, other) -> bool:
 )
 def test_a_tree_of_only_children_is_the_draft_proposer_number_by_number(make):
     draft = model(pair("random", 6, 4, 11)[1], 4)
-    assert same(block_of(make(draft)), block_of(DraftModel(draft, 3)))
+    assert same(tree_of(make(draft)), tree_of(DraftModel(draft, 3)))
 
 
-def test_distinct_siblings_are_distinct_and_each_law_is_q_without_those_before_it():
+def test_distinct_siblings_are_distinct_and_each_distribution_is_q_without_those_before_it():
     draft = model(pair("random", 7, 4, 11)[1], 4)
-    block = block_of(Tree(draft, (3, 2), "distinct"))
+    block = tree_of(Tree(draft, (3, 2), "distinct"))
     for index, parents in enumerate(block.parents):
         for parent in {*parents}:
             path = () if parent == ROOT else (block.tokens[index][parent],)
-            left = draft.law((*PROMPT, *path)).clone()
+            left = draft.probs((*PROMPT, *path)).clone()
             for node in children(parents, parent):
                 assert torch.allclose(block.q[index][node], left / left.sum(), atol=1e-15)
                 left[block.tokens[index][node]] = 0.0
 
 
-def test_a_law_of_two_tokens_has_two_distinct_children_however_many_are_asked_for():
+def test_a_distribution_of_two_tokens_has_two_distinct_children_however_many_are_asked_for():
     draft = model(lambda ids: (0.5, 0.0, 0.5), 3)
     for proposer in (Tree(draft, (3,), "distinct"), BudgetTree(draft, (3,), "distinct", 9), Tree(draft, (3,), "top")):
-        assert all(sorted(tokens) == [0, 2] for tokens in block_of(proposer).tokens)
+        assert all(sorted(tokens) == [0, 2] for tokens in tree_of(proposer).tokens)
 
 
 @pytest.mark.parametrize("siblings", ("independent", "several"))
@@ -151,7 +151,7 @@ def test_nothing_grows_below_a_later_twin(siblings):
     """Once the first of two equal siblings is refused, the residual has no mass on their token: the second is never kept."""
     draft, twins = model(lambda ids: (0.7, 0.3), 2), 0
     proposer = SeveralDrafts(draft, 3, 2) if siblings == "several" else Tree(draft, (3, 1), "independent")
-    block = block_of(proposer)
+    block = tree_of(proposer)
     for tokens, parents in zip(block.tokens, block.parents, strict=True):
         for node, parent in enumerate(parents):
             if any(tokens[other] == tokens[node] for other in children(parents, parent) if other < node):
@@ -162,23 +162,23 @@ def test_nothing_grows_below_a_later_twin(siblings):
 
 def test_a_tree_without_chance_holds_the_likeliest_tokens_for_certain():
     draft = model(lambda ids: (0.1, 0.5, 0.4), 3)
-    block = block_of(Tree(draft, (2, 1), "top"), [Prefix(PROMPT, 0, 9)])
+    block = tree_of(Tree(draft, (2, 1), "top"), [Prefix(PROMPT, 0, 9)])
     assert block.tokens == ((1, 2, 1, 1),) and block.parents == ((ROOT, ROOT, 0, 1),) and block.u_draft == ((None,) * 4,)
     assert block.q[0].tolist() == [[0, 1, 0], [0, 0, 1], [0, 1, 0], [0, 1, 0]]
 
 
 @pytest.mark.parametrize(
-    "law", ((1, 4, 2, 3), (2, 2, 2, 2), (1, 3, 1, 3), (0, 2, 0, 2), (0, 0, 4, 0), (4, 3, 3, 0), (3, 3, 4, 3)), ids=str
+    "probs", ((1, 4, 2, 3), (2, 2, 2, 2), (1, 3, 1, 3), (0, 2, 0, 2), (0, 0, 4, 0), (4, 3, 3, 0), (3, 3, 4, 3)), ids=str
 )
 @pytest.mark.parametrize("count", range(1, 6))
-def test_of_equally_likely_tokens_the_smaller_comes_first_and_none_is_impossible(law, count):
-    wanted = sorted((-mass, token) for token, mass in enumerate(law) if mass)
-    assert likeliest(torch.tensor(law, dtype=torch.float64) / sum(law), count) == [token for _, token in wanted[:count]]
+def test_of_equally_likely_tokens_the_smaller_comes_first_and_none_is_impossible(probs, count):
+    wanted = sorted((-mass, token) for token, mass in enumerate(probs) if mass)
+    assert likeliest(torch.tensor(probs, dtype=torch.float64) / sum(probs), count) == [token for _, token in wanted[:count]]
 
 
 def test_no_address_is_met_twice_in_a_long_run():
     for name in CASES:
         target, proposer = world(name, 11)
-        coins = RecordingCoins(PhiloxCoins(4))
-        list(decode(target, proposer, TokenRule(), coins, Settings(length=30), PROMPT))
-        assert not coins.reused, name
+        randomness = RecordingRandomness(PhiloxRandomness(4))
+        list(decode(target, proposer, TokenRule(), randomness, Settings(length=30), PROMPT))
+        assert not randomness.reused, name

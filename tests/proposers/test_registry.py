@@ -1,5 +1,5 @@
 """Every proposer of the gallery on networks with their caches (tiny, random, float64), opened by name as a request is: 'the proposer
-returns each token with the law it was drawn from', the pass over its block is a fresh pass of each path, no number is met twice.
+returns each token with the distribution it was drawn from', the pass over its block is a fresh pass of each path, no number is met twice.
 """
 
 import pytest
@@ -7,19 +7,19 @@ import torch
 
 from specviz.decoding.engine import advance, decode, step, target_only
 from specviz.decoding.run import run
-from specviz.decoding.sampler import shared_laws
+from specviz.decoding.sampler import shared_distributions
 from specviz.errors import SettingsError
 from specviz.evidence.analytic.fresh import Fresh
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.adaptive import policies
-from specviz.proposers.registry import PROPOSERS, on_shared_laws, opened
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.proposers.registry import PROPOSERS, on_shared_distributions, opened
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import SIBLINGS, Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import TokenRule
 from tests.proposer_cases import CASES
-from tests.tables import RecordingCoins
+from tests.tables import RecordingRandomness
 
 LARGER = {
     "tree, its own shape": {"proposer": "tree"},
@@ -39,15 +39,15 @@ def double(pair_folders):
 
 @pytest.fixture(scope="module")
 def runs(double):
-    """name -> what a run of 20 tokens recorded, and its coins; each made once."""
+    """name -> what a run of 20 tokens recorded, and its random numbers; each made once."""
     made: dict[str, tuple] = {}
 
     def one(name: str):
         if name not in made:
             settings = Settings(**{"gamma": 3, "length": 20, **ALL[name]})
             target, proposer = opened(double, settings)
-            coins, ids = RecordingCoins(PhiloxCoins(5)), double.encode(PROMPT)
-            made[name] = list(decode(target, proposer, TokenRule(), coins, settings, ids)), coins
+            randomness, ids = RecordingRandomness(PhiloxRandomness(5)), double.encode(PROMPT)
+            made[name] = list(decode(target, proposer, TokenRule(), randomness, settings, ids)), randomness
         return made[name]
 
     return one
@@ -58,7 +58,7 @@ def text(rounds) -> tuple[int, ...]:
 
 
 def paths(round_, before: tuple[int, ...]) -> list[tuple[int, ...]]:
-    """Ids up to each law of a round: after the prefix, and after each guess."""
+    """Ids up to each distribution of a round: after the prefix, and after each draft token."""
     found = [before]
     for one in round_.proposals:
         found.append((*found[0 if one.parent == ROOT else one.parent + 1], one.token))
@@ -79,65 +79,65 @@ def test_every_name_of_the_gallery_and_every_kind_of_sibling_is_tested_here():
 
 @pytest.mark.parametrize("name", ALL)
 def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
-    rounds, coins = runs(name)
-    assert len(text(rounds)) == 20 and not coins.reused
-    guesses = [one for round_ in rounds for one in round_.proposals]
-    assert name in ("none", "n-gram", "retrieval") or len(guesses) >= len(rounds) - 1
-    drawn = sum(one.u_draft is not None for one in guesses)
-    assert sum(address[0] is Purpose.DRAFT for address in coins.addresses) == drawn, "what is drawn is handed over"
+    rounds, randomness = runs(name)
+    assert len(text(rounds)) == 20 and not randomness.reused
+    draft_tokens = [one for round_ in rounds for one in round_.proposals]
+    assert name in ("none", "n-gram", "retrieval") or len(draft_tokens) >= len(rounds) - 1
+    drawn = sum(one.u_draft is not None for one in draft_tokens)
+    assert sum(address[0] is Purpose.DRAFT for address in randomness.addresses) == drawn, "what is drawn is handed over"
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_laws_of_the_pass_over_a_block_are_those_of_fresh_passes(name, runs, double):
+def test_distributions_of_the_pass_over_a_block_are_those_of_fresh_passes(name, runs, double):
     """Every node of every round against the library's own pass over its path alone, without a cache."""
     fresh = Fresh(double.target, Settings(), double.vocabulary)
     for round_, before in walked(runs(name)[0], double.encode(PROMPT)):
-        for law, ids in zip(round_.full.p, paths(round_, before), strict=True):
-            assert float((law - fresh.laws(ids, 1)[0][0]).abs().max()) < 1e-12
+        for probs, ids in zip(round_.full.p, paths(round_, before), strict=True):
+            assert float((probs - fresh.distributions(ids, 1)[0][0]).abs().max()) < 1e-12
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_each_token_is_the_draw_from_the_very_array_that_is_handed_over(name, runs):
     for round_ in runs(name)[0]:
         for node, one in enumerate(round_.proposals):
-            law = round_.full.q[node]
+            probs = round_.full.q[node]
             if one.u_draft is None:
-                assert law[one.token] == 1.0 == float(law.sum())
+                assert probs[one.token] == 1.0 == float(probs.sum())
             else:
-                assert int(draw(law, torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
+                assert int(draw(probs, torch.tensor(one.u_draft, dtype=torch.float64))) == one.token
 
 
 @pytest.mark.parametrize("name", [*FROM_DRAFT, "tree, distinct", "tree, its own shape", "budget, distinct"])
-def test_guesses_are_drawn_from_the_drafts_law_after_their_own_path(name, runs, double):
-    """Siblings without replacement: from that law without the siblings before them."""
+def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_path(name, runs, double):
+    """Siblings without replacement: from that distribution without the siblings before them."""
     fresh = Fresh(double.draft, Settings(), double.vocabulary)
     for round_, before in walked(runs(name)[0], double.encode(PROMPT)):
         ids = paths(round_, before)
         for node, one in enumerate(round_.proposals):
-            law = fresh.laws(ids[one.parent + 1], 1)[0][0].clone()
+            probs = fresh.distributions(ids[one.parent + 1], 1)[0][0].clone()
             earlier = [other.token for other in round_.proposals[:node] if other.parent == one.parent]
             if earlier and name not in FROM_DRAFT:
-                law[earlier] = 0.0
-                law /= law.sum()
-            assert float((round_.full.q[node] - law).abs().max()) < 1e-12
+                probs[earlier] = 0.0
+                probs /= probs.sum()
+            assert float((round_.full.q[node] - probs).abs().max()) < 1e-12
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_a_row_of_a_batch_is_what_it_is_alone(name, double):
-    """Three rows of different texts and rooms, three rounds, caches and all: the same guesses, verdicts and tokens."""
+    """Three rows of different texts and rooms, three rounds, caches and all: the same draft tokens, verdicts and tokens."""
     settings, ids = Settings(**{"gamma": 3, **ALL[name]}), double.encode(PROMPT)
-    rows = [Prefix(ids[: len(ids) - cut], 0, room, draw) for cut, room, draw in ((0, 9, 4), (3, 6, 0), (5, 12, 7))]
+    rows = [Prefix(ids[: len(ids) - cut], 0, remaining, draw) for cut, remaining, draw in ((0, 9, 4), (3, 6, 0), (5, 12, 7))]
     together = seen(double, settings, rows)
     for index, row in enumerate(rows):
         assert [kept[index] for kept in together] == [kept[0] for kept in seen(double, settings, [row])]
 
 
 def seen(double, settings, rows) -> list[list[tuple]]:
-    """Three rounds of rows as one batch: for each, what was guessed below what, what was kept, what was written."""
+    """Three rounds of rows as one batch: for each, what was drafted below what, what was kept, what was written."""
     target, proposer = opened(double, settings)
     found = []
     for _ in range(3):
-        rounds = step(rows, target, proposer, TokenRule(), PhiloxCoins(6))
+        rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
         found.append([([(d.token, d.parent, d.accepted) for d in one.proposals], one.committed) for one in rounds])
         rows = [advance(row, one) for row, one in zip(rows, rounds, strict=True)]
     return found
@@ -147,24 +147,24 @@ def seen(double, settings, rows) -> list[list[tuple]]:
 def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, double):
     settings, ids = Settings(**{"gamma": 3, "length": 16, "temperature": 0.0, **ALL[name]}), double.encode(PROMPT)
     target, proposer = opened(double, settings)
-    alone = target_only(double.open(settings)[0], PhiloxCoins(0), settings, ids)
-    assert text(decode(target, proposer, TokenRule(), PhiloxCoins(0), settings, ids)) == text(alone)
+    alone = target_only(double.open(settings)[0], PhiloxRandomness(0), settings, ids)
+    assert text(decode(target, proposer, TokenRule(), PhiloxRandomness(0), settings, ids)) == text(alone)
 
 
 @pytest.mark.parametrize("siblings", SIBLINGS)
 def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double):
-    """A law at temperature 0 holds one token; siblings are then the likeliest tokens of the law before it was made certain."""
+    """A distribution at temperature 0 holds one token; siblings are then the likeliest tokens of the distribution before it was made certain."""
     for shape, nodes, count in (("3-2-1", None, 15), ("", 12, 12)):
         settings = Settings(proposer="tree", temperature=0.0, siblings=siblings, tree=shape, nodes=nodes)
-        block = opened(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxCoins(0))
+        block = opened(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxRandomness(0))
         assert len(block.tokens[0]) == count and set(block.u_draft[0]) == {None}
 
 
 def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(double, monkeypatch):
-    """A bound that no law of a network reaches and every certain law does: each round makes its first guess and no other."""
+    """A bound that no distribution of a network reaches and every certain distribution does: each round makes its first draft token and no other."""
     monkeypatch.setattr(policies, "LEAST", 0.9999)
     settings, ids = Settings(temperature=0.0, lengths="entropy", length=12), double.encode(PROMPT)
-    rounds = list(decode(*opened(double, settings), TokenRule(), PhiloxCoins(0), settings, ids))
+    rounds = list(decode(*opened(double, settings), TokenRule(), PhiloxRandomness(0), settings, ids))
     assert {len(round_.proposals) for round_ in rounds[:-1]} == {1}
 
 
@@ -173,12 +173,14 @@ def test_an_oracle_is_never_refused(runs):
     assert all(one.accepted for round_ in rounds for one in round_.proposals)
 
 
-def test_past_the_end_of_the_drafts_context_nothing_is_guessed(double):
+def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
     """A prompt that fills the context but for four tokens: the text fills the rest, whoever proposes."""
     for name in ("tree, its own shape", "budget, its own shape", "several", "entropy", "ranked, its own shape"):
         settings = Settings(**{"gamma": 3, "length": 30, **ALL[name]})
         target, proposer = opened(double, settings)
-        rounds = list(decode(target, proposer, TokenRule(), PhiloxCoins(1), settings, tuple(range(5, 5 + target.context - 4))))
+        rounds = list(
+            decode(target, proposer, TokenRule(), PhiloxRandomness(1), settings, tuple(range(5, 5 + target.context - 4)))
+        )
         assert len(text(rounds)) == 5
 
 
@@ -219,12 +221,12 @@ def test_a_tree_or_a_number_beyond_reason_is_a_sentence(wrong, said):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_shared_laws_draw_chains_of_fixed_length_and_refuse_all_others(name, pair):
+def test_shared_distributions_draw_chains_of_fixed_length_and_refuse_all_others(name, pair):
     settings = Settings(**{"gamma": 2, "length": 2, **ALL[name]})
     target, proposer = opened(pair, settings)
-    arguments = (target, proposer, TokenRule(), PhiloxCoins(0), settings, pair.encode(PROMPT))
-    if on_shared_laws(settings):
-        assert shared_laws(*arguments, count=20).tokens.shape == (20, 2)
+    arguments = (target, proposer, TokenRule(), PhiloxRandomness(0), settings, pair.encode(PROMPT))
+    if on_shared_distributions(settings):
+        assert shared_distributions(*arguments, count=20).tokens.shape == (20, 2)
     else:
-        with pytest.raises(SettingsError, match=r"proposer must be .* shared laws draw no others"):
-            shared_laws(*arguments, count=20)
+        with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions draw no others"):
+            shared_distributions(*arguments, count=20)

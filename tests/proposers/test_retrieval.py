@@ -1,4 +1,4 @@
-"""Guesses copied from a text: 'the tokens that followed the longest matching ending' (Saxena 2023, prompt lookup; He et al. 2024, REST).
+"""Draft tokens copied from a text: 'the tokens that followed the longest matching ending' (Saxena 2023, prompt lookup; He et al. 2024, REST).
 The suffix index is held against a plain search. Texts: every bad one is a sentence, and a link can name none but the bundled ones.
 """
 
@@ -13,9 +13,9 @@ from specviz.proposers.copied import LONGEST, Copied, from_own_text
 from specviz.proposers.registry import opened
 from specviz.proposers.retrieval import LEAST, SHORTEST, SuffixIndex
 from specviz.proposers.teaching import Reversed, uniform, unigram
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import empty_block
+from specviz.verification.draft_tree import empty_tree
 from tests.proposer_cases import TablePair
 from tests.tables import model, pair
 
@@ -57,7 +57,7 @@ def test_prompt_lookup_finds_what_a_plain_search_finds():
 
 def test_a_copied_chain_is_certain_and_asks_for_no_number():
     rows = [Prefix((0, 1, 2, 0, 1), 2, 9), Prefix((0, 1, 2), 0, 9), Prefix((1, 1), 0, 3)]
-    block = Copied("ngram", from_own_text, 4, 3).propose(rows, coins=None)
+    block = Copied("ngram", from_own_text, 4, 3).propose(rows, randomness=None)
     assert block.tokens == ((2, 0, 1, 2), (), (1, 1)) and block.u_draft == ((None,) * 4, (), (None,) * 2)
     assert block.q[0].argmax(-1).tolist() == [2, 0, 1, 2] and block.q[0].sum(-1).tolist() == [1.0] * 4 and block.q[1] is None
     assert block.source == "ngram"
@@ -109,7 +109,7 @@ def test_what_follows_is_the_commonest_next_token_after_the_longest_ending(index
         assert index.follow(ids, 3) == expected
 
 
-def test_nothing_is_guessed_where_the_text_ends_or_holds_no_two_tokens_of_the_ending():
+def test_nothing_is_drafted_where_the_text_ends_or_holds_no_two_tokens_of_the_ending():
     index = SuffixIndex(range(20))
     assert index.follow([17, 18, 19], 4) == [] and index.follow([3, 3], 4) == [] and index.follow([5], 4) == []
     assert index.follow([9, 16, 17], 4) == [18, 19]
@@ -119,7 +119,7 @@ def test_nothing_is_guessed_where_the_text_ends_or_holds_no_two_tokens_of_the_en
 
 
 @pytest.fixture
-def shelf(monkeypatch):
+def folder(monkeypatch):
     """The known texts, and what a test adds to them."""
     monkeypatch.setattr(texts, "TEXTS", dict(texts.TEXTS))
 
@@ -128,12 +128,12 @@ def retrieving(name: str):
     return opened(TablePair(0), Settings(proposer="retrieval", text=name))
 
 
-def test_the_bundled_text_is_read_without_a_name(shelf):
-    block = retrieving("")[1].propose([Prefix((0, 1, 2, 0, 1), 0, 9)], PhiloxCoins(0))
+def test_the_bundled_text_is_read_without_a_name(folder):
+    block = retrieving("")[1].propose([Prefix((0, 1, 2, 0, 1), 0, 9)], PhiloxRandomness(0))
     assert len(block.tokens[0]) == 4 and block.source == "retrieval"
 
 
-def test_an_index_is_made_once_for_each_tokenizer_and_text(shelf, monkeypatch):
+def test_an_index_is_made_once_for_each_tokenizer_and_text(folder, monkeypatch):
     made = []
     monkeypatch.setattr(texts, "SuffixIndex", lambda tokens, name: made.append(name) or retrieval.SuffixIndex(tokens, name))
     one = TablePair(0)
@@ -142,7 +142,7 @@ def test_an_index_is_made_once_for_each_tokenizer_and_text(shelf, monkeypatch):
     assert made == ["dorothy"]
 
 
-def test_a_link_can_name_no_file(shelf, tmp_path):
+def test_a_link_can_name_no_file(folder, tmp_path):
     """Only whoever runs the program admits a path; then it is known by that name."""
     path = tmp_path / "mine.txt"
     path.write_text("abc" * 40)
@@ -152,7 +152,7 @@ def test_a_link_can_name_no_file(shelf, tmp_path):
         with pytest.raises(SettingsError, match="text must be one of dorothy, got "):
             opened(TablePair(0), Settings.from_record(settings.to_record() | {"proposer": proposer}))
     assert texts.admit(str(path)) == str(path)
-    assert retrieving(str(path))[1].propose([Prefix((1, 2), 0, 9)], PhiloxCoins(0)).tokens[0]
+    assert retrieving(str(path))[1].propose([Prefix((1, 2), 0, 9)], PhiloxRandomness(0)).tokens[0]
 
 
 @pytest.mark.parametrize(
@@ -164,7 +164,7 @@ def test_a_link_can_name_no_file(shelf, tmp_path):
         (b"x" * 2000, "a file of at most"),
     ),
 )
-def test_a_bad_text_is_a_sentence_before_it_is_admitted(shelf, tmp_path, monkeypatch, content, said):
+def test_a_bad_text_is_a_sentence_before_it_is_admitted(folder, tmp_path, monkeypatch, content, said):
     monkeypatch.setattr(texts, "SIZE_MAX", 1000)
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
@@ -174,12 +174,12 @@ def test_a_bad_text_is_a_sentence_before_it_is_admitted(shelf, tmp_path, monkeyp
 
 
 @pytest.mark.parametrize("name", ("", "nowhere.txt", "/", "."))
-def test_what_is_no_file_is_a_sentence(shelf, name):
+def test_what_is_no_file_is_a_sentence(folder, name):
     with pytest.raises(SettingsError, match="text must be one of dorothy, or on the command line the path of a text file"):
         texts.admit(name)
 
 
-def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(shelf, tmp_path):
+def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path):
     path = tmp_path / "short.txt"
     path.write_text("word")
     texts.admit(str(path))
@@ -190,25 +190,25 @@ def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(shelf, tmp_path):
 # Drafts that are there to be understood ------------------------------------------------------------------------------------------
 
 
-def first_law(source):
-    return source.laws([Prefix((0,), 0, 9)], empty_block(1))[0, 0].tolist()
+def first_distribution(source):
+    return source.distributions([Prefix((0,), 0, 9)], empty_tree(1))[0, 0].tolist()
 
 
 def test_unigram_counts_words_and_uniform_knows_none():
-    assert first_law(unigram(np.array([0, 0, 2, 0]), 4, Settings())) == pytest.approx([0.75, 0, 0.25, 0])
-    assert first_law(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
-    assert first_law(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.5))) == pytest.approx([0.9, 0, 0.1, 0])
-    assert first_law(uniform(3, 4, Settings())) == pytest.approx([1 / 3] * 3 + [0])
-    assert first_law(uniform(3, 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+    assert first_distribution(unigram(np.array([0, 0, 2, 0]), 4, Settings())) == pytest.approx([0.75, 0, 0.25, 0])
+    assert first_distribution(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
+    assert first_distribution(unigram(np.array([0, 0, 2, 0]), 4, Settings(temperature=0.5))) == pytest.approx([0.9, 0, 0.1, 0])
+    assert first_distribution(uniform(3, 4, Settings())) == pytest.approx([1 / 3] * 3 + [0])
+    assert first_distribution(uniform(3, 4, Settings(temperature=0.0))) == [1, 0, 0, 0]
 
 
 def test_the_adversarial_draft_likes_best_what_the_draft_likes_least():
     """From minus the logits: shares in proportion to 1 / q; what is impossible stays so."""
     draft = model(lambda ids: (0.5, 0.25, 0.25, 0.0), 4)
-    assert first_law(Reversed(draft, Settings())) == pytest.approx([0.2, 0.4, 0.4, 0.0])
-    assert first_law(Reversed(draft, Settings(temperature=0.0))) == [0, 1, 0, 0]
+    assert first_distribution(Reversed(draft, Settings())) == pytest.approx([0.2, 0.4, 0.4, 0.0])
+    assert first_distribution(Reversed(draft, Settings(temperature=0.0))) == [0, 1, 0, 0]
     table = pair("random", 3, 5, 1000)[1]
     assert (
-        np.argsort(first_law(Reversed(model(table, 5), Settings()))).tolist()
+        np.argsort(first_distribution(Reversed(model(table, 5), Settings()))).tolist()
         == np.argsort([-float(x) for x in table((0,))]).tolist()
     )

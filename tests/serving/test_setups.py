@@ -1,6 +1,6 @@
-"""The laboratory around the rule: exact rows keep their own law, mistakes do not, and a microscope finds where greedy texts part.
+"""The laboratory around the rule: exact rows keep their own distribution, mistakes do not, and a microscope finds where greedy texts part.
 
-'Exact' is with respect to the law of the target as it is served: every row is held against itself, alone and one token at a time.
+'Exact' is with respect to the distribution of the target as it is served: every row is held against itself, alone and one token at a time.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from specviz.models.pairs.loading import load_pair
 from specviz.prediction.plan import UNSTEADY
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.serving import served
 from specviz.serving.near_ties import ARMS, Greedy, Microscope, Pairing, Seen, parting
 from specviz.serving.near_ties_run import written
@@ -29,7 +29,7 @@ from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, 
 from specviz.serving.setups_run import Effort, cut_from, laboratory, over_texts, written_from
 from specviz.serving.timing import timing
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, texts
+from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.warp import warp
 from tests.pairs import TEXT
 
@@ -49,7 +49,7 @@ def shown(pair) -> Laboratory:
     return found
 
 
-def test_exact_rows_keep_their_own_law_and_mistakes_do_not(shown):
+def test_exact_rows_keep_their_own_distribution_and_mistakes_do_not(shown):
     """Rounding in float32 explains TOLERANCE."""
     assert along_text.TOLERANCE == TOLERANCE
     for row in shown.rows:
@@ -61,7 +61,7 @@ def test_exact_rows_keep_their_own_law_and_mistakes_do_not(shown):
             assert row.own.worst > 1e-3, row.key
 
 
-def test_every_row_but_the_reference_has_another_law_and_a_mistake_alone_is_what_it_means_to_be(shown):
+def test_every_row_but_the_reference_has_another_distribution_and_a_mistake_alone_is_what_it_means_to_be(shown):
     for row in shown.rows:
         if row.key == REFERENCE:
             assert row.apart is None
@@ -79,7 +79,7 @@ def test_counts_and_factors_hang_together(shown):
         assert row.tokens == EFFORT.turns * EFFORT.tokens and 0 <= row.kept <= row.tested
         assert 1.0 <= row.per_pass <= 1 + SETTINGS.gamma
         assert (row.alone is None) == (row.ms[0] is None) == (row.entry.kind == LOSSY)
-        assert row.guessed.low <= row.guessed.value <= row.guessed.high
+        assert row.drafted.low <= row.drafted.value <= row.drafted.high
 
 
 def test_a_reference_whose_turns_lie_far_apart_is_no_verdict(shown):
@@ -103,7 +103,7 @@ def test_bfloat16_here_is_the_model_that_would_be_loaded_in_that_type(pair, pair
     """To the last bit, angles included, which stay in float32."""
     loaded = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="bfloat16")
     ids = pair.encode("Once upon a time")
-    block = Block(((5, 6),), ((-1, 0),), (None,), ((None,) * 2,), "test")
+    block = DraftTree(((5, 6),), ((-1, 0),), (None,), ((None,) * 2,), "test")
     row = [served.served(pair, "bf16").open(SETTINGS).logits, CachedModel(loaded.target, SETTINGS).logits]
     first, second = (logits([Prefix(ids, 0, 9)], block) for logits in row)
     assert first.dtype is torch.bfloat16 and torch.equal(first, second)
@@ -171,12 +171,12 @@ class HandMade:
     def warped(self, logits):
         return warp(logits, Settings(temperature=0.0))
 
-    def laws(self, rows, block):
+    def distributions(self, rows, block):
         return self.warped(self.logits(rows, block))
 
 
 def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
-    """Moving the logits by .02 changes the choice at length 4 alone, where the margin is .01; guesses, right or wrong, change nothing."""
+    """Moving the logits by .02 changes the choice at length 4 alone, where the margin is .01; draft tokens, right or wrong, change nothing."""
     ahead = (1.0, 0.5, 0.75, 0.25, 0.01, 2.0, 1.0, 1.0, 1.0)
     moved = tuple(margin - 0.02 for margin in ahead)
     settings = replace(SETTINGS, temperature=0.0, length=5)
@@ -188,12 +188,12 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
         assert written(HandMade(ahead), DraftModel(draft, 2), settings, (0,)) == one
 
 
-def test_in_float32_guesses_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
+def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
     seen = shown.microscope.seen("fp32-blocks")
     assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.microscope.arms) == set(ARMS)
     settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), cut_from(pair, BOOK, 8, 8, 2)[0]
-    alone = target_only(pair.open(settings)[0], PhiloxCoins(1), settings, prompt)
+    alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
     for one in seen.pairings:
         for text in (one.first, one.second):
@@ -218,7 +218,7 @@ def test_record_writes_a_laboratory_and_refuses_no_turns(pair, tmp_path, monkeyp
     asked = ["--surroundings", "--turns", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
     found = from_json(out.read_text())
-    assert [row.key for row in found.rows] == list(ENTRIES) and found.settings.gamma == record_setups.GUESSES
+    assert [row.key for row in found.rows] == list(ENTRIES) and found.settings.gamma == record_setups.DRAFT_TOKENS
     for wrong in (["--turns", "0"], ["--texts", "1"], ["--positions", "0"]):
         with pytest.raises(SettingsError, match="or more"):
             record.run(parser.parse_args(["--surroundings", *wrong]))

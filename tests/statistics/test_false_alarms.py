@@ -10,11 +10,11 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from specviz.decoding.sampler import shared_laws
+from specviz.decoding.sampler import shared_distributions
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.scores import score
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.luck import Use, generator
@@ -32,13 +32,13 @@ def p_values() -> dict[str, list[float]]:
     target, draft = model(P, V), model(Q, V)
     settings = Settings(length=LENGTH, gamma=2)
     partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N)
-    law = partition.masses / partition.masses.sum()
+    probs = partition.masses / partition.masses.sum()
     found: dict[str, list[float]] = {"chi-square": [], "G": [], "conditional": [], "q > p": [], "transform": []}
     for seed in range(SEEDS):
-        samples = shared_laws(target, DraftModel(draft, 2), TokenRule(), PhiloxCoins(seed), settings, (0,), count=N)
+        samples = shared_distributions(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), settings, (0,), count=N)
         counts, scores = partition.counts(samples), score(target, draft, (0,), samples)
-        found["chi-square"].append(chi_square(counts, law).p_value)
-        found["G"].append(g_test(counts, law).p_value)
+        found["chi-square"].append(chi_square(counts, probs).p_value)
+        found["G"].append(g_test(counts, probs).p_value)
         found["conditional"].append(conditional_chi_square([g for place in scores.groups for g in place]).p_value)
         found["q > p"].append(share_test(int(scores.favoured.sum()), scores.share.ravel()).p_value)
         uniform = generator(seed, Use.TRANSFORM).random(scores.mass.size)

@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from specviz.decoding.engine import TargetOnlyCoins
-from specviz.decoding.sampler import shared_laws
+from specviz.decoding.engine import TargetOnlyRandomness
+from specviz.decoding.sampler import shared_distributions
 from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.partition import exact_partition
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins
+from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.verification.token_rule import TokenRule
 from tests.tables import model, pair
@@ -26,7 +26,7 @@ from tests.tables import model, pair
 pytestmark = pytest.mark.slow
 
 SEEDS, N, ALONE, LENGTH, ALPHA = 1000, 2000, 400, 3, 0.2
-V, STOPS = 5, frozenset({4})
+V, EOS_TOKEN_IDS = 5, frozenset({4})
 P, Q = pair("random", 11, V, 24)
 TESTS = (
     "chi-square",
@@ -43,14 +43,16 @@ TESTS = (
 def answers():
     target, draft = model(P, V), model(Q, V)
     plan = Plan.of(N, LENGTH, 0.2, ALPHA)
-    partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N, STOPS)
+    partition = exact_partition(target, (0,), LENGTH, 24, 5.0 / N, EOS_TOKEN_IDS)
 
     def examined(seed: int):
         settings = Settings(length=LENGTH, gamma=2, seed=seed)
-        given = settings, (0,), STOPS
-        samples = shared_laws(target, DraftModel(draft, 2), TokenRule(), PhiloxCoins(seed), *given, count=N)
-        alone = shared_laws(target, Nothing(), TokenRule(), TargetOnlyCoins(PhiloxCoins(seed + SEEDS)), *given, count=ALONE)
-        return answer(plan, target, draft, (0,), samples, "shared laws", STOPS, alone, partition=partition)
+        given = settings, (0,), EOS_TOKEN_IDS
+        samples = shared_distributions(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), *given, count=N)
+        alone = shared_distributions(
+            target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed + SEEDS)), *given, count=ALONE
+        )
+        return answer(plan, target, draft, (0,), samples, "shared distributions", EOS_TOKEN_IDS, alone, partition=partition)
 
     return [examined(seed) for seed in range(SEEDS)]
 

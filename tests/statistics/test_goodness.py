@@ -41,22 +41,22 @@ def test_with_many_draws_the_p_value_is_the_textbooks():
 
 def test_the_null_variance_is_haldanes():
     """Over every outcome of 4 draws in cells of 1/2, 1/4, 1/4, enumerated."""
-    law, n = np.array([0.5, 0.25, 0.25]), 4
+    probs, n = np.array([0.5, 0.25, 0.25]), 4
     counts = np.array([(a, b, n - a - b) for a in range(n + 1) for b in range(n + 1 - a)])
-    weights = stats.multinomial.pmf(counts, n, law)
-    values = ((counts - n * law) ** 2 / (n * law)).sum(axis=1)
-    null = _pearson_null(n * law)
+    weights = stats.multinomial.pmf(counts, n, probs)
+    values = ((counts - n * probs) ** 2 / (n * probs)).sum(axis=1)
+    null = _pearson_null(n * probs)
     assert null.mean == pytest.approx(weights @ values)
     assert null.variance == pytest.approx(weights @ (values - weights @ values) ** 2)
 
 
 def test_the_p_value_is_that_of_a_chi_square_with_the_null_mean_and_variance():
-    """Mean 10 and variance 40 by hand: twice a chi-square of 5. Where the variance is the textbook's or less, the textbook's law."""
+    """Mean 10 and variance 40 by hand: twice a chi-square of 5. Where the variance is the textbook's or less, the textbook's distribution."""
     assert (Null(10.0, 40.0).scale, Null(10.0, 40.0).df) == (2.0, 5.0)
     assert (Null(10.0, 19.0).scale, Null(10.0, 19.0).df) == (1.0, 10.0)
-    law = np.append(0.97, np.full(400, 0.03 / 400))
-    counts = np.random.default_rng(SEED + 7).multinomial(30_000, law)
-    found, null = chi_square(counts, law), _pearson_null(30_000 * law)
+    probs = np.append(0.97, np.full(400, 0.03 / 400))
+    counts = np.random.default_rng(SEED + 7).multinomial(30_000, probs)
+    found, null = chi_square(counts, probs), _pearson_null(30_000 * probs)
     assert null.scale > 1.15
     assert found.p_value == pytest.approx(stats.chi2.sf(found.statistic / null.scale, 400 / null.scale))
 
@@ -64,7 +64,7 @@ def test_the_p_value_is_that_of_a_chi_square_with_the_null_mean_and_variance():
 CASES = {
     "three cells": (THIRDS, 300, 4000),
     "zipf, 40 cells": (zipf(40), 5000, 4000),
-    "light cells": (Cells.of(zipf(30_000), 60_000).law, 60_000, 1000),
+    "light cells": (Cells.of(zipf(30_000), 60_000).probs, 60_000, 1000),
     "one heavy, many of five draws": (np.append(0.5, np.full(4000, 0.5 / 4000)), 40_000, 1000),
 }
 
@@ -72,26 +72,26 @@ CASES = {
 @pytest.mark.parametrize("test", (chi_square, g_test))
 @pytest.mark.parametrize("case", CASES)
 def test_false_alarms_come_as_often_as_stated_neither_more_nor_less(case, test):
-    """Level .05 and .01, 1,000 or 4,000 repeats, 99.99% bands of the binomial law."""
-    law, n, repeats = CASES[case]
-    draws = np.random.default_rng(SEED + 3).multinomial(n, law, size=repeats)
-    p_values = np.array([test(row, law).p_value for row in draws])
+    """Level .05 and .01, 1,000 or 4,000 repeats, 99.99% bands of the binomial distribution."""
+    probs, n, repeats = CASES[case]
+    draws = np.random.default_rng(SEED + 3).multinomial(n, probs, size=repeats)
+    p_values = np.array([test(row, probs).p_value for row in draws])
     for level in (0.05, 0.01):
         assert in_band((p_values <= level).sum(), repeats, level), (level, (p_values <= level).mean())
 
 
-def test_p_values_are_uniform_while_the_law_is_true():
+def test_p_values_are_uniform_while_the_distribution_is_true():
     """Kolmogorov-Smirnov over 2,000 p-values, level .0001."""
     for test in (chi_square, g_test):
         draws = np.random.default_rng(SEED + 4).multinomial(100_000, zipf(60), size=2000)
         assert stats.kstest([test(row, zipf(60)).p_value for row in draws], "uniform").pvalue > 1e-4
 
 
-def test_the_textbook_law_would_raise_false_alarms_in_light_cells():
+def test_the_textbook_distribution_would_raise_false_alarms_in_light_cells():
     """Why moments are computed: G over 4,000 cells of five draws lies above its df in nearly every repeat."""
-    law, n, _ = CASES["one heavy, many of five draws"]
-    draws = np.random.default_rng(SEED + 5).multinomial(n, law, size=50)
-    textbook = [stats.chi2.sf(g_test(row, law).statistic, len(law) - 1) for row in draws]
+    probs, n, _ = CASES["one heavy, many of five draws"]
+    draws = np.random.default_rng(SEED + 5).multinomial(n, probs, size=50)
+    textbook = [stats.chi2.sf(g_test(row, probs).statistic, len(probs) - 1) for row in draws]
     assert np.mean(np.array(textbook) < 0.05) > 0.5
 
 
@@ -114,10 +114,10 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so():
     assert "the test is equality" in same.note and "1 draw of 1,000 differ" in other.note
     assert same.detectable_tv == pytest.approx(0.0046, abs=1e-4)
     cells = Cells.of([0.0, 1.0], 1000)
-    assert chi_square(cells.tally([1, 1, 1]), cells.law).p_value == 1.0
+    assert chi_square(cells.tally([1, 1, 1]), cells.probs).p_value == 1.0
 
 
-def test_conditional_laws_add_up():
+def test_conditional_distributions_add_up():
     """By hand: two prefixes, each (40, 30, 20) against thirds; a third prefix that never came up adds nothing."""
     part = ([40, 30, 20], THIRDS)
     found = conditional_chi_square([part, part, ([0, 0], [0.5, 0.5])])
@@ -126,14 +126,14 @@ def test_conditional_laws_add_up():
 
 
 def second_tokens(luck, n, first, conditional, repeats):
-    """Counts of (first, second) tokens, (repeats, P, V), the second drawn from its prefix's own law."""
+    """Counts of (first, second) tokens, (repeats, P, V), the second drawn from its prefix's own distribution."""
     counts = luck.multinomial(n, first, size=repeats)
     return np.stack([luck.multinomial(counts[:, row], conditional[row]) for row in range(len(first))], axis=1)
 
 
 def test_conditional_false_alarms_and_stated_power():
     """12 prefixes, 8 tokens each, 20,000 draws, 1,000 repeats: .05 of them under the null; .99 at level .001 at the alternative that
-    moves every prefix's law by the stated distance in its least favourable direction."""
+    moves every prefix's distribution by the stated distance in its least favourable direction."""
     luck, n, repeats = np.random.default_rng(SEED + 6), 20_000, 1000
     first, conditional = zipf(12, 0.5), luck.dirichlet(np.full(8, 4.0), size=12) * 0.9 + 0.0125
     found = [
@@ -141,7 +141,7 @@ def test_conditional_false_alarms_and_stated_power():
         for counts in second_tokens(luck, n, first, conditional, repeats)
     ]
     assert in_band(sum(one.p_value <= 0.05 for one in found), repeats, 0.05)
-    moved = np.array([least_favourable(law, found[0].detectable_tv) for law in conditional])
+    moved = np.array([least_favourable(probs, found[0].detectable_tv) for probs in conditional])
     seen = [
         conditional_chi_square(zip(counts, conditional, strict=True)).rejected
         for counts in second_tokens(luck, n, first, moved, repeats)
@@ -152,13 +152,13 @@ def test_conditional_false_alarms_and_stated_power():
 
 def test_the_stopping_time_has_its_own_test():
     """A decoder that stops one token late, at rates of one half: 1, 2, 3 tokens with (1/2, 1/4, 1/4) against (0, 3/4, 1/4)."""
-    law = [0.5, 0.25, 0.25]
-    assert stopping_time_test([50, 25, 25], law).p_value == pytest.approx(1.0)
-    assert stopping_time_test([0, 75, 25], law).rejected
+    probs = [0.5, 0.25, 0.25]
+    assert stopping_time_test([50, 25, 25], probs).p_value == pytest.approx(1.0)
+    assert stopping_time_test([0, 75, 25], probs).rejected
 
 
 @pytest.mark.parametrize(
-    ("counts", "law", "words"),
+    ("counts", "probs", "words"),
     (
         ([0, 0], [0.5, 0.5], "at least 1, got 0"),
         ([1, 2, 3], [0.5, 0.5], "one for each of the 2 masses"),
@@ -168,9 +168,9 @@ def test_the_stopping_time_has_its_own_test():
         ([99, 1], [0.999, 0.001], "A cell expects 0.1 of 100 draws"),
     ),
 )
-def test_bad_input_gets_a_sentence(counts, law, words):
+def test_bad_input_gets_a_sentence(counts, probs, words):
     with pytest.raises(EvidenceError, match=words):
-        chi_square(counts, law)
+        chi_square(counts, probs)
 
 
 def test_prefixes_that_allow_no_test_get_a_sentence():

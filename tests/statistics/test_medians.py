@@ -1,4 +1,4 @@
-"""The interval of a median covers it as often as it says, whatever the law, and is no wider than that needs."""
+"""The interval of a median covers it as often as it says, whatever the distribution, and is no wider than that needs."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from specviz.statistics.medians import CONFIDENCE, median_within
 
 @pytest.mark.parametrize("count", (5, 8, 9, 15, 30))
 def test_the_interval_covers_the_median_as_often_as_it_says_and_is_no_wider_than_need_be(count):
-    """On an exponential law, whose median is log 2: skewed, as seconds are."""
+    """On an exponential distribution, whose median is log 2: skewed, as seconds are."""
     trials = 4000
     drawn = np.random.default_rng(0).exponential(size=(trials, count))
     within = np.array([median_within(row.tolist()) for row in drawn])

@@ -25,7 +25,7 @@ def test_groups_of_draws_are_draws():
 @pytest.mark.parametrize(("high", "deviations"), ((0.98, 3.1), (0.1, 3.1), (0.02, 3.1), (0.004, 2.5)))
 @pytest.mark.parametrize("mirrored", (False, True))
 def test_beyond_the_exact_range_the_tails_are_right_to_a_tenth(high, deviations, mirrored, monkeypatch):
-    """4,000 draws by the approximations against scipy's exact law, at both tails."""
+    """4,000 draws by the approximations against scipy's exact distribution, at both tails."""
     p = np.random.default_rng(SEED).random(4000) * high
     p = 1.0 - p if mirrored else p
     ones, mean, spread = np.ones(4000, dtype=np.int64), p.sum(), (p * (1 - p)).sum() ** 0.5
@@ -46,7 +46,7 @@ def test_very_rare_sets_are_poisson():
 
 @pytest.mark.parametrize(("n", "repeats"), ((300, 1000), (40_000, 2000)))
 def test_share_false_alarms_and_stated_power(n, repeats):
-    """Level .05 under the null, twice the smaller tail of a discrete law: .05 at most, not below the lattice's .04 (n 300) or
+    """Level .05 under the null, twice the smaller tail of a discrete distribution: .05 at most, not below the lattice's .04 (n 300) or
     .045; level .001 with power .99 at the stated shift of every draw's share, towards one half where it varies most."""
     luck = np.random.default_rng(SEED + 1)
     p = luck.uniform(0.3, 0.4, size=20)
@@ -63,7 +63,7 @@ def test_share_false_alarms_and_stated_power(n, repeats):
 
 def test_a_share_sees_a_change_that_hides_inside_pools():
     """Ten thousand light tokens in pairs of equal mass; a rule takes 4% of one partner's mass to the other. Every pool of whole pairs keeps
-    its mass, so no cell sees it; the set of first partners holds half the mass by law, and .52 of the draws."""
+    its mass, so no cell sees it; the set of first partners holds half the mass by distribution, and .52 of the draws."""
     found = share_test(10_400, [0.5], [20_000])
     assert found.rejected and found.detectable_tv == pytest.approx(0.02, abs=0.002)
 
@@ -75,10 +75,10 @@ def test_a_set_that_is_certain_makes_the_test_equality():
     assert share_test(3, [1.0, 1.0, 0.5]).p_value == 1.0, "one of one that may be in the set: nothing unusual"
 
 
-def positions(luck, law, drawn_from, n):
-    """Transformed draws of one position: n tokens from one law, judged by another."""
-    tokens = luck.choice(len(law), size=n, p=drawn_from)
-    return (np.cumsum(law) - law)[tokens], law[tokens], luck.random(n)
+def positions(luck, probs, drawn_from, n):
+    """Transformed draws of one position: n tokens from one distribution, judged by another."""
+    tokens = luck.choice(len(probs), size=n, p=drawn_from)
+    return (np.cumsum(probs) - probs)[tokens], probs[tokens], luck.random(n)
 
 
 def test_the_transform_by_hand():
@@ -87,16 +87,16 @@ def test_the_transform_by_hand():
 
 
 def test_transform_false_alarms_and_stated_power():
-    """500 draws of 30 tokens. Null: level .05, 1,000 repeats, band of the binomial law. Alternative: first half of the tokens loses the stated
+    """500 draws of 30 tokens. Null: level .05, 1,000 repeats, band of the binomial distribution. Alternative: first half of the tokens loses the stated
     gap at once; the bound is one-sided, so power is .99 or more at level .001, and less than that at 60% of the gap."""
-    luck, law, n, repeats = np.random.default_rng(SEED + 2), zipf(30, 0.5), 500, 1000
-    found = [transform_test(*positions(luck, law, law, n)) for _ in range(repeats)]
+    luck, probs, n, repeats = np.random.default_rng(SEED + 2), zipf(30, 0.5), 500, 1000
+    found = [transform_test(*positions(luck, probs, probs, n)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in found), repeats, 0.05)
     rates = []
     for gap in (found[0].detectable_tv, 0.6 * found[0].detectable_tv):
-        half = law[:10].sum()
-        other = np.concatenate([law[:10] * (1 - gap / half), law[10:] * (1 + gap / (1 - half))])
-        rates.append(np.mean([transform_test(*positions(luck, law, other, n)).rejected for _ in range(repeats)]))
+        half = probs[:10].sum()
+        other = np.concatenate([probs[:10] * (1 - gap / half), probs[10:] * (1 + gap / (1 - half))])
+        rates.append(np.mean([transform_test(*positions(luck, probs, other, n)).rejected for _ in range(repeats)]))
     assert rates[0] >= stats.binom.ppf(5e-5, repeats, 0.99) / repeats
     assert rates[1] < 0.9
 

@@ -55,25 +55,25 @@ def test_the_affordable_cells_are_the_most_that_still_see_the_distance(tv, n):
     assert (df == 0 or detectable_tv(df, n) <= tv) and detectable_tv(df + 1, n) > tv
 
 
-@pytest.mark.parametrize("law", (np.full(40, 1 / 40), zipf(40)), ids=("flat", "zipf"))
-def test_the_stated_power_is_reached_at_the_least_favourable_alternative(law):
+@pytest.mark.parametrize("probs", (np.full(40, 1 / 40), zipf(40)), ids=("flat", "zipf"))
+def test_the_stated_power_is_reached_at_the_least_favourable_alternative(probs):
     """n 50,000, alpha .001, power .99, 2,000 repeats: rejections lie in the 99.99% band of Binomial(2000, .99)."""
     n, repeats = 50_000, 2000
-    seen = chi_square((law * n).round(), law).detectable_tv
-    draws = np.random.default_rng(SEED).multinomial(n, least_favourable(law, seen), size=repeats)
-    assert in_band(sum(chi_square(row, law).rejected for row in draws), repeats, 0.99)
+    seen = chi_square((probs * n).round(), probs).detectable_tv
+    draws = np.random.default_rng(SEED).multinomial(n, least_favourable(probs, seen), size=repeats)
+    assert in_band(sum(chi_square(row, probs).rejected for row in draws), repeats, 0.99)
 
 
 def test_every_other_direction_at_that_distance_is_seen_more_often():
     """All of the change in the lightest cells: lambda is larger than 4 n TV^2, by Cauchy and Schwarz; 500 repeats, all reject."""
-    n, law = 50_000, zipf(40)
+    n, probs = 50_000, zipf(40)
     tv = detectable_tv(39, n)
-    other = law.copy()
+    other = probs.copy()
     other[0] -= tv
     other[-10:] += tv / 10
-    assert n * ((other - law) ** 2 / law).sum() > 2 * 4 * n * tv**2
+    assert n * ((other - probs) ** 2 / probs).sum() > 2 * 4 * n * tv**2
     draws = np.random.default_rng(SEED + 1).multinomial(n, other, size=500)
-    assert all(chi_square(row, law).rejected for row in draws)
+    assert all(chi_square(row, probs).rejected for row in draws)
 
 
 def test_the_mass_on_impossible_outcomes_that_shows():

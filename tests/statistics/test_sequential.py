@@ -32,17 +32,17 @@ def test_three_looks_by_hand():
     assert plan.adjusted([0.9, 0.01]) == pytest.approx(0.06), "rejected at its look means at most alpha in all"
 
 
-def looks_at(luck, plan, law, drawn_from):
+def looks_at(luck, plan, probs, drawn_from):
     """P-values of one growing heap of draws at each look."""
     steps = [plan.n(0), *(plan.n(look) for look in range(plan.looks - 1))]
-    return [chi_square(total, law).p_value for total in accumulate(luck.multinomial(step, drawn_from) for step in steps)]
+    return [chi_square(total, probs).p_value for total in accumulate(luck.multinomial(step, drawn_from) for step in steps)]
 
 
 def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
     """8 looks, alpha .1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends half: the
     rate lies between alpha/2 and alpha, by 99.99% bands. Looking at .1 each time would alarm more than twice as often."""
-    luck, law, plan, repeats = np.random.default_rng(SEED), zipf(12), Looks(300, 8, alpha=0.1), 2000
-    runs = [looks_at(luck, plan, law, law) for _ in range(repeats)]
+    luck, probs, plan, repeats = np.random.default_rng(SEED), zipf(12), Looks(300, 8, alpha=0.1), 2000
+    runs = [looks_at(luck, plan, probs, probs) for _ in range(repeats)]
     alarms = sum(plan.adjusted(p_values) <= plan.alpha for p_values in runs)
     assert stats.binom.ppf(5e-5, repeats, 0.05) <= alarms <= stats.binom.ppf(1 - 5e-5, repeats, 0.1)
     assert sum(min(p_values) <= 0.1 for p_values in runs) > 2 * alarms
@@ -50,10 +50,10 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
 
 def test_the_power_stated_at_a_look_is_reached_there():
     """Look 4 of 8, alpha .001, 1,500 repeats at the least favourable alternative: look 4 alone rejects with .99."""
-    luck, law, plan = np.random.default_rng(SEED + 1), zipf(12), Looks(2000, 8)
-    other = least_favourable(law, plan.detectable_tv(4, 11))
+    luck, probs, plan = np.random.default_rng(SEED + 1), zipf(12), Looks(2000, 8)
+    other = least_favourable(probs, plan.detectable_tv(4, 11))
     draws = luck.multinomial(plan.n(4), other, size=1500)
-    assert in_band(sum(chi_square(row, law).p_value <= plan.level(4) for row in draws), 1500, 0.99)
+    assert in_band(sum(chi_square(row, probs).p_value <= plan.level(4) for row in draws), 1500, 0.99)
 
 
 def test_the_price_of_looking_is_an_eighth():
@@ -62,27 +62,27 @@ def test_the_price_of_looking_is_an_eighth():
 
 
 def test_the_e_value_by_hand():
-    """Cells of one half, prior weight 2 (flat): after two heads the mixture gives 1/3, the law 1/4."""
+    """Cells of one half, prior weight 2 (flat): after two heads the mixture gives 1/3, the distribution 1/4."""
     assert dirichlet_e_value([2, 0], [0.5, 0.5]) == pytest.approx(log(4 / 3))
     assert dirichlet_e_value([1, 1], [0.5, 0.5]) == pytest.approx(log(4 / 6))
     assert dirichlet_e_value([5, 1], [1.0, 0.0]) == float("inf")
 
 
-def test_the_e_value_has_mean_one_while_the_law_is_true():
+def test_the_e_value_has_mean_one_while_the_distribution_is_true():
     """All outcomes of 6 draws in three cells, enumerated."""
-    law, n = np.array([0.5, 0.3, 0.2]), 6
+    probs, n = np.array([0.5, 0.3, 0.2]), 6
     counts = np.array([(a, b, n - a - b) for a in range(n + 1) for b in range(n + 1 - a)])
-    values = np.exp([dirichlet_e_value(row, law) for row in counts])
-    assert stats.multinomial.pmf(counts, n, law) @ values == pytest.approx(1.0)
+    values = np.exp([dirichlet_e_value(row, probs) for row in counts])
+    assert stats.multinomial.pmf(counts, n, probs) @ values == pytest.approx(1.0)
 
 
 def test_the_e_process_may_be_watched_after_every_draw():
     """2,000 runs of 1,000 draws, alpha .1, looked at each time: at most alpha by Ville, and not next to nothing (1% or more)."""
-    luck, law = np.random.default_rng(SEED + 2), np.array([0.5, 0.3, 0.2])
+    luck, probs = np.random.default_rng(SEED + 2), np.array([0.5, 0.3, 0.2])
     alarms = 0
     for _ in range(2000):
-        counts = np.cumsum(np.eye(3, dtype=int)[luck.choice(3, size=1000, p=law)], axis=0)
-        gammas = np.array([dirichlet_e_value(row, law) for row in counts[[0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 767, 999]]])
+        counts = np.cumsum(np.eye(3, dtype=int)[luck.choice(3, size=1000, p=probs)], axis=0)
+        gammas = np.array([dirichlet_e_value(row, probs) for row in counts[[0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 767, 999]]])
         alarms += gammas.max() >= log(10)
     assert 20 <= alarms <= stats.binom.ppf(1 - 5e-5, 2000, 0.1)
 
@@ -90,14 +90,14 @@ def test_the_e_process_may_be_watched_after_every_draw():
 @pytest.mark.parametrize(("cells", "tv", "least", "most"), ((2, 0.03, 0.4, 1.6), (50, 0.03, 2.5, 8.0)))
 def test_the_e_process_pays_for_its_cells(cells, tv, least, most):
     """Mean draws until rejection at .001, the e-process (every 500 draws) over the looks; 20 repeats, least favourable alternative."""
-    luck, law = np.random.default_rng(SEED + 3), np.full(cells, 1 / cells)
-    other, plan = least_favourable(law, tv), Looks(500, 12)
+    luck, probs = np.random.default_rng(SEED + 3), np.full(cells, 1 / cells)
+    other, plan = least_favourable(probs, tv), Looks(500, 12)
     needed = np.zeros((20, 2))
     for repeat in range(20):
         heaps = list(accumulate(luck.multinomial(500, other) for _ in range(plan.last // 500)))
-        needed[repeat, 0] = next(heap.sum() for heap in heaps if dirichlet_e_value(heap, law) >= log(1000))
+        needed[repeat, 0] = next(heap.sum() for heap in heaps if dirichlet_e_value(heap, probs) >= log(1000))
         looks = range(plan.looks)
-        needed[repeat, 1] = next(plan.n(k) for k in looks if chi_square(heaps[2**k - 1], law).p_value <= plan.level(k))
+        needed[repeat, 1] = next(plan.n(k) for k in looks if chi_square(heaps[2**k - 1], probs).p_value <= plan.level(k))
     ratio = needed[:, 0].mean() / needed[:, 1].mean()
     assert least < ratio < most
 

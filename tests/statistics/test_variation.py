@@ -20,10 +20,10 @@ def test_three_cells_by_hand():
 
 
 def test_outcomes_that_never_came_up_need_not_be_known():
-    law, counts = zipf(5000), np.random.default_rng(SEED).multinomial(300, zipf(5000))
-    assert total_variation(counts, law) == pytest.approx(0.5 * np.abs(counts / 300 - law).sum())
+    probs, counts = zipf(5000), np.random.default_rng(SEED).multinomial(300, zipf(5000))
+    assert total_variation(counts, probs) == pytest.approx(0.5 * np.abs(counts / 300 - probs).sum())
     drawn = counts > 0
-    assert total_variation(counts[drawn], law[drawn]) == pytest.approx(total_variation(counts, law))
+    assert total_variation(counts[drawn], probs[drawn]) == pytest.approx(total_variation(counts, probs))
 
 
 @pytest.mark.parametrize(("n", "p"), ((1, 0.5), (7, 0.3), (10, 1.0), (10, 0.0), (40, 0.05), (100, 0.999)))
@@ -46,14 +46,14 @@ BANDS = {
 def test_the_band_is_that_of_multinomial_replicates(case):
     """1,000 fresh sets of draws: half lie below the median, .9 and .99 below the upper ends, within 99.99% bands widened by the band's own
     4,000 replicates (factor sqrt(1.25) in standard deviations, so bands for 800)."""
-    law, n = BANDS[case]
-    band = tv_null_band(law, n, 0.99, seed=SEED)
-    found = np.array([total_variation(row, law) for row in np.random.default_rng(SEED + 1).multinomial(n, law, size=1000)])
+    probs, n = BANDS[case]
+    band = tv_null_band(probs, n, 0.99, seed=SEED)
+    found = np.array([total_variation(row, probs) for row in np.random.default_rng(SEED + 1).multinomial(n, probs, size=1000)])
     below = (found <= band.upper).mean()
     assert in_band(round(800 * below), 800, 0.99)
-    inner = tv_null_band(law, n, 0.9, seed=SEED).upper
-    assert len(law) == 2 or in_band(round(800 * (found <= inner).mean()), 800, 0.9)
-    if len(law) > 2:  # two cells give a lattice with few points: the median is one of them
+    inner = tv_null_band(probs, n, 0.9, seed=SEED).upper
+    assert len(probs) == 2 or in_band(round(800 * (found <= inner).mean()), 800, 0.9)
+    if len(probs) > 2:  # two cells give a lattice with few points: the median is one of them
         assert in_band(round(800 * (found <= band.median).mean()), 800, 0.5)
     assert abs(found.mean() - band.mean) < 4 * found.std() / 1000**0.5
 
@@ -70,7 +70,7 @@ def test_the_band_is_a_pure_function_of_its_arguments():
     assert tv_null_band(zipf(50), 1000, seed=3) != tv_null_band(zipf(50), 1000, seed=4)
 
 
-def test_zeros_in_a_law_change_nothing_and_a_sure_outcome_has_no_band():
+def test_zeros_in_a_distribution_change_nothing_and_a_sure_outcome_has_no_band():
     assert tv_null_band([0.5, 0.5, 0.0], 100) == tv_null_band([0.5, 0.5], 100)
     assert tv_null_band([1.0, 0.0], 100)[:3] == (0.0, 0.0, 0.0)
 

@@ -38,14 +38,16 @@ def test_a_divergence_is_its_formula(name, value):
 
 
 @pytest.mark.parametrize("name", DIVERGENCES)
-def test_a_lesson_is_the_mean_divergence_of_the_two_models_laws(name, monkeypatch):
+def test_a_lesson_is_the_mean_divergence_of_the_two_models_distributions(name, monkeypatch):
     monkeypatch.setattr(lessons, "CHUNK", 7)
     teacher, student = tiny_model(60, seed=1), tiny_model(60, seed=2).to(torch.bfloat16)
     ids = torch.randint(0, 60, (2, 11), generator=torch.Generator().manual_seed(0))
     lesson = Lesson(teacher, name)
     loss = lesson(student, ids)
-    laws = [torch.log_softmax(model(ids[:, :-1]).logits.float(), -1).flatten(0, 1) for model in (lesson.teacher, student)]
-    assert loss.item() == pytest.approx(DIVERGENCES[name](*laws).mean().item(), rel=1e-4)
+    distributions = [
+        torch.log_softmax(model(ids[:, :-1]).logits.float(), -1).flatten(0, 1) for model in (lesson.teacher, student)
+    ]
+    assert loss.item() == pytest.approx(DIVERGENCES[name](*distributions).mean().item(), rel=1e-4)
     loss.backward()
     assert student.model.embed_tokens.weight.grad.abs().sum() > 0
     assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
@@ -57,8 +59,8 @@ def test_fresh_heads_say_what_the_target_says_and_learn_what_it_says_later():
     lesson, heads = HeadsLesson(teacher), TrainableHeads(32, count=2, layers=1).to(torch.bfloat16)
     hidden = lesson.teacher.model(input_ids=ids).last_hidden_state
     assert torch.equal(heads(hidden[0], 1), hidden[0])
-    law = torch.log_softmax(lesson.teacher.lm_head(hidden).float(), -1)
-    parts = [-(law[:, k:].exp() * law[:, :-k]).sum(-1).mean().item() for k in (1, 2)]
+    probs = torch.log_softmax(lesson.teacher.lm_head(hidden).float(), -1)
+    parts = [-(probs[:, k:].exp() * probs[:, :-k]).sum(-1).mean().item() for k in (1, 2)]
     loss = lesson(heads, ids)
     assert loss.item() == pytest.approx((parts[0] + 0.8 * parts[1]) / 1.8, rel=2e-3)
     loss.backward()

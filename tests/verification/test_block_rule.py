@@ -13,17 +13,23 @@ import torch
 
 from specviz.decoding.engine import decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, output_law, target_law, tokens_per_pass, total_variation
+from specviz.evidence.enumeration.enumerate import (
+    Walk,
+    output_distribution,
+    target_distribution,
+    tokens_per_pass,
+    total_variation,
+)
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.block_rule import BlockRule, weighed
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
-from tests.tables import DRAFTS, RecordingCoins, ScriptedCoins, Siblings, model, pair
+from tests.tables import DRAFTS, RecordingRandomness, ScriptedRandomness, Siblings, model, pair
 
 PROMPT = (0,)
 THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))
@@ -33,37 +39,37 @@ def algorithm1(p, q, gamma: int) -> token_rule.Algorithm1:
     return token_rule.Algorithm1(p, lambda prefix, sibling: q(prefix), (1,) * gamma)
 
 
-def round_law(p, q, gamma: int) -> dict:
-    walk = Walk(model(p, 3), DraftModel(model(q, 3), gamma), BlockRule(), frozenset(), lambda coins: coins)
-    return walk.round_law(Prefix(PROMPT, 0, 9))
+def round_distribution(p, q, gamma: int) -> dict:
+    walk = Walk(model(p, 3), DraftModel(model(q, 3), gamma), BlockRule(), frozenset(), lambda randomness: randomness)
+    return walk.round_distribution(Prefix(PROMPT, 0, 9))
 
 
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize(("vocabulary", "gamma", "length"), ((2, 1, 2), (2, 2, 3), (2, 3, 3), (3, 2, 2), (3, 2, 3)))
-def test_on_fractions_the_papers_algorithm_writes_exactly_the_targets_law(kind, vocabulary, gamma, length):
+def test_on_fractions_the_papers_algorithm_writes_exactly_the_targets_distribution(kind, vocabulary, gamma, length):
     for seed in range(3):
         p, q = pair(kind, seed, vocabulary, 6)
-        law = token_rule.decoder_law(BlockVerification(p, q, gamma).round, length)
-        assert law == token_rule.target_law(p, length)
+        probs = token_rule.decoder_distribution(BlockVerification(p, q, gamma).round, length)
+        assert probs == token_rule.target_distribution(p, length)
 
 
 @pytest.mark.parametrize(("kind", "gamma"), [(kind, gamma) for kind in DRAFTS for gamma in (1, 2)] + [("random", 3)])
 def test_one_round_of_the_production_rule_is_one_round_of_the_papers(kind, gamma):
     """Every text that a round can commit, with the probability that the fractions give it."""
     p, q = pair(kind, 4, 3, 12)
-    found = round_law(p, q, gamma)
+    found = round_distribution(p, q, gamma)
     expected = BlockVerification(p, q, gamma).round(PROMPT)
     assert max(abs(found.get(text, 0.0) - float(expected.get(text, 0))) for text in {*found, *expected}) < 1e-12
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_several_rounds_of_the_production_rule_keep_the_law(seed):
+def test_several_rounds_of_the_production_rule_keep_the_distribution(seed):
     p, q = pair("random", seed, 3, 7)
-    law = output_law(model(p, 3), DraftModel(model(q, 3), 2), BlockRule(), PROMPT, 3)
-    assert total_variation(law, target_law(model(p, 3), PROMPT, 3)) < 1e-12
+    probs = output_distribution(model(p, 3), DraftModel(model(q, 3), 2), BlockRule(), PROMPT, 3)
+    assert total_variation(probs, target_distribution(model(p, 3), PROMPT, 3)) < 1e-12
 
 
-def test_the_papers_example_keeps_11_9_of_two_guesses_and_the_token_rule_10_9():
+def test_the_papers_example_keeps_11_9_of_two_draft_tokens_and_the_token_rule_10_9():
     p, q = map(constant, THIRDS)
     assert token_rule.tokens_per_round(BlockVerification(p, q, 2).round(())) == 1 + F(11, 9)
     assert token_rule.tokens_per_round(algorithm1(p, q, 2).round(())) == 1 + F(10, 9)
@@ -83,16 +89,16 @@ def test_never_fewer_tokens_than_the_token_rule_on_any_table(kind):
     assert more >= {"random": 15, "uniform": 15}.get(kind, 0)
 
 
-def test_a_chain_may_end_where_its_own_guesses_say_so():
-    """A stop that looks at the guesses but at no coin of the rule: exact on fractions, 12 tables."""
+def test_a_chain_may_end_where_its_own_draft_tokens_say_so():
+    """A stop that looks at the draft tokens but at no random number of the rule: exact on fractions, 12 tables."""
     for seed in range(12):
         p, q = pair("random", seed, 2, 6)
         rule = BlockVerification(p, q, 3, goes_on=lambda chain: not chain or chain[-1] == 0)
-        assert token_rule.decoder_law(rule.round, 3) == token_rule.target_law(p, 3)
+        assert token_rule.decoder_distribution(rule.round, 3) == token_rule.target_distribution(p, 3)
 
 
-def test_with_the_token_rules_residual_the_law_is_lost():
-    """R17, and the proof that the tests above can fail: after kept guesses the residual is of w p, not of p. 20 tables of four tokens;
+def test_with_the_token_rules_residual_the_distribution_is_lost():
+    """R17, and the proof that the tests above can fail: after accepted draft tokens the residual is of w p, not of p. 20 tables of four tokens;
     where only one token is short of mass both residuals are that token."""
 
     class Mixed(BlockVerification):
@@ -102,43 +108,43 @@ def test_with_the_token_rules_residual_the_law_is_lost():
     lost = []
     for seed in range(20):
         p, q = pair("random", seed, 4, 12)
-        law = token_rule.decoder_law(Mixed(p, q, 2).round, 2)
-        lost.append(token_rule.total_variation(law, token_rule.target_law(p, 2)))
+        probs = token_rule.decoder_distribution(Mixed(p, q, 2).round, 2)
+        lost.append(token_rule.total_variation(probs, token_rule.target_distribution(p, 2)))
     assert sum(tv > F(1, 1000) for tv in lost) >= 5 and max(lost) > F(1, 100)
 
 
-def test_each_decision_records_the_threshold_its_coin_was_compared_with():
-    """A coin just below the recorded threshold keeps the guesses up to its own, one just above it none, with later coins at 1 - 2^-53."""
+def test_each_decision_records_the_threshold_its_uniform_was_compared_with():
+    """A random number just below the recorded threshold keeps the draft tokens up to its own, one just above it none, with later random numbers at 1 - 2^-53."""
     p, q = pair("random", 3, 3, 7)
     target, proposer, last = model(p, 3), DraftModel(model(q, 3), 3), 1 - 2**-53
     base = {(Purpose.ACCEPT, node): last for node in range(3)}
-    (first,) = step([Prefix(PROMPT, 0, 9)], target, proposer, BlockRule(), ScriptedCoins([base]))
+    (first,) = step([Prefix(PROMPT, 0, 9)], target, proposer, BlockRule(), ScriptedRandomness([base]))
     for node, decision in enumerate(first.proposals):
         for u, kept in ((decision.threshold - 1e-12, node + 1), (decision.threshold + 1e-12, 0)):
             if 0 <= u < 1 and decision.threshold < 1:
-                coins = ScriptedCoins([base | {(Purpose.ACCEPT, node): u}])
-                (round_,) = step([Prefix(PROMPT, 0, 9)], target, proposer, BlockRule(), coins)
+                randomness = ScriptedRandomness([base | {(Purpose.ACCEPT, node): u}])
+                (round_,) = step([Prefix(PROMPT, 0, 9)], target, proposer, BlockRule(), randomness)
                 thresholds = [one.threshold for one in round_.proposals]
                 late = max((i + 1 for i, edge in enumerate(thresholds) if edge == 1), default=0)
                 assert len(round_.accepted_path) == max(kept, late)
                 assert round_.proposals[node].u == u and thresholds == [one.threshold for one in first.proposals]
 
 
-def test_a_later_coin_keeps_a_guess_whose_own_coin_would_not():
-    """p = (1/3, 2/3), q = (2/3, 1/3), guesses 0 then 1: w = 1/2, then 1; the second coin decides alone."""
+def test_a_later_uniform_keeps_a_draft_token_whose_own_uniform_would_not():
+    """p = (1/3, 2/3), q = (2/3, 1/3), draft tokens 0 then 1: w = 1/2, then 1; the second random number decides alone."""
     p, q = map(constant, THIRDS)
     script = {(Purpose.DRAFT, 0): 0.0, (Purpose.DRAFT, 1): 0.9, (Purpose.ACCEPT, 0): 0.999, (Purpose.ACCEPT, 1): 0.999}
-    (round_,) = step([Prefix(PROMPT, 0, 9)], model(p, 2), DraftModel(model(q, 2), 2), BlockRule(), ScriptedCoins([script]))
+    (round_,) = step([Prefix(PROMPT, 0, 9)], model(p, 2), DraftModel(model(q, 2), 2), BlockRule(), ScriptedRandomness([script]))
     assert [one.threshold for one in round_.proposals] == pytest.approx([0, 1]) and round_.accepted_path == (0, 1)
     assert all(one.accepted for one in round_.proposals) and round_.ending.kind == "bonus"
 
 
-def test_the_first_refused_guess_is_the_one_that_is_replaced_and_its_stand_in_is_the_replacement():
-    """All coins are looked at; the record names the place of the replacement, not the last coin."""
+def test_the_first_refused_draft_token_is_the_one_that_is_replaced_and_its_stand_in_is_the_replacement():
+    """All random numbers are looked at; the record names the place of the replacement, not the last random number."""
     p, q = pair("random", 1, 3, 7)
     rows = [Prefix(PROMPT, 0, 9, draw) for draw in range(60)]
     seen = 0
-    for round_ in step(rows, model(p, 3), DraftModel(model(q, 3), 3), BlockRule(), PhiloxCoins(3), bars=3):
+    for round_ in step(rows, model(p, 3), DraftModel(model(q, 3), 3), BlockRule(), PhiloxRandomness(3), bars=3):
         assert all(one.accepted is (node < len(round_.accepted_path)) for node, one in enumerate(round_.proposals))
         if round_.ending.kind == "residual":
             refused = round_.proposals[len(round_.accepted_path)]
@@ -151,28 +157,28 @@ def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
     """Overlap and what is left add up to w p, token by token."""
     p, q = pair("random", 2, 3, 7)
     proposer, target = DraftModel(model(q, 3), 3), model(p, 3)
-    block = proposer.propose([Prefix(PROMPT, 0, 9)], PhiloxCoins(1))
-    laws = target.laws([Prefix(PROMPT, 0, 9)], block)[0]
-    found = weighed(block.tokens[0], laws, block.q[0])
+    block = proposer.propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(1))
+    distributions = target.distributions([Prefix(PROMPT, 0, 9)], block)[0]
+    found = weighed(block.tokens[0], distributions, block.q[0])
     for node in range(3):
-        shown = BlockRule().shown(block, 0, laws, node)
-        assert torch.equal(shown.law, laws[node]) and torch.equal(shown.left, found.left[node])
-        assert torch.allclose(shown.overlap + shown.left, found.weights[node] * laws[node], atol=1e-15)
+        shown = BlockRule().shown(block, 0, distributions, node)
+        assert torch.equal(shown.probs, distributions[node]) and torch.equal(shown.left, found.left[node])
+        assert torch.allclose(shown.overlap + shown.left, found.weights[node] * distributions[node], atol=1e-15)
 
 
-def test_a_token_that_the_target_excludes_is_never_kept_and_equal_laws_always_are():
+def test_a_token_that_the_target_excludes_is_never_kept_and_equal_distributions_always_are():
     never, always = (((1.0, 0.0), (0.0, 1.0)), ((0.5, 0.5), (0.5, 0.5)))
     for (p, q), kept, u in ((never, 0, 0.0), (always, 3, 1 - 2**-53)):
         script = {(purpose, node): u for purpose in Purpose for node in range(4)}
         target, draft = model(constant(p), 2), model(constant(q), 2)
-        (round_,) = step([Prefix(PROMPT, 0, 9)], target, DraftModel(draft, 3), BlockRule(), ScriptedCoins([script]))
+        (round_,) = step([Prefix(PROMPT, 0, 9)], target, DraftModel(draft, 3), BlockRule(), ScriptedRandomness([script]))
         assert len(round_.accepted_path) == kept
 
 
-def test_where_equal_laws_differ_by_rounding_a_refusal_that_leaves_nothing_draws_from_the_target():
-    """p a last digit below q: the threshold is a hair below 1, the largest coin reaches it, and max(0, p - q) is zero everywhere."""
+def test_where_equal_distributions_differ_by_rounding_a_refusal_that_leaves_nothing_draws_from_the_target():
+    """p a last digit below q: the threshold is a hair below 1, the largest random number reaches it, and max(0, p - q) is zero everywhere."""
     q = torch.tensor([[0.0, 0.25, 0.75]], dtype=torch.float64)
-    block = Block(((1,),), ((-1,),), (q,), ((0.5,),), "draft")
+    block = DraftTree(((1,),), ((-1,),), (q,), ((0.5,),), "draft")
     p = torch.stack((q[0] * (1 - 2.0**-52), q[0]))[None]
 
     class Largest:
@@ -183,14 +189,14 @@ def test_where_equal_laws_differ_by_rounding_a_refusal_that_leaves_nothing_draws
     assert outcome.accepted_path == () and outcome.ending.token == 1, "id 0 has no mass"
 
 
-def test_no_coin_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_each_other():
+def test_no_uniform_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_each_other():
     p, q = pair("random", 5, 3, 7)
-    target, proposer, coins = model(p, 3), DraftModel(model(q, 3), 3), RecordingCoins(PhiloxCoins(2))
-    list(decode(target, proposer, BlockRule(), coins, Settings(length=20), PROMPT))
-    assert not coins.reused
+    target, proposer, randomness = model(p, 3), DraftModel(model(q, 3), 3), RecordingRandomness(PhiloxRandomness(2))
+    list(decode(target, proposer, BlockRule(), randomness, Settings(length=20), PROMPT))
+    assert not randomness.reused
     rows = [Prefix(PROMPT, 0, 9, draw) for draw in range(8)]
-    together = step(rows, target, proposer, BlockRule(), PhiloxCoins(2))
-    assert together == [step([row], target, proposer, BlockRule(), PhiloxCoins(2))[0] for row in rows]
+    together = step(rows, target, proposer, BlockRule(), PhiloxRandomness(2))
+    assert together == [step([row], target, proposer, BlockRule(), PhiloxRandomness(2))[0] for row in rows]
 
 
 @pytest.mark.parametrize(
@@ -221,9 +227,9 @@ def test_a_rule_that_cannot_judge_what_may_come_is_refused_before_anything_is_re
 def test_a_tree_is_refused_with_a_sentence():
     p, q = pair("random", 5, 3, 7)
     with pytest.raises(SettingsError, match=r"rule must be .* where the proposals are a tree.*, got 'block'"):
-        step([Prefix(PROMPT, 0, 9)], model(p, 3), Siblings(model(q, 3), (2,)), BlockRule(), PhiloxCoins(2))
-    empty = Block(((),), ((),), (None,), ((),), "none")
+        step([Prefix(PROMPT, 0, 9)], model(p, 3), Siblings(model(q, 3), (2,)), BlockRule(), PhiloxRandomness(2))
+    empty = DraftTree(((),), ((),), (None,), ((),), "none")
     (outcome,) = BlockRule().verify(
-        [Prefix(PROMPT, 0, 1)], empty, torch.tensor([[[0.0, 1.0]]], dtype=torch.float64), PhiloxCoins(1)
+        [Prefix(PROMPT, 0, 1)], empty, torch.tensor([[[0.0, 1.0]]], dtype=torch.float64), PhiloxRandomness(1)
     )
     assert outcome.committed == (1,) and replace(outcome.ending, u=0.0).kind == "bonus"

@@ -1,5 +1,5 @@
-"""'sample x ~ p': a draw by inverse CDF is the smallest id whose cumulative mass exceeds u times the total, so a law that is
-given is the law that is drawn, and an impossible token stays impossible for every coin."""
+"""'sample x ~ p': a draw by inverse CDF is the smallest id whose cumulative mass exceeds u times the total, so a distribution that is
+given is the distribution that is drawn, and an impossible token stays impossible for every random number."""
 
 import random
 import warnings
@@ -14,14 +14,14 @@ LAST = 1 - 2**-53  # largest number below 1
 EDGES = (0.0, 5e-324, 2**-53, 0.5, 1 - 2**-52, LAST)
 
 
-def one(law, u: float) -> int:
-    return int(draw(torch.tensor(law, dtype=torch.float64), torch.tensor(u, dtype=torch.float64)))
+def one(probs, u: float) -> int:
+    return int(draw(torch.tensor(probs, dtype=torch.float64), torch.tensor(u, dtype=torch.float64)))
 
 
-def by_fractions(law, u: float) -> int:
+def by_fractions(probs, u: float) -> int:
     """The definition on fractions."""
-    goal, below = Fraction(u) * sum(map(Fraction, law)), Fraction(0)
-    for token, mass in enumerate(law):
+    goal, below = Fraction(u) * sum(map(Fraction, probs)), Fraction(0)
+    for token, mass in enumerate(probs):
         below += Fraction(mass)
         if below > goal:
             return token
@@ -29,89 +29,91 @@ def by_fractions(law, u: float) -> int:
 
 
 @pytest.mark.parametrize("u", EDGES)
-@pytest.mark.parametrize("law", ([0, 0, 1, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0.1, 0.2, 0.7, 0], [0, 1e-300, 0], [0, 3.0, 0, 4.0]))
-def test_a_token_of_mass_zero_is_never_drawn_at_either_end(law, u):
-    assert law[one(law, u)] > 0
+@pytest.mark.parametrize("probs", ([0, 0, 1, 0, 0], [0, 0.5, 0, 0.5, 0], [0, 0.1, 0.2, 0.7, 0], [0, 1e-300, 0], [0, 3.0, 0, 4.0]))
+def test_a_token_of_mass_zero_is_never_drawn_at_either_end(probs, u):
+    assert probs[one(probs, u)] > 0
 
 
-def test_the_ends_of_the_coin_draw_the_first_and_last_possible_token():
-    law = [0, 0.25, 0.25, 0.5, 0]
-    assert one(law, 0.0) == 1
-    assert one(law, LAST) == 3
+def test_the_ends_of_the_uniform_draw_the_first_and_last_possible_token():
+    probs = [0, 0.25, 0.25, 0.5, 0]
+    assert one(probs, 0.0) == 1
+    assert one(probs, LAST) == 3
 
 
-def test_a_coin_on_an_edge_belongs_to_the_next_token():
+def test_a_uniform_on_an_edge_belongs_to_the_next_token():
     """'cumulative mass exceeds u': strict."""
-    law = [0.25, 0.25, 0, 0.5]
-    assert [one(law, u) for u in (0.0, 0.25 - 2**-54, 0.25, 0.5 - 2**-54, 0.5, LAST)] == [0, 0, 1, 1, 3, 3]
+    probs = [0.25, 0.25, 0, 0.5]
+    assert [one(probs, u) for u in (0.0, 0.25 - 2**-54, 0.25, 0.5 - 2**-54, 0.5, LAST)] == [0, 0, 1, 1, 3, 3]
 
 
 def test_mass_need_not_be_one():
-    """A law scaled by a power of two is the same law; by 3 it is the same up to rounding."""
-    law = [0.125, 0.5, 0, 0.375]
+    """A distribution scaled by a power of two is the same distribution; by 3 it is the same up to rounding."""
+    probs = [0.125, 0.5, 0, 0.375]
     for u in (*EDGES, 0.124, 0.126, 0.62, 0.63):
-        assert len({one([scale * mass for mass in law], u) for scale in (1, 2, 0.25, 1024)}) == 1
-        assert one([3 * mass for mass in law], u) == one(law, u)
+        assert len({one([scale * mass for mass in probs], u) for scale in (1, 2, 0.25, 1024)}) == 1
+        assert one([3 * mass for mass in probs], u) == one(probs, u)
 
 
-def test_random_laws_with_zeros_draw_only_what_is_possible():
-    """2,000 laws of 1 to 40 masses from 1e-300 to 1, most of them with zeros, each with the coins at the edges."""
+def test_random_distributions_with_zeros_draw_only_what_is_possible():
+    """2,000 distributions of 1 to 40 masses from 1e-300 to 1, most of them with zeros, each with the random numbers at the edges."""
     dice = random.Random(1)
     for _ in range(2000):
         size = dice.randrange(1, 41)
-        law = [10 ** -dice.choice((0, 1, 8, 17, 300)) * dice.random() if dice.random() < 0.5 else 0.0 for _ in range(size)]
-        law[dice.randrange(size)] = dice.random() + 1e-9
-        rows = torch.tensor([law] * (len(EDGES) + 1), dtype=torch.float64)
+        probs = [10 ** -dice.choice((0, 1, 8, 17, 300)) * dice.random() if dice.random() < 0.5 else 0.0 for _ in range(size)]
+        probs[dice.randrange(size)] = dice.random() + 1e-9
+        rows = torch.tensor([probs] * (len(EDGES) + 1), dtype=torch.float64)
         for token in draw(rows, torch.tensor([*EDGES, dice.random()], dtype=torch.float64)).tolist():
-            assert law[token] > 0
+            assert probs[token] > 0
 
 
 def test_draws_equal_the_definition_on_fractions_where_sums_are_exact():
-    """Dyadic masses: float64 sums them exactly, so every coin, edges included, must give the very same token."""
+    """Dyadic masses: float64 sums them exactly, so every random number, edges included, must give the very same token."""
     dice = random.Random(2)
     for _ in range(300):
         size = dice.randrange(1, 12)
-        law = [dice.randrange(0, 5) / 64 for _ in range(size)]
-        law[dice.randrange(size)] += 1 / 64
-        total = sum(law)
-        coins = [*EDGES, dice.randrange(64) / 64, *(sum(law[:i]) / total for i in range(size)), dice.random()]
-        coins = [u for u in coins if u < 1 and Fraction(u) * Fraction(total) == Fraction(u * total)]
-        got = draw(torch.tensor([law] * len(coins), dtype=torch.float64), torch.tensor(coins, dtype=torch.float64)).tolist()
-        assert got == [by_fractions(law, u) for u in coins]
+        probs = [dice.randrange(0, 5) / 64 for _ in range(size)]
+        probs[dice.randrange(size)] += 1 / 64
+        total = sum(probs)
+        randomness = [*EDGES, dice.randrange(64) / 64, *(sum(probs[:i]) / total for i in range(size)), dice.random()]
+        randomness = [u for u in randomness if u < 1 and Fraction(u) * Fraction(total) == Fraction(u * total)]
+        got = draw(
+            torch.tensor([probs] * len(randomness), dtype=torch.float64), torch.tensor(randomness, dtype=torch.float64)
+        ).tolist()
+        assert got == [by_fractions(probs, u) for u in randomness]
 
 
 def test_draws_equal_the_definition_away_from_edges():
-    """Any masses: the same token wherever the coin is further from each edge than sums can err (1e-12)."""
+    """Any masses: the same token wherever the random number is further from each edge than sums can err (1e-12)."""
     dice = random.Random(3)
     for _ in range(300):
-        law = [dice.random() * dice.randrange(2) for _ in range(20)] + [1.0]
+        probs = [dice.random() * dice.randrange(2) for _ in range(20)] + [1.0]
         u = dice.random()
-        edges = [sum(law[: i + 1]) / sum(law) for i in range(len(law))]
+        edges = [sum(probs[: i + 1]) / sum(probs) for i in range(len(probs))]
         if min(abs(u - edge) for edge in edges) > 1e-12:
-            assert one(law, u) == by_fractions(law, u)
+            assert one(probs, u) == by_fractions(probs, u)
 
 
 def test_a_batch_draws_each_row_as_if_alone():
     dice = torch.Generator().manual_seed(4)
-    laws = torch.rand(7, 5, 33, dtype=torch.float64, generator=dice)
-    coins = torch.rand(7, 5, dtype=torch.float64, generator=dice)
-    together = draw(laws, coins)
+    distributions = torch.rand(7, 5, 33, dtype=torch.float64, generator=dice)
+    randomness = torch.rand(7, 5, dtype=torch.float64, generator=dice)
+    together = draw(distributions, randomness)
     assert together.dtype == torch.int64 and together.shape == (7, 5)
     for row in range(7):
         for place in range(5):
-            assert together[row, place] == draw(laws[row, place], coins[row, place])
+            assert together[row, place] == draw(distributions[row, place], randomness[row, place])
 
 
 def test_token_zero_is_a_token():
-    """Row R29 (feifeibear/LLMSpeculativeSampling forbade id 0): half the mass gets half the coins."""
-    coins = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
-    drawn = draw(torch.tensor([0.5, 0.5], dtype=torch.float64).expand(1000, 2), coins)
+    """Row R29 (feifeibear/LLMSpeculativeSampling forbade id 0): half the mass gets half the random numbers."""
+    randomness = (torch.arange(1000, dtype=torch.float64) + 0.5) / 1000
+    drawn = draw(torch.tensor([0.5, 0.5], dtype=torch.float64).expand(1000, 2), randomness)
     assert int((drawn == 0).sum()) == 500
 
 
-def test_no_warning_is_printed_for_strided_laws():
-    """A draft's laws arrive as a slice of a larger tensor."""
+def test_no_warning_is_printed_for_strided_distributions():
+    """A draft's distributions arrive as a slice of a larger tensor."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        laws = torch.ones(4, 3, 6, dtype=torch.float64)[:, 0]
-        assert draw(laws, torch.zeros(4, dtype=torch.float64)).tolist() == [0, 0, 0, 0]
+        distributions = torch.ones(4, 3, 6, dtype=torch.float64)[:, 0]
+        assert draw(distributions, torch.zeros(4, dtype=torch.float64)).tolist() == [0, 0, 0, 0]

@@ -15,15 +15,15 @@ import pytest
 
 from specviz.decoding.engine import step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import Walk, target_distribution, total_variation
 from specviz.proposers.adaptive import policies
 from specviz.proposers.medusa import Medusa
 from specviz.proposers.registry import CHAINS
 from specviz.proposers.several import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
-from specviz.proposers.trees.growth import Growth, block_of, draw_below, levels_of, places_below
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block_rule import BlockRule
 from specviz.verification.draft_tree import ROOT, depth
@@ -31,8 +31,8 @@ from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import TokenRule
 from tests.oracle.other_rules import BlockVerification
-from tests.oracle.token_rule import decoder_law
-from tests.oracle.token_rule import target_law as law_on_fractions
+from tests.oracle.token_rule import decoder_distribution
+from tests.oracle.token_rule import target_distribution as distribution_on_fractions
 from tests.proposer_cases import CASES, TREES, rules, world
 from tests.rounds import handed, written
 from tests.tables import Remembered, model, pair
@@ -51,7 +51,7 @@ def thresholds_that_three_tokens_meet(monkeypatch):
 
 
 def apart(target, proposer, rule, prompt=PROMPT, length=LENGTH) -> float:
-    return total_variation(written(target, proposer, rule, prompt, length), target_law(target, prompt, length))
+    return total_variation(written(target, proposer, rule, prompt, length), target_distribution(target, prompt, length))
 
 
 def judges(name: str) -> list[str]:
@@ -131,13 +131,13 @@ class Peeking:
     token: int = 0
     name: str = "peeking"
 
-    def propose(self, rows, coins):
+    def propose(self, rows, randomness):
         trees = [Growth(row, levels_of(row, 1, None)) for row in rows]
         ends = [(tree, ROOT) for tree in trees if tree.levels]
         for _ in range(2):
             ends = [(tree, node) for tree, node in ends if not tree.tokens or tree.tokens == [self.token]]
-            draw_below(places_below(self.draft, ends), coins, 0) if ends else None
-        return block_of(trees, self.name, counts_fixed=self.says)
+            draw_below(places_below(self.draft, ends), randomness, 0) if ends else None
+        return tree_of(trees, self.name, counts_fixed=self.says)
 
 
 def test_a_number_of_siblings_that_depends_on_the_first_is_exact_under_the_token_rule_and_not_under_k_seq():
@@ -163,16 +163,16 @@ def test_a_proposer_that_does_not_say_that_its_numbers_are_fixed_is_refused_by_k
     target, seen = model(p, 3), set()
     for draw in range(20):
         row, proposer = Prefix(PROMPT, 0, 9, draw), Peeking(model(q, 3), False)
-        seen.add(len(proposer.propose([row], PhiloxCoins(1)).tokens[0]))
+        seen.add(len(proposer.propose([row], PhiloxRandomness(1)).tokens[0]))
         with pytest.raises(
             SettingsError, match=r"rule must be token or typical .* fixed before the first is drawn.*, got 'k-seq'"
         ):
-            step([row], target, proposer, SequentialRule(), PhiloxCoins(1))
-        assert step([row], target, proposer, TokenRule(), PhiloxCoins(1))
+            step([row], target, proposer, SequentialRule(), PhiloxRandomness(1))
+        assert step([row], target, proposer, TokenRule(), PhiloxRandomness(1))
     assert seen == {1, 2}
     distinct = BudgetTree(model(q, 3), (2, 2), "distinct", 5)
     with pytest.raises(SettingsError, match="fixed before the first is drawn"):
-        step([Prefix(PROMPT, 0, 9)], target, distinct, SequentialRule(), PhiloxCoins(1))
+        step([Prefix(PROMPT, 0, 9)], target, distinct, SequentialRule(), PhiloxRandomness(1))
 
 
 # What proposers say of themselves ------------------------------------------------------------------------------------------------
@@ -207,7 +207,7 @@ def test_heads_pass_on_what_their_tree_says():
     draft = model(pair("random", 1, 3, 7)[1], 3)
     for siblings in ("independent", "distinct"):
         tree = BudgetTree(draft, (2, 2), siblings, 5)
-        block = Medusa(tree).propose([Prefix(PROMPT, 0, 9)], PhiloxCoins(0))
+        block = Medusa(tree).propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(0))
         assert block.counts_fixed is (siblings == "independent")
 
 
@@ -273,7 +273,7 @@ def test_under_block_verification_a_chain_may_end_where_its_own_tokens_say_so(vo
     for seed in range(3):
         p, q = pair("random", seed, vocabulary, 6)
         rule = BlockVerification(p, q, 2, goes_on=lambda chain: not chain or chain[-1] == 0)
-        assert decoder_law(rule.round, 2) == law_on_fractions(p, 2)
+        assert decoder_distribution(rule.round, 2) == distribution_on_fractions(p, 2)
 
 
 class Ending:
@@ -284,13 +284,13 @@ class Ending:
     def __init__(self, draft: Remembered):
         self.draft = draft
 
-    def propose(self, rows, coins):
+    def propose(self, rows, randomness):
         trees = [Growth(row, levels_of(row, 3, None)) for row in rows]
         for level in range(3):
             going = [tree for tree in trees if level < tree.levels and tree.tokens == [0] * level]
             if going:
-                draw_below(places_below(self.draft, [(tree, level - 1) for tree in going]), coins, level)
-        return block_of(trees, self.name, counts_fixed=True)
+                draw_below(places_below(self.draft, [(tree, level - 1) for tree in going]), randomness, level)
+        return tree_of(trees, self.name, counts_fixed=True)
 
 
 @pytest.mark.parametrize("rule", (TokenRule(), BlockRule(), SequentialRule()), ids=("token", "block", "k-seq"))
@@ -315,9 +315,11 @@ def test_a_round_is_that_of_the_other_enumeration(make, rule):
     """Two ways that share the production step alone, on a table where nothing cancels."""
     p, q = pair("random", 4, 3, 7)
     target, proposer = model(p, 3), make(model(q, 3))
-    found = Walk(target, proposer, rule, frozenset(), lambda coins: coins).round_law(Prefix(PROMPT, 0, LENGTH))
+    found = Walk(target, proposer, rule, frozenset(), lambda randomness: randomness).round_distribution(Prefix(PROMPT, 0, LENGTH))
     whole = defaultdict(float)
     for text, mass in found.items():
-        for rest, more in (target_law(target, (*PROMPT, *text), LENGTH - len(text)) if len(text) < LENGTH else {(): 1.0}).items():
+        for rest, more in (
+            target_distribution(target, (*PROMPT, *text), LENGTH - len(text)) if len(text) < LENGTH else {(): 1.0}
+        ).items():
             whole[text + rest] += mass * more
     assert total_variation(whole, written(target, proposer, rule, PROMPT, LENGTH)) < EXACT

@@ -9,8 +9,8 @@ from fractions import Fraction
 
 import pytest
 
-from tests.oracle.token_rule import Algorithm1, beta, decoder_law, target_law, tokens_per_round, total_variation
-from tests.tables import DRAFTS, one_hot_law, pair, random_law, remembered
+from tests.oracle.token_rule import Algorithm1, beta, decoder_distribution, target_distribution, tokens_per_round, total_variation
+from tests.tables import DRAFTS, one_hot_distribution, pair, random_distribution, remembered
 
 V = 3
 SEEDS = range(5)
@@ -22,38 +22,38 @@ def decoder(kind: str, seed: int, branching: tuple[int, ...], made=Algorithm1) -
 
 
 def distance(algorithm: Algorithm1, length: int) -> Fraction:
-    return total_variation(decoder_law(algorithm.round, length), target_law(algorithm.p, length))
+    return total_variation(decoder_distribution(algorithm.round, length), target_distribution(algorithm.p, length))
 
 
 @pytest.mark.parametrize("gamma", (1, 2, 3))
 @pytest.mark.parametrize("kind", DRAFTS)
-def test_law_of_three_tokens_is_the_targets_for_every_draft(kind, gamma):
-    """Laws differ with every prefix; V = 3, masses in twelfths."""
+def test_distribution_of_three_tokens_is_the_targets_for_every_draft(kind, gamma):
+    """Distributions differ with every prefix; V = 3, masses in twelfths."""
     for seed in SEEDS:
         algorithm = decoder(kind, seed, (1,) * gamma)
         for length in (2, 3):
-            assert decoder_law(algorithm.round, length) == target_law(algorithm.p, length)
+            assert decoder_distribution(algorithm.round, length) == target_distribution(algorithm.p, length)
 
 
 @pytest.mark.parametrize("branching", ((2,), (3,), (2, 1), (1, 2), (2, 2)))
 @pytest.mark.parametrize("kind", DRAFTS)
-def test_law_is_the_targets_with_siblings_too(kind, branching):
-    """Each refused sibling leaves a residual that the next one meets (Miao et al. 2024, multi-step speculative sampling)."""
+def test_distribution_is_the_targets_with_siblings_too(kind, branching):
+    """Each rejected sibling leaves a residual that the next one meets (Miao et al. 2024, multi-step speculative sampling)."""
     for seed in SEEDS:
         algorithm = decoder(kind, seed, branching)
-        assert decoder_law(algorithm.round, 2) == target_law(algorithm.p, 2)
+        assert decoder_distribution(algorithm.round, 2) == target_distribution(algorithm.p, 2)
 
 
-def test_siblings_may_come_from_different_laws():
-    """Two drafts guess the same token: the second sibling's law is another one."""
+def test_siblings_may_come_from_different_distributions():
+    """Two drafts draft the same token: the second sibling's distribution is another one."""
     for seed in SEEDS:
         p, _ = pair("random", seed, V, 12)
-        algorithm = Algorithm1(p, lambda ids, sibling, s=seed: random_law((s, ids, sibling), V, 12), (3, 2))
-        assert decoder_law(algorithm.round, 2) == target_law(p, 2)
+        algorithm = Algorithm1(p, lambda ids, sibling, s=seed: random_distribution((s, ids, sibling), V, 12), (3, 2))
+        assert decoder_distribution(algorithm.round, 2) == target_distribution(p, 2)
 
 
-def test_a_round_keeps_a_guess_with_probability_one_minus_total_variation():
-    """'alpha = 1 - E(D_LK(p, q)) = E(min(p, q))' (corollary 3.6): the chance to keep one guess is the sum of min(p, q)."""
+def test_a_round_keeps_a_draft_token_with_probability_one_minus_total_variation():
+    """'alpha = 1 - E(D_LK(p, q)) = E(min(p, q))' (corollary 3.6): the chance to keep one draft token is the sum of min(p, q)."""
     for seed in range(20):
         algorithm = decoder("random", seed, (1,))
         kept = sum(mass for text, mass in algorithm.round(()).items() if len(text) == 2)
@@ -63,8 +63,8 @@ def test_a_round_keeps_a_guess_with_probability_one_minus_total_variation():
 
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
 def test_mean_tokens_of_a_round_follow_the_papers_formula(gamma):
-    """'E(#generated tokens) = (1 - alpha^(gamma + 1)) / (1 - alpha)' (equation 1), for laws that do not depend on the prefix."""
-    p, q = random_law("p", V, 12), random_law("q", V, 12)
+    """'E(#generated tokens) = (1 - alpha^(gamma + 1)) / (1 - alpha)' (equation 1), for distributions that do not depend on the prefix."""
+    p, q = random_distribution("p", V, 12), random_distribution("q", V, 12)
     alpha = beta(p, q)
     assert 0 < alpha < 1
     algorithm = Algorithm1(lambda ids: p, lambda ids, sibling: q, (1,) * gamma)
@@ -74,7 +74,7 @@ def test_mean_tokens_of_a_round_follow_the_papers_formula(gamma):
 class ReplacesFromTarget(Algorithm1):
     """R5: the replacement is drawn from p."""
 
-    def after_refusal(self, prefix, refused, law, level):
+    def after_rejection(self, prefix, refused, probs, level):
         return self.bonus(prefix)
 
 
@@ -88,12 +88,12 @@ class GateOffByOne(Algorithm1):
 class KeepsWhatFollows(Algorithm1):
     """After a refusal, the token drafted behind the refused one is written all the same."""
 
-    def after_refusal(self, prefix, refused, law, level):
-        own = super().after_refusal(prefix, refused, law, level)
+    def after_rejection(self, prefix, refused, probs, level):
+        own = super().after_rejection(prefix, refused, probs, level)
         if level + 1 == len(self.branching):
             return own
-        next_guess = self.q((*prefix, refused), 0)
-        return {(*text, token): mass * more for text, mass in own.items() for token, more in enumerate(next_guess) if more}
+        next_draft_token = self.q((*prefix, refused), 0)
+        return {(*text, token): mass * more for text, mass in own.items() for token, more in enumerate(next_draft_token) if more}
 
 
 class AbsoluteDifference(Algorithm1):
@@ -119,7 +119,7 @@ class Lenient(Algorithm1):
 
 
 class KeepsWhenLikelier(Algorithm1):
-    """No coin: kept iff p >= q."""
+    """No random number: kept iff p >= q."""
 
     def threshold(self, p, q, token):
         return Fraction(int(p[token] >= q[token]))
@@ -133,7 +133,7 @@ MISTAKES = (ReplacesFromTarget, GateOffByOne, KeepsWhatFollows, AbsoluteDifferen
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda made: made.__name__)
 def test_a_mistake_in_one_sentence_of_the_algorithm_is_seen(mistake):
-    """On each of ten tables, none picked. Laws are positive; p has fifteenths and q sixteenths, so they never agree."""
+    """On each of ten tables, none picked. Distributions are positive; p has fifteenths and q sixteenths, so they never agree."""
     for seed in range(10):
         p = remembered(lambda ids, s=seed: positive(("p", s, ids), 12))
         q = remembered(lambda ids, s=seed: positive(("q", s, ids), 13))
@@ -141,8 +141,8 @@ def test_a_mistake_in_one_sentence_of_the_algorithm_is_seen(mistake):
 
 
 def positive(seed: object, parts: int):
-    """A random law with mass on every token: ``parts`` parts by chance, one more for each token."""
-    return tuple((mass * parts + 1) / (parts + V) for mass in random_law(seed, V, parts))
+    """A random distribution with mass on every token: ``parts`` parts by chance, one more for each token."""
+    return tuple((mass * parts + 1) / (parts + V) for mass in random_distribution(seed, V, parts))
 
 
 class NoBonus(Algorithm1):
@@ -157,13 +157,13 @@ def test_a_missing_bonus_costs_speed_but_not_exactness():
         slow, right = decoder("random", seed, (1, 1), NoBonus), decoder("random", seed, (1, 1))
         assert distance(slow, 3) == 0
         assert tokens_per_round(slow.round(())) <= tokens_per_round(right.round(()))
-    p = random_law("p", V, 12)
+    p = random_distribution("p", V, 12)
     same = [made(lambda ids: p, lambda ids, sibling: p, (1, 1)) for made in (NoBonus, Algorithm1)]
     assert [tokens_per_round(algorithm.round(())) for algorithm in same] == [2, 3]
 
 
 def test_a_worthless_draft_still_writes_the_target():
-    """Disjoint supports: every guess is refused, and the residual is p itself."""
-    p, q = one_hot_law(0, V), one_hot_law(2, V)
+    """Disjoint supports: every draft token is refused, and the residual is p itself."""
+    p, q = one_hot_distribution(0, V), one_hot_distribution(2, V)
     algorithm = Algorithm1(lambda ids: p, lambda ids, sibling: q, (1, 1, 1))
     assert algorithm.round(()) == {(0,): 1}

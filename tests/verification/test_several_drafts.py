@@ -1,4 +1,4 @@
-"""Several guesses for one place: 'multi-step speculative sampling' (SpecInfer, Miao et al. 2024) by the token rule on siblings, drawn
+"""Several draft tokens for one place: 'multi-step speculative sampling' (SpecInfer, Miao et al. 2024) by the token rule on siblings, drawn
 independently or without replacement; and k-sequential selection (SpecTr, Sun et al. 2023), exact for rho from rho* to k. On fractions
 by the papers' own algorithms, then every outcome of the production rules. Nothing is random but the tables.
 """
@@ -14,17 +14,17 @@ import torch
 
 from specviz.decoding.engine import decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, output_law, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import Walk, output_distribution, target_distribution, total_variation
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw
-from specviz.verification.k_sequential import SequentialRule, kept_share, least_rho, left_over
+from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, left_over
 from specviz.verification.token_rule import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
-from tests.tables import DRAFTS, FixedTree, RecordingCoins, Remembered, Siblings, join, model, pair, random_law
+from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Remembered, Siblings, join, model, pair, random_distribution
 
 PROMPT = (0,)
 SHAPES = ((2,), (3,), (2, 1), (2, 2))
@@ -33,9 +33,9 @@ FINE = 10**6
 
 @dataclass(frozen=True)
 class DistinctSiblings:
-    """Siblings drawn one after the other from the draft's law without the ones before; fewer where the law has no more tokens.
+    """Siblings drawn one after the other from the draft's distribution without the ones before; fewer where the distribution has no more tokens.
 
-    claims  what is reported of each: the law it was drawn from, or (a lie) always the draft's whole law
+    claims  what is reported of each: the distribution it was drawn from, or (a lie) always the draft's whole distribution
     """
 
     draft: Remembered
@@ -43,38 +43,38 @@ class DistinctSiblings:
     honest: bool = True
     name: str = "distinct"
 
-    def propose(self, rows, coins):
-        return join([self._tree(row, coins) for row in rows], self.name)
+    def propose(self, rows, randomness):
+        return join([self._tree(row, randomness) for row in rows], self.name)
 
-    def _tree(self, row, coins):
-        tokens, parents, laws, uniforms, paths, level_nodes = [], [], [], [], {ROOT: ()}, [ROOT]
-        for level, width in enumerate(self.branching[: row.room - 1]):
+    def _tree(self, row, randomness):
+        tokens, parents, distributions, uniforms, paths, level_nodes = [], [], [], [], {ROOT: ()}, [ROOT]
+        for level, width in enumerate(self.branching[: row.remaining - 1]):
             grown = []
             for parent in level_nodes:
-                whole = self.draft.law(row.ids + paths[parent])
+                whole = self.draft.probs(row.ids + paths[parent])
                 left = whole.clone()
                 for _ in range(min(width, int((whole > 0).sum()))):
-                    node, law = len(tokens), left / left.sum()
-                    u = coins.take(Purpose.DRAFT, [row], node, level)
-                    token = int(draw(law, torch.from_numpy(u)[0]))
+                    node, probs = len(tokens), left / left.sum()
+                    u = randomness.take(Purpose.DRAFT, [row], node, level)
+                    token = int(draw(probs, torch.from_numpy(u)[0]))
                     tokens.append(token), parents.append(parent), uniforms.append(float(u[0]))
-                    laws.append(law if self.honest else whole)
+                    distributions.append(probs if self.honest else whole)
                     paths[node], left[token] = (*paths[parent], token), 0.0
                     grown.append(node)
             level_nodes = grown
-        return tokens, parents, laws, uniforms
+        return tokens, parents, distributions, uniforms
 
 
 def worst(found: dict, expected: dict) -> float:
     return max(abs(found.get(text, 0.0) - float(expected.get(text, 0))) for text in {*found, *expected})
 
 
-def round_law(target, proposer, rule) -> dict:
-    return Walk(target, proposer, rule, frozenset(), lambda coins: coins).round_law(Prefix(PROMPT, 0, 9))
+def round_distribution(target, proposer, rule) -> dict:
+    return Walk(target, proposer, rule, frozenset(), lambda randomness: randomness).round_distribution(Prefix(PROMPT, 0, 9))
 
 
 def tensors(p, q) -> list[torch.Tensor]:
-    return [torch.tensor([float(x) for x in law], dtype=torch.float64) for law in (p, q)]
+    return [torch.tensor([float(x) for x in probs], dtype=torch.float64) for probs in (p, q)]
 
 
 def whole_k(p, q, k):
@@ -91,19 +91,21 @@ def fine(p, q, k):
 
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("branching", SHAPES)
-def test_on_fractions_recursive_rejection_on_independent_drafts_writes_the_targets_law(branching, kind):
+def test_on_fractions_recursive_rejection_on_independent_drafts_writes_the_targets_distribution(branching, kind):
     for seed in range(2):
         p, q = pair(kind, seed, 3, 6)
-        law = token_rule.decoder_law(token_rule.Algorithm1(p, lambda prefix, sibling, q=q: q(prefix), branching).round, 2)
-        assert law == token_rule.target_law(p, 2)
+        probs = token_rule.decoder_distribution(
+            token_rule.Algorithm1(p, lambda prefix, sibling, q=q: q(prefix), branching).round, 2
+        )
+        assert probs == token_rule.target_distribution(p, 2)
 
 
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("branching", SHAPES)
-def test_on_fractions_recursive_rejection_without_replacement_writes_the_targets_law(branching, kind):
+def test_on_fractions_recursive_rejection_without_replacement_writes_the_targets_distribution(branching, kind):
     for seed in range(2):
         p, q = pair(kind, seed, 3, 6)
-        assert token_rule.decoder_law(Distinct(p, q, branching).round, 2) == token_rule.target_law(p, 2)
+        assert token_rule.decoder_distribution(Distinct(p, q, branching).round, 2) == token_rule.target_distribution(p, 2)
 
 
 @pytest.mark.parametrize(("branching", "vocabulary"), (((2,), 3), ((3,), 3), ((2, 1), 2)))
@@ -111,25 +113,25 @@ def test_on_fractions_recursive_rejection_without_replacement_writes_the_targets
 def test_one_round_of_the_token_rule_on_siblings_is_one_round_of_the_papers(proposer, paper, branching, vocabulary):
     p, q = pair("random", 3, vocabulary, 12)
     table = (lambda prefix, sibling: q(prefix)) if paper is token_rule.Algorithm1 else q
-    found = round_law(model(p, vocabulary), proposer(model(q, vocabulary), branching), TokenRule())
+    found = round_distribution(model(p, vocabulary), proposer(model(q, vocabulary), branching), TokenRule())
     assert worst(found, paper(p, table, branching).round(PROMPT)) < 1e-12
 
 
 @pytest.mark.parametrize("proposer", (Siblings, DistinctSiblings))
-def test_several_rounds_of_siblings_keep_the_law(proposer):
+def test_several_rounds_of_siblings_keep_the_distribution(proposer):
     p, q = pair("random", 5, 3, 7)
-    law = output_law(model(p, 3), proposer(model(q, 3), (2,)), TokenRule(), PROMPT, 3)
-    assert total_variation(law, target_law(model(p, 3), PROMPT, 3)) < 1e-12
+    probs = output_distribution(model(p, 3), proposer(model(q, 3), (2,)), TokenRule(), PROMPT, 3)
+    assert total_variation(probs, target_distribution(model(p, 3), PROMPT, 3)) < 1e-12
 
 
-def test_distinct_siblings_that_report_the_whole_law_bend_it():
-    """So the test above can fail: the second sibling's law is q without the first, renormalised, and nothing else. 8 tables of four
+def test_distinct_siblings_that_report_the_whole_distribution_bend_it():
+    """So the test above can fail: the second sibling's distribution is q without the first, renormalised, and nothing else. 8 tables of four
     tokens; where only one token is short of mass the lie does not show, whatever is drawn."""
     bent = 0
     for seed in range(8):
         p, q = pair("random", seed, 4, 7)
         first = [0.0] * 4
-        for text, mass in round_law(model(p, 4), DistinctSiblings(model(q, 4), (2,), honest=False), TokenRule()).items():
+        for text, mass in round_distribution(model(p, 4), DistinctSiblings(model(q, 4), (2,), honest=False), TokenRule()).items():
             first[text[0]] += mass
         bent += sum(abs(mass - float(true)) for mass, true in zip(first, p(PROMPT), strict=True)) / 2 > 0.01
     assert bent >= 2
@@ -152,11 +154,11 @@ def test_two_distinct_drafts_keep_more_than_two_independent_ones_on_nearly_every
 @pytest.mark.parametrize("kind", DRAFTS)
 @pytest.mark.parametrize("branching", SHAPES)
 @pytest.mark.parametrize("rho", (whole_k, fine))
-def test_on_fractions_k_sequential_selection_writes_the_targets_law_from_rho_star_to_k(rho, branching, kind):
+def test_on_fractions_k_sequential_selection_writes_the_targets_distribution_from_rho_star_to_k(rho, branching, kind):
     for seed in range(2):
         p, q = pair(kind, seed, 3, 6)
         rule = Sequential(p, q, branching, rho)
-        assert token_rule.decoder_law(rule.round, 2) == token_rule.target_law(p, 2)
+        assert token_rule.decoder_distribution(rule.round, 2) == token_rule.target_distribution(p, 2)
         assert min(rule.left(p(PROMPT), q(PROMPT), branching[0])) >= 0
 
 
@@ -164,7 +166,7 @@ def test_below_rho_star_the_residual_turns_negative():
     """Fractions, 40 tables, k = 3: a millionth above rho* no mass is negative, a hundredth below it one is, wherever rho* > 1.01."""
     looked = 0
     for seed in range(40):
-        p, q = random_law(("p", seed), 4, 20), random_law(("q", seed), 4, 20)
+        p, q = random_distribution(("p", seed), 4, 20), random_distribution(("q", seed), 4, 20)
         star = least_rho(*tensors(p, q), 3)
         below = F(floor(star * FINE), FINE) - F(1, 100)
         for rho, negative in ((fine(p, q, 3), False), (below, True)):
@@ -181,9 +183,9 @@ def test_below_rho_star_the_residual_turns_negative():
 def test_rho_star_solves_its_equation_and_lies_between_1_and_k(k):
     """1 - (1 - beta)^k = rho beta, where anything is kept at all."""
     for seed in range(40):
-        p, q = tensors(random_law(("p", seed), 5, 30), random_law(("q", seed), 5, 30))
+        p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
         rho = least_rho(p, q, k)
-        beta = float(kept_share(p, q, rho).sum())
+        beta = float(accepted_mass(p, q, rho).sum())
         assert 1 <= rho <= k
         if beta > 0:
             assert 1 - (1 - beta) ** k == pytest.approx(rho * beta, abs=1e-12)
@@ -198,18 +200,18 @@ def test_rho_star_solves_its_equation_and_lies_between_1_and_k(k):
         *(("random", (2, 1), 2, 0.5), ("disjoint", (2,), 3, 0.0), ("equal", (2,), 3, 1.0)),
     ),
 )
-def test_the_production_rule_keeps_the_law_for_every_rho_from_rho_star_to_k(kind, branching, vocabulary, place):
+def test_the_production_rule_keeps_the_distribution_for_every_rho_from_rho_star_to_k(kind, branching, vocabulary, place):
     p, q = pair(kind, 6, vocabulary, 7)
     target = model(p, vocabulary)
     length = len(branching) + 1  # room for every level
-    law = output_law(target, Siblings(model(q, vocabulary), branching), SequentialRule(place), PROMPT, length)
-    assert total_variation(law, target_law(target, PROMPT, length)) < 1e-12
+    probs = output_distribution(target, Siblings(model(q, vocabulary), branching), SequentialRule(place), PROMPT, length)
+    assert total_variation(probs, target_distribution(target, PROMPT, length)) < 1e-12
 
 
 @pytest.mark.parametrize(("branching", "vocabulary"), (((2,), 3), ((2, 1), 2)))
 def test_one_round_of_the_production_rule_is_one_round_of_the_papers(branching, vocabulary):
     p, q = pair("random", 7, vocabulary, 12)
-    found = round_law(model(p, vocabulary), Siblings(model(q, vocabulary), branching), SequentialRule(1.0))
+    found = round_distribution(model(p, vocabulary), Siblings(model(q, vocabulary), branching), SequentialRule(1.0))
     assert worst(found, Sequential(p, q, branching, whole_k).round(PROMPT)) < 1e-12
 
 
@@ -217,7 +219,7 @@ def test_on_a_chain_it_is_the_token_rule_round_by_round():
     p, q = pair("random", 8, 3, 7)
     rows = [Prefix(PROMPT, 0, 9, number) for number in range(50)]
     rounds = [
-        step(rows, model(p, 3), DraftModel(model(q, 3), 3), rule, PhiloxCoins(1)) for rule in (SequentialRule(), TokenRule())
+        step(rows, model(p, 3), DraftModel(model(q, 3), 3), rule, PhiloxRandomness(1)) for rule in (SequentialRule(), TokenRule())
     ]
     assert rounds[0] == rounds[1]
 
@@ -225,34 +227,34 @@ def test_on_a_chain_it_is_the_token_rule_round_by_round():
 def test_rho_star_keeps_most_and_k_drafts_keep_more_than_one():
     """'At least 1 - 1/e of what any selection can keep': against the bound sum of min(p, 1 - (1 - q)^k), 40 tables, k = 3."""
     for seed in range(40):
-        p, q = tensors(random_law(("p", seed), 5, 30), random_law(("q", seed), 5, 30))
-        kept = [1 - (1 - float(kept_share(p, q, rho).sum())) ** 3 for rho in (least_rho(p, q, 3), 3.0)]
+        p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
+        kept = [1 - (1 - float(accepted_mass(p, q, rho).sum())) ** 3 for rho in (least_rho(p, q, 3), 3.0)]
         assert kept[0] >= kept[1] - 1e-12
         assert kept[0] >= float(torch.minimum(p, q).sum()) - 1e-12
         best = float(torch.minimum(p, 1 - (1 - q) ** 3).sum())
         assert kept[0] >= (1 - 2.718281828**-1) * best
 
 
-def test_each_coin_is_recorded_with_the_threshold_it_met_and_no_address_is_met_twice():
+def test_each_uniform_is_recorded_with_the_threshold_it_met_and_no_address_is_met_twice():
     p, q = pair("random", 9, 3, 7)
-    target, proposer, coins = model(p, 3), Siblings(model(q, 3), (3, 2)), RecordingCoins(PhiloxCoins(4))
-    for round_ in decode(target, proposer, SequentialRule(), coins, Settings(length=30), PROMPT, bars=3):
+    target, proposer, randomness = model(p, 3), Siblings(model(q, 3), (3, 2)), RecordingRandomness(PhiloxRandomness(4))
+    for round_ in decode(target, proposer, SequentialRule(), randomness, Settings(length=30), PROMPT, bars=3):
         for one in round_.proposals:
             if one.accepted is not None:
                 family = [other for other in round_.proposals if other.parent == one.parent]
-                law, drafted = round_.full.p[one.parent + 1], round_.full.q[round_.proposals.index(one)]
-                rho = least_rho(law, drafted, len(family))
+                probs, drafted = round_.full.p[one.parent + 1], round_.full.q[round_.proposals.index(one)]
+                rho = least_rho(probs, drafted, len(family))
                 assert one.threshold == pytest.approx(min(1.0, one.p / (rho * one.q)), abs=1e-15)
-                assert one.accepted is (one.u < one.threshold) and one.p == float(law[one.token])
+                assert one.accepted is (one.u < one.threshold) and one.p == float(probs[one.token])
         if round_.ending.kind == "residual":
             assert round_.ending.token in [one.stand_in for one in round_.proposals]
-    assert not coins.reused
+    assert not randomness.reused
 
 
 @pytest.mark.parametrize("kind", ("distinct", "fixed"))
-def test_siblings_of_different_laws_are_refused_with_a_sentence_whatever_the_luck(kind):
+def test_siblings_of_different_distributions_are_refused_with_a_sentence_whatever_the_luck(kind):
     p, q = pair("random", 5, 3, 7)
     proposer = DistinctSiblings(model(q, 3), (2,)) if kind == "distinct" else FixedTree(lambda ids, i: i, (2,), 3)
     for seed in range(5):
-        with pytest.raises(SettingsError, match=r"rule must be .* independent drafts from one law, got 'k-seq'"):
-            step([Prefix(PROMPT, 0, 9)], model(p, 3), proposer, SequentialRule(), PhiloxCoins(seed))
+        with pytest.raises(SettingsError, match=r"rule must be .* independent drafts from one distribution, got 'k-seq'"):
+            step([Prefix(PROMPT, 0, 9)], model(p, 3), proposer, SequentialRule(), PhiloxRandomness(seed))

@@ -1,7 +1,7 @@
 """'Theorem 3.8 ... the output of Algorithm 1 is distributed as the target' is proved for the algorithm in test_rule_exact.py.
 Here: the package's own ``step`` does what that algorithm does.
 
-First on fractions, with ``==``: masses are multiples of 1/D, coins run over midpoints of a grid whose cell count is a
+First on fractions, with ``==``: masses are multiples of 1/D, random numbers run over midpoints of a grid whose cell count is a
 multiple of every denominator that a comparison can have. No midpoint meets a tie and none lies nearer to one than half a
 cell, so rounding cannot matter, and counting cells gives probabilities as fractions. Then in float64 on tables with other
 masses and with warpers, by walking each interval on which the outcome is constant.
@@ -20,13 +20,13 @@ from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token_rule import TokenRule
-from tests.oracle.token_rule import Algorithm1, decoder_law, target_law
+from tests.oracle.token_rule import Algorithm1, decoder_distribution, target_distribution
 from tests.tables import (
     DRAFTS,
     FixedTree,
-    ScriptedCoins,
+    ScriptedRandomness,
     Siblings,
     World,
     by_interval,
@@ -34,11 +34,11 @@ from tests.tables import (
     grid,
     leaves,
     model,
-    one_hot_law,
+    one_hot_distribution,
     pair,
-    random_law,
+    random_distribution,
     remembered,
-    round_law,
+    round_distribution,
 )
 
 V = 3
@@ -52,107 +52,107 @@ def chain_world(kind: str, seed: int, parts: int, gamma: int) -> tuple[World, Al
 
 
 def counted(world: World, branches):
-    """The production round's law after a prefix, each prefix enumerated once."""
-    return remembered(lambda ids: round_law(world, Prefix(ids, 0, ROOM), branches))
+    """The production round's distribution after a prefix, each prefix enumerated once."""
+    return remembered(lambda ids: round_distribution(world, Prefix(ids, 0, ROOM), branches))
 
 
 # On fractions ----------------------------------------------------------------------------------------------------------
 
 
 SIZES = [(kind, gamma, parts) for kind in DRAFTS for gamma, parts in ((1, 3), (1, 4), (2, 2), (3, 2))]
-ROUNDS = [size for size in SIZES if size[0] != "uniform" or size[2] == V]  # a uniform law has V parts
+ROUNDS = [size for size in SIZES if size[0] != "uniform" or size[2] == V]  # a uniform distribution has V parts
 TEXTS = [(*size, 3) for size in ROUNDS if size[1:] in ((1, 3), (2, 2))]
 
 
 @pytest.mark.parametrize(("kind", "gamma", "parts"), [*ROUNDS, ("random", 2, 3), ("uniform", 2, 3)])
-def test_production_round_has_the_law_of_the_papers_round(kind, gamma, parts):
+def test_production_round_has_the_distribution_of_the_papers_round(kind, gamma, parts):
     world, algorithm = chain_world(kind, gamma + parts, parts, gamma)
-    assert round_law(world, Prefix((), 0, ROOM), common_grid(parts)) == algorithm.round(())
+    assert round_distribution(world, Prefix((), 0, ROOM), common_grid(parts)) == algorithm.round(())
 
 
 @pytest.mark.parametrize(("kind", "gamma", "parts", "length"), [*TEXTS, ("random", 1, 4, 2), ("random", 3, 2, 2)])
-def test_production_text_has_exactly_the_targets_law(kind, gamma, parts, length):
-    """Two and three tokens, several rounds, laws that differ with every prefix: equality of fractions."""
+def test_production_text_has_exactly_the_targets_distribution(kind, gamma, parts, length):
+    """Two and three tokens, several rounds, distributions that differ with every prefix: equality of fractions."""
     world, algorithm = chain_world(kind, 7, parts, gamma)
-    assert decoder_law(counted(world, common_grid(parts)), length) == target_law(algorithm.p, length)
+    assert decoder_distribution(counted(world, common_grid(parts)), length) == target_distribution(algorithm.p, length)
 
 
 @pytest.mark.parametrize("branching", ((2,), (3,), (2, 1)))
-def test_production_tree_round_has_the_law_of_the_papers_round(branching):
+def test_production_tree_round_has_the_distribution_of_the_papers_round(branching):
     """Independent siblings. Halves are closed under the residual: max(0, p - q), rescaled, has halves again."""
     for seed in range(2):
         p, q = pair("random", seed, V, 2)
         world = World(model(p, V), Siblings(model(q, V), branching))
         algorithm = Algorithm1(p, lambda ids, sibling, q=q: q(ids), branching)
-        assert round_law(world, Prefix((), 0, ROOM), grid(2, 2)) == algorithm.round(())
+        assert round_distribution(world, Prefix((), 0, ROOM), grid(2, 2)) == algorithm.round(())
 
 
-def test_production_tree_text_has_exactly_the_targets_law():
+def test_production_tree_text_has_exactly_the_targets_distribution():
     p, q = pair("random", 0, V, 2)
     world = World(model(p, V), Siblings(model(q, V), (2, 1)))
-    assert decoder_law(counted(world, grid(2, 2)), 2) == target_law(p, 2)
+    assert decoder_distribution(counted(world, grid(2, 2)), 2) == target_distribution(p, 2)
 
 
 @pytest.mark.parametrize("parts", (2, 3))
 def test_greedy_tree_of_two_levels_writes_exactly_the_target(parts):
-    """Guesses without chance: the law of each is one-hot, and the text keeps the target's law to the last digit."""
+    """Draft tokens without chance: the distribution of each is one-hot, and the text keeps the target's distribution to the last digit."""
 
-    def guess(ids, sibling):
+    def draft_token(ids, sibling):
         return (len(ids) + sibling + sum(ids)) % V
 
     p, _ = pair("random", 3, V, parts)
-    world = World(model(p, V), FixedTree(guess, (2, 2), V))
-    algorithm = Algorithm1(p, lambda ids, sibling: one_hot_law(guess(ids, sibling), V), (2, 2))
+    world = World(model(p, V), FixedTree(draft_token, (2, 2), V))
+    algorithm = Algorithm1(p, lambda ids, sibling: one_hot_distribution(draft_token(ids, sibling), V), (2, 2))
     cells = grid(parts, lcm(*range(1, parts + 1)))
-    assert round_law(world, Prefix((), 0, ROOM), cells) == algorithm.round(())
-    assert decoder_law(counted(world, cells), 2) == target_law(p, 2)
+    assert round_distribution(world, Prefix((), 0, ROOM), cells) == algorithm.round(())
+    assert decoder_distribution(counted(world, cells), 2) == target_distribution(p, 2)
 
 
 @pytest.mark.parametrize("gamma", (0, 1, 2))
-def test_stopping_and_length_cap_keep_exactly_the_targets_law(gamma):
+def test_stopping_and_length_cap_keep_exactly_the_targets_distribution(gamma):
     """Texts end at token 2 or after three tokens; the room shrinks with the text, as in ``decode``."""
     p, q = pair("random", 11, V, 3 if gamma < 2 else 2)
-    stops = frozenset({2})
+    eos_token_ids = frozenset({2})
     proposer = DraftModel(model(q, V), gamma) if gamma else Nothing()
-    world = World(model(p, V), proposer, stops=stops)
-    assert whole_texts(world, common_grid(3 if gamma < 2 else 2), 3) == target_law(p, 3, stops)
+    world = World(model(p, V), proposer, eos_token_ids=eos_token_ids)
+    assert whole_texts(world, common_grid(3 if gamma < 2 else 2), 3) == target_distribution(p, 3, eos_token_ids)
 
 
 def whole_texts(world: World, branches, length: int, ids: tuple[int, ...] = ()) -> dict:
-    """Law of complete texts, each round with the room that is left."""
+    """Distribution of complete texts, each round with the room that is left."""
     result: dict = {}
-    for text, mass in round_law(world, Prefix(ids, len(ids), length - len(ids)), branches).items():
-        assert 1 <= len(text) <= length - len(ids) and not world.stops & set(text[:-1])
-        done = text[-1] in world.stops or len(ids) + len(text) == length
+    for text, mass in round_distribution(world, Prefix(ids, len(ids), length - len(ids)), branches).items():
+        assert 1 <= len(text) <= length - len(ids) and not world.eos_token_ids & set(text[:-1])
+        done = text[-1] in world.eos_token_ids or len(ids) + len(text) == length
         for rest, more in ({(): 1} if done else whole_texts(world, branches, length, ids + text)).items():
             result[text + rest] = result.get(text + rest, 0) + mass * more
     return result
 
 
-def test_dyadic_laws_and_coins_give_the_papers_tokens_one_by_one():
-    """Lockstep: p, q in eighths, coins in 64ths, so float64 is exact even on ties; each row against Algorithm 1 by hand."""
+def test_dyadic_distributions_and_uniforms_give_the_papers_tokens_one_by_one():
+    """Lockstep: p, q in eighths, random numbers in 64ths, so float64 is exact even on ties; each row against Algorithm 1 by hand."""
     for seed in range(6):
         p, q = pair("random", seed, V, 8)
         scripts = [script_of(seed, row) for row in range(200)]
-        coins = ScriptedCoins(scripts)
+        randomness = ScriptedRandomness(scripts)
         rows = [Prefix((), 0, ROOM, number) for number in range(len(scripts))]
-        rounds = step(rows, model(p, V), DraftModel(model(q, V), 2), TokenRule(), coins)
+        rounds = step(rows, model(p, V), DraftModel(model(q, V), 2), TokenRule(), randomness)
         for script, round_ in zip(scripts, rounds, strict=True):
             assert round_.committed == by_hand(p, q, 2, {(kind.name, node): u for (kind, node), u in script.items()})
 
 
 def script_of(seed: int, row: int) -> dict:
-    """Coins of one round, in 64ths, all of them chosen by chance; u = 0 is among them."""
+    """Random numbers of one round, in 64ths, all of them chosen by chance; u = 0 is among them."""
     dice = random.Random(repr((seed, row)))
     return {(purpose, node): dice.randrange(64) / 64 for purpose in Purpose for node in range(4)}
 
 
-def by_hand(p, q, gamma: int, coins: dict) -> tuple[int, ...]:
-    """Algorithm 1 with given coins, on fractions."""
+def by_hand(p, q, gamma: int, randomness: dict) -> tuple[int, ...]:
+    """Algorithm 1 with given random numbers, on fractions."""
 
-    def inverse(law, u):
+    def inverse(probs, u):
         below = Fraction(0)
-        for token, mass in enumerate(law):
+        for token, mass in enumerate(probs):
             below += mass
             if below > Fraction(u):
                 return token
@@ -160,13 +160,13 @@ def by_hand(p, q, gamma: int, coins: dict) -> tuple[int, ...]:
 
     drafted: tuple[int, ...] = ()
     for node in range(gamma):
-        drafted += (inverse(q(drafted), coins["DRAFT", node]),)
+        drafted += (inverse(q(drafted), randomness["DRAFT", node]),)
     for node, token in enumerate(drafted):
         before = drafted[:node]
-        if not Fraction(coins["ACCEPT", node]) * q(before)[token] < p(before)[token]:
+        if not Fraction(randomness["ACCEPT", node]) * q(before)[token] < p(before)[token]:
             left = [max(Fraction(0), a - b) for a, b in zip(p(before), q(before), strict=True)]
-            return (*before, inverse([mass / sum(left) for mass in left], coins["RESIDUAL", node]))
-    return (*drafted, inverse(p(drafted), coins["BONUS", gamma]))
+            return (*before, inverse([mass / sum(left) for mass in left], randomness["RESIDUAL", node]))
+    return (*drafted, inverse(p(drafted), randomness["BONUS", gamma]))
 
 
 # In float64 ------------------------------------------------------------------------------------------------------------
@@ -185,8 +185,8 @@ WARPERS = (
 
 
 def dense_tables(seed: int, vocabulary: int):
-    """Laws with 1000 parts: masses that float64 cannot hold exactly."""
-    return [remembered(lambda ids, name=name: random_law((name, seed, ids), vocabulary, 1000)) for name in "pq"]
+    """Distributions with 1000 parts: masses that float64 cannot hold exactly."""
+    return [remembered(lambda ids, name=name: random_distribution((name, seed, ids), vocabulary, 1000)) for name in "pq"]
 
 
 def float_world(seed: int, gamma: int, warper: dict, vocabulary: int = V) -> World:
@@ -200,43 +200,49 @@ def worst_difference(one: dict, other: dict) -> float:
 
 
 def warped_table(world: World):
-    return lambda ids: tuple(world.target.law(ids).tolist())
+    return lambda ids: tuple(world.target.probs(ids).tolist())
 
 
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 @pytest.mark.parametrize("gamma", (1, 2))
-def test_float64_law_is_the_warped_targets_to_1e_12(gamma, warper):
-    """Every warper; the target's law is ``warp`` of its logits, the draft's is warped alike."""
+def test_float64_distribution_is_the_warped_targets_to_1e_12(gamma, warper):
+    """Every warper; the target's distribution is ``warp`` of its logits, the draft's is warped alike."""
     world = float_world(1, gamma, warper)
-    assert worst_difference(decoder_law(counted(world, by_interval), 2), target_law(warped_table(world), 2)) < 1e-12
+    assert (
+        worst_difference(decoder_distribution(counted(world, by_interval), 2), target_distribution(warped_table(world), 2))
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("gamma", (3, 4))
-def test_float64_law_is_the_targets_to_1e_12_for_long_blocks(gamma):
+def test_float64_distribution_is_the_targets_to_1e_12_for_long_blocks(gamma):
     world = float_world(5, gamma, {"temperature": 0.7})
-    assert worst_difference(decoder_law(counted(world, by_interval), 2), target_law(warped_table(world), 2)) < 1e-12
+    assert (
+        worst_difference(decoder_distribution(counted(world, by_interval), 2), target_distribution(warped_table(world), 2))
+        < 1e-12
+    )
 
 
 @pytest.mark.parametrize("branching", ((3,), (2, 1)))
-def test_float64_law_of_trees_is_the_targets_to_1e_12(branching):
+def test_float64_distribution_of_trees_is_the_targets_to_1e_12(branching):
     p, q = dense_tables(6, 3)
     world = World(model(p, 3), Siblings(model(q, 3), branching))
-    got = round_law(world, Prefix((), 0, ROOM), by_interval)
+    got = round_distribution(world, Prefix((), 0, ROOM), by_interval)
     first = {}
     for text, mass in got.items():
         first[text[:1]] = first.get(text[:1], 0) + mass
-    assert worst_difference(first, target_law(warped_table(world), 1)) < 1e-12
+    assert worst_difference(first, target_distribution(warped_table(world), 1)) < 1e-12
     expected = Algorithm1(p, lambda ids, sibling: q(ids), branching).round(())
     assert worst_difference(got, expected) < 1e-12
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 2}), ids=str)
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))
-def test_float64_law_of_whole_texts_keeps_stopping_and_cap(gamma, warper):
-    """Two stop tokens, cap 3: the joint law of text and stopping time."""
+def test_float64_distribution_of_whole_texts_keeps_stopping_and_cap(gamma, warper):
+    """Two stop tokens, cap 3: the joint distribution of text and stopping time."""
     world = float_world(8, gamma, warper)
-    world = World(world.target, world.proposer, stops=frozenset({0, 2}))
-    expected = target_law(warped_table(world), 3, world.stops)
+    world = World(world.target, world.proposer, eos_token_ids=frozenset({0, 2}))
+    expected = target_distribution(warped_table(world), 3, world.eos_token_ids)
     assert worst_difference(whole_texts(world, by_interval, 3), expected) < 1e-12
 
 
@@ -246,14 +252,14 @@ def test_thresholds_and_weights_of_the_walk_add_up():
     assert sum(weight for _, weight in leaves(world, Prefix((), 0, ROOM), by_interval)) == pytest.approx(1, abs=1e-12)
 
 
-def test_equal_laws_up_to_rounding_keep_every_token():
+def test_equal_distributions_up_to_rounding_keep_every_token():
     """p = q in the reals, different in the last bit: a refusal has probability 0, nothing is NaN, the token is kept."""
     q = torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64)
     p = torch.nextafter(q, torch.zeros(3, dtype=torch.float64))  # below q everywhere
     target, draft = model(lambda ids: p.tolist(), 3), model(lambda ids: q.tolist(), 3)
     for u in (0.0, 0.5, 1 - 2**-53):
         script = {(purpose, node): u for purpose in Purpose for node in range(3)}
-        (round_,) = step([Prefix((), 0, 9)], target, DraftModel(draft, 2), TokenRule(), ScriptedCoins([script]))
+        (round_,) = step([Prefix((), 0, 9)], target, DraftModel(draft, 2), TokenRule(), ScriptedRandomness([script]))
         assert len(round_.accepted_path) == 2 and round_.ending.kind == "bonus"
 
 
@@ -272,11 +278,11 @@ def test_a_proposal_of_another_row_is_never_read():
     """Two rows with different prefixes, trees of different sizes, one batch: each row as if it were alone."""
     p, q = pair("random", 4, V, 4)
     target = model(p, V)
-    coins = ScriptedCoins([script_of(1, 0), script_of(1, 1)])
+    randomness = ScriptedRandomness([script_of(1, 0), script_of(1, 1)])
     proposer = Mixed(Siblings(model(q, V), (2, 1)), DraftModel(model(q, V), 3))
     rows = [Prefix((0,), 0, ROOM, 0), Prefix((1, 2), 0, ROOM, 1)]
-    together = step(rows, target, proposer, TokenRule(), coins)
-    alone = [step([row], target, proposer, TokenRule(), coins)[0] for row in rows]
+    together = step(rows, target, proposer, TokenRule(), randomness)
+    alone = [step([row], target, proposer, TokenRule(), randomness)[0] for row in rows]
     assert together == alone
 
 
@@ -288,7 +294,7 @@ class Mixed:
     def __init__(self, tree: Siblings, chain: DraftModel):
         self.tree, self.chain = tree, chain
 
-    def propose(self, rows, coins) -> Block:
-        blocks = [(self.tree if row.draw == 0 else self.chain).propose([row], coins) for row in rows]
+    def propose(self, rows, randomness) -> DraftTree:
+        blocks = [(self.tree if row.draw == 0 else self.chain).propose([row], randomness) for row in rows]
         fields = (tuple(getattr(block, name)[0] for block in blocks) for name in ("tokens", "parents", "q", "u_draft"))
-        return Block(*fields, self.name)
+        return DraftTree(*fields, self.name)

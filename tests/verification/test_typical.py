@@ -1,6 +1,6 @@
 """Typical acceptance is no sampling: 'a candidate is accepted when its probability exceeds min(epsilon, delta exp(-H))' (Cai et al.
 2024, Medusa, section 2.3.1), so tokens below the bar are never written at all. By hand, then every outcome of the production rule:
-how far its law lies from the target's, and where the two coincide. Nothing is random but the tables.
+how far its distribution lies from the target's, and where the two coincide. Nothing is random but the tables.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ import torch
 
 from specviz.decoding.engine import step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import output_law, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxCoins, Prefix
+from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.registry import RULES, rule_of
 from specviz.verification.typical import TypicalRule, least_typical
@@ -28,8 +28,8 @@ PROMPT, EPSILON = (0,), 0.09
 P, Q = (F(60, 100), F(34, 100), F(5, 100), F(1, 100)), (F(1, 4),) * 4
 
 
-def law_of(p, q, length: int, rule=None, gamma: int = 1) -> dict:
-    return output_law(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON), PROMPT, length)
+def distribution_of(p, q, length: int, rule=None, gamma: int = 1) -> dict:
+    return output_distribution(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON), PROMPT, length)
 
 
 def warped(table, settings: Settings) -> Remembered:
@@ -42,22 +42,22 @@ def test_the_bar_is_the_papers_formula():
     assert least_typical(sure, EPSILON) == EPSILON and least_typical(even, 1e-6) == 1e-6
 
 
-def test_its_law_by_hand_on_one_table():
-    """H = .87 nats, so the bar is .09, less than .3 exp(-H) = .126. Tokens 2 and 3 lie below it: a guess of one of them becomes token 0,
-    the likeliest, as does every token for which there is no guess. TV .15 for a token guessed from the uniform draft, .4 for one without."""
-    law = law_of(constant(P), constant(Q), 2)
-    first = {x: sum(mass for text, mass in law.items() if text[0] == x) for x in range(4)}
+def test_its_distribution_by_hand_on_one_table():
+    """H = .87 nats, so the bar is .09, less than .3 exp(-H) = .126. Tokens 2 and 3 lie below it: a draft token of one of them becomes token 0,
+    the likeliest, as does every token for which there is no draft token. TV .15 for a token drafted from the uniform draft, .4 for one without."""
+    probs = distribution_of(constant(P), constant(Q), 2)
+    first = {x: sum(mass for text, mass in probs.items() if text[0] == x) for x in range(4)}
     assert first == pytest.approx({0: 3 / 4, 1: 1 / 4, 2: 0, 3: 0}, abs=1e-12)
     assert total_variation({(x,): mass for x, mass in first.items()}, {(x,): float(m) for x, m in enumerate(P)}) == pytest.approx(
         0.15
     )
-    assert all(text[1] == 0 for text in law), "with room for no further guess the last token is the likeliest"
-    assert law_of(constant(P), constant(Q), 1) == pytest.approx({(0,): 1.0}), "TV .4"
+    assert all(text[1] == 0 for text in probs), "with room for no further draft token the last token is the likeliest"
+    assert distribution_of(constant(P), constant(Q), 1) == pytest.approx({(0,): 1.0}), "TV .4"
 
 
 @pytest.mark.parametrize("proposer", ("chain", "siblings", "fixed tree"))
 @pytest.mark.parametrize("seed", range(4))
-def test_its_law_lies_far_from_the_targets_on_every_table(seed, proposer):
+def test_its_distribution_lies_far_from_the_targets_on_every_table(seed, proposer):
     """Random tables of 4 tokens in hundredths, length 2. At least the mass of the texts that hold a token which is neither typical nor
     the likeliest: those are never written."""
     p, q = pair("random", seed, 4, 7)
@@ -67,50 +67,50 @@ def test_its_law_lies_far_from_the_targets_on_every_table(seed, proposer):
         "fixed tree": lambda: FixedTree(lambda ids, i: i, (3, 1), 4),
     }[proposer]()
     target = model(p, 4)
-    law, truth = output_law(target, made, TypicalRule(EPSILON), PROMPT, 2), target_law(target, PROMPT, 2)
-    lost = sum(mass for text, mass in truth.items() if text not in law)
-    assert total_variation(law, truth) >= max(lost, 0.2) - 1e-12
+    probs, truth = output_distribution(target, made, TypicalRule(EPSILON), PROMPT, 2), target_distribution(target, PROMPT, 2)
+    lost = sum(mass for text, mass in truth.items() if text not in probs)
+    assert total_variation(probs, truth) >= max(lost, 0.2) - 1e-12
 
 
 @pytest.mark.parametrize("epsilon", (1e-6, EPSILON, 1.0))
 @pytest.mark.parametrize("seed", range(3))
 def test_at_temperature_0_it_coincides_with_the_target(seed, epsilon):
-    """There the target's law is certain of one token, and so is the rule, whatever was guessed."""
+    """There the target's distribution is certain of one token, and so is the rule, whatever was drafted."""
     greedy = Settings(temperature=0.0)
     p, q = pair("random", seed, 3, 7)
     target = warped(p, greedy)
     for draft in (warped(q, greedy), model(q, 3)):
-        law = output_law(target, DraftModel(draft, 2), TypicalRule(epsilon), PROMPT, 3)
-        assert total_variation(law, target_law(target, PROMPT, 3)) < 1e-12
+        probs = output_distribution(target, DraftModel(draft, 2), TypicalRule(epsilon), PROMPT, 3)
+        assert total_variation(probs, target_distribution(target, PROMPT, 3)) < 1e-12
 
 
 def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_two_does_not():
     p, q = pair("random", 3, 3, 7)
     for settings, alike in ((Settings(top_k=1), True), (Settings(top_k=2), False)):
         target = warped(p, settings)
-        law = output_law(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON), PROMPT, 2)
-        assert (total_variation(law, target_law(target, PROMPT, 2)) < 1e-12) is alike
+        probs = output_distribution(target, DraftModel(model(q, 3), 2), TypicalRule(EPSILON), PROMPT, 2)
+        assert (total_variation(probs, target_distribution(target, PROMPT, 2)) < 1e-12) is alike
 
 
 def test_it_keeps_the_longest_typical_way_and_the_likelier_of_two_as_long():
-    """Guesses 0 and 1 are typical everywhere, 2 nowhere; under 0 stands 2, under 1 stands 0: the way 1, 0 is longer."""
-    law = constant((F(5, 10), F(45, 100), F(5, 100)))
+    """Draft tokens 0 and 1 are typical everywhere, 2 nowhere; under 0 stands 2, under 1 stands 0: the way 1, 0 is longer."""
+    probs = constant((F(5, 10), F(45, 100), F(5, 100)))
     for below, kept in (({0: 2, 1: 0}, (1, 0)), ({0: 0, 1: 0}, (0, 0)), ({0: 2, 1: 2}, (0,))):
 
-        def guess(ids, sibling, below=below):
+        def draft_token(ids, sibling, below=below):
             return below.get(ids[-1], 2) if len(ids) > 1 else sibling
 
-        tree = FixedTree(guess, (2, 1), 3)
-        (round_,) = step([Prefix(PROMPT, 0, 9)], model(law, 3), tree, TypicalRule(EPSILON), PhiloxCoins(1))
+        tree = FixedTree(draft_token, (2, 1), 3)
+        (round_,) = step([Prefix(PROMPT, 0, 9)], model(probs, 3), tree, TypicalRule(EPSILON), PhiloxRandomness(1))
         assert round_.committed == (*kept, 0)
 
 
 def test_no_luck_decides():
-    """The same guesses under fifty seeds, so fifty different coins, are one and the same round."""
+    """The same draft tokens under fifty seeds, so fifty different random numbers, are one and the same round."""
     p, _ = pair("random", 5, 3, 7)
     tree = FixedTree(lambda ids, i: i, (2, 2), 3)
     row, rule = Prefix(PROMPT, 0, 9), TypicalRule(EPSILON)
-    rounds = [step([row], model(p, 3), tree, rule, PhiloxCoins(seed))[0] for seed in range(50)]
+    rounds = [step([row], model(p, 3), tree, rule, PhiloxRandomness(seed))[0] for seed in range(50)]
     assert len({(round_.accepted_path, round_.committed) for round_ in rounds}) == 1
     assert {one.threshold for one in rounds[0].proposals if one.accepted is not None} <= {0.0, 1.0}
 

@@ -1,4 +1,4 @@
-"""Logits -> law, once for p, q and the baseline. 'we can treat argmax, top-k, nucleus and temperature as sampling from an
+"""Logits -> distribution, once for p, q and the baseline. 'we can treat argmax, top-k, nucleus and temperature as sampling from an
 adjusted distribution' (Leviathan et al. 2023, section 2.2): what ``warp`` returns is that distribution."""
 
 import math
@@ -21,12 +21,12 @@ from specviz.verification.warp import warp
 INF = math.inf
 
 
-def law(logits, **warper) -> list[float]:
+def probs(logits, **warper) -> list[float]:
     return warp(torch.tensor(logits, dtype=torch.float64), Settings(**warper)).tolist()
 
 
 def of_masses(masses, **warper) -> list[float]:
-    return law([math.log(mass) if mass else -INF for mass in masses], **warper)
+    return probs([math.log(mass) if mass else -INF for mass in masses], **warper)
 
 
 def test_no_warper_is_the_softmax_in_float64():
@@ -37,7 +37,7 @@ def test_no_warper_is_the_softmax_in_float64():
 
 
 @pytest.mark.parametrize("dtype", (torch.float16, torch.bfloat16, torch.float32, torch.float64))
-def test_every_input_dtype_gives_a_float64_law_that_sums_to_one(dtype):
+def test_every_input_dtype_gives_a_float64_distribution_that_sums_to_one(dtype):
     logits = torch.randn(2, 3, 40, generator=torch.Generator().manual_seed(1)).to(dtype)
     for warper in ({}, {"temperature": 0.0}, {"temperature": 0.7, "top_k": 5, "top_p": 0.9, "min_p": 0.05}):
         got = warp(logits, Settings(**warper))
@@ -47,8 +47,8 @@ def test_every_input_dtype_gives_a_float64_law_that_sums_to_one(dtype):
 
 
 def test_greedy_is_certain_of_the_smallest_id_among_ties():
-    assert law([1.0, 3.0, 3.0, 2.0, 3.0], temperature=0.0) == [0, 1, 0, 0, 0]
-    assert law([[5.0, 5.0], [1.0, 2.0], [-INF, 0.0]], temperature=0.0) == [[1, 0], [0, 1], [0, 1]]
+    assert probs([1.0, 3.0, 3.0, 2.0, 3.0], temperature=0.0) == [0, 1, 0, 0, 0]
+    assert probs([[5.0, 5.0], [1.0, 2.0], [-INF, 0.0]], temperature=0.0) == [[1, 0], [0, 1], [0, 1]]
 
 
 def test_greedy_ties_of_half_precision_are_settled_alike():
@@ -61,12 +61,12 @@ def test_greedy_ties_of_half_precision_are_settled_alike():
 
 @pytest.mark.parametrize("temperature", (1e-300, 5e-324, 1e-12))
 def test_a_tiny_temperature_neither_overflows_nor_divides_by_zero(temperature):
-    assert law([1.0, 3.0, 2.0, -INF], temperature=temperature) == [0, 1, 0, 0]
-    assert law([3.0, 1.0, 3.0], temperature=temperature) == [0.5, 0, 0.5], "a true tie stays a coin toss"
-    assert law([-1e30, 1e30], temperature=temperature) == [0, 1]
+    assert probs([1.0, 3.0, 2.0, -INF], temperature=temperature) == [0, 1, 0, 0]
+    assert probs([3.0, 1.0, 3.0], temperature=temperature) == [0.5, 0, 0.5], "a true tie stays a random number toss"
+    assert probs([-1e30, 1e30], temperature=temperature) == [0, 1]
 
 
-def test_temperature_is_the_power_of_the_law():
+def test_temperature_is_the_power_of_the_distribution():
     masses = [0.5, 0.3, 0.2]
     powered = [mass ** (1 / 0.7) for mass in masses]
     assert of_masses(masses, temperature=0.7) == pytest.approx([mass / sum(powered) for mass in powered], abs=1e-15)
@@ -75,14 +75,14 @@ def test_temperature_is_the_power_of_the_law():
 def test_impossible_tokens_stay_impossible_through_every_warper():
     logits = [0.0, -INF, 1.0, -INF, 0.5]
     for warper in ({}, {"temperature": 0.0}, {"temperature": 5.0}, {"top_k": 4}, {"top_p": 0.999}, {"min_p": 1e-9}):
-        got = law(logits, **warper)
+        got = probs(logits, **warper)
         assert got[1] == got[3] == 0 and sum(got) == pytest.approx(1, abs=1e-15)
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.0}, {"temperature": 0.5, "top_k": 3, "top_p": 0.1, "min_p": 1.0}))
 def test_a_single_possible_token_is_certain(warper):
-    assert law([-INF, -INF, -7.0, -INF], **warper) == [0, 0, 1, 0]
-    assert law([3.0], **warper) == [1]
+    assert probs([-INF, -INF, -7.0, -INF], **warper) == [0, 0, 1, 0]
+    assert probs([3.0], **warper) == [1]
 
 
 @pytest.mark.parametrize("k", range(1, 8))
@@ -90,12 +90,12 @@ def test_top_k_keeps_exactly_k_and_smaller_ids_first_among_ties(k):
     """Row R32: one cut for p and q, ties settled once."""
     logits = [1.0, 2.0, 2.0, 0.0, 2.0, 1.0, 1.0]
     order = [1, 2, 4, 0, 5, 6, 3]
-    got = law(logits, top_k=k)
+    got = probs(logits, top_k=k)
     assert sorted(i for i, mass in enumerate(got) if mass) == sorted(order[:k])
 
 
 def test_top_k_beyond_the_vocabulary_changes_nothing():
-    assert law([1.0, 2.0, 3.0], top_k=100) == law([1.0, 2.0, 3.0], top_k=3) == law([1.0, 2.0, 3.0])
+    assert probs([1.0, 2.0, 3.0], top_k=100) == probs([1.0, 2.0, 3.0], top_k=3) == probs([1.0, 2.0, 3.0])
 
 
 def test_top_p_stops_at_the_token_that_reaches_the_mass():
@@ -144,8 +144,8 @@ def combinations():
         }
 
 
-def test_laws_are_those_of_transformers_own_processors():
-    """Away from ties the definitions agree: temperature, top-k, top-p, min-p, in this order; 40 combinations, 20 laws each."""
+def test_distributions_are_those_of_transformers_own_processors():
+    """Away from ties the definitions agree: temperature, top-k, top-p, min-p, in this order; 40 combinations, 20 distributions each."""
     logits = 2 * torch.randn(20, 50, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
     for warper in combinations():
         steps = LogitsProcessorList([TemperatureLogitsWarper(warper["temperature"])])
@@ -174,10 +174,10 @@ def test_the_logits_are_only_read():
 
 @pytest.mark.parametrize("bad", ([0.0, math.nan], [0.0, INF], [-INF, -INF]))
 @pytest.mark.parametrize("temperature", (0.0, 0.7, 1.0))
-def test_logits_that_are_no_law_are_refused_with_a_sentence(bad, temperature):
-    """Half precision overflows to NaN; every comparison with NaN is false, so a rule would keep all of the draft's guesses."""
+def test_logits_that_are_no_distribution_are_refused_with_a_sentence(bad, temperature):
+    """Half precision overflows to NaN; every comparison with NaN is false, so a rule would keep all of the draft's draft tokens."""
     with pytest.raises(ModelError, match="logits are not finite"):
-        law([[0.0, 1.0], bad], temperature=temperature)
+        probs([[0.0, 1.0], bad], temperature=temperature)
 
 
 @pytest.mark.parametrize("temperature", (0.0, 0.7, 1.0))

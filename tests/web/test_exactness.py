@@ -26,7 +26,7 @@ from tests.pages import exact_exam as exam
 
 
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
-    seen = first_paint("exact", {"length": "9", "source": "nobody", "coins": "0=0.5", "prompt": "a $x$ :red[b]"})
+    seen = first_paint("exact", {"length": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"1 draw", "100", "10,000", "A million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
@@ -40,12 +40,12 @@ def test_a_link_leads_to_the_question_it_was_made_from():
 
 
 def test_an_edited_run_cannot_come_in():
-    edited = BASE.with_coin(0, "accept", 0.9)
+    edited = BASE.with_uniform(0, "accept", 0.9)
     with pytest.raises(SettingsError, match="no sample"):
         Question(replace(edited, length=2))
     question, said = Question.of_link({}, edited)
     assert (question.settings.edited, "no sample" in said[0]) == (False, True)
-    assert Question.of_link({"coins": "0=0.5"}, BASE)[0].settings.coins == {}
+    assert Question.of_link({"uniforms": "0=0.5"}, BASE)[0].settings.uniforms == {}
 
 
 @pytest.mark.parametrize(
@@ -85,8 +85,8 @@ def some(n: int = 100, counts=(60, 30, 10)) -> Filling:
 def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     one = some()
     figure = evidence.filling(one, evidence.top(one))
-    band, bars, law = figure.data
-    assert (list(bars.x), list(law.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
+    band, bars, probs = figure.data
+    assert (list(bars.x), list(probs.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
     assert figure.layout.xaxis.title.text == "share of all draws"
@@ -94,11 +94,11 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
 
 
 def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
-    law = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
+    probs = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
     labels, fixed = ("·a …", evidence.REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
-    one = Filling("a", labels, (False, False, True, True, True, True), law, *fixed)
+    one = Filling("a", labels, (False, False, True, True, True, True), probs, *fixed)
     assert (one.drawn, one.hidden) == ((2, 3, 4, 5), (0, 1))
-    assert "2 pooled bars with 70% of the law" in words.fill_sentence(Drawn((one, one)))
+    assert "2 pooled bars with 70% of the distribution" in words.fill_sentence(Drawn((one, one)))
     assert replace(one, whole=(True,) * 6).drawn == (0, 2, 3, 4, 5), "one single text is always shown"
 
 
@@ -115,7 +115,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
 def test_the_command_repeats_the_question():
     one = exam(length=3, prompt="a 'b'", temperature=0.5)
     assert words.command(one) == (
-        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --draws 10000 --decoder speculative --seed 7 "
+        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --samples 10000 --decoder speculative --seed 7 "
         "--gamma 2 --temperature 0.5"
     )
 

@@ -1,4 +1,4 @@
-"""Break it: the list is there without torch, both rules meet the same coins, looks follow their plan, words say what is so.
+"""Break it: the list is there without torch, both rules meet the same random numbers, looks follow their plan, words say what is so.
 
 Draws are fixed by their seeds; a right decoder is rejected with probability .001 over seeds, and the seeds here are the first tried.
 """
@@ -61,7 +61,7 @@ def test_a_link_leads_to_the_case_it_was_made_from(mistake):
 
 def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_refused():
     assert (Case(BASE, "R4").settings.temperature, Case(BASE, "R2").settings.top_k) == (0.5, 3)
-    assert Case(BASE.with_coin(0, "accept", 0.9), "R5").settings.coins == {}
+    assert Case(BASE.with_uniform(0, "accept", 0.9), "R5").settings.uniforms == {}
     with pytest.raises(SettingsError, match="hidden or one of R1"):
         Case(BASE, "R99")
 
@@ -91,8 +91,10 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     assert (right.line.dash, wrong.line.dash, right.marker.symbol, wrong.marker.symbol) == ("solid", "dash", "circle", "x")
     figure = figures.curve(one)
     assert figure.layout.annotations[0].text == "✗ caught at 1,000" and figure.layout.annotations[0].x == 3.0
-    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact law")
-    assert "wrong rule lies 0.150 from the law, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact distribution")
+    assert (
+        "wrong rule lies 0.150 from the distribution, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
+    )
     assert [row["look"] for row in one.table] == ["nothing seen", "rejected"]
     assert "look" not in line(wrong=None).table[0]
 
@@ -125,7 +127,7 @@ def test_what_can_hide_inside_a_cell_is_said():
     found = Found(1000, False, "G", 0.3, 1e-4, 0.1, True, 0.93)
     arm = figures.Filling("a", ("x",), (True,), (1.0,), (1000,), (0.0,), (1.0,), 1000)
     one.drawn = Seen((arm, arm), looks=((found, found),), same=10)
-    assert "93% of the law lies in cells" in words.verdict(one).seen
+    assert "93% of the distribution lies in cells" in words.verdict(one).seen
     assert "inside one" not in words._inside(replace(found, pooled=0.1))
 
 

@@ -1,4 +1,4 @@
-"""Break it, what its draws say: both sides have the same coins, looks catch the mistake, a secret is kept."""
+"""Break it, what its draws say: both sides have the same random numbers, looks catch the mistake, a secret is kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ready(page_pair, monkeypatch):
     monkeypatch.setattr(work, "TEXTS", 12)
 
 
-def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_coins(ready, pair):
+def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_uniforms(ready, pair):
     one = trial()
     work.draw(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
@@ -37,8 +37,8 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_coins(ready,
     assert bench.counts[1].tolist() == bench.cells.counts(wrong).tolist()
     assert one.drawn.same == int((right.tokens == wrong.tokens).all(1).sum())
     assert one.drawn.curve.n == (10, 20, 50, 100, 200, 500, 1000)
-    law = bench.cells.masses / bench.cells.masses.sum()
-    apart = np.abs(bench.cells.counts(wrong) / 1000 - law).sum() / 2
+    probs = bench.cells.masses / bench.cells.masses.sum()
+    apart = np.abs(bench.cells.counts(wrong) / 1000 - probs).sum() / 2
     assert one.drawn.curve.tv[-1][1] == pytest.approx(apart)
     judged = looks.judge(1, bench.looks[1], bench.looks[1].counts(wrong), "")
     assert one.drawn.looks[1][1].rejected is (judged.verdict == "rejected")
@@ -61,13 +61,17 @@ def test_drawing_until_it_is_caught_ends_at_the_look_that_catches_it(ready, mist
     assert "The right one passes" in said.seen
 
 
-def test_a_coin_that_never_shows_zero_is_said_not_to_be_seen(ready):
+def test_a_uniform_that_never_shows_zero_is_said_not_to_be_seen(ready):
     one = trial("R10")
     work.draw(one, FreeTicket(), 100)
     said = words.verdict(one)
     assert one.drawn.same == 100 and one.drawn.alike == (12, 12)
-    assert said.mark == "untold" and "wrote the same in all 100 draws" in said.words and "a coin put in by hand" in said.seen
-    assert "Same coins, same texts" in words.texts_title(one)
+    assert (
+        said.mark == "untold"
+        and "wrote the same in all 100 draws" in said.words
+        and "a random number put in by hand" in said.seen
+    )
+    assert "Same random numbers, same texts" in words.texts_title(one)
 
 
 def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
@@ -78,7 +82,7 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     assert words.verdict(one).seen.endswith("The next look comes at 1,000 draws.")
 
 
-def test_the_stuck_coin_raises_acceptance_and_the_page_says_why(ready):
+def test_the_stuck_uniform_raises_acceptance_and_the_page_says_why(ready):
     one = trial("R18")
     work.prepared(one, FreeTicket())
     assert figures.raised(*one.drawn.speeds) == 1
@@ -146,5 +150,5 @@ def test_where_neither_is_wrong_both_pass(ready):
     work.draw(one, FreeTicket(), 1000)
     assert not any(found.rejected for pair in one.drawn.looks for found in pair)
     one.take_guess("neither")
-    assert words.verdict(one).words == "Right: both follow the target’s law."
+    assert words.verdict(one).words == "Right: both follow the target’s distribution."
     assert one.drawn.picture(one.question, True).wrong is None

@@ -216,7 +216,7 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     assert shown(other)["mode"] == "live"
 
 
-def test_equal_models_keep_every_guess(app, monkeypatch, opening):
+def test_equal_models_keep_every_draft_token(app, monkeypatch, opening):
     monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app.run()
     for key in ("own-target", "own-draft"):

@@ -64,7 +64,7 @@ def test_a_link_leads_to_what_it_was_made_from():
         assert Ask.of_link(ask.link(), Settings(prompt="other")) == (ask, [])
     with pytest.raises(SettingsError, match="arm must be one of bf16"):
         Ask(Settings(), "fp4")
-    cut = Ask(Settings(temperature=0.5, top_k=3, gamma=7).with_coin(0, "accept", 0.1)).settings
+    cut = Ask(Settings(temperature=0.5, top_k=3, gamma=7).with_uniform(0, "accept", 0.1)).settings
     assert (cut.temperature, cut.top_k, cut.gamma, cut.edited) == (1.0, None, 2, False)
 
 
@@ -73,18 +73,22 @@ def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
     for row in shown.rows:
         assert row.own.prefixes >= 100
         if row.entry.kind == EXACT:
-            assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own law"
+            assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own distribution"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
     assert set(shown.microscope.arms) == set(ARMS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
-    assert not shown.microscope.seen("fp32-blocks").parted, "guesses change nothing"
+    assert not shown.microscope.seen("fp32-blocks").parted, "draft tokens change nothing"
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
     lines = figures.table(shown)
     assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
     for line, row in zip(lines, shown.rows, strict=True):
-        assert (line["verdict"], line["guess kept"], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
+        assert (line["verdict"], line["draft token kept"], line["tokens per pass"]) == (
+            row.verdict,
+            row.overlap.value,
+            row.per_pass,
+        )
     for noisy in (False, True):
         speeds = [line["speed alone"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
         assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"
@@ -98,12 +102,12 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
     figure = figures.distances(shown)
     named = {trace.name: trace for trace in figure.data if trace.name}
-    worst = named["guesses change it by, at most"]
+    worst = named["draft tokens change it by, at most"]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
-    assert list(named["its law is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
+    assert list(named["its distribution is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
     paper = {line.get_label(): list(line.get_xdata()) for line in serving_limits.distances(shown).axes[0].lines}
-    assert paper["guesses change it by, at most"] == list(worst.x)
+    assert paper["draft tokens change it by, at most"] == list(worst.x)
 
 
 def test_the_microscope_draws_margins_up_to_where_texts_part():

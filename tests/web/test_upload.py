@@ -54,7 +54,7 @@ def exam(page_pair):
     return Exam(Question(BASE, FILE), Queue())
 
 
-def test_a_file_is_tested_against_the_law_and_says_what_could_have_been_seen(exam, draws):
+def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_seen(exam, draws):
     took(exam, upload(lines(draws["right"])))
     report = exam.filed.report
     assert exam.notices == [] and report["verdict"] == "consistent" and report["n"] == 600
@@ -65,7 +65,7 @@ def test_a_file_is_tested_against_the_law_and_says_what_could_have_been_seen(exa
     assert len(files.tests(report)) == len(report["tests"])
 
 
-def test_draws_of_another_law_are_rejected(exam, draws):
+def test_draws_of_another_distribution_are_rejected(exam, draws):
     assert took(exam, upload(lines(draws["cooler"]))).filed.report["verdict"] == "rejected"
 
 
@@ -84,7 +84,7 @@ BAD = {
         "other settings than the first draw",
     ),
     "another temperature": (lambda good: lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
-    "an edited run": (lambda good: lines(good, settings={"coins": ["0=0.5"]}), "no sample"),
+    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "no sample"),
     "one draw repeated": (lambda good: lines([good[0]] * 600), "one draw repeated"),
     "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
     "nothing": (lambda good: b"", "holds no draws"),

@@ -11,7 +11,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.figures.whole_text import lanes as words
-from specviz.measure.passage import LANES, LAWS, LENGTHS, Passage
+from specviz.measure.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.queue import Stopped
@@ -68,13 +68,19 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 def test_a_link_leads_to_what_it_was_made_from():
     ask = Ask(replace(BASE, length=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
     assert Ask.of_link(ask.link(), Settings()) == (ask, [])
-    opened = Ask.of_link({}, replace(BASE, seed=9, proposer="oracle", coins={(0, "accept"): 0.5}))[0].settings
-    assert (opened.prompt, opened.seed, opened.proposer, opened.coins, opened.length) == ("Once upon", 9, "draft", {}, web.LENGTH)
+    opened = Ask.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
+    assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.length) == (
+        "Once upon",
+        9,
+        "draft",
+        {},
+        web.LENGTH,
+    )
 
 
 def test_chosen_luck_and_lengths_that_are_not_offered_are_refused():
     with pytest.raises(SettingsError, match="left to chance"):
-        Ask(replace(BASE, length=64, coins={(0, "accept"): 0.5}))
+        Ask(replace(BASE, length=64, uniforms={(0, "accept"): 0.5}))
     with pytest.raises(SettingsError, match="one of 64, 128, 192"):
         Ask(replace(BASE, length=65))
 
@@ -84,15 +90,15 @@ def test_a_link_to_the_stage_can_reach_every_round_of_every_passage():
 
 
 def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
-    assert list(recorded()) == list(LAWS)
+    assert list(recorded()) == list(DISTRIBUTIONS)
     for name, one in recorded().items():
-        assert {key: getattr(one.settings, key) for key in LAWS[name]} == LAWS[name]
+        assert {key: getattr(one.settings, key) for key in DISTRIBUTIONS[name]} == DISTRIBUTIONS[name]
         assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
         assert len(one.survey) >= 20 and one.turns >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
             assert len(lane.clock) == len(lane.trace.rounds) and lane.trace.settings == one.settings.to_record()
     assert recorded()["temperature 0"].same_text
-    assert set(surveys("storybook")) == set(LAWS) and surveys("a|b") == {}
+    assert set(surveys("storybook")) == set(DISTRIBUTIONS) and surveys("a|b") == {}
 
 
 def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
@@ -146,7 +152,10 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
     tokens = table("tokens.csv")
     assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [one.origin for one in shown.speculative.tokens]
     assert [float(row["beta"]) for row in table("places.csv")] == list(shown.read.beta)
-    assert {row["texts"] for row in table("lorenz.csv")} == {"this text", *(f"24 recorded texts, {law}" for law in LAWS)}
+    assert {row["texts"] for row in table("lorenz.csv")} == {
+        "this text",
+        *(f"24 recorded texts, {probs}" for probs in DISTRIBUTIONS),
+    }
     assert sum(int(row["tokens"]) for row in table("kinds.csv")) == heap(shown.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
@@ -181,7 +190,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
 
 @pytest.mark.slow
 def test_the_recorded_passages_are_what_the_shipped_pair_writes():
-    """In float32 another machine rounds otherwise, so a coin within rounding of an edge could fall elsewhere; the seed has none here."""
+    """In float32 another machine rounds otherwise, so a random number within rounding of an edge could fall elsewhere; the seed has none here."""
     from specviz.measure.passage_run import writing
     from specviz.models.pairs.loading import load_pair
 

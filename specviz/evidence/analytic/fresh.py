@@ -1,4 +1,4 @@
-"""A network's laws by another way than the decoder's, and how near they are to being cut otherwise."""
+"""A network's distributions by another way than the decoder's, and how near they are to being cut otherwise."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from transformers import PreTrainedModel
 from specviz.models.attachments.exits import Exit
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.warp import warp
 
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A network's laws by the library's own forward pass: one sequence, from its first token, without a cache.
+    """A network's distributions by the library's own forward pass: one sequence, from its first token, without a cache.
 
     encoder_ids  what the network's encoder reads, where it has one
-    exit_        if given, the laws are those of this early exit on the network's states
+    exit_        if given, the distributions are those of this early exit on the network's states
     """
 
     network: PreTrainedModel
@@ -33,16 +33,16 @@ class Fresh:
     exit_: Exit | None = None
 
     @torch.inference_mode()
-    def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """Distributions after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
         early = self.exit_ is not None
         out = self.network(**given(self.network, tokens, self.encoder_ids), use_cache=False, output_hidden_states=early)
         logits = self.exit_.logits(out.hidden_states[self.exit_.layer]) if early else out.logits
         logits = logits[0, -count:].cpu()
-        law = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
-        return law, margin(logits, self.settings)
+        probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
+        return probs, margin(logits, self.settings)
 
 
 class Served(Protocol):
@@ -50,27 +50,27 @@ class Served(Protocol):
 
     settings: Settings
 
-    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor: ...
+    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor: ...
 
     def warped(self, logits: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """The laws that a target serves when nobody guesses: passes of one token over a cache of its own.
+    """The distributions that a target serves when nobody drafts: passes of one token over a cache of its own.
 
     For targets whose library pass over a whole text is no reference: in bfloat16 and in int8 that rounds otherwise, too.
     """
 
     source: Served
 
-    def laws(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """Laws after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """Distributions after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
         logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
         return self.source.warped(logits).cpu(), margin(logits.cpu(), self.source.settings)
 
     def _logits(self, ids: tuple[int, ...]) -> Tensor:
-        return self.source.logits([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
+        return self.source.logits([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
 
 
 def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
@@ -82,9 +82,9 @@ def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[in
 
 
 def margin(logits: Tensor, settings: Settings) -> Tensor:
-    """How far logits have to move against each other until a law is cut otherwise, (n,) for (n, V); inf where nothing is cut.
+    """How far logits have to move against each other until a distribution is cut otherwise, (n,) for (n, V); inf where nothing is cut.
 
-    Greedy: how far the first two are apart. The other cuts are read off the law, after the temperature. Top-k: logarithm of the
+    Greedy: how far the first two are apart. The other cuts are read off the distribution, after the temperature. Top-k: logarithm of the
     ratio of the last token kept to the first one cut. Top-p: the same, or the distance of a running sum S from the mass m that
     is wanted over m (1 - m), since S changes by S (1 - S) times the move. Min-p: logarithm of the ratio to the least one kept.
     """
@@ -103,7 +103,7 @@ def margin(logits: Tensor, settings: Settings) -> Tensor:
         steps = (ordered[..., :-1] / ordered[..., 1:]).log().gather(-1, last.clamp(max=ordered.shape[-1] - 2))[..., 0]
         near = torch.minimum(near, torch.minimum(steps, (before - m).abs().amin(-1) / (m * (1.0 - m))))
     if settings.min_p is not None:
-        law = warp(logits, replace(settings, min_p=None))
-        ratio = law / (settings.min_p * law.amax(-1, keepdim=True))
-        near = torch.minimum(near, torch.where(law > 0.0, ratio.log().abs(), inf).amin(-1))
+        probs = warp(logits, replace(settings, min_p=None))
+        ratio = probs / (settings.min_p * probs.amax(-1, keepdim=True))
+        near = torch.minimum(near, torch.where(probs > 0.0, ratio.log().abs(), inf).amin(-1))
     return near

@@ -18,12 +18,12 @@ from specviz.evidence.partition import Partition
 from specviz.evidence.partition import Path as Beginning
 from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
 from specviz.evidence.shards import cuts
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair, load_pair
 from specviz.models.pairs.names import as_path, places_of
-from specviz.models.paths import laws_after
+from specviz.models.paths import distributions_after
 from specviz.settings import Settings
 
 KINDS = ("float32", "float64")  # types whose passes agree from machine to machine to six digits
@@ -94,10 +94,10 @@ def redraw(record: dict[str, Any], pair: Pair, watch: Callable[[str], Callable[[
 
 
 def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Line:
-    """The largest distance of the decoder's own law to a fresh pass, computed again along the same text.
+    """The largest distance of the decoder's own distribution to a fresh pass, computed again along the same text.
 
     It is rounding, so another machine finds another number of that size: between a tenth and ten times the stored one, or
-    no more than 1e-7 away. Where only shared laws were drawn the certificate states none.
+    no more than 1e-7 away. Where only shared distributions were drawn the certificate states none.
     """
     stored = record["analytic_tv"]
     wanted = any(one["mode"] == sources.ENGINE for one in record["answers"])
@@ -123,14 +123,14 @@ def again(decoder: str, stored: Answer, pair: Pair, settings: Settings, watch) -
         raise NotAtHand(f"{n:,} draws of '{decoder}' as '{mode}' cannot be drawn here")
     ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
-    if opening_row(ids, settings, target.context).room != stored.plan.length:
+    if opening_row(ids, settings, target.context).remaining != stored.plan.length:
         return f"the settings give texts of {settings.length} tokens, the cells are made for {stored.plan.length}"
-    partition = weighed(target, ids, stored.partition, pair.stops)
+    partition = weighed(target, ids, stored.partition, pair.eos_token_ids)
     if wrong := other_cells(stored.partition, partition):
         return wrong
     samples = drawn_again(decoder, stored, pair, settings, ids, watch(f"{mode}: drawing again"))
     reference, reading = sources.reference(pair, settings, ids), watch(f"{mode}: reading")
-    made = answer(stored.plan, target, draft, ids, samples, mode, pair.stops, reference, reading, partition)
+    made = answer(stored.plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, reading, partition)
     return replace(made, near=sources.near(decoder, pair, settings, ids, partition, n))
 
 
@@ -148,27 +148,29 @@ def drawn_again(decoder: str, stored: Answer, pair: Pair, settings: Settings, id
 
 
 def other_cells(stored: Partition, made: Partition) -> str:
-    """Why the target's law, under these settings and after this prompt, gives other cells; '' where it does not."""
+    """Why the target's distribution, under these settings and after this prompt, gives other cells; '' where it does not."""
     if stored.whole.tolist() != made.whole.tolist():
         return "a cell is one whole text where it is stored as several, or the other way round"
     off = np.abs(stored.masses - made.masses).max() / stored.masses.max()
     return "" if off <= MASSES else f"the target gives a cell another mass, off by {off:.2g} of the largest: cells or settings"
 
 
-def weighed(target: LawSource, prompt: tuple[int, ...], partition: Partition, stops: frozenset[int]) -> Partition:
-    """The same cells with their masses from the target's law: what a beginning has, less what its cells have given off."""
+def weighed(target: LanguageModel, prompt: tuple[int, ...], partition: Partition, eos_token_ids: frozenset[int]) -> Partition:
+    """The same cells with their masses from the target's distribution: what a beginning has, less what its cells have given off."""
     own: dict[Beginning, float] = {(): 1.0}
     for length in sorted({len(name) for name in partition.names} - {0}):
         above = sorted({name[:-1] for name in partition.names if len(name) == length})
-        laws = {}
-        for where, rows in laws_after(target, prompt, np.array(above, dtype=np.int64).reshape(len(above), -1)):
-            laws |= {above[where.start + offset]: row for offset, row in enumerate(rows)}
-        own |= {name: own[name[:-1]] * float(laws[name[:-1]][name[-1]]) for name in partition.names if len(name) == length}
+        distributions = {}
+        for where, rows in distributions_after(target, prompt, np.array(above, dtype=np.int64).reshape(len(above), -1)):
+            distributions |= {above[where.start + offset]: row for offset, row in enumerate(rows)}
+        own |= {
+            name: own[name[:-1]] * float(distributions[name[:-1]][name[-1]]) for name in partition.names if len(name) == length
+        }
     masses = dict(own)
     for name in partition.names:
         if name:
             masses[name[:-1]] -= own[name]
-    whole = np.array([len(name) == partition.length or (name != () and name[-1] in stops) for name in partition.names])
+    whole = np.array([len(name) == partition.length or (name != () and name[-1] in eos_token_ids) for name in partition.names])
     return replace(partition, masses=np.array([max(0.0, masses[name]) for name in partition.names]), whole=whole)
 
 

@@ -3,7 +3,7 @@
 The step itself is the only thing that is asked. Along each number in turn, in the order in which they are asked for, the
 outcome is looked at where a cut is likely and at random points besides; between two points that differ the cut is bisected.
 A finished box is looked at once more, at its ends, two corners and at random; where it is not constant after all (a rule
-may look at several coins together), the walk starts again from the point that differs.
+may look at several random numbers together), the walk starts again from the point that differs.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ import numpy as np
 import torch
 
 from specviz.decoding.engine import step
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
-from specviz.randomness import Coins, Prefix, Purpose
+from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Round
 from specviz.verification.token_rule import EmptyResidual, Rule, residual
 
@@ -28,7 +28,7 @@ Text = tuple[int, ...]
 Address = tuple[Purpose, int, int]  # purpose, start of the round, node
 Box = dict[Address, tuple[float, float]]  # what is known of each number: the interval it is uniform on
 Point = dict[Address, float]
-Wrapper = Callable[[Coins], Coins]  # a mutant's hand on the coins
+Wrapper = Callable[[Randomness], Randomness]  # a mutant's hand on the random numbers
 
 EDGE = 1e-14  # a cut is known to half of this; narrower intervals are not looked into
 LOOKS = 3  # random points along a number, and in a finished box
@@ -37,7 +37,7 @@ TRIES = 60  # starts of the walk in one box before it is given up
 
 
 class Numbers:
-    """Coins that are chosen: row ``draw`` finds its numbers in points[draw]; each time one is asked for is noted."""
+    """Random numbers that are chosen: row ``draw`` finds its numbers in points[draw]; each time one is asked for is noted."""
 
     def __init__(self, points: Sequence[Point]):
         self.points = points
@@ -61,8 +61,8 @@ class Seen:
 
     @property
     def outcome(self) -> tuple:
-        guesses = tuple((one.token, one.accepted) for one in self.round.proposals)
-        return guesses, self.round.committed, self.round.ending.kind, self.asked
+        draft_tokens = tuple((one.token, one.accepted) for one in self.round.proposals)
+        return draft_tokens, self.round.committed, self.round.ending.kind, self.asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,9 +78,15 @@ class Part:
 class Cutter:
     """Cuts the numbers of a round for one set of arguments of ``step``."""
 
-    def __init__(self, target: LawSource, proposer: Proposer, rule: Rule, stops: frozenset[int], coins: Wrapper):
-        self.target, self.proposer, self.rule, self.stops, self.coins = target, proposer, rule, stops, coins
-        self.dice = random.Random(0)  # where to look besides; the law does not depend on it
+    def __init__(self, target: LanguageModel, proposer: Proposer, rule: Rule, eos_token_ids: frozenset[int], randomness: Wrapper):
+        self.target, self.proposer, self.rule, self.eos_token_ids, self.randomness = (
+            target,
+            proposer,
+            rule,
+            eos_token_ids,
+            randomness,
+        )
+        self.dice = random.Random(0)  # where to look besides; the distribution does not depend on it
 
     def cut(self, row: Prefix, known: Box) -> list[tuple[Round, Box]]:
         """Round and box of every outcome; ``known`` holds the intervals of numbers met before."""
@@ -105,7 +111,7 @@ class Cutter:
         for begin in range(0, len(points), BATCH):
             numbers = Numbers(points[begin : begin + BATCH])
             rows = [replace(row, draw=draw) for draw in range(len(numbers.points))]
-            rounds = step(rows, self.target, self.proposer, self.rule, self.coins(numbers), self.stops)
+            rounds = step(rows, self.target, self.proposer, self.rule, self.randomness(numbers), self.eos_token_ids)
             result += [Seen(*pair) for pair in zip(rounds, map(tuple, numbers.asked), strict=True)]
         return result
 
@@ -179,8 +185,8 @@ def _likely(address: Address, round_: Round) -> list[float]:
     return _ends_of(full.p[round_.accepted_path[-1] + 1 if round_.accepted_path else 0])
 
 
-def _ends_of(law: torch.Tensor) -> list[float]:
-    cumulative = law.cumsum(-1)
+def _ends_of(probs: torch.Tensor) -> list[float]:
+    cumulative = probs.cumsum(-1)
     return sorted(set((cumulative / cumulative[-1]).tolist()))
 
 
@@ -188,7 +194,7 @@ def _checks(part: Part, dice: random.Random) -> list[Point]:
     """Where a finished box is looked at again: both ends of every number, all low, all high, and anywhere.
 
     Away from the edges by more than a cut is uncertain. An outcome that only moves one way as numbers grow, as a rule's does
-    whose coins are compared with thresholds, is constant where it is the same with all of them low and with all high.
+    whose random numbers are compared with thresholds, is constant where it is the same with all of them low and with all high.
     """
     spans = {a: (low + EDGE, high - EDGE) for a, (low, high) in part.box.items() if high - low > 4 * EDGE}
     alone = [{address: end} for address, span in spans.items() for end in span]

@@ -1,11 +1,11 @@
-"""The exact law of what a decoder writes, by walking every outcome of the production ``engine.step`` on small table models.
+"""The exact distribution of what a decoder writes, by walking every outcome of the production ``engine.step`` on small table models.
 
 Nothing is copied from the decoder and nothing it records is believed. A round is a function of independent numbers, each
-known by the address at which the seed's coins would be asked for it, after a mutant's wrapper has had its way. The unit
+known by the address at which the seed's random numbers would be asked for it, after a mutant's wrapper has had its way. The unit
 interval of each number is cut where the observable outcome of the step changes: tokens proposed, kept and committed, and
-which numbers are asked for. Thresholds and laws of a record only say where to look first; a cut that they do not name is
+which numbers are asked for. Thresholds and distributions of a record only say where to look first; a cut that they do not name is
 found by bisection. A number that is met again, for another purpose or by a later round, keeps the interval that it is
-already known to lie in, so a re-used coin is no special case.
+already known to lie in, so a re-used random number is no special case.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from torch import Tensor
 
 from specviz.decoding.engine import advance, opening_row
 from specviz.evidence.enumeration.boxes import Address, Box, Cutter, Text, Wrapper
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.trace import Round
-from specviz.verification.draft_tree import Block, empty_block
+from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.token_rule import Rule
 
 
 @dataclass
 class Remembered:
-    """Another source's laws, each prefix asked for once and alone: for sources whose laws depend on the tokens only."""
+    """Another source's distributions, each prefix asked for once and alone: for sources whose distributions depend on the tokens only."""
 
-    source: LawSource
+    source: LanguageModel
     known: dict[Text, Tensor] = field(default_factory=dict)
 
     @property
@@ -43,33 +43,38 @@ class Remembered:
     def context(self) -> int | None:
         return self.source.context
 
-    def law(self, ids: Text) -> Tensor:
-        """(V,) float64, the law of the token after ``ids``."""
+    def probs(self, ids: Text) -> Tensor:
+        """(V,) float64, the distribution of the token after ``ids``."""
         if ids not in self.known:
-            self.known[ids] = self.source.laws([Prefix(ids, 0, 1)], empty_block(1))[0, 0]
+            self.known[ids] = self.source.distributions([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
         return self.known[ids]
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         nothing = torch.zeros(self.vocabulary, dtype=torch.float64)
         result = []
         for index, row in enumerate(rows):
             paths = [row.ids]
             for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
                 paths.append((*paths[parent + 1], token))
-            result += [self.law(ids) for ids in paths] + [nothing] * (block.widest + 1 - len(paths))
+            result += [self.probs(ids) for ids in paths] + [nothing] * (block.widest + 1 - len(paths))
         return torch.stack(result).view(len(rows), block.widest + 1, -1)
 
 
-def target_law(target: LawSource, prompt: Sequence[int], length: int, stops: frozenset[int] = frozenset()) -> dict[Text, float]:
-    """Law of the texts that the target writes alone: ``length`` tokens, fewer where a stop token comes first."""
+def target_distribution(
+    target: LanguageModel, prompt: Sequence[int], length: int, eos_token_ids: frozenset[int] = frozenset()
+) -> dict[Text, float]:
+    """Distribution of the texts that the target writes alone: ``length`` tokens, fewer where a stop token comes first."""
     result, open_ = {}, {(): 1.0}
     for place in range(length):
         rows = [Prefix((*prompt, *text), place, length - place) for text in open_]
-        laws = target.laws(rows, empty_block(len(rows)))[:, 0].tolist()
+        distributions = target.distributions(rows, empty_tree(len(rows)))[:, 0].tolist()
         grown = {
-            (*text, x): mass * m for (text, mass), law in zip(open_.items(), laws, strict=True) for x, m in enumerate(law) if m
+            (*text, x): mass * m
+            for (text, mass), probs in zip(open_.items(), distributions, strict=True)
+            for x, m in enumerate(probs)
+            if m
         }
-        ended = {text for text in grown if len(text) == length or text[-1] in stops}
+        ended = {text for text in grown if len(text) == length or text[-1] in eos_token_ids}
         result |= {text: grown[text] for text in ended}
         open_ = {text: mass for text, mass in grown.items() if text not in ended}
         if not open_:
@@ -77,43 +82,43 @@ def target_law(target: LawSource, prompt: Sequence[int], length: int, stops: fro
     return result
 
 
-def output_law(
-    target: LawSource,
+def output_distribution(
+    target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
     prompt: Sequence[int],
     length: int,
-    stops: frozenset[int] = frozenset(),
-    coins: Wrapper = lambda coins: coins,
+    eos_token_ids: frozenset[int] = frozenset(),
+    randomness: Wrapper = lambda randomness: randomness,
 ) -> dict[Text, float]:
-    """Law of what ``engine.decode`` writes after ``prompt``: ``length`` tokens at most, fewer where a stop token comes first.
+    """Distribution of what ``engine.decode`` writes after ``prompt``: ``length`` tokens at most, fewer where a stop token comes first.
 
-    coins    what is done to the seed's coins; the identity for an honest decoder
+    randomness    what is done to the seed's random numbers; the identity for an honest decoder
     returns  text -> probability, to about 1e-13. Cost grows with V to the power of length + gamma: V of 3 to 5, length to 4.
     """
-    return Walk(target, proposer, rule, stops, coins).texts(_opening(target, prompt, length))
+    return Walk(target, proposer, rule, eos_token_ids, randomness).texts(_opening(target, prompt, length))
 
 
 def tokens_per_pass(
-    target: LawSource,
+    target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
     prompt: Sequence[int],
     length: int,
-    stops: frozenset[int] = frozenset(),
-    coins: Wrapper = lambda coins: coins,
+    eos_token_ids: frozenset[int] = frozenset(),
+    randomness: Wrapper = lambda randomness: randomness,
 ) -> float:
     """Mean number of tokens that the first round of a run of ``length`` commits."""
-    law = Walk(target, proposer, rule, stops, coins).round_law(_opening(target, prompt, length))
-    return sum(len(text) * mass for text, mass in law.items())
+    probs = Walk(target, proposer, rule, eos_token_ids, randomness).round_distribution(_opening(target, prompt, length))
+    return sum(len(text) * mass for text, mass in probs.items())
 
 
 def total_variation(one: dict[Text, float], other: dict[Text, float]) -> float:
-    """Half the sum of the absolute differences of two laws over texts."""
+    """Half the sum of the absolute differences of two distributions over texts."""
     return sum(abs(one.get(text, 0.0) - other.get(text, 0.0)) for text in {*one, *other}) / 2
 
 
-def _opening(target: LawSource, prompt: Sequence[int], length: int) -> Prefix:
+def _opening(target: LanguageModel, prompt: Sequence[int], length: int) -> Prefix:
     return opening_row(prompt, Settings(length=length), target.context)
 
 
@@ -123,15 +128,15 @@ class Walk:
     Rows of one text are one row, unless the proposer says that it ``remembers``: then their past rounds tell them apart.
     """
 
-    def __init__(self, target: LawSource, proposer: Proposer, rule: Rule, stops: frozenset[int], coins: Wrapper):
-        self.cutter, self.stops = Cutter(target, proposer, rule, stops, coins), stops
+    def __init__(self, target: LanguageModel, proposer: Proposer, rule: Rule, eos_token_ids: frozenset[int], randomness: Wrapper):
+        self.cutter, self.eos_token_ids = Cutter(target, proposer, rule, eos_token_ids, randomness), eos_token_ids
         self.remembers = getattr(proposer, "remembers", False)
         self._rounds: dict[tuple, list[tuple[Prefix, float, Box]]] = {}
         self._ahead: dict[tuple, frozenset[Address]] = {}
         self._texts: dict[tuple, dict[Text, float]] = {}
 
     def texts(self, row: Prefix, known: Box | None = None) -> dict[Text, float]:
-        """Law of the rest of the text, given what is known of the numbers that may be met again."""
+        """Distribution of the rest of the text, given what is known of the numbers that may be met again."""
         key = row.ids, row.past, tuple(sorted((known or {}).items()))
         if key not in self._texts:
             result: dict[Text, float] = defaultdict(float)
@@ -142,8 +147,8 @@ class Walk:
             self._texts[key] = dict(result)
         return self._texts[key]
 
-    def round_law(self, row: Prefix) -> dict[Text, float]:
-        """Law of the tokens that one round commits."""
+    def round_distribution(self, row: Prefix) -> dict[Text, float]:
+        """Distribution of the tokens that one round commits."""
         result: dict[Text, float] = defaultdict(float)
         for after, mass, _ in self.round(row, {}):
             result[after.ids[len(row.ids) :]] += mass
@@ -176,12 +181,14 @@ class Walk:
         return self._ahead[key]
 
     def _after(self, row: Prefix, round_: Round) -> Prefix:
-        assert 1 <= len(round_.committed) <= row.room, "a round writes at least one token and never more than there is room for"
+        assert 1 <= len(round_.committed) <= row.remaining, (
+            "a round writes at least one token and never more than there is room for"
+        )
         after = advance(row, round_)
         return after if self.remembers else replace(after, past=())
 
     def _ended(self, after: Prefix) -> bool:
-        return after.ids[-1] in self.stops or after.room == 0
+        return after.ids[-1] in self.eos_token_ids or after.remaining == 0
 
 
 def _share(box: Box, before: Box) -> float:

@@ -1,6 +1,6 @@
-"""Four exact rules on one pair of laws over a block of two: what each keeps, and the law of the two tokens it writes.
+"""Four exact rules on one pair of distributions over a block of two: what each keeps, and the distribution of the two tokens it writes.
 
-Both positions have the same p and the same q, whatever stands before. The pairs of guesses are walked one by one, so every
+Both positions have the same p and the same q, whatever stands before. The pairs of draft tokens are walked one by one, so every
 number is an enumeration in float64, not a draw. The page recomputes the same in the browser; one table of cases holds both.
 """
 
@@ -13,21 +13,21 @@ import torch
 
 from specviz.verification.token_rule import EmptyResidual, residual, threshold
 
-Law = list[float]
+Distribution = list[float]
 
 
 @dataclass(frozen=True, slots=True)
 class Way:
-    """What a rule does with one pair of guesses: how likely it keeps none, one, both, and what follows none and one."""
+    """What a rule does with one pair of draft tokens: how likely it keeps none, one, both, and what follows none and one."""
 
     keeps: tuple[float, float, float]
-    after_none: Law
-    after_one: Law
+    after_none: Distribution
+    after_one: Distribution
 
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """first, both: probability that at least one guess, that both are kept. error: largest |law - p p| of a pair of tokens."""
+    """first, both: probability that at least one draft token, that both are kept. error: largest |distribution - p p| of a pair of tokens."""
 
     rule: str
     first: float
@@ -36,24 +36,24 @@ class Kept:
 
     @property
     def kept(self) -> float:
-        """Expected guesses kept, of two."""
+        """Expected draft tokens kept, of two."""
         return self.first + self.both
 
 
-Rule = Callable[[Law, Law], Callable[[int, int], Way]]
+Rule = Callable[[Distribution, Distribution], Callable[[int, int], Way]]
 
 
-def token_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
-    """Each guess by itself: min(1, p/q), then the residual. Leviathan et al. 2023, Algorithm 1."""
+def token_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
+    """Each draft token by itself: min(1, p/q), then the residual. Leviathan et al. 2023, Algorithm 1."""
     keep = [threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     left = _residual(p, q)
     return lambda a, b: Way(_one_by_one(keep[a], keep[b]), left, left)
 
 
-def block_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
-    """Both guesses together. Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2.
+def block_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
+    """Both draft tokens together. Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2.
 
-    w_0 = 1, w_i = min(1, w_(i-1) p/q). Guess 2 is tried first, with h_2 = w_2; then guess 1, with h_1 = m / (m + 1 - w_1),
+    w_0 = 1, w_i = min(1, w_(i-1) p/q). Draft token 2 is tried first, with h_2 = w_2; then draft token 1, with h_1 = m / (m + 1 - w_1),
     m the sum of max(0, w_1 p - q). After i kept ones the next token comes from max(0, w_i p - q), rescaled.
     """
     after_none = _residual(p, q)
@@ -70,14 +70,14 @@ def block_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
     return way
 
 
-def greedy_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
-    """The draft proposes its likeliest token, so its law is one-hot: kept with p of that token."""
+def greedy_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
+    """The draft proposes its likeliest token, so its distribution is one-hot: kept with p of that token."""
     sure = _one_hot(q.index(max(q)), len(q))
     return token_rule(p, sure)
 
 
-def compare_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
-    """The target draws its own token and the guess is kept where both agree: the token rule that takes q for one-hot."""
+def compare_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
+    """The target draws its own token and the draft token is kept where both agree: the token rule that takes q for one-hot."""
 
     def way(a: int, b: int) -> Way:
         lefts = [_residual(p, _one_hot(x, len(p))) for x in (a, b)]
@@ -86,7 +86,7 @@ def compare_rule(p: Law, q: Law) -> Callable[[int, int], Way]:
     return way
 
 
-RULES: dict[str, tuple[Rule, bool]] = {  # the rule, and whether its guesses are the draft's likeliest token
+RULES: dict[str, tuple[Rule, bool]] = {  # the rule, and whether its draft tokens are the draft's likeliest token
     "block": (block_rule, False),
     "token": (token_rule, False),
     "greedy": (greedy_rule, True),
@@ -107,7 +107,7 @@ def four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[Kept, ...]:
 def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
     """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), kept, replaced; each (K,).
 
-    kept + replaced is p: q min(1, p/q), and the share 1 - beta of refusals times the residual law.
+    kept + replaced is p: q min(1, p/q), and the share 1 - beta of refusals times the residual distribution.
     """
     p, q = list(p), list(q)
     kept = [b * threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
@@ -121,9 +121,9 @@ def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
     return {"p": p, "q": q, "overlap": kept, "residual": left, "kept": kept, "replaced": replaced}
 
 
-def _walk(name: str, way: Callable[[int, int], Way], p: Law, q: Law) -> Kept:
+def _walk(name: str, way: Callable[[int, int], Way], p: Distribution, q: Distribution) -> Kept:
     size = len(p)
-    law = [[0.0] * size for _ in range(size)]
+    probs = [[0.0] * size for _ in range(size)]
     first = both = 0.0
     for a in range(size):
         for b in range(size):
@@ -133,12 +133,12 @@ def _walk(name: str, way: Callable[[int, int], Way], p: Law, q: Law) -> Kept:
             step = way(a, b)
             none, one, two = (weight * share for share in step.keeps)
             first, both = first + one + two, both + two
-            law[a][b] += two
+            probs[a][b] += two
             for y in range(size):
-                law[a][y] += one * step.after_one[y]
+                probs[a][y] += one * step.after_one[y]
                 for z in range(size):
-                    law[y][z] += none * step.after_none[y] * p[z]
-    error = max(abs(law[a][b] - p[a] * p[b]) for a in range(size) for b in range(size))
+                    probs[y][z] += none * step.after_none[y] * p[z]
+    error = max(abs(probs[a][b] - p[a] * p[b]) for a in range(size) for b in range(size))
     return Kept(name, first, both, error)
 
 
@@ -146,12 +146,12 @@ def _one_by_one(a: float, b: float) -> tuple[float, float, float]:
     return 1.0 - a, a * (1.0 - b), a * b
 
 
-def _one_hot(token: int, size: int) -> Law:
+def _one_hot(token: int, size: int) -> Distribution:
     return [float(i == token) for i in range(size)]
 
 
-def _residual(p: Law, q: Law) -> Law:
-    """The production residual; where p equals q nothing is ever refused, and any law will do."""
+def _residual(p: Distribution, q: Distribution) -> Distribution:
+    """The production residual; where p equals q nothing is ever refused, and any distribution will do."""
     try:
         return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
     except EmptyResidual:

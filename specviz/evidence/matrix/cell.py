@@ -1,4 +1,4 @@
-"""One cell of the matrix: a decoder's draws on remembered laws, and what they say.
+"""One cell of the matrix: a decoder's draws on remembered distributions, and what they say.
 
 An exact rule is tested with the number of draws that the wanted distance needs, a lossy one with those that half of its known
 distance needs. Where the target is certain of one text every draw must be that text.
@@ -18,17 +18,17 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.partition import Partition, exact_partition
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.base import Proposer
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxCoins, Prefix, Purpose
+from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import Rule
 
-LENGTH = 2  # tokens of a draw, and guesses one below the other: no law after the second token decides about either
+LENGTH = 2  # tokens of a draw, and draft tokens one below the other: no distribution after the second token decides about either
 BATCH = 64  # rows of one step
 EQUAL = 64  # draws where all must be one text
 LEAST = 500  # draws of a lossy rule, whose distance is seen with few
@@ -39,9 +39,9 @@ CERTAIN = 1e-9  # mass that rounding explains
 class Cell:
     """One decoder and what was found.
 
-    verdict  consistent (an exact law), rejected, coincides (a lossy rule where the target is certain), blank, or too few draws
+    verdict  consistent (an exact distribution), rejected, coincides (a lossy rule where the target is certain), blank, or too few draws
     right    whether that is as it should be
-    n        draws; seen  the least distance they would have shown; distance  of draws and law on the cells, in total variation
+    n        draws; seen  the least distance they would have shown; distance  of draws and distribution on the cells, in total variation
     p_value  smallest, corrected for all tests of the cell; None where nothing was tested
     lost     of a lossy rule: the target's mass of texts that it never writes, whatever is proposed
     said     what was found, in a sentence; of a blank cell why it makes no sense
@@ -62,15 +62,15 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What all cells of one warper share: the target's law, computed once.
+    """What all cells of one warper share: the target's distribution, computed once.
 
-    target     remembers; partition  cells of the target's law, for draws of an exact rule
+    target     remembers; partition  cells of the target's distribution, for draws of an exact rule
     certain    the one text where there is only one; lost  by lossy rule, as in Cell
     """
 
     name: str
     settings: Settings
-    target: LawSource
+    target: LanguageModel
     plan: Plan
     partition: Partition
     certain: tuple[int, ...] | None
@@ -86,11 +86,13 @@ def cell_of(
     try:
         rule = rule_of(settings)
         proposer = opened(remembering, settings)[1]
-        first = proposer.propose([Prefix(tuple(ids), 0, settings.length, draw) for draw in range(8)], PhiloxCoins(settings.seed))
+        first = proposer.propose(
+            [Prefix(tuple(ids), 0, settings.length, draw) for draw in range(8)], PhiloxRandomness(settings.seed)
+        )
         if why := senseless(rule, proposer, first):
             return Cell(*key, "blank", True, why)
         n = draws_wanted(column, rule)
-        tokens = drawn(column.target, proposer, rule, settings, ids, remembering.stops, n)
+        tokens = drawn(column.target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
     except DamagedModel:
         raise
     except (ModelError, SettingsError) as why:  # no heads for this pair; a rule that cannot judge such proposals
@@ -105,14 +107,14 @@ def own_seed(seed: int, *names: str) -> int:
     return int.from_bytes(hashlib.sha256(repr((seed, *names)).encode()).digest()[:8]) >> 1
 
 
-def senseless(rule: Rule, proposer: Proposer, block: Block) -> str:
+def senseless(rule: Rule, proposer: Proposer, block: DraftTree) -> str:
     """Why a cell would say nothing, or ''."""
     if not block.widest:
-        return "" if rule.name == "token" else "nothing is guessed, so there is nothing to judge"
+        return "" if rule.name == "token" else "nothing is drafted, so there is nothing to judge"
     if getattr(proposer, "remembers", False):
-        return f"in {LENGTH} tokens there is no past to learn from: these are the guesses of draft"
+        return f"in {LENGTH} tokens there is no past to learn from: these are the draft tokens of draft"
     if rule.name == "k-seq" and block.is_chain:
-        return "one guess for each place: then k-seq is the token rule, number by number"
+        return "one draft token for each place: then k-seq is the token rule, number by number"
     return ""
 
 
@@ -126,29 +128,29 @@ def draws_wanted(column: Column, rule: Rule) -> int:
 
 
 def drawn(
-    target: LawSource,
+    target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
     settings: Settings,
     ids: Sequence[int],
-    stops: frozenset[int],
+    eos_token_ids: frozenset[int],
     count: int,
 ) -> np.ndarray:
     """Draws 0 to count - 1 of the engine, round after round until LENGTH tokens stand: (count, LENGTH) int32.
 
-    Even draws have room for LENGTH guesses and the token after them, odd ones for a guess less: so the token after a block that
+    Even draws have room for LENGTH draft tokens and the token after them, odd ones for a draft token less: so the token after a block that
     was kept whole is among those that are tested.
     """
     tokens = np.full((count, LENGTH), NONE, dtype=np.int32)
-    coins, prompt = Slices(PhiloxCoins(settings.seed), 0, count), tuple(ids)
+    randomness, prompt = Slices(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
     for first in range(0, count, BATCH):
         rows = [Prefix(prompt, 0, settings.length - draw % 2, draw) for draw in range(first, min(first + BATCH, count))]
         while rows:
             going = []
-            for row, round_ in zip(rows, step(rows, target, proposer, rule, coins, stops), strict=True):
+            for row, round_ in zip(rows, step(rows, target, proposer, rule, randomness, eos_token_ids), strict=True):
                 written = round_.committed[: LENGTH - row.start]
                 tokens[row.draw, row.start : row.start + len(written)] = written
-                if row.start + len(written) < LENGTH and written[-1] not in stops:
+                if row.start + len(written) < LENGTH and written[-1] not in eos_token_ids:
                     going.append(advance(row, round_))
             rows = going
     return tokens
@@ -158,7 +160,7 @@ def drawn(
 class Slices:
     """The numbers of ``count`` draws from ``first`` on: each address is cut from its stream once, for all of them."""
 
-    coins: PhiloxCoins
+    randomness: PhiloxRandomness
     first: int
     count: int
     cut: dict[tuple[int, ...], np.ndarray] = field(default_factory=dict)
@@ -172,7 +174,7 @@ class Slices:
 
     def _stream(self, *address: int) -> np.ndarray:
         if address not in self.cut:
-            self.cut[address] = self.coins.stream(*address, self.first, self.count)
+            self.cut[address] = self.randomness.stream(*address, self.first, self.count)
         return self.cut[address]
 
 
@@ -193,16 +195,16 @@ def tested(
     key: tuple[str, str, str], column: Column, rule: Rule, samples: Samples, remembering: RememberingPair, ids: Sequence[int]
 ) -> Cell:
     """The answer of all tests, beside what is expected of the rule."""
-    plan, cells, stops = column.plan, column.partition, remembering.stops
+    plan, cells, eos_token_ids = column.plan, column.partition, remembering.eos_token_ids
     if len(samples) < plan.n:
         plan = Plan.fitting(len(samples), LENGTH, column.lost[rule.name] / 2, plan.alpha)
-        cells = exact_partition(column.target, ids, LENGTH, plan.cells, 5.0 / plan.n, stops)
+        cells = exact_partition(column.target, ids, LENGTH, plan.cells, 5.0 / plan.n, eos_token_ids)
     draft = remembering.open(column.settings)[1]
-    found = answer(plan, column.target, draft, ids, samples, "engine", stops, partition=cells)
+    found = answer(plan, column.target, draft, ids, samples, "engine", eos_token_ids, partition=cells)
     numbers = found.plan.n, found.detectable_tv, found.tv, min(found.adjusted)
     if rule.exact:
         return Cell(*key, found.verdict, found.verdict == "consistent", found.sentence, *numbers)
     lost = column.lost[rule.name]
-    right = found.verdict == "rejected" or lost <= CERTAIN  # where nothing is lost for certain its law was not computed
-    said = f"Texts that have {lost:.3f} of the target's law are never written. {found.sentence}"
+    right = found.verdict == "rejected" or lost <= CERTAIN  # where nothing is lost for certain its distribution was not computed
+    said = f"Texts that have {lost:.3f} of the target's distribution are never written. {found.sentence}"
     return Cell(*key, found.verdict, right, said, *numbers, lost)

@@ -1,7 +1,7 @@
-"""Every proposer under every rule, on one prompt: does what is written have the target's law?
+"""Every proposer under every rule, on one prompt: does what is written have the target's distribution?
 
-Each cell of the matrix is a decoder: proposer, rule, warper. Its draws come through ``engine.step`` on remembered laws
-(models/remembered.py), so that thousands of them meet each law once, and are tested against the target's exact law with the
+Each cell of the matrix is a decoder: proposer, rule, warper. Its draws come through ``engine.step`` on remembered distributions
+(models/remembered.py), so that thousands of them meet each distribution once, and are tested against the target's exact distribution with the
 number of draws that a wanted distance needs; the false-alarm rate is that of the whole matrix. Where the target is certain of one
 text, as at temperature 0, every draw must be that text.
 
@@ -30,9 +30,9 @@ from specviz.evidence.experiment import Plan
 from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
 from specviz.models.attachments.kinds import admit
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair, load_pair
-from specviz.models.paths import laws_after
+from specviz.models.paths import distributions_after
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings
@@ -75,7 +75,7 @@ class Matrix:
         """JSON-ready."""
         rules = {name: rule_of(replace(self.settings, rule=name)) for name in RULES}
         return {
-            "schema": "specviz-matrix-1",
+            "schema": "specviz-matrix-2",
             "settings": self.settings.to_record(),
             "length": LENGTH,
             "tv": self.tv,
@@ -166,14 +166,14 @@ class Desk:
         return cell_of(self.column, line, lines()[line], rule, self.remembering, self.ids)
 
     def _column(self, name: str) -> Column:
-        """The target's law in cells, from passes of its own: not those that the draws come from."""
-        settings, stops = replace(self.settings, **COLUMNS[name]), self.pair.stops
-        cells = exact_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, stops)
+        """The target's distribution in cells, from passes of its own: not those that the draws come from."""
+        settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
+        cells = exact_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
         likely = int(cells.masses.argmax())
         sure = bool(cells.whole[likely]) and cells.masses[likely] > 1.0 - CERTAIN
         target = self.remembering.open(settings)[0]
         lossy = [rule for name in RULES if not (rule := rule_of(replace(settings, rule=name))).exact]
-        lost = {rule.name: 0.0 if sure else mass_never_written(target, self.ids, rule, stops) for rule in lossy}
+        lost = {rule.name: 0.0 if sure else mass_never_written(target, self.ids, rule, eos_token_ids) for rule in lossy}
         return Column(name, settings, target, self.plan, cells, cells.names[likely] if sure else None, lost)
 
 
@@ -200,7 +200,7 @@ def _cell(job: Job) -> Cell:
     return _desk.cell(job)
 
 
-def mass_never_written(target: LawSource, ids: Sequence[int], rule: Rule, stops: frozenset[int]) -> float:
+def mass_never_written(target: LanguageModel, ids: Sequence[int], rule: Rule, eos_token_ids: frozenset[int]) -> float:
     """The target's mass of texts of LENGTH tokens that hold a token which the rule never writes at its place, in [0, 1]."""
     lost, open_ = 0.0, {(): 1.0}
     for place in range(LENGTH):
@@ -208,11 +208,11 @@ def mass_never_written(target: LawSource, ids: Sequence[int], rule: Rule, stops:
             break
         paths = np.array(sorted(open_), dtype=np.int64).reshape(len(open_), place)
         grown = {}
-        for where, laws in laws_after(target, ids, paths):
-            for path, law in zip(map(tuple, paths[where].tolist()), laws, strict=True):
-                never = rule.never(law)
-                lost += open_[path] * float(law[never].sum())
-                kept = (law * ~never).nonzero()[:, 0].tolist() if place < LENGTH - 1 else ()
-                grown |= {(*path, token): open_[path] * float(law[token]) for token in kept if token not in stops}
+        for where, distributions in distributions_after(target, ids, paths):
+            for path, probs in zip(map(tuple, paths[where].tolist()), distributions, strict=True):
+                never = rule.never(probs)
+                lost += open_[path] * float(probs[never].sum())
+                kept = (probs * ~never).nonzero()[:, 0].tolist() if place < LENGTH - 1 else ()
+                grown |= {(*path, token): open_[path] * float(probs[token]) for token in kept if token not in eos_token_ids}
         open_ = grown
     return lost

@@ -10,10 +10,10 @@ from specviz.evidence.mutants.proposers import BestOfDrawn, Dropping, Misreporti
 from specviz.evidence.mutants.randomness import ByPositionAlone
 from specviz.evidence.mutants.record import Arguments, Build, Open
 from specviz.evidence.mutants.rules import DrawPerPath, Greedy
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.randomness import Coins
+from specviz.randomness import Randomness
 from specviz.settings import Settings
 from specviz.verification.block_rule import BlockRule
 from specviz.verification.token_rule import Rule, TokenRule
@@ -34,8 +34,8 @@ def with_rule(rule: Rule) -> Build:
     return lambda open_, settings: replace(honest(open_, settings), rule=rule)
 
 
-def with_coins(coins: Callable[[Coins], Coins]) -> Build:
-    return lambda open_, settings: replace(honest(open_, settings), coins=coins)
+def with_uniforms(randomness: Callable[[Randomness], Randomness]) -> Build:
+    return lambda open_, settings: replace(honest(open_, settings), uniforms=randomness)
 
 
 def uncut(settings: Settings) -> Settings:
@@ -47,7 +47,7 @@ def unwarped(settings: Settings) -> Settings:
     return replace(uncut(settings), temperature=1.0)
 
 
-def argmax_of(open_: Open, settings: Settings) -> LawSource:
+def argmax_of(open_: Open, settings: Settings) -> LanguageModel:
     return Changed(open_(settings)[1], certain)
 
 
@@ -87,7 +87,7 @@ def drawn_in_half_precision(open_: Open, settings: Settings) -> Arguments:
     return Arguments(target, Misreporting(Changed(draft, halved), open_(settings)[1], settings.gamma), TokenRule())
 
 
-def unsure_guess_dropped(open_: Open, settings: Settings) -> Arguments:
+def unsure_draft_token_dropped(open_: Open, settings: Settings) -> Arguments:
     target, draft = open_(settings)
     return Arguments(target, Dropping(draft, settings.gamma, LEAST), TokenRule())
 
@@ -127,8 +127,8 @@ def typical_acceptance(open_: Open, settings: Settings) -> Arguments:
     return greedy_draft(TypicalRule(settings.typical))(open_, settings)
 
 
-def block_rule_with(coins: Callable[[Coins], Coins]) -> Build:
-    return lambda open_, settings: replace(honest(open_, settings), rule=BlockRule(), coins=coins)
+def block_rule_with(randomness: Callable[[Randomness], Randomness]) -> Build:
+    return lambda open_, settings: replace(honest(open_, settings), rule=BlockRule(), uniforms=randomness)
 
 
-coins_by_position = block_rule_with(ByPositionAlone)
+randomness_by_position = block_rule_with(ByPositionAlone)

@@ -1,25 +1,25 @@
-"""The list of mutants: what each mistake (mistakes.py) does to the decoder, and the laws of its stated distance."""
+"""The list of mutants: what each mistake (mistakes.py) does to the decoder, and the distributions of its stated distance."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 
 from specviz.evidence.mutants import builders as build
-from specviz.evidence.mutants import randomness as coins
+from specviz.evidence.mutants import randomness as randomness
 from specviz.evidence.mutants import rules
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
-from specviz.evidence.mutants.record import TOY_P, TOY_Q, Build, Laws, Mutant, Table
+from specviz.evidence.mutants.record import TOY_P, TOY_Q, Build, Distributions, Mutant, Table
 from specviz.verification.token_rule import TokenRule
 
 THIRD = 1 / 3
 
 
-def turning(*law: float) -> Table:
-    """A table whose law is turned round by the last token, so that neighbouring positions differ."""
+def turning(*probs: float) -> Table:
+    """A table whose distribution is turned round by the last token, so that neighbouring positions differ."""
 
     def table(ids: tuple[int, ...]) -> tuple[float, ...]:
         turn = ids[-1] if ids else 0
-        return law[turn:] + law[:turn]
+        return probs[turn:] + probs[:turn]
 
     return table
 
@@ -27,7 +27,7 @@ def turning(*law: float) -> Table:
 TURNING = (turning(0.6, 0.3, 0.1), turning(0.2, 0.5, 0.3))
 
 
-def _mutant(name: str, made: Build, control: Build, toy: Laws = (TOY_P, TOY_Q)) -> Mutant:
+def _mutant(name: str, made: Build, control: Build, toy: Distributions = (TOY_P, TOY_Q)) -> Mutant:
     words = {one.name: getattr(MISTAKES[name], one.name) for one in fields(Mistake)}
     return Mutant(**words, build=made, control=control, toy=toy)
 
@@ -38,21 +38,24 @@ _ROWS = (
     _mutant("R3", build.greedy_inside_softmax, build.honest),
     _mutant("R4", build.target_unwarped, build.honest),
     _mutant("R5", build.with_rule(rules.FromTarget()), build.honest),
-    _mutant("R6", build.with_coins(coins.DraftAgain), build.honest),
-    _mutant("R7", build.with_coins(coins.SameAtEveryPosition), build.honest),
-    _mutant("R8", build.unsure_guess_dropped, build.honest),
+    _mutant("R6", build.with_uniforms(randomness.DraftAgain), build.honest),
+    _mutant("R7", build.with_uniforms(randomness.SameAtEveryPosition), build.honest),
+    _mutant("R8", build.unsure_draft_token_dropped, build.honest),
     _mutant(
         "R9", build.with_rule(rules.ByListPlace()), build.honest, toy=((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0))
     ),  # as a cut leaves them
     _mutant("R10", build.with_rule(rules.NotStrict()), build.honest, toy=((0.0, 1.0), (1.0, 0.0))),
     _mutant("R11", build.target_row_before, build.honest, toy=TURNING),
     _mutant("R16", build.drawn_in_half_precision, build.honest),
-    _mutant("R18", build.with_coins(coins.StuckAtZero), build.honest),
+    _mutant("R18", build.with_uniforms(randomness.StuckAtZero), build.honest),
     _mutant("R20", build.one_draw_per_path, build.siblings(TokenRule())),
     _mutant("R21", build.typical_acceptance, build.greedy_draft(TokenRule())),
     _mutant("best-drawn", build.best_of_drawn, build.within_budget),
     _mutant(
-        "R35", build.coins_by_position, build.block_rule_with(lambda coins: coins), toy=((THIRD, 2 * THIRD), (2 * THIRD, THIRD))
+        "R35",
+        build.randomness_by_position,
+        build.block_rule_with(lambda randomness: randomness),
+        toy=((THIRD, 2 * THIRD), (2 * THIRD, THIRD)),
     ),
     _mutant("gate", build.reported_row_before, build.honest, toy=TURNING),
     _mutant("kept-rest", build.with_rule(rules.KeepsTheRest()), build.honest, toy=TURNING),

@@ -1,4 +1,4 @@
-"""Law sources that say something else than the model they ask. Each asks another source and changes the answer."""
+"""Distribution sources that say something else than the model they ask. Each asks another source and changes the answer."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 import torch
 from torch import Tensor
 
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.warp import first_argmax, one_hot
 
 
 @dataclass(frozen=True, slots=True)
 class Changed:
-    """Another source's laws, (B, N + 1, V), each put through ``change``."""
+    """Another source's distributions, (B, N + 1, V), each put through ``change``."""
 
-    source: LawSource
+    source: LanguageModel
     change: Callable[[Tensor], Tensor]
 
     @property
@@ -29,29 +29,29 @@ class Changed:
     def context(self) -> int | None:
         return self.source.context
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
-        return self.change(self.source.laws(rows, block))
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
+        return self.change(self.source.distributions(rows, block))
 
 
-def certain(law: Tensor) -> Tensor:
-    """The one-hot law on the likeliest token: what an argmax draws from."""
-    return one_hot(first_argmax(law), law.shape[-1])
+def certain(probs: Tensor) -> Tensor:
+    """The one-hot distribution on the likeliest token: what an argmax draws from."""
+    return one_hot(first_argmax(probs), probs.shape[-1])
 
 
-def halved(law: Tensor) -> Tensor:
-    """The law as bfloat16 holds it, eight bits to a mass, rescaled."""
-    rounded = law.to(torch.bfloat16).double()
+def halved(probs: Tensor) -> Tensor:
+    """The distribution as bfloat16 holds it, eight bits to a mass, rescaled."""
+    rounded = probs.to(torch.bfloat16).double()
     return rounded / rounded.sum(-1, keepdim=True).clamp(min=torch.finfo(torch.float64).tiny)
 
 
 @dataclass(frozen=True, slots=True)
 class RowBefore:
-    """Another source's laws, one row too early: after ids it gives what belongs after ids[:-1]. A text of one token keeps its own.
+    """Another source's distributions, one row too early: after ids it gives what belongs after ids[:-1]. A text of one token keeps its own.
 
     The last token of the prefix rides on top of the block, so that caches work as ever.
     """
 
-    source: LawSource
+    source: LanguageModel
 
     @property
     def vocabulary(self) -> int:
@@ -61,15 +61,17 @@ class RowBefore:
     def context(self) -> int | None:
         return self.source.context
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         late = [int(len(row.ids) > 1) for row in rows]
         shorter = [replace(row, ids=row.ids[:-1]) if shift else row for row, shift in zip(rows, late, strict=True)]
         tokens = [row.ids[-1:] * shift + block.tokens[i] for i, (row, shift) in enumerate(zip(rows, late, strict=True))]
         parents = [(ROOT,) * shift + tuple(one + shift for one in block.parents[i]) for i, shift in enumerate(late)]
-        grown = Block(tuple(tokens), tuple(parents), (None,) * len(rows), tuple((None,) * len(t) for t in tokens), block.source)
-        laws = self.source.laws(shorter, grown)
-        result = laws[:, : block.widest + 1].clone()
+        grown = DraftTree(
+            tuple(tokens), tuple(parents), (None,) * len(rows), tuple((None,) * len(t) for t in tokens), block.source
+        )
+        distributions = self.source.distributions(shorter, grown)
+        result = distributions[:, : block.widest + 1].clone()
         for index, shift in enumerate(late):
             for node, parent in enumerate(block.parents[index]):
-                result[index, node + 1] = laws[index, parent + 1 + shift]
+                result[index, node + 1] = distributions[index, parent + 1 + shift]
         return result

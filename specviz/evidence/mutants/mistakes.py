@@ -11,8 +11,8 @@ from dataclasses import dataclass, field, replace
 
 from specviz.settings import Settings
 
-REPLACED = ("law", "proposer", "coins", "rule", "commit")
-TIERS = ("sampled", "enumerated", "analytic", "injected coin", "tokens per pass")
+REPLACED = ("probs", "proposer", "uniforms", "rule", "commit")
+TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
 
 
@@ -26,7 +26,7 @@ class Mistake:
     replaces  which argument of ``decode`` is another, one of REPLACED
     settings  the warper, gamma and length that must catch it
     tier      the evidence that must catch it, one of TIERS
-    shared    whether the sampler on shared laws draws it too; else only the engine does
+    shared    whether the sampler on shared distributions draws it too; else only the engine does
     """
 
     id: str
@@ -60,7 +60,7 @@ _ROWS = (
     Mistake(
         "R1",
         "argmax draft, softmax ratio",
-        "The guess is the draft's likeliest token, but it is judged as if it had been drawn from the draft's law.",
+        "The draft token is the draft's likeliest token, but it is judged as if it had been drawn from the draft's distribution.",
         "huggingface/transformers#32867, jaymody/speculative-sampling#3",
         "proposer",
         Settings(gamma=1, length=2),
@@ -69,7 +69,7 @@ _ROWS = (
     Mistake(
         "R2",
         "q before the cuts",
-        "The guess is drawn from the cut law, but it is judged by q as it was before top-k, top-p or min-p.",
+        "The draft token is drawn from the cut distribution, but it is judged by q as it was before top-k, top-p or min-p.",
         "huggingface/transformers#47932",
         "proposer",
         Settings(gamma=1, length=2, top_k=3),
@@ -78,9 +78,9 @@ _ROWS = (
     Mistake(
         "R3",
         "greedy by argmax, compared by softmax",
-        "At temperature 0 tokens are taken by argmax, yet guesses are kept or refused by a coin and a softmax ratio.",
+        "At temperature 0 tokens are taken by argmax, yet draft tokens are kept or refused by a random number and a softmax ratio.",
         "romsto/Speculative-Decoding",
-        "law",
+        "probs",
         Settings(gamma=1, length=2, temperature=0.0),
         "sampled",
         shared=False,
@@ -88,16 +88,16 @@ _ROWS = (
     Mistake(
         "R4",
         "target not warped",
-        "The draft's law is warped and the target's is not, so the text has the law of another temperature.",
+        "The draft's distribution is warped and the target's is not, so the text has the distribution of another temperature.",
         "vllm-project/vllm#9834",
-        "law",
+        "probs",
         Settings(gamma=1, length=2, temperature=0.5),
         "sampled",
     ),
     Mistake(
         "R5",
         "replacement from p",
-        "A refused guess is replaced by a draw from p, not from what p has left over q.",
+        "A rejected draft token is replaced by a draw from p, not from what p has left over q.",
         "common",
         "rule",
         Settings(gamma=1, length=2),
@@ -106,25 +106,25 @@ _ROWS = (
     Mistake(
         "R6",
         "draft noise used again",
-        "The number that drew the refused guess draws its replacement too, so the two are not independent.",
+        "The number that drew the rejected draft token draws its replacement too, so the two are not independent.",
         "vllm-project/vllm#54282",
-        "coins",
+        "uniforms",
         Settings(gamma=1, length=2),
         "sampled",
     ),
     Mistake(
         "R7",
         "seeded again for each token",
-        "Every guess of a run meets the same coin: each token alone has the right law, several together do not.",
+        "Every draft token of a run meets the same random number: each token alone has the right distribution, several together do not.",
         "feifeibear/LLMSpeculativeSampling",
-        "coins",
+        "uniforms",
         Settings(gamma=2, length=3),
         "sampled",
     ),
     Mistake(
         "R8",
-        "unsure guess dropped",
-        "A guess is drawn, found to have little q, and thrown away: what is left is no longer drawn from q.",
+        "unsure draft token dropped",
+        "A draft token is drawn, found to have little q, and thrown away: what is left is no longer drawn from q.",
         "vllm-project/vllm#43522, ikawrakow/ik_llama.cpp#1820",
         "proposer",
         Settings(gamma=1, length=2),
@@ -134,7 +134,7 @@ _ROWS = (
     Mistake(
         "R9",
         "residual by place in a list",
-        "After top-k the two laws are lists of different tokens, and they are subtracted place by place.",
+        "After top-k the two distributions are lists of different tokens, and they are subtracted place by place.",
         "llama.cpp, examples/speculative",
         "rule",
         Settings(gamma=1, length=2, top_k=10),
@@ -143,25 +143,25 @@ _ROWS = (
     Mistake(
         "R10",
         "comparison not strict",
-        "A coin that shows exactly 0 keeps a token to which the target gives no probability at all.",
+        "A random number that shows exactly 0 keeps a token to which the target gives no probability at all.",
         "sgl-project/sglang#35771",
         "rule",
         Settings(gamma=1, length=2),
-        "injected coin",
+        "injected random number",
     ),
     Mistake(
         "R11",
         "target one row late",
-        "The target's rows are off by one, so each guess is judged by the law of the position before it.",
+        "The target's rows are off by one, so each draft token is judged by the distribution of the position before it.",
         "romsto/Speculative-Decoding#4, vllm-project/vllm#9730, vllm-project/vllm#3951",
-        "law",
+        "probs",
         Settings(gamma=2, length=3),
         "sampled",
     ),
     Mistake(
         "R16",
         "drawn in half precision",
-        "The guess is drawn from q rounded to bfloat16 and judged by q itself.",
+        "The draft token is drawn from q rounded to bfloat16 and judged by q itself.",
         "deepseek-ai/DeepSpec#31, gpt-fast",
         "proposer",
         Settings(gamma=1, length=2),
@@ -169,10 +169,10 @@ _ROWS = (
     ),
     Mistake(
         "R18",
-        "coin stuck at 0",
-        "The coin never moves, so every guess that the target can write at all is kept.",
+        "random number stuck at 0",
+        "The random number never moves, so every draft token that the target can write at all is kept.",
         "vllm-project/vllm-ascend#13766",
-        "coins",
+        "uniforms",
         Settings(gamma=1, length=2),
         "sampled",
     ),
@@ -198,7 +198,7 @@ _ROWS = (
     Mistake(
         "best-drawn",
         "best of the drawn siblings",
-        "Two siblings are drawn and a budget hands over the likelier one alone, which was not drawn from the law that it comes with.",
+        "Two siblings are drawn and a budget hands over the likelier one alone, which was not drawn from the distribution that it comes with.",
         "derived",
         "proposer",
         Settings(gamma=1, length=2),
@@ -207,10 +207,10 @@ _ROWS = (
     ),
     Mistake(
         "R35",
-        "coins by position alone",
-        "The next round meets coins that the last one has already looked at and found wanting (here under block verification).",
+        "random numbers by position alone",
+        "The next round meets random numbers that the last one has already looked at and found wanting (here under block verification).",
         "derived",
-        "coins",
+        "uniforms",
         Settings(gamma=2, length=5),
         "enumerated",
         shared=False,
@@ -218,7 +218,7 @@ _ROWS = (
     Mistake(
         "gate",
         "gate off by one",
-        "Each guess is judged by the draft's law of the neighbouring position.",
+        "Each draft token is judged by the draft's distribution of the neighbouring position.",
         "derived",
         "proposer",
         Settings(gamma=2, length=3),
@@ -227,7 +227,7 @@ _ROWS = (
     Mistake(
         "kept-rest",
         "tokens after a rejection kept",
-        "A refused guess is replaced where it stands, and the guesses made after it stay, though they followed another token.",
+        "A rejected draft token is replaced where it stands, and the draft tokens made after it stay, though they followed another token.",
         "derived",
         "commit",
         Settings(gamma=2, length=3),
@@ -237,7 +237,7 @@ _ROWS = (
     Mistake(
         "no-bonus",
         "no bonus token",
-        "After a block that was kept whole nothing is added: the text keeps its law, each pass writes less.",
+        "After a block that was kept whole nothing is added: the text keeps its distribution, each pass writes less.",
         "derived",
         "commit",
         Settings(gamma=2, length=3),

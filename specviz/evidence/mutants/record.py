@@ -7,30 +7,32 @@ from dataclasses import dataclass
 from functools import cache
 
 from specviz.evidence.enumeration.boxes import Text
-from specviz.evidence.enumeration.enumerate import Remembered, output_law, target_law, total_variation
+from specviz.evidence.enumeration.enumerate import Remembered, output_distribution, target_distribution, total_variation
 from specviz.evidence.mutants.mistakes import Mistake
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.models.table import TableModel
 from specviz.proposers.base import Proposer
-from specviz.randomness import Coins
+from specviz.randomness import Randomness
 from specviz.settings import Settings
 from specviz.verification.token_rule import Rule
 
-TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy laws of docs/mistakes.md
+TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy distributions of docs/mistakes.md
 
-Open = Callable[[Settings], tuple[LawSource, LawSource]]  # target and draft of a request; a Pair's ``open`` is one
+Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a Pair's ``open`` is one
 Table = Callable[[Text], Sequence[float]]
-Laws = tuple[Sequence[float] | Table, Sequence[float] | Table]  # target and draft: one law everywhere, or one for each prefix
+Distributions = tuple[
+    Sequence[float] | Table, Sequence[float] | Table
+]  # target and draft: one distribution everywhere, or one for each prefix
 
 
 @dataclass(frozen=True, slots=True)
 class Arguments:
-    """The first four arguments of ``decode``; the coins as what is done to the seed's own."""
+    """The first four arguments of ``decode``; the random numbers as what is done to the seed's own."""
 
-    target: LawSource
+    target: LanguageModel
     proposer: Proposer
     rule: Rule
-    coins: Callable[[Coins], Coins] = lambda coins: coins
+    randomness: Callable[[Randomness], Randomness] = lambda randomness: randomness
 
 
 Build = Callable[[Open, Settings], Arguments]
@@ -42,19 +44,19 @@ class Mutant(Mistake):
 
     build     (open, settings) -> Arguments
     control   (open, settings) -> Arguments of the nearest decoder without the mistake
-    toy       the laws of its stated distance, as tables or as one law everywhere
+    toy       the distributions of its stated distance, as tables or as one distribution everywhere
     """
 
     build: Build
     control: Build
-    toy: Laws = (TOY_P, TOY_Q)
+    toy: Distributions = (TOY_P, TOY_Q)
 
     def arguments(self, open_: Open, settings: Settings | None = None) -> Arguments:
         """The mutated decoder on a pair. ``open_`` is asked again for each source, so that each has its own cache."""
         return self.build(open_, settings or self.settings)
 
     def enumerated_tv(self, open_: Open, settings: Settings | None = None, prompt: Sequence[int] = (0,)) -> float:
-        """Total variation between the exact laws of what it writes and of what the target writes, on table models."""
+        """Total variation between the exact distributions of what it writes and of what the target writes, on table models."""
         return _distance(self.build, open_, settings or self.settings, prompt)
 
     def control_tv(self, open_: Open, settings: Settings | None = None, prompt: Sequence[int] = (0,)) -> float:
@@ -63,7 +65,7 @@ class Mutant(Mistake):
 
     @property
     def toy_tv(self) -> float:
-        """Its distance on the toy laws, under its own settings and length; computed once."""
+        """Its distance on the toy distributions, under its own settings and length; computed once."""
         return _toy_tv(self)
 
 
@@ -74,12 +76,12 @@ def _toy_tv(mutant: Mutant) -> float:
 
 def _distance(build: Callable[[Open, Settings], Arguments], open_: Open, settings: Settings, prompt: Sequence[int]) -> float:
     made = build(open_, settings)
-    law = output_law(made.target, made.proposer, made.rule, prompt, settings.length, coins=made.coins)
-    return total_variation(law, target_law(open_(settings)[0], prompt, settings.length))
+    probs = output_distribution(made.target, made.proposer, made.rule, prompt, settings.length, randomness=made.randomness)
+    return total_variation(probs, target_distribution(open_(settings)[0], prompt, settings.length))
 
 
 def on_tables(p: Sequence[float] | Table, q: Sequence[float] | Table) -> Open:
-    """Target and draft from two tables, opened as a pair is: warped by the settings. A plain law stands for every prefix."""
-    tables = [law if callable(law) else (lambda ids, law=law: law) for law in (p, q)]
+    """Target and draft from two tables, opened as a pair is: warped by the settings. A plain distribution stands for every prefix."""
+    tables = [probs if callable(probs) else (lambda ids, probs=probs: probs) for probs in (p, q)]
     vocabulary = len(tables[0](()))
     return lambda settings: tuple(Remembered(TableModel(table, vocabulary, settings)) for table in tables)

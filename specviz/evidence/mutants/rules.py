@@ -9,9 +9,9 @@ import torch
 from torch import Tensor
 
 from specviz.evidence.mutants.distributions import certain
-from specviz.randomness import Coins, Prefix, Purpose
+from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import EmptyResidual, TokenRule
 
@@ -42,7 +42,7 @@ class ByListPlace(TokenRule):
 
 
 class NotStrict(TokenRule):
-    """u * q <= p: a coin of 0 keeps a token that the target excludes."""
+    """u * q <= p: a random number of 0 keeps a token that the target excludes."""
 
     name, exact = "not strict", False
 
@@ -73,15 +73,15 @@ class Greedy(TokenRule):
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return certain(super().replacement(p, q))
 
-    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
-        outcomes = super().verify(rows, block, p, coins)
+    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, block, p, randomness)
         return tuple(self._ended(outcome, p[index]) for index, outcome in enumerate(outcomes))
 
     def _ended(self, outcome: Outcome, p: Tensor) -> Outcome:
         if outcome.ending.kind != "bonus":
             return outcome
-        law = p[outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0]
-        return replace(outcome, ending=replace(outcome.ending, token=int(certain(law).argmax())))
+        probs = p[outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0]
+        return replace(outcome, ending=replace(outcome.ending, token=int(certain(probs).argmax())))
 
 
 class NoBonus(TokenRule):
@@ -89,34 +89,34 @@ class NoBonus(TokenRule):
 
     name, exact = "no bonus", True
 
-    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
-        outcomes = super().verify(rows, block, p, coins)
+    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, block, p, randomness)
         none = Ending("length", None, None)
         return tuple(replace(o, ending=none) if o.ending.kind == "bonus" and o.accepted_path else o for o in outcomes)
 
 
 class KeepsTheRest(TokenRule):
-    """A refused guess is replaced where it stands, and the guesses that followed it are tested and kept as if they followed
+    """A rejected draft token is replaced where it stands, and the draft tokens that followed it are tested and kept as if they followed
     the replacement. Chains only."""
 
     name, exact = "tokens after a rejection kept", False
 
-    def verify(self, rows: Sequence[Prefix], block: Block, p: Tensor, coins: Coins) -> tuple[Outcome, ...]:
-        return tuple(self._row(row, block, index, p[index], coins) for index, row in enumerate(rows))
+    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        return tuple(self._row(row, block, index, p[index], randomness) for index, row in enumerate(rows))
 
-    def _row(self, row: Prefix, block: Block, index: int, p: Tensor, coins: Coins) -> Outcome:
+    def _row(self, row: Prefix, block: DraftTree, index: int, p: Tensor, randomness: Randomness) -> Outcome:
         decisions = []
         for node, token in enumerate(block.tokens[index]):
             q = block.q[index][node]
             p_token, q_token = float(p[node, token]), float(q[token])
-            u = float(coins.take(Purpose.ACCEPT, [row], node, node)[0])
+            u = float(randomness.take(Purpose.ACCEPT, [row], node, node)[0])
             if not self.accepts(u, p_token, q_token):
                 token = int(
-                    draw(self.replacement(p[node], q), torch.from_numpy(coins.take(Purpose.RESIDUAL, [row], node, node))[0])
+                    draw(self.replacement(p[node], q), torch.from_numpy(randomness.take(Purpose.RESIDUAL, [row], node, node))[0])
                 )
             edge = self.threshold(p_token, q_token)
             decisions.append(Decision(token, node - 1, block.source, q_token, p_token, block.u_draft[index][node], u, edge, True))
         count = len(decisions)
-        u = coins.take(Purpose.BONUS, [row], count, count)
+        u = randomness.take(Purpose.BONUS, [row], count, count)
         bonus = int(draw(p[count], torch.from_numpy(u)[0]))
         return Outcome(tuple(decisions), tuple(range(count)), Ending("bonus", bonus, float(u[0])))

@@ -1,4 +1,4 @@
-"""Mistakes around the rule: a processor, a scale or a ban that is not a function of the prefix of each law. Each wraps one argument."""
+"""Mistakes around the rule: a processor, a scale or a ban that is not a function of the prefix of each distribution. Each wraps one argument."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from torch import Tensor
 from specviz.models.fast_llama.int8 import Int8Linear
 from specviz.models.processed import Processed
 from specviz.randomness import Prefix
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token_rule import TokenRule
 
 
 class OncePerRound(Processed):
-    """The processor is given the committed text alone, whatever guesses stand before a law: it forgets what the block itself repeats."""
+    """The processor is given the committed text alone, whatever draft tokens stand before a distribution: it forgets what the block itself repeats."""
 
-    def prefixes(self, row: Prefix, block: Block, index: int) -> list[tuple[int, ...]]:
+    def prefixes(self, row: Prefix, block: DraftTree, index: int) -> list[tuple[int, ...]]:
         return [row.ids] * (len(block.tokens[index]) + 1)
 
 
 class OneScalePerPass(Int8Linear):
-    """One scale for all tokens of a pass, as ``torch.ao.quantization.quantize_dynamic`` has it: guesses change how the prefix is rounded."""
+    """One scale for all tokens of a pass, as ``torch.ao.quantization.quantize_dynamic`` has it: draft tokens change how the prefix is rounded."""
 
     def scales(self, tokens: Tensor) -> Tensor:
         return tokens.abs().amax().view(1, 1)
 
 
 class OnDrawsAlone(TokenRule):
-    """Guesses are judged by the law as it was; what the target draws itself, replacement and bonus, comes from the changed one.
+    """Draft tokens are judged by the distribution as it was; what the target draws itself, replacement and bonus, comes from the changed one.
 
-    change  (V,) float64 -> (V,), both laws
+    change  (V,) float64 -> (V,), both distributions
     """
 
     name, title = "processor on the draws alone", "processor on the draws alone (lossy)"
@@ -48,10 +48,10 @@ class OnDrawsAlone(TokenRule):
 
 
 def without(ids: Sequence[int]) -> Callable[[Tensor], Tensor]:
-    """The law in which some tokens are impossible."""
+    """The distribution in which some tokens are impossible."""
 
-    def change(law: Tensor) -> Tensor:
-        left = law.index_fill(-1, torch.tensor(ids, device=law.device), 0.0)
+    def change(probs: Tensor) -> Tensor:
+        left = probs.index_fill(-1, torch.tensor(ids, device=probs.device), 0.0)
         return left / left.sum(-1, keepdim=True)
 
     return change

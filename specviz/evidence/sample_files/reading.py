@@ -27,20 +27,20 @@ KEPT_TOKENS, KEPT_TEXT = 256, 4096  # of a draw; what comes later is not looked 
 HIGHEST_ID = 2**31 - 1
 ENDED = ("stop", "eos", "eos_token", "end", "end_turn")  # reasons that say: the text ended by itself
 STRIDE = 2_000  # lines between two words about how far the reading is
-LAW = ("temperature", "top_k", "top_p", "min_p")  # settings that change the law
-FEWEST = 20  # draws that are worth a comparison with a law
+DISTRIBUTION = ("temperature", "top_k", "top_p", "min_p")  # settings that change the distribution
+FEWEST = 20  # draws that are worth a comparison with a distribution
 CHANCE = 1e-6  # a repetition less likely than this is none of chance's doing
 
 Draw = tuple[int, ...] | str
 
 
 @dataclass(frozen=True, slots=True)
-class Heap:
+class SampleFile:
     """The draws of one file.
 
     draws     tuples of ids, or texts, at most KEPT_TOKENS and KEPT_TEXT long
     lengths   tokens (characters) of each as it was written
-    stops     stop reason of each, '' where there is none
+    eos_token_ids     stop reason of each, '' where there is none
     lines     where each stands in the file, for sentences
     settings  what the file says they were drawn under, without a seed
     """
@@ -49,7 +49,7 @@ class Heap:
     prompt: str
     draws: tuple[Draw, ...]
     lengths: tuple[int, ...]
-    stops: tuple[str, ...]
+    eos_token_ids: tuple[str, ...]
     lines: tuple[int, ...]
     settings: dict[str, Any]
     sha256: str
@@ -65,7 +65,7 @@ class Heap:
         return {"name": self.name, "sha256": self.sha256, "draws": len(self.draws), "kind": kind, "settings": self.settings}
 
 
-def read(path: Path) -> Heap:
+def read(path: Path) -> SampleFile:
     """The draws of a file. Raises EvidenceError with the number of the line that cannot be used."""
     try:
         if path.is_file() and path.stat().st_size > LARGEST:
@@ -76,7 +76,7 @@ def read(path: Path) -> Heap:
         raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
 
 
-def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda share: None) -> Heap:
+def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda share: None) -> SampleFile:
     """The same from bytes, such as an upload. watch: told the share that is read."""
     if len(content) > LARGEST:
         raise EvidenceError(f"'{name}' has more than {LARGEST >> 20} MB, which is the most that is read.")
@@ -96,7 +96,7 @@ def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda sha
         raise EvidenceError(f"'{name}' holds no draws.")
     columns = ([draw[key] for _, draw in found] for key in ("draw", "length", "stop"))
     digest = hashlib.sha256(content).hexdigest()
-    return Heap(
+    return SampleFile(
         name, first["prompt"], *map(tuple, columns), tuple(number for number, _ in found), first["settings"] or {}, digest
     )
 
@@ -111,8 +111,10 @@ def _draw(line: bytes, where: str) -> dict[str, Any]:
     stop, settings = record.get("stop"), record.get("settings")
     if not isinstance(stop, str | None) or not isinstance(settings, dict | None):
         raise EvidenceError(f'{where}: "stop" must be text and "settings" an object.')
-    if (settings or {}).get("coins"):
-        raise EvidenceError(f"{where} was drawn with coins that somebody chose: such a run is an illustration, and no sample.")
+    if (settings or {}).get("uniforms"):
+        raise EvidenceError(
+            f"{where} was drawn with random numbers that somebody chose: such a run is an illustration, and no sample."
+        )
     if (tokens := record.get("tokens")) is not None:
         if not isinstance(tokens, list) or not all(type(token) is int and 0 <= token <= HIGHEST_ID for token in tokens):
             raise EvidenceError(f'{where}: "tokens" must be a list of ids, whole numbers from 0.')
@@ -134,44 +136,44 @@ def _same(first: dict[str, Any], draw: dict[str, Any], where: str) -> None:
         raise EvidenceError(f"{where} was drawn under other settings than the first draw: {draw['settings']}.")
 
 
-def samples(heap: Heap, settings: Settings, vocabulary: int, stops: frozenset[int]) -> Samples:
-    """The draws as token ids, cut to ``settings.length``, ready to be tested against a law.
+def samples(heap: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
+    """The draws as token ids, cut to ``settings.length``, ready to be tested against a distribution.
 
     A text that says it ended by itself, without the token that ends texts, gets it where there is only one such token.
     Raises EvidenceError where a draw is shorter than asked for and did not end, or goes on after its end.
     """
     if not heap.tokens:
         raise EvidenceError(
-            f"'{heap.name}' holds text without token ids. Against the law of local weights ids are needed; two files of texts can be "
+            f"'{heap.name}' holds text without token ids. Against the distribution of local weights ids are needed; two files of texts can be "
             "compared with each other."
         )
     if len(heap.draws) < FEWEST:
         raise EvidenceError(f"'{heap.name}' holds {plural(len(heap.draws), 'draw')}; at least {FEWEST} are needed.")
-    _same_law(heap, settings)
+    _same_distribution(heap, settings)
     length = settings.length
     tokens = np.full((len(heap.draws), length), NONE, dtype=np.int32)
-    for row, (draw, stop, line) in enumerate(zip(heap.draws, heap.stops, heap.lines, strict=True)):
+    for row, (draw, stop, line) in enumerate(zip(heap.draws, heap.eos_token_ids, heap.lines, strict=True)):
         where = f"'{heap.name}', line {line}"
         if draw and max(draw) >= vocabulary:
             raise EvidenceError(f"{where} holds the id {max(draw)}, outside the vocabulary of {vocabulary} tokens.")
-        kept = _cut(draw[:length], stop, length, stops, where)
+        kept = _cut(draw[:length], stop, length, eos_token_ids, where)
         tokens[row, : len(kept)] = kept
     return Samples(tokens, settings.to_record(), heap.name)
 
 
-def _cut(draw: Sequence[int], stop: str, length: int, stops: frozenset[int], where: str) -> Sequence[int]:
-    end = next((place for place, token in enumerate(draw) if token in stops), None)
+def _cut(draw: Sequence[int], stop: str, length: int, eos_token_ids: frozenset[int], where: str) -> Sequence[int]:
+    end = next((place for place, token in enumerate(draw) if token in eos_token_ids), None)
     if end is not None:
         if end + 1 < len(draw):
             raise EvidenceError(f"{where} goes on after the token {draw[end]}, which ends a text.")
         return draw
     if len(draw) == length:
         return draw
-    if stop in ENDED and len(stops) == 1:
-        return (*draw, *stops)
+    if stop in ENDED and len(eos_token_ids) == 1:
+        return (*draw, *eos_token_ids)
     if stop in ENDED:
         raise EvidenceError(
-            f"{where} ended by itself; which of the {len(stops)} tokens that end a text did it, must stand in it."
+            f"{where} ended by itself; which of the {len(eos_token_ids)} tokens that end a text did it, must stand in it."
         )
     raise EvidenceError(
         f"{where} has {plural(len(draw), 'token')} and the stop reason {stop!r}; {length} are needed, "
@@ -179,10 +181,10 @@ def _cut(draw: Sequence[int], stop: str, length: int, stops: frozenset[int], whe
     )
 
 
-def _same_law(heap: Heap, settings: Settings) -> None:
-    """What the file says of its law must be what the test is asked to compare with."""
+def _same_distribution(heap: SampleFile, settings: Settings) -> None:
+    """What the file says of its distribution must be what the test is asked to compare with."""
     neutral = {"top_k": (0, -1, None), "top_p": (1, None), "min_p": (0, None), "temperature": (None,)}
-    for key in LAW:
+    for key in DISTRIBUTION:
         said, asked = heap.settings.get(key), getattr(settings, key)
         if key in heap.settings and said != asked and not (asked in (None, 1.0) and said in neutral[key]):
             raise SettingsError(key.replace("_", "-"), asked, f"{said!r}, as '{heap.name}' says")
@@ -203,10 +205,10 @@ def repeated(draws: Sequence[Draw]) -> int:
     return period if 2 * period <= n else n
 
 
-def refuse_repeats(heap: Heap, log_chance: Sequence[float] | None = None) -> str:
+def refuse_repeats(heap: SampleFile, log_chance: Sequence[float] | None = None) -> str:
     """Raises EvidenceError where one draw, or a row of draws, stands there again and again: they are not independent.
 
-    log_chance  log probability of each draw under the exact law; without it the shares in the file itself stand in for it
+    log_chance  log probability of each draw under the exact distribution; without it the shares in the file itself stand in for it
 
     Returns a sentence where every draw is the same and nothing speaks against chance, or ''.
     """
@@ -229,6 +231,6 @@ def refuse_repeats(heap: Heap, log_chance: Sequence[float] | None = None) -> str
     )
 
 
-def names(heaps: Iterable[Heap]) -> str:
+def names(heaps: Iterable[SampleFile]) -> str:
     """Files in a sentence."""
     return " and ".join(f"'{heap.name}'" for heap in heaps)

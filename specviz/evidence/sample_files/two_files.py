@@ -12,7 +12,7 @@ import numpy as np
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.report import SCHEMA
-from specviz.evidence.sample_files.reading import LAW, Draw, Heap, names, refuse_repeats
+from specviz.evidence.sample_files.reading import DISTRIBUTION, Draw, SampleFile, names, refuse_repeats
 from specviz.records import versions
 from specviz.settings import Settings
 from specviz.statistics.findings import ALPHA, POWER, Finding, plural
@@ -26,7 +26,7 @@ FEWEST_DF = 15  # of the test that names the number of draws needed
 
 
 def compare(
-    first: Heap, second: Heap, tv: float, seed: int, watch: Callable[[float], None] = lambda share: None
+    first: SampleFile, second: SampleFile, tv: float, seed: int, watch: Callable[[float], None] = lambda share: None
 ) -> dict[str, Any]:
     """The report of two files; JSON-ready, with tests and no cells. Raises EvidenceError where they cannot be compared.
 
@@ -63,17 +63,15 @@ def compare(
 
 
 def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
-    """One answer of a report, from the findings and the plan alone; what needs a law is None."""
+    """One answer of a report, from the findings and the plan alone; what needs a distribution is None."""
     adjusted, n = holm([test.p_value for test in tests]), plan["n"] + plan["m"]
     seen = min((test.detectable_tv for test in tests if test.detectable_tv is not None), default=1.0)
     if min(adjusted) <= plan["alpha"]:
         verdict = "rejected"
-        sentence = f"Rejected: the two files were not drawn from one law (p = {min(adjusted):.2g} after correction)."
+        sentence = f"Rejected: the two files were not drawn from one distribution (p = {min(adjusted):.2g} after correction)."
     elif seen <= plan["tv"]:
         verdict = "consistent"
-        sentence = (
-            f"Consistent with one law: {n:,} draws would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
-        )
+        sentence = f"Consistent with one distribution: {n:,} draws would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
     else:
         needed = 2 * draws_needed(plan["tv"], FEWEST_DF, plan["alpha"] / 2)
         verdict = "too few draws"
@@ -117,13 +115,13 @@ def counted(first: Sequence[Draw], second: Sequence[Draw], level: float) -> list
         return []
 
 
-def _comparable(first: Heap, second: Heap) -> None:
+def _comparable(first: SampleFile, second: SampleFile) -> None:
     if first.prompt != second.prompt:
         raise EvidenceError(f"{names((first, second))} continue different prompts: nothing can be compared.")
     if first.tokens != second.tokens:
         kinds = ["token ids" if heap.tokens else "text" for heap in (first, second)]
         raise EvidenceError(f"'{first.name}' holds {kinds[0]}, '{second.name}' {kinds[1]}: collect both alike.")
-    for key in (*LAW, "max_tokens"):
+    for key in (*DISTRIBUTION, "max_tokens"):
         values = [heap.settings.get(key) for heap in (first, second)]
         if values[0] != values[1] and None not in values:
             raise EvidenceError(

@@ -12,20 +12,20 @@ from specviz.measure.methods import First
 
 
 @print_style()
-def same_law(first: First) -> Figure:
-    """Draws of first tokens over the marks of the exact law, with the band of chance."""
+def same_distribution(first: First) -> Figure:
+    """Draws of first tokens over the marks of the exact distribution, with the band of chance."""
     figure, axes, rows, places = _begun(first)
     low, high = [first.low[cell] for cell in places], [first.high[cell] for cell in places]
     axes.barh(
         rows, [b - a for a, b in zip(low, high, strict=True)], left=low, height=0.86, color=BAND, label="chance alone", zorder=1
     )
     axes.barh(rows, [first.shares[cell] for cell in places], height=0.44, color=GREY, label=f"{first.n:,} draws", zorder=2)
-    return _ended(figure, axes, rows, places, first, "share of all first tokens", "Bad draft, same law")
+    return _ended(figure, axes, rows, places, first, "share of all first tokens", "Bad draft, same distribution")
 
 
 @print_style()
 def shortcut(first: First) -> Figure:
-    """What typical acceptance writes, hatched, over the marks of the target's law, and the threshold that p must exceed."""
+    """What typical acceptance writes, hatched, over the marks of the target's distribution, and the threshold that p must exceed."""
     figure, axes, rows, places = _begun(first)
     axes.barh(rows, [first.written[cell] for cell in places], height=0.5, color="white", edgecolor=WRONG, hatch="////",
               label="what it writes", zorder=2)  # fmt: skip
@@ -39,9 +39,17 @@ def _begun(first: First):
 
 
 def _ended(figure: Figure, axes, rows: list[float], places: list[int], first: First, across: str, title: str) -> Figure:
-    law = [first.law[cell] for cell in places]
+    probs = [first.probs[cell] for cell in places]
     axes.plot(
-        law, rows, linestyle="none", marker="|", markersize=10, markeredgewidth=2.2, color=RIGHT, label="exact law", zorder=3
+        probs,
+        rows,
+        linestyle="none",
+        marker="|",
+        markersize=10,
+        markeredgewidth=2.2,
+        color=RIGHT,
+        label="exact distribution",
+        zorder=3,
     )
     axes.set_xlim(left=0.0)
     return _framed(figure, axes, across, title)

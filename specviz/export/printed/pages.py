@@ -22,7 +22,7 @@ RIGHT, WRONG = MEANINGS["target"].light, MEANINGS["rejected"].light
 
 @print_style()
 def filling(one: Filling, end: float, wrong: bool = False) -> Figure:
-    """Share of the draws in each cell over the marks of the exact law, with the band of chance; a wrong decoder's bars are hatched."""
+    """Share of the draws in each cell over the marks of the exact distribution, with the band of chance; a wrong decoder's bars are hatched."""
     places = one.drawn
     figure, axes, rows = _rows([one.labels[place] for place in places])
     if one.n:
@@ -31,9 +31,17 @@ def filling(one: Filling, end: float, wrong: bool = False) -> Figure:
         axes.barh(rows, wide, left=low, height=0.86, color=BAND, label="chance alone", zorder=1)
         look = {"color": "white", "edgecolor": WRONG, "hatch": "////"} if wrong else {"color": GREY}
         axes.barh(rows, [one.shares[place] for place in places], height=0.44, label=f"share of {one.n:,} draws", zorder=2, **look)
-    law = [one.law[place] for place in places]
+    probs = [one.probs[place] for place in places]
     axes.plot(
-        law, rows, linestyle="none", marker="|", markersize=10, markeredgewidth=2.2, color=RIGHT, label="exact law", zorder=3
+        probs,
+        rows,
+        linestyle="none",
+        marker="|",
+        markersize=10,
+        markeredgewidth=2.2,
+        color=RIGHT,
+        label="exact distribution",
+        zorder=3,
     )
     axes.set_xlim(0.0, end)
     return _framed(figure, axes, "share of all draws", one.name)
@@ -55,7 +63,7 @@ def flat(one: Flat) -> Figure:
 
 @print_style()
 def curve(one: Curve) -> Figure:
-    """Distance from the law over draws, for two decoders, on logarithmic axes, and the band of chance."""
+    """Distance from the distribution over draws, for two decoders, on logarithmic axes, and the band of chance."""
     from specviz.figures.mistakes import FLOOR, style
 
     figure, axes = _plain(3.4)
@@ -69,19 +77,19 @@ def curve(one: Curve) -> Figure:
         axes.axvline(one.caught, color=WRONG, linestyle=":", label=f"caught at {one.caught:,}")
     axes.set_xscale("log")
     axes.set_yscale("log")
-    axes.set_ylabel("distance from the exact law", color=INK)
-    return _framed(figure, axes, "draws of each", "How far from the exact law?")
+    axes.set_ylabel("distance from the exact distribution", color=INK)
+    return _framed(figure, axes, "draws of each", "How far from the exact distribution?")
 
 
 @print_style()
 def speeds(pair: tuple[Speed, Speed], wrong: int | None) -> Figure:
-    """Two panels: the share of guesses kept, and tokens per pass of the target."""
+    """Two panels: the share of draft tokens kept, and tokens per pass of the target."""
     from specviz.figures.mistakes import style
 
     figure = Figure(figsize=(WIDTH, 2.6), layout="constrained")
     for axes, (title, read, form) in zip(
         figure.subplots(1, 2),
-        (("guesses kept", lambda one: one.share, "{:.1%}"), ("tokens per pass", lambda one: one.per_pass, "{:.2f}")),
+        (("draft tokens kept", lambda one: one.share, "{:.1%}"), ("tokens per pass", lambda one: one.per_pass, "{:.2f}")),
         strict=True,
     ):
         looks = [style(wrong, arm, "light") for arm in (0, 1)]
@@ -98,7 +106,7 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None) -> Figure:
 
 @print_style()
 def panels(shown: Sequence[Panel]) -> Figure:
-    """Laws as bars, one panel under the other; the same numbers as figures/laws.py."""
+    """Distributions as bars, one panel under the other; the same numbers as figures/distributions.py."""
     from specviz.figures.one_token.distributions import COLOURS, NAMES
 
     heights = [FRAME + 0.34 * len(one.labels) for one in shown]

@@ -36,12 +36,12 @@ def print_style() -> Iterator[None]:
 
 @print_style()
 def histogram(series: Histogram) -> Figure:
-    """Share of the draws in each cell beside the exact law and its band."""
-    law = MEANINGS["target"].light
+    """Share of the draws in each cell beside the exact distribution and its band."""
+    probs = MEANINGS["target"].light
     figure, axes, rows = _figure(series.labels)
-    axes.hlines(rows, [series.placed(low) for low in series.low], series.high, color=law, alpha=0.3, linewidth=7.0,
+    axes.hlines(rows, [series.placed(low) for low in series.low], series.high, color=probs, alpha=0.3, linewidth=7.0,
                 label=f"its {LEVEL:.0%} band")  # fmt: skip
-    axes.plot(series.law, rows, linestyle="none", marker="|", markersize=9, color=law, label="exact law")
+    axes.plot(series.probs, rows, linestyle="none", marker="|", markersize=9, color=probs, label="exact distribution")
     share = [series.placed(value) for value in series.share]
     axes.plot(
         share, rows, linestyle="none", marker="o", markersize=3, color=INK, label=f"share of {series.n:,} draws", clip_on=False

@@ -16,13 +16,13 @@ from specviz.serving.setups import TOLERANCE, Laboratory
 
 @print_style()
 def distances(one: Laboratory) -> Figure:
-    """For each row how far its own law lies from float32's, and what guesses change about it."""
+    """For each row how far its own distribution lies from float32's, and what draft tokens change about it."""
     rows = [row for row in one.rows if row.own is not None]
     figure, axes, places = _rows([row.entry.name for row in rows])
     axes.axvspan(LEAST, TOLERANCE, color=BAND, linewidth=0.0, label="rounding")
     worst = [max(LEAST, row.own.worst) for row in rows]
     axes.hlines(places, [max(LEAST, row.own.mean) for row in rows], worst, color=WRONG, linewidth=1.4)
-    axes.plot(worst, places, linestyle="none", marker="D", markersize=5, color=WRONG, label="guesses change it by, at most")
+    axes.plot(worst, places, linestyle="none", marker="D", markersize=5, color=WRONG, label="draft tokens change it by, at most")
     moved = [(max(LEAST, row.apart.value), place) for row, place in zip(rows, places, strict=True) if row.apart is not None]
     axes.plot(
         [x for x, _ in moved],
@@ -31,11 +31,11 @@ def distances(one: Laboratory) -> Figure:
         marker="o",
         markersize=6,
         color=RIGHT,
-        label="its law is off float32’s by",
+        label="its distribution is off float32’s by",
     )
     axes.set_xscale("log")
     axes.set_xlim(LEAST, 1.0)
-    return _framed(figure, axes, "total variation", "What is changed, and what guesses change about that")
+    return _framed(figure, axes, "total variation", "What is changed, and what draft tokens change about that")
 
 
 @print_style()

@@ -11,12 +11,12 @@ from specviz.export.printed.report import INK, print_style
 from specviz.figures.speed.plan import PLAIN
 from specviz.prediction.plan import Interval, Plan
 
-GAMMA = "gamma: guesses of a round"
+GAMMA = "gamma: draft tokens of a round"
 
 
 @print_style()
 def tokens(plan: Plan) -> Figure:
-    """Tokens per pass over gamma: kept guesses with their band, two plainer formulas, what was measured."""
+    """Tokens per pass over gamma: accepted draft tokens with their band, two plainer formulas, what was measured."""
     figure, axes = _plain(3.0)
     gammas = [row.gamma for row in plan.rows]
     banded(axes, gammas, [row.tokens for row in plan.rows])
@@ -42,7 +42,7 @@ def factors(plan: Plan) -> Figure:
     return _framed(figure, axes, GAMMA, "Speed")
 
 
-def banded(axes, x: Sequence[float], found: Sequence[Interval], name: str = "kept guesses") -> None:
+def banded(axes, x: Sequence[float], found: Sequence[Interval], name: str = "accepted draft tokens") -> None:
     axes.fill_between(x, [one.low for one in found], [one.high for one in found], color=RIGHT, alpha=0.16, linewidth=0.0)
     axes.plot(x, [one.value for one in found], color=RIGHT, linewidth=2.0, label=name)
 

@@ -21,7 +21,7 @@ class Shade:
 
 MEANINGS = {
     "target": Shade("#0072B2", "#3FA0DB", "#0067A1", "#6FBBEA"),  # the big model, and its authority: what it keeps
-    "draft": Shade("#E69F00", "#E69F00", "#7F5700", "#F0B840"),  # the small model's guesses
+    "draft": Shade("#E69F00", "#E69F00", "#7F5700", "#F0B840"),  # the small model's draft tokens
     "residual": Shade("#009E73", "#22B88C", "#00704F", "#4CCBA4"),  # what the draft left out, and nothing else
     "rejected": Shade("#D55E00", "#EE7B2B", "#A84600", "#FF9A57"),  # refused; always hatched as well
     "bonus": Shade("#CC79A7", "#D98DB7", "#94416F", "#E9AACB"),  # the token after a full block

@@ -13,7 +13,7 @@ def rows(plan: Plan) -> list[dict[str, object]]:
     measured = {one.gamma: one.gain for one in plan.checked}
     return [
         {
-            "guesses": row.gamma,
+            "draft_tokens": row.gamma,
             "tokens per pass": round(row.tokens.value, 3),
             "above the token rule, counted": span(row.gain),
             "measured": span(measured[row.gamma]) if row.gamma in measured else "",
@@ -30,14 +30,14 @@ def sentence(plan: Plan) -> str:
         return ""
     row = next((row for row in known if row.gamma == WIDEST), known[-1])
     said = (
-        f"Judged together, {row.gamma} guesses give {span(row.gain)} more tokens per pass than judged one by one: counted exactly on "
+        f"Judged together, {row.gamma} draft tokens give {span(row.gain)} more tokens per pass than judged one by one: counted exactly on "
         f"{plan.openings} texts of {plan.length} tokens of the target, at temperature {plan.settings.temperature:g}."
     )
     seen = next((one.gain for one in plan.checked if one.gamma == row.gamma), None)
     if seen is None:
         return said
     holds = "which holds" if seen.low <= row.gain.value <= seen.high else "which does not hold"
-    return f"{said} Decoding with both rules measured {span(seen)}, {holds} the counted number. With one guess both rules are the same."
+    return f"{said} Decoding with both rules measured {span(seen)}, {holds} the counted number. With one draft token both rules are the same."
 
 
 def span(gain: Interval) -> str:

@@ -1,4 +1,4 @@
-"""Every proposer under every rule as one small table for each law, from the record that ``verify --all`` writes."""
+"""Every proposer under every rule as one small table for each distribution, from the record that ``verify --all`` writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from specviz.records import from_record
 
-SCHEMA = "specviz-matrix-1"
+SCHEMA = "specviz-matrix-2"
 MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
     "consistent": ("exact", "✓", "exact"),
     "coincides": ("same", "=", "coincides here"),
@@ -66,7 +66,7 @@ def conclusion(record: Mapping[str, Any]) -> str:
     drawn = [cell for cell in cells if rules[cell["rule"]]["exact"] and cell["verdict"] != "blank"]
     fine = [cell for cell in drawn if cell["verdict"] == "consistent" and cell["right"]]
     seen = max((cell["seen"] for cell in drawn if cell["seen"] is not None), default=None)
-    said = f"{len(fine)} of {len(drawn)} cells with an exact rule follow the target’s law"
+    said = f"{len(fine)} of {len(drawn)} cells with an exact rule follow the target’s distribution"
     said += f"; a total variation of {seen:.2g} would have been seen 99 times in 100." if seen is not None else "."
     lossy = [cell for cell in cells if cell["verdict"] == "rejected" and cell["right"]]
     same = [cell for cell in cells if cell["verdict"] == "coincides"]

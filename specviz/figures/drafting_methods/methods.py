@@ -1,4 +1,4 @@
-"""The gallery in words and pictures: its table, how exactness was shown, and two laws of a first token. Plain records, Plotly."""
+"""The gallery in words and pictures: its table, how exactness was shown, and two distributions of a first token. Plain records, Plotly."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 
 COLUMNS = (
-    "who guesses",
+    "who drafts",
     "tokens per pass",
     "ms per token",
     "verdict",
     "kept, by position",
-    "guesses per pass",
+    "draft tokens per pass",
     "how that is known",
 )
 
@@ -73,7 +73,7 @@ def details(one: Lineup) -> list[dict[str, object]]:
     for row in one.rows:
         spread = f"{row.ms[1]:.1f} to {row.ms[2]:.1f}" if row.ms else ""
         counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
-        rows.append({"who guesses": row.entry.name, "in words": row.entry.guess, "rule": row.rule, "tokens": row.tokens or None,
+        rows.append({"who drafts": row.entry.name, "in words": row.entry.draft_token, "rule": row.rule, "tokens": row.tokens or None,
                      "passes": row.passes or None, "kept of tested, by position": counts, "ms per token, least to most": spread})  # fmt: skip
     return rows
 
@@ -86,22 +86,22 @@ def conclusion(one: Lineup) -> str:
         return "No row of this gallery could run here."
     best, worst = max(exact, key=_speed), min(exact, key=_speed)
     said = (
-        f"Every exact row writes the same law, from {worst.per_pass:.2f} tokens per pass ({worst.entry.name}) "
+        f"Every exact row writes the same distribution, from {worst.per_pass:.2f} tokens per pass ({worst.entry.name}) "
         f"to {best.per_pass:.2f} ({best.entry.name})."
     )
     for row in lossy:
         said += (
             f" {row.entry.name} coincides with the target here." if row.coincides
-            else f" {row.entry.name} writes another law: TV {number(row.first.written_tv)} at the first token."
+            else f" {row.entry.name} writes another distribution: TV {number(row.first.written_tv)} at the first token."
         )  # fmt: skip
     return said
 
 
 def positions(one: Lineup) -> str:
     """What the shares by position count: not the same under every rule."""
-    said = "Kept, by position: a guess judged by itself is tested only where those before it were kept, and its share is of these tests."
+    said = "Kept, by position: a draft token judged by itself is tested only where those before it were kept, and its share is of these tests."
     if any(row.entry.settings.get("rule") == "block" and row.tested for row in one.rows):
-        said += " The block rule tests all guesses of a round together: there a share says how many rounds kept at least so many guesses."
+        said += " The block rule tests all draft tokens of a round together: there a share says how many rounds kept at least so many draft tokens."
     return said
 
 
@@ -134,30 +134,32 @@ def name_of(first: First, cell: int) -> str:
 def cells(first: First) -> list[dict[str, object]]:
     """Every cell as a row of a table."""
     rows = []
-    for cell, law in enumerate(first.law):
-        row = {"first token": name_of(first, cell), "target's law": round(law, 5), "draws": first.counts[cell],
+    for cell, probs in enumerate(first.probs):
+        row = {"first token": name_of(first, cell), "target's distribution": round(probs, 5), "draws": first.counts[cell],
                "share": round(first.shares[cell], 5), "chance alone": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
         rows.append(row if first.written is None else row | {"what it writes": round(first.written[cell], 5)})
     return rows
 
 
-def same_law_conclusion(first: First) -> str:
+def same_distribution_conclusion(first: First) -> str:
     """What the adversary's draws show, as its figure's text."""
     if certain(first) and first.tv == 0.0:
-        return f"All {first.n:,} first tokens written with the adversary's guesses are the one that the target is certain of."
+        return (
+            f"All {first.n:,} first tokens written with the adversary's draft tokens are the one that the target is certain of."
+        )
     if first.tv <= first.upper:
         return (
-            f"{first.n:,} first tokens written with the adversary's guesses lie TV {number(first.tv, 3)} from the target's exact law; "
-            f"chance alone leaves up to {number(first.upper, 3)}: the same law."
+            f"{first.n:,} first tokens written with the adversary's draft tokens lie TV {number(first.tv, 3)} from the target's exact distribution; "
+            f"chance alone leaves up to {number(first.upper, 3)}: the same distribution."
         )
     return (
-        f"{first.n:,} first tokens written with the adversary's guesses lie TV {number(first.tv, 3)} from the target's exact law, "
+        f"{first.n:,} first tokens written with the adversary's draft tokens lie TV {number(first.tv, 3)} from the target's exact distribution, "
         f"above the {number(first.upper, 3)} that chance stays below 99 times in 100."
     )
 
 
-def same_law(first: First, kind: str = "light") -> go.Figure:
-    """Draws as bars, the exact law as marks on top of them, and the band of chance. All other tokens stand in the table."""
+def same_distribution(first: First, kind: str = "light") -> go.Figure:
+    """Draws as bars, the exact distribution as marks on top of them, and the band of chance. All other tokens stand in the table."""
     places = _heaviest(first)
     figure = go.Figure()
     wide = [first.high[cell] - first.low[cell] for cell in places]
@@ -166,32 +168,32 @@ def same_law(first: First, kind: str = "light") -> go.Figure:
                    name="chance alone", hoverinfo="skip")  # fmt: skip
     figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": DRAWS[kind]},
                    name=f"{first.n:,} draws", hoverinfo="skip")  # fmt: skip
-    figure.add_scatter(x=[first.law[cell] for cell in places], y=rows, mode="markers", name="target’s exact law", hoverinfo="skip",
+    figure.add_scatter(x=[first.probs[cell] for cell in places], y=rows, mode="markers", name="target’s exact distribution", hoverinfo="skip",
                        marker=_mark(kind))  # fmt: skip
     return _laid_out(figure, first, places, "share of all first tokens")
 
 
 def shortcut_conclusion(first: First) -> str:
-    """What typical acceptance does to the law, as its figure's text."""
+    """What typical acceptance does to the distribution, as its figure's text."""
     if first.written_tv < 1e-9:
-        return "Typical acceptance writes the target's law here: one token is certain."
-    lost = sum(1 for cell in _heaviest(first) if first.law[cell] > 0.0 and first.written[cell] == 0.0)
+        return "Typical acceptance writes the target's distribution here: one token is certain."
+    lost = sum(1 for cell in _heaviest(first) if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
     shown = len(_heaviest(first))
     return (
-        f"Typical acceptance keeps a guess whose p exceeds {number(first.edge, 3)} (entropy {first.entropy:.1f} nats) and else writes the "
-        f"likeliest token: TV {number(first.written_tv)} from the target's law. "
+        f"Typical acceptance keeps a draft token whose p exceeds {number(first.edge, 3)} (entropy {first.entropy:.1f} nats) and else writes the "
+        f"likeliest token: TV {number(first.written_tv)} from the target's distribution. "
         + (f"{lost} of the {shown} likeliest tokens are never written." if lost else "It writes the draft's odds instead of the target's.")
     )  # fmt: skip
 
 
 def shortcut(first: First, kind: str = "light") -> go.Figure:
-    """What the shortcut writes as hatched bars, the target's law as marks, and the entropy threshold as a line over p."""
+    """What the shortcut writes as hatched bars, the target's distribution as marks, and the entropy threshold as a line over p."""
     places = _heaviest(first)
     figure = go.Figure()
     marker = {"color": getattr(MEANINGS["rejected"], kind), "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}}  # fmt: skip
     figure.add_bar(x=[first.written[cell] for cell in places], y=_rows(places), orientation="h", width=0.5, marker=marker,
                    name="what it writes", hoverinfo="skip")  # fmt: skip
-    figure.add_scatter(x=[first.law[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact law",
+    figure.add_scatter(x=[first.probs[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact distribution",
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
     figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": DRAWS[kind]})
     figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": DRAWS[kind]},
@@ -215,7 +217,7 @@ def _mark(kind: str) -> dict[str, object]:
 
 def _laid_out(figure: go.Figure, first: First, places: list[int], title: str) -> go.Figure:
     most = max(
-        [*(first.law[cell] for cell in places), *(first.shares[cell] for cell in places), *(first.written or ())[: len(places)]]
+        [*(first.probs[cell] for cell in places), *(first.shares[cell] for cell in places), *(first.written or ())[: len(places)]]
     )
     figure.update_layout(
         barmode="overlay", height=129 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,

@@ -1,4 +1,4 @@
-"""A round as a tree that can be walked: chips, the mask of ancestors, and step by step what each coin met. From the trace alone.
+"""A round as a tree that can be walked: chips, the mask of ancestors, and step by step what each random number met. From the trace alone.
 
 Every probability, threshold and verdict is one that the trace holds; JavaScript draws them and computes none.
 """
@@ -11,7 +11,7 @@ from typing import Any
 from specviz.figures.common.glyphs import glyphs, is_special, piece, whole
 from specviz.figures.common.narration import looked_at
 from specviz.figures.drafting_methods.tree_words import ROOT, Words, below
-from specviz.trace import Law, Round, Trace
+from specviz.trace import Distribution, Round, Trace
 
 TAIL = 60  # characters of the text before the round that are shown
 
@@ -19,10 +19,10 @@ TAIL = 60  # characters of the text before the round that are shown
 def tree_payload(trace: Trace) -> dict[str, Any]:
     """What the component draws of a trace's last round. Its settings name the rule, for the sentences.
 
-    nodes   per guess its glyphs, parent, fate, p, q, u, threshold and bars; met  whether its coin met the target's law or what
-            refused siblings left; col, line  where it stands
+    nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  whether its random number met the target's distribution or what
+            rejected sibling left; col, line  where it stands
     mask    (N, N) 0 or 1: which nodes each may see; path  kept ones; ending  the token the rule added, and where it stands
-    steps   [{"kind", "node", "sentence"}]; kind tree, coin, residual, end, tally
+    steps   [{"kind", "node", "sentence"}]; kind tree, random number, residual, end, tally
     """
     round_ = trace.rounds[-1]
     parents = [one.parent for one in round_.proposals]
@@ -77,7 +77,7 @@ def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str,
 
 
 def walk(round_: Round) -> list[int]:
-    """Nodes in the order in which their coins were looked at: siblings one after the other, then those below the kept one."""
+    """Nodes in the order in which their random numbers were looked at: siblings one after the other, then those below the kept one."""
     counted, kept, order, node = looked_at(round_), set(round_.accepted_path), [], ROOT
     parents = [one.parent for one in round_.proposals]
     while node is not None:
@@ -95,7 +95,7 @@ def _tail(text: str) -> str:
 def _steps(words: Words, order: Sequence[int]) -> list[dict[str, Any]]:
     rows = [{"kind": "tree", "node": None, "sentence": words.opening(len({*map(words.depth, range(len(words.parents)))}))}]
     for index in order:
-        rows.append({"kind": "coin", "node": index, "sentence": words.coin(index)})
+        rows.append({"kind": "coin", "node": index, "sentence": words.uniform(index)})
         if words.hands_on(index):
             rows.append({"kind": "residual", "node": index, "sentence": words.residual(index)})
     rows.append({"kind": "end", "node": None, "sentence": words.ending()})
@@ -109,17 +109,17 @@ def _node(words: Words, index: int, looked: bool) -> dict[str, Any]:
     return {
         "glyphs": _glyphs(words.trace, one.token), "name": words.name(one.token), "parent": one.parent, "fate": fate,
         "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
-        "bars": _bars(round_.laws[index], words.trace, one.token) if round_.laws else [],
+        "bars": _bars(round_.distributions[index], words.trace, one.token) if round_.distributions else [],
         "met": "left" if words.rule == "token" and looked and words.before(index) else "target",
     }  # fmt: skip
 
 
 def _ending(words: Words) -> dict[str, Any]:
-    end, refused, laws = words.round.ending, words.refused(), words.round.laws
-    law = laws[-1 if refused is None else refused] if laws else None
+    end, refused, distributions = words.round.ending, words.refused(), words.round.distributions
+    probs = distributions[-1 if refused is None else refused] if distributions else None
     return {
         "glyphs": _glyphs(words.trace, end.token), "name": words.name(end.token), "kind": end.kind, "u": end.u,
-        "parent": words.end(), "bars": _bars(law, words.trace, end.token),
+        "parent": words.end(), "bars": _bars(probs, words.trace, end.token),
     }  # fmt: skip
 
 
@@ -127,16 +127,16 @@ def _glyphs(trace: Trace, token: int) -> list[dict[str, str]]:
     return glyphs(piece(trace.pieces, token), token)
 
 
-def _bars(law: Law | None, trace: Trace, token: int) -> list[dict[str, Any]]:
-    """The law's bars and its rest, as the trace holds them; tokens that neither law has are left out."""
-    if law is None:
+def _bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str, Any]]:
+    """The distribution's bars and its rest, as the trace holds them; tokens that neither distribution has are left out."""
+    if probs is None:
         return []
     rows = []
-    for place, one in enumerate(law.tokens):
-        if one != token and law.p[place] == 0.0 and not (law.q and law.q[place]):
-            continue  # where a law is certain, others fill its places
-        row: dict[str, Any] = {"glyphs": _glyphs(trace, one), "p": law.p[place], "mine": one == token}
-        if law.q is not None:
-            row |= {"q": law.q[place], "overlap": law.overlap[place], "residual": law.residual[place]}
+    for place, one in enumerate(probs.tokens):
+        if one != token and probs.p[place] == 0.0 and not (probs.q and probs.q[place]):
+            continue  # where a distribution is certain, others fill its places
+        row: dict[str, Any] = {"glyphs": _glyphs(trace, one), "p": probs.p[place], "mine": one == token}
+        if probs.q is not None:
+            row |= {"q": probs.q[place], "overlap": probs.overlap[place], "residual": probs.residual[place]}
         rows.append(row)
-    return [*rows, {"glyphs": None, "mine": False} | law.rest]
+    return [*rows, {"glyphs": None, "mine": False} | probs.rest]

@@ -33,7 +33,7 @@ class Words:
         return self.round.accepted_path[-1] if self.round.accepted_path else ROOT
 
     def refused(self) -> int | None:
-        """The refusal that the replacement repairs; under the block rule the guess behind the last kept one."""
+        """The refusal that the replacement repairs; under the block rule the draft token behind the last kept one."""
         if self.round.ending.kind != "residual":
             return None
         return max(
@@ -42,65 +42,69 @@ class Words:
         )
 
     def depth(self, node: int) -> int:
-        """0 for a guess right after the text."""
+        """0 for a draft token right after the text."""
         return 0 if self.parents[node] == ROOT else 1 + self.depth(self.parents[node])
 
     def opening(self, depths: int) -> str:
-        """depths: how many guesses stand one below the other at most."""
+        """depths: how many draft tokens stand one below the other at most."""
         count = len(self.parents)
         if not count:
-            return "Nobody guesses here: one pass of the target gives one token."
+            return "Nobody draft tokens here: one pass of the target gives one token."
         chain = all(len(below(self.parents, node)) <= 1 for node in range(ROOT, count))
         shape = f"A chain of {count}" if chain else f"A tree of {count}"
-        guesses = "guess" if count == 1 else "guesses"
+        draft_tokens = "draft" if count == 1 else "draft_tokens"
         levels = "" if chain else f", {depths} deep"
         return (
-            f"{shape} {guesses}{levels}. One pass of the target gives the law after each of them: "
+            f"{shape} {draft_tokens}{levels}. One pass of the target gives the distribution after each of them: "
             "by the mask, each sees the text, its ancestors and itself."
         )
 
-    def coin(self, index: int) -> str:
+    def uniform(self, index: int) -> str:
         one = self.round.proposals[index]
         who = self.name(one.token)
         if self.rule == "typical":
-            kept = "finds that likely enough: kept, with no coin." if one.accepted else "does not keep it, and asks no coin."
+            kept = (
+                "finds that likely enough: kept, with no random number."
+                if one.accepted
+                else "does not keep it, and asks no random number."
+            )
             return f"{who}: the target gives it {number(one.p)}. Typical acceptance {kept}"
-        coin, edge = apart(one.u, one.threshold)
+        uniform, edge = apart(one.u, one.threshold)
         verdict = "kept" if one.accepted else "refused"
         if self.rule == "block":
-            said = f"the chain up to here is kept with probability {edge}, judged as a whole. The coin shows {coin}"
+            said = f"the chain up to here is kept with probability {edge}, judged as a whole. The random number shows {uniform}"
             if one.accepted and not one.u < one.threshold:
-                return f"{who}: {said}; a later guess carries it along: kept."
+                return f"{who}: {said}; a later draft token carries it along: kept."
             return f"{who}: {said}: {verdict}."
         drawn = f"It was drawn with q {number(one.q)}" if one.u_draft is not None else "It was put there for certain, q 1"
         equals = len(below(self.parents, one.parent))
         if self.rule == "k-seq" and equals > 1:
             return (
                 f"{who}: one of {equals} equals. {drawn}; the target gives it {number(one.p)}, and each of them is kept with a "
-                f"probability that leaves room for the others, here {edge}. The coin shows {coin}: {verdict}."
+                f"probability that leaves room for the others, here {edge}. The random number shows {uniform}: {verdict}."
             )
-        met = f"what its refused sibling{'s' if self.before(index) > 1 else ''} left" if self.before(index) else "the target"
-        return f"{who}: {drawn}; {met} gives it {number(one.p)}, so it is kept with probability {edge}. The coin shows {coin}: {verdict}."
+        met = f"what its rejected sibling{'s' if self.before(index) > 1 else ''} left" if self.before(index) else "the target"
+        return f"{who}: {drawn}; {met} gives it {number(one.p)}, so it is kept with probability {edge}. The random number shows {uniform}: {verdict}."
 
     def before(self, index: int) -> int:
         """Siblings that were refused before it."""
         return sum(1 for one in below(self.parents, self.parents[index]) if one < index)
 
     def hands_on(self, index: int) -> bool:
-        """Whether a refusal leaves a law that something meets next, and the trace holds it."""
+        """Whether a refusal leaves a distribution that something meets next, and the trace holds it."""
         one = self.round.proposals[index]
-        if not self.round.laws or one.accepted is not False:
+        if not self.round.distributions or one.accepted is not False:
             return False
         return self.rule == "token" or (self.rule == "k-seq" and index == self.refused())
 
     def residual(self, index: int) -> str:
-        law = self.round.laws[index]
-        left = sum(law.residual) + law.rest["residual"]
+        probs = self.round.distributions[index]
+        left = sum(probs.residual) + probs.rest["residual"]
         siblings = [
             n for n in below(self.parents, self.parents[index]) if n > index and self.round.proposals[n].accepted is not None
         ]
-        after = f"The sibling {self.name(self.round.proposals[siblings[0]].token)} meets this law, rescaled" if siblings else "From it, rescaled, comes the replacement"  # fmt: skip
-        return f"{self.name(self.round.proposals[index].token)} is refused. What it did not cover is left: {number(left)} of the law. {after}."
+        after = f"The sibling {self.name(self.round.proposals[siblings[0]].token)} meets this distribution, rescaled" if siblings else "From it, rescaled, comes the replacement"  # fmt: skip
+        return f"{self.name(self.round.proposals[index].token)} is refused. What it did not cover is left: {number(left)} of the distribution. {after}."
 
     def ending(self) -> str:
         end = self.round.ending
@@ -110,16 +114,16 @@ class Words:
             return "The text is as long as was asked for: nothing is added."
         who = self.name(end.token)
         if self.rule == "typical":
-            lost = "" if self.trace.settings.get("temperature") == 0.0 else " This is where the law is lost."
+            lost = "" if self.trace.settings.get("temperature") == 0.0 else " This is where the distribution is lost."
             return f"{who}: the target’s likeliest token comes next, whatever its odds.{lost}"
         if end.kind == "residual":
-            return f"{who} is drawn from what the refused guesses left: the replacement."
+            return f"{who} is drawn from what the rejected draft tokens left: the replacement."
         if not self.parents:
-            return f"{who} is drawn from the target’s own law."
-        return f"{who} is drawn from the target’s own law after the last kept guess: the bonus."
+            return f"{who} is drawn from the target’s own distribution."
+        return f"{who} is drawn from the target’s own distribution after the last accepted draft token: the bonus."
 
     def tally(self, never: int) -> str:
-        """never: guesses that were never looked at."""
+        """never: draft tokens that were never looked at."""
         written = len(self.round.committed)
-        tail = f" {never} guess{' was' if never == 1 else 'es were'} never looked at." if never else ""
+        tail = f" {never} draft token{' was' if never == 1 else 'es were'} never looked at." if never else ""
         return f"{written} token{'' if written == 1 else 's'} from one pass of the target.{tail}"

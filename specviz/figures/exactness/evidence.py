@@ -1,4 +1,4 @@
-"""Draws filling up over the exact law, and p-values that lie flat: records of plain numbers, and their Plotly figures."""
+"""Draws filling up over the exact distribution, and p-values that lie flat: records of plain numbers, and their Plotly figures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.glyphs import glyphs
 from specviz.figures.common.theme import LEGEND, MEANINGS
 
-DRAWS = {"light": "#5b6673", "dark": "#9aa6b4"}  # what a decoder wrote; the law's own colour is the target's blue
+DRAWS = {"light": "#5b6673", "dark": "#9aa6b4"}  # what a decoder wrote; the distribution's own colour is the target's blue
 BAND = "rgba(128, 140, 155, 0.30)"
 GRID = "rgba(128, 140, 155, 0.22)"
 BINS = 10
@@ -24,14 +24,14 @@ class Filling:
     """Draws of one decoder in cells that were made before any of them.
 
     labels     (C,) a beginning each; whole  (C,) whether the bar is one single continuation
-    law        (C,) exact mass; counts  (C,) draws; low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times
+    probs        (C,) exact mass; counts  (C,) draws; low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times
     n          draws so far, 0 before the first
     """
 
     name: str
     labels: tuple[str, ...]
     whole: tuple[bool, ...]
-    law: tuple[float, ...]
+    probs: tuple[float, ...]
     counts: tuple[int, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
@@ -51,37 +51,37 @@ class Filling:
     def conclusion(self) -> str:
         """What the picture shows, in a sentence: its text for who cannot see it."""
         if not self.n:
-            return f"{self.name}: nothing drawn yet; marks show the target's exact law over {len(self.labels)} cells."
+            return f"{self.name}: nothing drawn yet; marks show the target's exact distribution over {len(self.labels)} cells."
         draws = f"{self.n:,} draw" + ("" if self.n == 1 else "s")
         if not self.outside:
-            return f"{self.name}: {draws}, and all {len(self.labels)} bars lie where chance alone would leave them around the exact law."
+            return f"{self.name}: {draws}, and all {len(self.labels)} bars lie where chance alone would leave them around the exact distribution."
         many = len(self.outside)
         return f"{self.name}: {draws}; {many} of {len(self.labels)} bars {'lies' if many == 1 else 'lie'} outside what chance explains."
 
     @property
     def drawn(self) -> tuple[int, ...]:
         """Which cells get a bar, heaviest first: all but pooled ones that would dwarf the rest."""
-        order = sorted(range(len(self.law)), key=lambda place: (-self.law[place], place))
+        order = sorted(range(len(self.probs)), key=lambda place: (-self.probs[place], place))
         if len(order) >= FEW:
             order = [place for place in order if self.labels[place] != REST]
-        while len(order) >= FEW and not self.whole[order[0]] and self.law[order[0]] > DWARF * self.law[order[1]]:
+        while len(order) >= FEW and not self.whole[order[0]] and self.probs[order[0]] > DWARF * self.probs[order[1]]:
             del order[0]
         return tuple(order)
 
     @property
     def hidden(self) -> tuple[int, ...]:
         """Cells without a bar; the table has them."""
-        return tuple(sorted(set(range(len(self.law))) - set(self.drawn)))
+        return tuple(sorted(set(range(len(self.probs))) - set(self.drawn)))
 
     @property
     def table(self) -> list[dict[str, object]]:
         """Every cell as a row."""
         rows = []
-        for place in sorted(range(len(self.law)), key=lambda place: -self.law[place]):
+        for place in sorted(range(len(self.probs)), key=lambda place: -self.probs[place]):
             kind = "one text" if self.whole[place] else "pooled"
             band = f"{self.low[place]:.4f} to {self.high[place]:.4f}" if self.n else ""
             rows.append(
-                {"begins with": self.labels[place], "holds": kind, "exact law": round(self.law[place], 5),
+                {"begins with": self.labels[place], "holds": kind, "exact distribution": round(self.probs[place], 5),
                  "draws": self.counts[place], "share": round(self.shares[place], 5), "chance alone": band}
             )  # fmt: skip
         return rows
@@ -99,13 +99,13 @@ def label(begins: Sequence[int], whole: bool, pieces: Mapping[int, str]) -> str:
 
 
 def top(*fillings: Filling) -> float:
-    """Right end of the axis that several pictures share: room for the law, its marks and every bar."""
-    values = [max(1.35 * one.law[place], 1.05 * one.shares[place]) for one in fillings for place in one.drawn]
+    """Right end of the axis that several pictures share: room for the distribution, its marks and every bar."""
+    values = [max(1.35 * one.probs[place], 1.05 * one.shares[place]) for one in fillings for place in one.drawn]
     return min(1.05, max(values, default=1.0))
 
 
 def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
-    """Bars of draws over the marks of the exact law, with the band of chance behind them. ``kind``: light or dark page."""
+    """Bars of draws over the marks of the exact distribution, with the band of chance behind them. ``kind``: light or dark page."""
     places, blue = one.drawn, getattr(MEANINGS["target"], kind)
     rows = list(range(len(places)))[::-1]
     low, high = [one.low[place] for place in places], [min(end, one.high[place]) for place in places]
@@ -118,7 +118,7 @@ def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
         figure.add_bar(x=[one.shares[place] for place in places], y=rows, orientation="h", width=0.44,
                        marker={"color": DRAWS[kind]}, name="share of the draws", hovertext=hover, hoverinfo="text")  # fmt: skip
     marker = {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
-    figure.add_scatter(x=[one.law[place] for place in places], y=rows, mode="markers", marker=marker, name="exact law",
+    figure.add_scatter(x=[one.probs[place] for place in places], y=rows, mode="markers", marker=marker, name="exact distribution",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
     figure.update_layout(
         barmode="overlay", height=92 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 26, "b": 46}, dragmode=False,
@@ -200,5 +200,5 @@ def short(text: str, most: int = 26) -> str:
 
 
 def _hover(one: Filling, place: int) -> str:
-    said = f"{safe(one.labels[place])}<br>exact law {one.law[place]:.3%}"
+    said = f"{safe(one.labels[place])}<br>exact distribution {one.probs[place]:.3%}"
     return said + (f"<br>{one.counts[place]:,} of {one.n:,} draws, {one.shares[place]:.3%}" if one.n else "")

@@ -14,18 +14,18 @@ INK = "#444444"
 
 
 def histogram(series: Histogram) -> go.Figure:
-    """Share of the draws in each cell beside the exact law and its band."""
-    rows, law = _rows(series.labels), MEANINGS["target"].light
+    """Share of the draws in each cell beside the exact distribution and its band."""
+    rows, probs = _rows(series.labels), MEANINGS["target"].light
     share, low = ([series.placed(value) for value in column] for column in (series.share, series.low))
     band = {
-        "array": [high - mass for high, mass in zip(series.high, series.law, strict=True)],
-        "arrayminus": [mass - bound for bound, mass in zip(low, series.law, strict=True)],
-        "color": law,
+        "array": [high - mass for high, mass in zip(series.high, series.probs, strict=True)],
+        "arrayminus": [mass - bound for bound, mass in zip(low, series.probs, strict=True)],
+        "color": probs,
     }
     figure = go.Figure(
         [
-            go.Scatter(x=series.law, y=rows, mode="markers", error_x={"type": "data", "symmetric": False} | band,
-                       marker={"symbol": "line-ns-open", "size": 12, "color": law}, name=f"exact law, {LEVEL:.0%} band"),
+            go.Scatter(x=series.probs, y=rows, mode="markers", error_x={"type": "data", "symmetric": False} | band,
+                       marker={"symbol": "line-ns-open", "size": 12, "color": probs}, name=f"exact distribution, {LEVEL:.0%} band"),
             go.Scatter(x=share, y=rows, mode="markers", marker={"size": 6, "color": INK}, customdata=series.share,
                        name=f"share of {series.n:,} draws", hovertemplate="%{customdata:.6g}"),
         ]

@@ -1,6 +1,6 @@
 """A trace as the stage draws it: JSON-ready, with every number that JavaScript shows already worked out.
 
-JavaScript compares a dragged coin with a threshold that stands here, and computes no threshold, overlap or residual itself.
+JavaScript compares a dragged random number with a threshold that stands here, and computes no threshold, overlap or residual itself.
 """
 
 from __future__ import annotations
@@ -9,21 +9,21 @@ import re
 from typing import Any
 
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.figures.common.narration import looked_at, motions, number, refused_at
-from specviz.figures.one_round.distributions import bare_law, drawn_law
+from specviz.figures.common.narration import looked_at, motions, number, rejected_at
+from specviz.figures.one_round.distributions import bare_distribution, drawn_distribution
 from specviz.models.pairs.names import places_of
-from specviz.settings import read_coin
+from specviz.settings import read_uniform
 from specviz.trace import Decision, Round, Trace
 
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
 def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
-    """Everything the stage shows of a run: rounds, each with its motions, chips and laws.
+    """Everything the stage shows of a run: rounds, each with its motions, chips and distributions.
 
     more  whether a further round can follow; None: unless the text ended or has its length
     """
-    edits = dict(read_coin(text) for text in trace.settings.get("coins", ()))
+    edits = dict(read_uniform(text) for text in trace.settings.get("uniforms", ()))
     rounds, generated = [], b""
     for index, round_ in enumerate(trace.rounds):
         rounds.append(_round(trace, index, generated, edits))
@@ -77,7 +77,12 @@ def _pair_name(pair: str) -> str:
 
 def _edit_sentence(key: tuple[int, str], u: float) -> str:
     position, purpose = key
-    what = {"accept": "the coin", "residual": "the residual draw", "bonus": "the bonus draw", "draft": "the draft’s draw"}
+    what = {
+        "accept": "the random number",
+        "residual": "the residual draw",
+        "bonus": "the bonus draw",
+        "draft": "the draft’s draw",
+    }
     counted = f"generated token {position + 1} (position {position} in the link)"
     return f"{what[purpose]} at {counted} is {number(u, 3).rstrip('0') if u else 0}"
 
@@ -94,10 +99,17 @@ def _round(trace: Trace, index: int, generated: bytes, edits: dict) -> dict[str,
         "ending": ending,
         "braces": _braces(trace, round_, unfinished(generated)),
         "motions": [
-            {"kind": m.kind, "node": m.node, "law": _law_of(m.kind, m.node, round_), "sentence": m.sentence, "label": m.label}
+            {
+                "kind": m.kind,
+                "node": m.node,
+                "probs": _distribution_of(m.kind, m.node, round_),
+                "sentence": m.sentence,
+                "label": m.label,
+            }
             for m in told
         ],
-        "laws": [drawn_law(trace, round_, i) for i in range(len(round_.laws))] or [bare_law(trace, d) for d in round_.proposals],
+        "distributions": [drawn_distribution(trace, round_, i) for i in range(len(round_.distributions))]
+        or [bare_distribution(trace, d) for d in round_.proposals],
         "pass": len(round_.proposals),
         "ms": {key: 1000.0 * seconds for key, seconds in round_.timing.items() if key in ("draft", "target", "rule")},
         "tally": _tally(trace, index),
@@ -122,7 +134,7 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
         "p": decision.p,
         "u": decision.u,
         "threshold": decision.threshold,
-        "appears": when[("guess", node)],
+        "appears": when[("draft", node)],
         "decided": decided,
         "fate": _fate(round_, node),
         "position": position,
@@ -143,17 +155,17 @@ def _fate(round_: Round, node: int) -> str:
 
 
 def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
-    """Both fates of a coin that a person might move; a fate is None where no coin can bring it about."""
+    """Both fates of a random number that a person might move; a fate is None where no random number can bring it about."""
     if decision.threshold is None:
         return {"ifKept": None, "ifRefused": None, "standIn": None}
     bar = number(decision.threshold)
-    kept = f"With the coin at {{u}}, below {bar}, {word} is kept; what follows is for the pair to work out."
+    kept = f"With the random number at {{u}}, below {bar}, {word} is kept; what follows is for the pair to work out."
     refused = stand_in = None
     if decision.stand_in is not None:
         raw = piece(trace.pieces, decision.stand_in)
         stand_in = glyphs(raw, decision.stand_in)
         other = name(raw, decision.stand_in)
-        refused = f"With the coin at {{u}}, not below {bar}, {word} is refused and {other} takes its place."
+        refused = f"With the random number at {{u}}, not below {bar}, {word} is refused and {other} takes its place."
     return {
         "ifKept": kept if decision.threshold > 0.0 else None,
         "ifRefused": refused if decision.threshold < 1.0 else None,
@@ -187,22 +199,22 @@ def _depth(proposals: tuple[Decision, ...], node: int) -> int:
 
 
 def _braces(trace: Trace, round_: Round, tail: bytes) -> list[dict]:
-    """Runs of chips that make one character. The bonus stands right behind the last guess, a replacement does not."""
+    """Runs of chips that make one character. The bonus stands right behind the last draft token, a replacement does not."""
     tokens = [decision.token for decision in round_.proposals]
     if round_.ending.kind == "bonus" and round_.ending.token is not None:
         tokens.append(round_.ending.token)
     return braces(tail, [piece(trace.pieces, token) for token in tokens])
 
 
-def _law_of(kind: str, node: int | None, round_: Round) -> int | None:
-    """Which law a motion looks at; the pass shows the first, the tally the last one that was shown."""
+def _distribution_of(kind: str, node: int | None, round_: Round) -> int | None:
+    """Which distribution a motion looks at; the pass shows the first, the tally the last one that was shown."""
     if node is not None:
         return node
     if kind == "pass":
-        return 0 if round_.laws or round_.proposals else None
+        return 0 if round_.distributions or round_.proposals else None
     if kind in ("bonus", "tally") and round_.ending.kind == "bonus":
-        return len(round_.proposals) if round_.laws else None
-    refused = refused_at(round_)
+        return len(round_.proposals) if round_.distributions else None
+    refused = rejected_at(round_)
     return refused if refused is not None else max(looked_at(round_), default=None)
 
 

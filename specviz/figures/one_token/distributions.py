@@ -1,4 +1,4 @@
-"""Two laws over one token as bars beside each other, and what comes out: records of plain numbers, and their Plotly figures."""
+"""Two distributions over one token as bars beside each other, and what comes out: records of plain numbers, and their Plotly figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The address of the page One token: where the laws came from, and the bars as a person left them.
+"""The address of the page One token: where the distributions came from, and the bars as a person left them.
 
 ``preset=NAME`` or ``from=ROUND.GUESS``, and for dragged bars ``p=40-30-20-7-3&q=…``: percents joined by hyphens, at most two
 decimals, 100 in all. A value that cannot be used falls back alone, with a sentence.
@@ -29,45 +29,45 @@ def read_state(query: Mapping[str, str], known: Collection[str]) -> tuple[dict[s
         preset = FIRST
     place = query.get("from")
     if place is not None and place not in known:
-        there = f"the recorded run has guesses {min(known)} to {max(known, key=_order)}" if known else "no run was recorded"
-        said.append(f"The link's position was left out: there is no guess {_cut(place)} ({there}).")
+        there = f"the recorded run has draft tokens {min(known)} to {max(known, key=_order)}" if known else "no run was recorded"
+        said.append(f"The link's position was left out: there is no draft token {_cut(place)} ({there}).")
         place = None
-    laws = {key: _read_law(key, query[key], said) for key in ("p", "q") if key in query}
-    p, q = _matched(laws.get("p"), laws.get("q"), PRESETS[preset] if place is None else None, said)
+    distributions = {key: _read_distribution(key, query[key], said) for key in ("p", "q") if key in query}
+    p, q = _matched(distributions.get("p"), distributions.get("q"), PRESETS[preset] if place is None else None, said)
     return {"preset": preset, "from": place, "p": p, "q": q}, said
 
 
-def read_law(text: str) -> tuple[int, ...]:
+def read_distribution(text: str) -> tuple[int, ...]:
     """40-30-20-7-3 as ten-thousandths. Raises ValueError with what is wrong."""
     matches = [_PERCENT.fullmatch(part) for part in text.split("-")]
     if not all(matches):
         raise ValueError("it is not written in percents with at most two decimals, such as 40-30-20-7-3")
-    law = tuple(100 * int(match[1]) + int((match[2] or "").ljust(2, "0")) for match in matches)
-    if not FEWEST <= len(law) <= MOST:
-        raise ValueError(f"it has {len(law)} numbers, and {FEWEST} to {MOST} are allowed")
-    if sum(law) != GRID:
-        raise ValueError(f"its percents sum to {sum(law) / 100:g}, not 100")
-    return law
+    probs = tuple(100 * int(match[1]) + int((match[2] or "").ljust(2, "0")) for match in matches)
+    if not FEWEST <= len(probs) <= MOST:
+        raise ValueError(f"it has {len(probs)} numbers, and {FEWEST} to {MOST} are allowed")
+    if sum(probs) != GRID:
+        raise ValueError(f"its percents sum to {sum(probs) / 100:g}, not 100")
+    return probs
 
 
-def write_law(law: tuple[int, ...]) -> str:
+def write_distribution(probs: tuple[int, ...]) -> str:
     """The inverse of read_law."""
-    return "-".join(f"{n / 100:.2f}".rstrip("0").rstrip(".") for n in law)
+    return "-".join(f"{n / 100:.2f}".rstrip("0").rstrip(".") for n in probs)
 
 
-def _read_law(key: str, text: str, said: list[str]) -> tuple[int, ...] | None:
+def _read_distribution(key: str, text: str, said: list[str]) -> tuple[int, ...] | None:
     try:
-        return read_law(text)
+        return read_distribution(text)
     except ValueError as error:
         said.append(f"The link's {key} was left out: {_cut(text)}; {error}.")
         return None
 
 
 def _matched(p: Any, q: Any, preset: Any, said: list[str]) -> tuple[Any, Any]:
-    """Both laws of one length, as floats; what a link leaves out comes from the preset, widened with zeros."""
+    """Both distributions of one length, as floats; what a link leaves out comes from the preset, widened with zeros."""
     if p is None and q is None:
         return None, None
-    if preset is None and (p is None or q is None):  # a recorded law has no whole ten-thousandths to fill up with
+    if preset is None and (p is None or q is None):  # a recorded distribution has no whole ten-thousandths to fill up with
         said.append("The link's bars were left out: bars dragged from a text need both p and q.")
         return None, None
     p, q = p or _widened(preset.p, len(q)), q or _widened(preset.q, len(p or ()))
@@ -77,8 +77,8 @@ def _matched(p: Any, q: Any, preset: Any, said: list[str]) -> tuple[Any, Any]:
     return [n / GRID for n in p], [n / GRID for n in q]
 
 
-def _widened(law: tuple[int, ...], size: int) -> tuple[int, ...]:
-    return law + (0,) * (size - len(law))
+def _widened(probs: tuple[int, ...], size: int) -> tuple[int, ...]:
+    return probs + (0,) * (size - len(probs))
 
 
 def _order(place: str) -> tuple[int, ...]:

@@ -10,8 +10,8 @@ from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, safe, short
 from specviz.prediction.plan import Interval
 from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, Row
 
-COLUMNS = ("the target, served as", "TV by guesses", "verdict", "exact with respect to", "TV to float32", "guess kept",
-           "tokens per pass", "speed alone", "with guesses")  # fmt: skip
+COLUMNS = ("the target, served as", "TV by draft tokens", "verdict", "exact with respect to", "TV to float32", "draft token kept",
+           "tokens per pass", "speed alone", "with draft tokens")  # fmt: skip
 SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✗"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 
@@ -19,9 +19,9 @@ LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 def table(one: Laboratory) -> list[dict[str, object]]:
     """A line for each row; its columns are COLUMNS. Speeds that are no verdict stay out of it; the details hold them with their spread."""
     return [
-        dict(zip(COLUMNS, (row.entry.name, _guesses(row), "–" if row.reason else row.verdict, row.reason or row.entry.law,
+        dict(zip(COLUMNS, (row.entry.name, _draft_tokens(row), "–" if row.reason else row.verdict, row.reason or row.entry.probs,
                            _mean(row.apart), row.overlap and row.overlap.value, row.per_pass, _speed(one, row.alone),
-                           _speed(one, row.guessed)), strict=True))
+                           _speed(one, row.drafted)), strict=True))
         for row in one.rows
     ]  # fmt: skip
 
@@ -39,7 +39,7 @@ def _speed(one: Laboratory, found: Interval | None) -> float | None:
     return found.value if one.steady and found is not None else None
 
 
-def _guesses(row: Row) -> str:
+def _draft_tokens(row: Row) -> str:
     if row.own is None:
         return ""
     return f"{number(row.own.mean)}, ≤ {number(row.own.worst)}"
@@ -57,8 +57,8 @@ def details(one: Laboratory) -> list[dict[str, object]]:
         own, ms = row.own, row.ms
         rows.append({"the target, served as": row.entry.name, "prefixes checked": own and own.prefixes, "near ties set apart": own and own.near_ties,
                      "kept of tested": f"{row.kept} of {row.tested}" if row.tested else "", "tokens": row.tokens or None, "passes": row.passes or None,
-                     "ms per token alone": ms and ms[0], "ms per token with guesses": ms and ms[1],
-                     "speed alone, least to most": _span(row.alone), "with guesses": _span(row.guessed)})  # fmt: skip
+                     "ms per token alone": ms and ms[0], "ms per token with draft tokens": ms and ms[1],
+                     "speed alone, least to most": _span(row.alone), "with draft tokens": _span(row.drafted)})  # fmt: skip
     return rows
 
 
@@ -67,7 +67,7 @@ def _span(found: Interval | None) -> str:
 
 
 def conclusion(one: Laboratory) -> str:
-    """What the table shows: how far laws were moved, how little guesses add to that, and what mistakes do."""
+    """What the table shows: how far distributions were moved, how little draft tokens add to that, and what mistakes do."""
     rows = [row for row in one.rows if row.own is not None]
     moved = [row for row in rows if row.apart is not None and row.verdict != LOSSY]
     exact = [row for row in rows if row.verdict == EXACT]
@@ -75,8 +75,8 @@ def conclusion(one: Laboratory) -> str:
         return "Nothing could be compared on this pair."
     near, far = min(moved, key=lambda row: row.apart.value), max(moved, key=lambda row: row.apart.value)
     said = (
-        f"Serving the target otherwise moves its law by TV {number(near.apart.value)} ({near.entry.name}) to {number(far.apart.value)} "
-        f"({far.entry.name}) in the mean. In the exact rows guesses change each of these laws by TV "
+        f"Serving the target otherwise moves its distribution by TV {number(near.apart.value)} ({near.entry.name}) to {number(far.apart.value)} "
+        f"({far.entry.name}) in the mean. In the exact rows draft tokens change each of these distributions by TV "
         f"{number(max(row.own.worst for row in exact))} at most."
     )
     rounded = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == ROUNDING]
@@ -86,7 +86,7 @@ def conclusion(one: Laboratory) -> str:
 
 
 def distances(one: Laboratory, kind: str = "light") -> go.Figure:
-    """For each row how far its own law lies from float32's, and what guesses change about it: both on one logarithmic axis."""
+    """For each row how far its own distribution lies from float32's, and what draft tokens change about it: both on one logarithmic axis."""
     rows = [row for row in one.rows if row.own is not None]
     places = list(range(len(rows)))[::-1]
     blue, red = getattr(MEANINGS["target"], kind), getattr(MEANINGS["rejected"], kind)
@@ -99,12 +99,12 @@ def distances(one: Laboratory, kind: str = "light") -> go.Figure:
         figure.add_scatter(
             x=ends, y=[place, place], mode="lines", line={"width": 2.4, "color": red}, showlegend=False, hoverinfo="skip"
         )
-    figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="markers", name="guesses change it by, at most",
+    figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="markers", name="draft tokens change it by, at most",
                        marker={"symbol": "diamond", "size": 10, "color": red}, customdata=[row.entry.name for row in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
     moved = [(row, place) for row, place in zip(rows, places, strict=True) if row.apart is not None]
     figure.add_scatter(x=[max(LEAST, row.apart.value) for row, _ in moved], y=[place for _, place in moved], mode="markers",
-                       name="its law is off float32’s by", marker={"symbol": "circle", "size": 11, "color": blue},
+                       name="its distribution is off float32’s by", marker={"symbol": "circle", "size": 11, "color": blue},
                        customdata=[row.entry.name for row, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
     figure.update_layout(height=110 + 31 * len(rows), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, legend=LEGEND)
     figure.update_yaxes(tickvals=places, ticktext=[safe(short(row.entry.name, 30)) for row in rows], range=[-0.6, len(rows) - 0.1],

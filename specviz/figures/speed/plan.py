@@ -18,9 +18,9 @@ WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
 def tokens(plan: Plan, kind: str = "light") -> go.Figure:
-    """Tokens per pass over gamma: kept guesses with their band, two plainer formulas, what was measured."""
+    """Tokens per pass over gamma: accepted draft tokens with their band, two plainer formulas, what was measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
-    banded(figure, gammas, [row.tokens for row in plan.rows], "kept guesses", kind)
+    banded(figure, gammas, [row.tokens for row in plan.rows], "accepted draft tokens", kind)
     _line(figure, gammas, [row.hazards for row in plan.rows], "by depth", "dash", kind)
     _line(figure, gammas, [row.independent for row in plan.rows], "one alpha", "dot", kind)
     _measured(figure, [row.gamma for row in plan.checked], [row.tokens for row in plan.checked], kind)
@@ -28,9 +28,9 @@ def tokens(plan: Plan, kind: str = "light") -> go.Figure:
 
 
 def factors(plan: Plan, kind: str = "light") -> go.Figure:
-    """Speed-up over the target alone, over gamma: by kept guesses and measured rounds, by plainer theory, as measured."""
+    """Speed-up over the target alone, over gamma: by accepted draft tokens and measured rounds, by plainer theory, as measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
-    banded(figure, gammas, [row.factor for row in plan.rows], "kept guesses", kind)
+    banded(figure, gammas, [row.factor for row in plan.rows], "accepted draft tokens", kind)
     _line(figure, gammas, [row.linear for row in plan.rows], "by depth", "dash", kind)
     _line(figure, gammas, [row.leviathan for row in plan.rows], "Leviathan", "dot", kind)
     measured = [row for row in plan.checked if row.factor is not None]
@@ -46,13 +46,13 @@ def tokens_conclusion(plan: Plan) -> str:
     if not plan.checked:
         last = plan.rows[-1]
         return f"From {plan.rows[0].tokens.value:.2f} tokens per pass at gamma {plan.rows[0].gamma} to {last.tokens.value:.2f} at gamma {last.gamma}."
-    worst = max(plan.checked, key=lambda row: abs(row.gaps["kept guesses"].value))
+    worst = max(plan.checked, key=lambda row: abs(row.gaps["accepted draft tokens"].value))
     plain = max(plan.checked, key=lambda row: abs(row.gaps["independent"].value))
-    off = abs(worst.gaps["kept guesses"].value)
+    off = abs(worst.gaps["accepted draft tokens"].value)
     near = f"and at most {off:.1%} off what was measured" if off >= 0.0005 else "and just what was measured"
     return (
         f"Counted without any speculation, {near}; one alpha for all "
-        f"guesses is up to {abs(plain.gaps['independent'].value):.1%} off."
+        f"draft tokens is up to {abs(plain.gaps['independent'].value):.1%} off."
     )
 
 
@@ -60,7 +60,7 @@ def rows(plan: Plan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
-        line: dict[str, object] = {"gamma": row.gamma, "kept guesses": _said(row.tokens), "by depth": round(row.hazards, 3),
+        line: dict[str, object] = {"gamma": row.gamma, "accepted draft tokens": _said(row.tokens), "by depth": round(row.hazards, 3),
                                    "one alpha": round(row.independent, 3), "text read on": round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
         line["measured"] = None if measured is None else _said(measured.tokens)
@@ -111,7 +111,7 @@ def laid_out(figure: go.Figure, x: Sequence[float], title: str) -> go.Figure:
         height=340, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest",
         legend=LEGEND,
     )  # fmt: skip
-    figure.update_xaxes(title="gamma: guesses of a round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
+    figure.update_xaxes(title="gamma: draft tokens of a round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(title=title, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
     return figure
 

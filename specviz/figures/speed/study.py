@@ -1,4 +1,4 @@
-"""How often guesses are kept, over temperature and over top-p, and whether it could be foretold: pictures of the study."""
+"""How often draft tokens are kept, over temperature and over top-p, and whether it could be foretold: pictures of the study."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOM = 0.15  # of an axis, between two numbers under it
 
 
 def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[Cell]]:
-    """Measured cells of a draft by their place on one of AXES, ascending; a whole law has top-p 1."""
+    """Measured cells of a draft by their place on one of AXES, ascending; a whole distribution has top-p 1."""
     found: dict[float, list[Cell]] = {}
     for cell in study.over_temperature(draft) if axis == TEMPERATURE else study.over_top_p(draft):
         found.setdefault(cell.temperature if axis == TEMPERATURE else cell.top_p or 1.0, []).append(cell)
@@ -38,7 +38,7 @@ def by_kind(study: Study, draft: str, axis: str = TEMPERATURE) -> dict[str, dict
 
 
 def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
-    """Share of tested guesses that were kept: a thin line for each kind of text, a thick one for their mean, with its band."""
+    """Share of tested draft tokens that were kept: a thin line for each kind of text, a thick one for their mean, with its band."""
     figure, by, over = go.Figure(), by_kind(study, draft, axis), means(study, draft, axis)
     places = list(over)
     for name, shares in by.items():
@@ -47,7 +47,7 @@ def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
     banded(figure, places, list(over.values()), "mean of the kinds", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    laid_out(figure, places, "share of tested guesses kept")
+    laid_out(figure, places, "share of tested draft tokens kept")
     names(figure, {KINDS[name]: by[name][last] for name in _ends(by, last)}, 1.0, kind)
     figure.update_yaxes(range=[0, 1])
     edge = 0.03 * (last - places[0])
@@ -83,26 +83,26 @@ def kept_conclusion(study: Study, draft: str, axis: str) -> str:
     flat = [(cell, place) for place, cells in places.items() for cell in cells]
     low, high = min(flat, key=lambda pair: pair[0].share), max(flat, key=lambda pair: pair[0].share)
     return (
-        f"In the mean {_said(one)} of the tested guesses are kept at {axis} {first:g} and {_said(two)} at {last:g}; single kinds go from "
+        f"In the mean {_said(one)} of the tested draft tokens are kept at {axis} {first:g} and {_said(two)} at {last:g}; single kinds go from "
         f"{low[0].share:.2f} ({KINDS[low[0].kind]}, {low[1]:g}) to {high[0].share:.2f} ({KINDS[high[0].kind]}, {high[1]:g})."
     )
 
 
 def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
-    """Measured over foretold shares, a point for each kind of text and law: kept guesses with intervals, the text's overlap beside."""
+    """Measured over foretold shares, a point for each kind of text and distribution: accepted draft tokens with intervals, the text's overlap beside."""
     cells, figure = study.measured((draft,)), go.Figure()
     _diagonal(figure)
-    titles = [f"{KINDS[cell.kind]}, {law(cell)}" for cell in cells]
+    titles = [f"{KINDS[cell.kind]}, {probs(cell)}" for cell in cells]
     look = {"hovertemplate": "%{customdata}: foretold %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
     figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
                        name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
     spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": DRAWS[kind]}
-    figure.add_scatter(x=[cell.kept for cell in cells], y=[cell.share for cell in cells], mode="markers", name="kept guesses", error_y=spread, **look,
+    figure.add_scatter(x=[cell.kept for cell in cells], y=[cell.share for cell in cells], mode="markers", name="accepted draft tokens", error_y=spread, **look,
                        marker={"size": 7, "symbol": "diamond", "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
     groups = calibration([cell.kept for cell in cells], [cell.share for cell in cells], GROUPS)
     figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="its means by eighths", hoverinfo="skip",
                        line={"width": 2, "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
-    return _square(figure, "foretold share", "measured share of tested guesses kept", span(cells))
+    return _square(figure, "foretold share", "measured share of tested draft tokens kept", span(cells))
 
 
 def span(cells: Sequence[Cell]) -> tuple[float, float]:
@@ -120,8 +120,8 @@ def foretold_conclusion(study: Study, draft: str) -> str:
     )
     held = sum(abs(cell.kept - cell.share) <= WIDE * cell.noise for cell in cells)
     return (
-        f"Kept guesses lie {off:.3f} off what was measured in the mean, the overlap on the text itself {plain:.3f}; {held} of {len(cells)} "
-        "intervals (95%, of the measured share alone, as if tests were independent) hold what kept guesses foretold."
+        f"Accepted draft tokens lie {off:.3f} off what was measured in the mean, the overlap on the text itself {plain:.3f}; {held} of {len(cells)} "
+        "intervals (95%, of the measured share alone, as if tests were independent) hold what accepted draft tokens foretold."
     )
 
 
@@ -143,7 +143,7 @@ def confidence_conclusion(study: Study, draft: str) -> str:
     points = reliability(cells)
     if len(points) < 2:
         return (
-            f"These guesses are all equally sure ({points[0].sure:.2f}) and stand in the text {points[0].right:.2f} of the time."
+            f"These draft tokens are all equally sure ({points[0].sure:.2f}) and stand in the text {points[0].right:.2f} of the time."
             if points
             else "Too few places for a point."
         )
@@ -152,16 +152,16 @@ def confidence_conclusion(study: Study, draft: str) -> str:
     more = "surer than it is right" if lean > 0.0 else "less sure than it is right"
     return (
         f"At temperature 1, over {places:,} places of the nine kinds, the draft is {abs(lean):.3f} {more} about the text in the mean; its "
-        f"calibration error is {calibration_error(cells):.3f}. A guess is judged against the target’s law, not against the text."
+        f"calibration error is {calibration_error(cells):.3f}. A draft token is judged against the target’s distribution, not against the text."
     )
 
 
 def uncut(study: Study, draft: str) -> list[Cell]:
-    """Cells of a draft under the whole law of temperature 1."""
+    """Cells of a draft under the whole distribution of temperature 1."""
     return [cell for cell in study.over_temperature(draft) if cell.temperature == 1.0]
 
 
-def law(cell: Cell) -> str:
+def probs(cell: Cell) -> str:
     return f"temperature {cell.temperature:g}" + ("" if cell.top_p is None else f", top-p {cell.top_p:g}")
 
 

@@ -12,9 +12,9 @@ from specviz.figures.exactness.evidence import GRID
 from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, dearest, factor_grid, pays, wall_clock_factor
 
-ACROSS, UP = "c: a draft step over a pass of the target", "alpha: share of tested guesses kept"
+ACROSS, UP = "c: a draft step over a pass of the target", "alpha: share of tested draft tokens kept"
 FORMULA = (
-    "A formula, not a measurement (Leviathan et al. 2023, theorem 3.8): every guess is kept with one chance alpha whatever came before, and a "
+    "A formula, not a measurement (Leviathan et al. 2023, theorem 3.8): every draft token is kept with one chance alpha whatever came before, and a "
     "pass over a block costs as much as one over a token. With many texts at once, or a dear pass, less is gained."
 )
 ALONE = "1: speculation pays above"
@@ -30,7 +30,7 @@ INK = {"light": "#1d2733", "dark": "#e8edf3"}
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point of the surface: alpha, share of tested guesses kept; c, a draft step over a pass of the target."""
+    """A point of the surface: alpha, share of tested draft tokens kept; c, a draft step over a pass of the target."""
 
     alpha: float
     c: float
@@ -101,13 +101,13 @@ def in_words(gamma: int, chosen: Spot) -> str:
 
 
 def of_pair(gamma: int, running: Spot | None, counted: float | None) -> str:
-    """Where the running pair stands, and what the formula leaves out there. counted: factor from kept guesses and measured rounds."""
+    """Where the running pair stands, and what the formula leaves out there. counted: factor from accepted draft tokens and measured rounds."""
     if running is None:
         return "The running pair is not marked: no draft of its own was timed, so its c is not known."
     formula = wall_clock_factor(running.alpha, gamma, running.c)
     beyond = "" if running.c <= 1.0 else ", to the right of the picture"
     said = f"The running pair (diamond) stands at alpha {running.alpha:.2f} and c {running.c:.2f}{beyond}: {formula:.2f} times by the formula"
-    return f"{said}, {counted:.2f} by kept guesses and measured rounds." if counted is not None else f"{said}."
+    return f"{said}, {counted:.2f} by accepted draft tokens and measured rounds." if counted is not None else f"{said}."
 
 
 def table(running: Spot | None, chosen: Spot) -> list[dict[str, object]]:

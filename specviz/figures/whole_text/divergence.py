@@ -57,11 +57,11 @@ def along_conclusion(read: Read) -> str:
     """How far apart the models are on average, and where most."""
     apart = read.apart
     if not apart.any():
-        return "Both models have the same law at every token: a guess is never refused."
+        return "Both models have the same distribution at every token: a draft token is never refused."
     most = int(apart.argmax())
     shown = "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most]))
     return (
-        f"1 − β is how far both laws lie apart, and how often a guess is refused: {number(float(apart.mean()))} on average over these "
+        f"1 − β is how far both distributions lie apart, and how often a draft token is refused: {number(float(apart.mean()))} on average over these "
         f"{len(apart)} tokens, {number(float(apart.max()))} at most, before “{short(shown)}” (token {most + 1})."
     )
 
@@ -209,6 +209,6 @@ def _numbers(share: Share) -> str:
 
 
 def curves_of(own: Read, surveys: Mapping[str, Sequence[Read]]) -> list[tuple[str, Spread]]:
-    """This text's spread first, then that of each recorded heap of texts. surveys: name of a law -> readings."""
+    """This text's spread first, then that of each recorded heap of texts. surveys: name of a distribution -> readings."""
     found = [("this text", spread((own,)))]
     return found + [(f"{len(reads)} recorded texts, {name}", spread(tuple(reads))) for name, reads in surveys.items() if reads]

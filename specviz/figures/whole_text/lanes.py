@@ -10,16 +10,16 @@ from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piec
 from specviz.figures.common.narration import number
 from specviz.figures.one_round.stage import write_cursor
 from specviz.measure.divergence import Read
-from specviz.measure.passage import ALONE, BONUS, GUESSED, KEPT, LANES, REPLACED, WRITTEN, Lane, Passage, Token
+from specviz.measure.passage import ALONE, BONUS, KEPT, LANES, REPLACED, SPECULATIVE, WRITTEN, Lane, Passage, Token
 from specviz.settings import Settings
 
-TITLES = {ALONE: "The big model alone", GUESSED: "With guesses"}
-SAID = {"kept": "kept guess", "residual": "replacement", "bonus": "bonus", "target": "plain"}
+TITLES = {ALONE: "The big model alone", SPECULATIVE: "With draft tokens"}
+SAID = {"kept": "accepted draft token", "residual": "replacement", "bonus": "bonus", "target": "plain"}
 MEANT = {
-    "kept": "guessed by the small model, let stand by the big one",
-    "residual": "a guess was refused; the big model drew this from what the draft had left out",
-    "bonus": "every guess of its round was kept; the big model added this one",
-    "target": "drawn by the big model where nobody guessed, one pass for each",
+    "kept": "drafted by the small model, let stand by the big one",
+    "residual": "a draft token was refused; the big model drew this from what the draft had left out",
+    "bonus": "every draft token of its round was kept; the big model added this one",
+    "target": "drawn by the big model where nobody drafted, one pass for each",
 }
 SIGNS = {"kept": "✓", "residual": "◆", "bonus": "+", "target": ""}
 LASTS = 9.0  # seconds that a replay should take
@@ -59,7 +59,7 @@ def _lane(one: Passage, key: str) -> dict[str, Any]:
     made = _made(lane)
     tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
-    if key == GUESSED:
+    if key == SPECULATIVE:
         links = [round_link(one.settings, n) for n in range(len(rounds))]
         tokens = [row | {"href": links[row["round"]]} for row in tokens]
     return {"key": key, "title": TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
@@ -99,7 +99,7 @@ def round_link(settings: Settings, round_: int) -> str:
 
 
 def forks_payload(one: Passage) -> dict[str, Any] | None:
-    """The places where both models lie furthest apart, with both laws; None where nothing was read."""
+    """The places where both models lie furthest apart, with both distributions; None where nothing was read."""
     read = one.read
     if read is None or not read.forks:
         return None
@@ -111,10 +111,10 @@ def forks_payload(one: Passage) -> dict[str, Any] | None:
 
 
 def _fork(read: Read, place: int) -> dict[str, Any]:
-    law, raw = read.forks[place], piece(read.pieces, read.tokens[place])
+    probs, raw = read.forks[place], piece(read.pieces, read.tokens[place])
     bars = [
         {"glyphs": glyphs(piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
-        for token, p, q in zip(law.tokens, law.p, law.q, strict=True)
+        for token, p, q in zip(probs.tokens, probs.p, probs.q, strict=True)
         if p > 0.0 or q > 0.0
     ]
     return {
@@ -123,7 +123,7 @@ def _fork(read: Read, place: int) -> dict[str, Any]:
         "kind": read.kinds[place],
         "beta": read.beta[place],
         "bars": bars,
-        "rest": {"p": law.rest["p"], "q": law.rest["q"]},
+        "rest": {"p": probs.rest["p"], "q": probs.rest["q"]},
         "sentence": fork_sentence(read, place),
     }
 
@@ -136,13 +136,13 @@ def _tail(text: str, most: int = 44) -> str:
 
 def fork_sentence(read: Read, place: int) -> str:
     """What both models would have written there, and what was."""
-    law = read.forks[place]
-    big, small = (max(zip(row, law.tokens, strict=True), key=lambda pair: pair[0]) for row in (law.p, law.q))
-    said = {token: name(piece(read.pieces, token), token) for token in law.tokens}
+    probs = read.forks[place]
+    big, small = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q))
+    said = {token: name(piece(read.pieces, token), token) for token in probs.tokens}
     token = read.tokens[place]
     return (
         f"The big model’s first choice is {said[big[1]]} ({number(big[0])}), the small one’s {said[small[1]]} ({number(small[0])}). "
-        f"Their laws share {number(read.beta[place])} (β), so a guess here is refused {_percent(1.0 - read.beta[place])} of the time. "
+        f"Their distributions share {number(read.beta[place])} (β), so a draft token here is refused {_percent(1.0 - read.beta[place])} of the time. "
         f"Written was {said[token]}: p {number(read.p[place])}, q {number(read.q[place])}."
     )
 
@@ -154,13 +154,16 @@ def _percent(share: float) -> str:
 def conclusion(one: Passage) -> str:
     """What the big model decided, counted."""
     counts, total = one.speculative.counts, len(one.speculative.trace.output_ids)
-    drawn = [f"{counts.get(REPLACED, 0)} in place of a refused guess", f"{counts.get(BONUS, 0)} after a round of kept ones"]
-    drawn += [f"{counts[WRITTEN]} where nobody guessed"] if WRITTEN in counts else []
+    drawn = [
+        f"{counts.get(REPLACED, 0)} in place of a rejected draft token",
+        f"{counts.get(BONUS, 0)} after a round of kept ones",
+    ]
+    drawn += [f"{counts[WRITTEN]} where nobody drafted"] if WRITTEN in counts else []
     return (
-        f"Of {total} tokens written with guesses, the big model let {counts.get(KEPT, 0)} guesses stand and drew "
+        f"Of {total} tokens written with draft tokens, the big model let {counts.get(KEPT, 0)} draft tokens stand and drew "
         f"{total - counts.get(KEPT, 0)} itself: {', '.join(drawn)}. "
         f"It needed {len(one.speculative.trace.rounds)} passes; alone, {len(one.target.trace.rounds)}. "
-        "Every token, guessed or drawn, has exactly the odds that the big model gives it."
+        "Every token, drafted or drawn, has exactly the odds that the big model gives it."
     )
 
 
@@ -170,16 +173,16 @@ def texts_sentence(one: Passage) -> str:
         return "Both ways wrote the same text, token for token." + (
             " At temperature 0 nothing is left to luck." if one.settings.temperature == 0.0 else ""
         )
-    return "Two texts, since each way has luck of its own; the law behind them is one. No single text can show that: the page Is it exact? tests it."
+    return "Two texts, since each way has luck of its own; the distribution behind them is one. No single text can show that: the page Is it exact? tests it."
 
 
 def ended(one: Passage) -> str:
     """Where a text is shorter than was asked for, and why; nothing where both are as long."""
     asked, counts = one.settings.length, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
     short = {key: count for key, count in counts.items() if count < asked}
-    if len(short) == 2 and counts[ALONE] == counts[GUESSED]:
+    if len(short) == 2 and counts[ALONE] == counts[SPECULATIVE]:
         return f"Both texts end after {counts[ALONE]} of {asked} tokens, {_why(one, ALONE)}."
-    whose = {ALONE: "The big model’s own text", GUESSED: "The text with guesses"}
+    whose = {ALONE: "The big model’s own text", SPECULATIVE: "The text with draft tokens"}
     return " ".join(f"{whose[key]} ends after {count} of {asked} tokens, {_why(one, key)}." for key, count in short.items())
 
 
@@ -196,10 +199,10 @@ def speed(one: Passage) -> str:
     if one.middle is None:
         return ""
     middle, low, high = one.factors[one.middle], min(one.factors), max(one.factors)
-    alone, guessed = one.target.rates[one.middle], one.speculative.rates[one.middle]
+    alone, drafted = one.target.rates[one.middle], one.speculative.rates[one.middle]
     spread = f"{low:.2f} to {high:.2f} over {one.turns} turns" if one.turns > 1 else "one turn"
-    verdict = "With guesses it went" if middle >= 1.0 else "Guessing did not pay here: with guesses it went"
-    return f"{verdict} {middle:.2f} times as fast ({spread}): {guessed:.0f} instead of {alone:.0f} tokens per second."
+    verdict = "With draft tokens it went" if middle >= 1.0 else "Drafting did not pay here: with draft tokens it went"
+    return f"{verdict} {middle:.2f} times as fast ({spread}): {drafted:.0f} instead of {alone:.0f} tokens per second."
 
 
 def cautions(one: Passage) -> list[str]:

@@ -1,4 +1,4 @@
-"""Early exits: what guesses the next token from a state in the middle of the target.
+"""Early exits: what draft tokens the next token from a state in the middle of the target.
 
 After its first layers a target's state is normed, goes through a small adapter of residual blocks, and meets the target's own
 output matrix (Elhoushi et al. 2024, LayerSkip; the adapter as in Cai et al. 2024). A folder holds ``config.json`` with
@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import LlamaForCausalLM, PreTrainedModel
 
 from specviz.errors import ModelError, SettingsError, UnsupportedModel
-from specviz.models.attachments.folder import Attachment, Block, Layer, block_of, layer_names
+from specviz.models.attachments.folder import Attachment, DraftTree, Layer, layer_names, tree_of
 from specviz.models.fast_llama.products import product
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import EXIT_LAYER_MAX, Settings
@@ -39,7 +39,7 @@ class Exit:
     layer: int
     norm: Tensor
     epsilon: float
-    blocks: tuple[Block, ...]
+    blocks: tuple[DraftTree, ...]
     output: Tensor
 
     @torch.inference_mode()
@@ -79,7 +79,7 @@ def exit_of(name: str, target: PreTrainedModel, settings: Settings) -> Exit:
 
 
 def bare_exit(target: LlamaForCausalLM, layer: int) -> Exit:
-    """The target's own last norm and output matrix on a state for which they were not made: no training, and few guesses kept."""
+    """The target's own last norm and output matrix on a state for which they were not made: no training, and few draft tokens kept."""
     norm = target.model.norm
     return Exit(layer, norm.weight, norm.variance_epsilon, (), target.lm_head.weight)
 
@@ -102,7 +102,7 @@ def load_exit(folder: Path, target: LlamaForCausalLM) -> Exit:
             f"{layer}; this target has {_layers(target)} layers of width {width}."
         )
     ready = {name: weights[name].to(bare.output.device, bare.output.dtype) for name in shapes}
-    blocks = tuple(block_of(ready, f"{k}") for k in range(count))
+    blocks = tuple(tree_of(ready, f"{k}") for k in range(count))
     return Exit(layer, ready["norm.weight"], bare.epsilon, blocks, bare.output)
 
 

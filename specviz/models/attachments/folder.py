@@ -29,7 +29,7 @@ Layer = tuple[Tensor, Tensor]  # weight and bias
 
 
 @dataclass(frozen=True, slots=True)
-class Block:
+class DraftTree:
     """x + silu(W x + b)."""
 
     weight: Tensor
@@ -113,5 +113,5 @@ def layer_names(prefix: str) -> tuple[str, str]:
     return f"{prefix}.linear.weight", f"{prefix}.linear.bias"
 
 
-def block_of(weights: Mapping[str, Tensor], prefix: str) -> Block:
-    return Block(*(weights[name] for name in layer_names(prefix)))
+def tree_of(weights: Mapping[str, Tensor], prefix: str) -> DraftTree:
+    return DraftTree(*(weights[name] for name in layer_names(prefix)))

@@ -1,6 +1,6 @@
-"""Medusa heads: small networks that read the target's last hidden state and guess the tokens after the next one.
+"""Medusa heads: small networks that read the target's last hidden state and draft token the tokens after the next one.
 
-Cai et al. 2024. Head k, from 0, guesses the token k + 2 places after the one whose hidden state it reads. Folders are read in
+Cai et al. 2024. Head k, from 0, draft tokens the token k + 2 places after the one whose hidden state it reads. Folders are read in
 the published layout: ``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, weights as ``medusa_lm_head.safetensors``
 with ``K.L.linear.weight``, ``K.L.linear.bias`` (width, width) for block L of head K, and ``K.LAYERS.weight`` (V, width), its own
 output matrix. Where that is missing the head uses the target's own, as the heads that ship do.
@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.errors import ModelError
-from specviz.models.attachments.folder import Attachment, Block, Layer, block_of, layer_names
+from specviz.models.attachments.folder import Attachment, DraftTree, Layer, layer_names, tree_of
 from specviz.models.fast_llama.products import product
 from specviz.models.pairs.catalogue import PAIRS
 
@@ -38,7 +38,7 @@ class Heads:
     outputs  per head its output matrix (V, width)
     """
 
-    blocks: tuple[tuple[Block, ...], ...]
+    blocks: tuple[tuple[DraftTree, ...], ...]
     outputs: tuple[Tensor, ...]
 
     def __len__(self) -> int:
@@ -91,7 +91,7 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
                 f" needs {_by(shape)}."
             )
     ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
-    blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
+    blocks = tuple(tuple(tree_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
     return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", own) for k in range(count)))
 
 

@@ -1,6 +1,6 @@
 """A transformers decoder with a KV cache, opened for one request.
 
-``laws`` is a pure function of the rows and the block it is given; the cache is only a way to compute less. At each call the
+``distributions`` is a pure function of the rows and the block it is given; the cache is only a way to compute less. At each call the
 cache is rolled back to what it shares with the wanted prefixes (a path through the last block included), what is missing is
 fed, and the block rides along in the same pass. Nothing outside this file touches a cache.
 
@@ -22,7 +22,7 @@ from specviz.models.cache.masks import additive, corner, windows
 from specviz.models.fast_llama.passes import opened
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, Block, ancestors, children, depths_of, empty_block
+from specviz.verification.draft_tree import ROOT, DraftTree, ancestors, children, depths_of, empty_tree
 from specviz.verification.warp import warp, widened
 
 
@@ -76,7 +76,7 @@ class CachedModel:
     """A causal language model and the warper of one request.
 
     model     any transformers causal decoder whose attention layers keep plain keys and values; it is only read
-    settings  temperature and cuts; what ``warp`` makes of them is the law
+    settings  temperature and cuts; what ``warp`` makes of them is the distribution
     vocabulary  V, at least the model's own; ids that the model lacks are impossible
     """
 
@@ -95,12 +95,12 @@ class CachedModel:
         self._rows: list[_Row] = []
         self._width = 0  # columns in the cache
 
-    def laws(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as models.base.LawSource says."""
         return self.warped(self.logits(rows, block))
 
     def warped(self, logits: Tensor) -> Tensor:
-        """Logits (..., v) of the model's own vocabulary -> laws (..., V) float64."""
+        """Logits (..., v) of the model's own vocabulary -> distributions (..., V) float64."""
         return widened(warp(logits, self.settings), self.vocabulary)
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:
@@ -116,11 +116,11 @@ class CachedModel:
             if all(place is not None for _, place in places):
                 index, place = (torch.tensor(values, device=self.device) for values in zip(*places, strict=True))
                 return self._pass.features[index, place]
-        self.logits(before, empty_block(len(rows)))
+        self.logits(before, empty_tree(len(rows)))
         return self._pass.features[:, 0]
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its block."""
         if not self._rows:
             self._read_once(rows)
@@ -142,7 +142,7 @@ class CachedModel:
         self._remember(rows, fed, lead, block)
         return logits
 
-    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: Block) -> Tensor:
+    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: DraftTree) -> Tensor:
         """What the pass is given of each column: here its id (B, T). An id that only the other model knows has probability 0."""
         return (ids.clamp_(max=self._known - 1) if self._known < self.vocabulary else ids).to(self.device)
 
@@ -151,7 +151,7 @@ class CachedModel:
         shared = min(_shared(list(rows[0].ids), row.ids) for row in rows)
         shared = min(shared, *(len(row.ids) - 1 for row in rows))
         if len(rows) > 1 and shared > 1:
-            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_block(1))
+            self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_tree(1))
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
         """One held row per wanted row: the one of the same draw number, else any, for it shares the prompt."""
@@ -207,7 +207,7 @@ class CachedModel:
             layer.keys, layer.values = layer.keys.gather(2, pick), layer.values.gather(2, pick)
         self._width = longest
 
-    def _mask(self, fed: list[tuple[int, ...]], lead: int, block: Block, positions: Tensor) -> Tensor | dict | None:
+    def _mask(self, fed: list[tuple[int, ...]], lead: int, block: DraftTree, positions: Tensor) -> Tensor | dict | None:
         """None where a causal mask over all columns is right; else additive, in the model's dtype, built from positions."""
         plain = all(row.columns == list(range(self._width)) for row in self._rows)
         even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
@@ -229,7 +229,7 @@ class CachedModel:
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
         return additive(seen, where, positions, self._windows, self.model.dtype, self.device)
 
-    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: Block) -> None:
+    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: DraftTree) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
             held.tokens.extend(fresh)
             held.columns.extend(range(self._width + lead - len(fresh), self._width + lead))

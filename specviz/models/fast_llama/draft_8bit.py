@@ -1,8 +1,8 @@
 """A draft in 8 bits: a quarter of the bytes to read at every step, and a step of a small draft is mostly reading.
 
 Each row of a weight matrix becomes whole numbers from -127 to 127 and one scale (weight-only quantisation; Dettmers et al. 2022
-call it vector-wise absmax). The draft that results is another draft, with laws of its own: what it guesses is drawn from them and
-judged by them, so the text's law stays the target's. A target is not rounded so, for its law is what is to be kept
+call it vector-wise absmax). The draft that results is another draft, with distributions of its own: what it drafts is drawn from them and
+judged by them, so the text's distribution stays the target's. A target is not rounded so, for its distribution is what is to be kept
 (quantised.py has what becomes of one that is served in int8).
 """
 

@@ -1,8 +1,8 @@
 """A target with its matrices in int8: weights with one scale for each output, activations with one scale for each token.
 
 Dettmers et al. 2022 (LLM.int8(), vector-wise quantisation). The scale of an activation is taken from its own token alone, so what a
-token becomes does not depend on what else rides in the same pass: the law after a prefix stays a function of the prefix. Libraries that take
-one scale over a whole pass lack this, ``torch.ao.quantization.quantize_dynamic`` among them: there the guesses change the laws.
+token becomes does not depend on what else rides in the same pass: the distribution after a prefix stays a function of the prefix. Libraries that take
+one scale over a whole pass lack this, ``torch.ao.quantization.quantize_dynamic`` among them: there the draft tokens change the distributions.
 
 Rounding to whole numbers makes the last digit of a float a step of 1/127 wherever a number lies beside a half. A pass of several tokens sums
 attention in another order than passes of one, so around these matrices it is summed in float64 (written.py); families that go through

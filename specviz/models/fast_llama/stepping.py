@@ -2,7 +2,7 @@
 
 A step of a one-layer draft is some forty operations of a few microseconds each, and nearly as long again goes into finding out
 what is asked for, what is held, and who sees what. Where one text goes on by one token there is nothing to find out, nor where it
-goes on by two, as after a round whose guesses were all kept: the last of them has not been read yet. And what a first layer computes
+goes on by two, as after a round whose draft tokens were all kept: the last of them has not been read yet. And what a first layer computes
 before it looks back, the norm and the projections, depends on the token alone: it is read from a table.
 """
 
@@ -24,7 +24,7 @@ from specviz.models.fast_llama.passes import LlamaPass
 from specviz.models.fast_llama.products import product
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import Block
+from specviz.verification.draft_tree import DraftTree
 
 TABLE_MAX = 64 * 2**20  # bytes of a table; a larger one is not made
 STEP = 2  # most tokens of a step
@@ -34,9 +34,9 @@ _making = Lock()
 
 
 class SteppingModel(CachedModel):
-    """A causal model opened for one request, with a short way to the law after a token or two more of one text.
+    """A causal model opened for one request, with a short way to the distribution after a token or two more of one text.
 
-    The laws are those of CachedModel, up to rounding.
+    The distributions are those of CachedModel, up to rounding.
     """
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
@@ -46,7 +46,7 @@ class SteppingModel(CachedModel):
             self._pass = short
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], block: Block) -> Tensor:
+    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         """As CachedModel's."""
         if len(rows) == 1 and isinstance(self._pass, StepPass) and not block.tokens[0] and (fresh := self._goes_on(rows[0])):
             known = [min(token, self._known - 1) for token in fresh]

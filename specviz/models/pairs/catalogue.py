@@ -52,7 +52,7 @@ PAIRS: dict[str, PairEntry] = {
             shipped=True,
             heads=_HEADS,
             exit=_EXIT,
-            note="The same target; the draft went on to learn the target's own laws, and guesses better.",
+            note="The same target; the draft went on to learn the target's own distributions, and draft tokens better.",
         ),
         PairEntry(
             name="storybook-8bit",
@@ -63,7 +63,7 @@ PAIRS: dict[str, PairEntry] = {
             rounded=True,
             heads=_HEADS,
             exit=_EXIT,
-            note="The same target and the same taught draft, whose weights are rounded to 8 bits: as good guesses for less time.",
+            note="The same target and the same taught draft, whose weights are rounded to 8 bits: as good draft tokens for less time.",
         ),
     )
 }

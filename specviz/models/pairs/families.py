@@ -1,8 +1,8 @@
-"""Which models may be opened: families whose cached passes are tested against fresh ones, with what their law depends on.
+"""Which models may be opened: families whose cached passes are tested against fresh ones, with what their distribution depends on.
 
 The list names what has been tried (tests/test_families.py), not what is known to fail. A family outside it may run well one
 row at a time and still go wrong on a tree or a ragged batch: ALiBi and local attention count columns of the cache where the
-text's positions are meant, and then another law is emitted without any error.
+text's positions are meant, and then another distribution is emitted without any error.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ ROTARY = ("default", "dynamic", "linear", "llama3", "yarn")  # within the contex
 
 
 def refuse_unsupported(place: str, config: Any) -> None:
-    """Say no to a configuration under which a cached pass may give another law than a fresh one.
+    """Say no to a configuration under which a cached pass may give another distribution than a fresh one.
 
     Raises UnsupportedModel naming the value that is refused and what is supported.
     """
@@ -45,7 +45,7 @@ def refuse_unsupported(place: str, config: Any) -> None:
         )
     if family not in FAMILIES | ENCODER_DECODERS:
         raise UnsupportedModel(
-            f"'{place}' is of the family '{family}', whose cached passes have not been tested to give the law of a fresh pass; "
+            f"'{place}' is of the family '{family}', whose cached passes have not been tested to give the distribution of a fresh pass; "
             f"tested are {', '.join(sorted(FAMILIES | ENCODER_DECODERS))}."
         )
     if odd := rotary_types(text) - set(ROTARY):

@@ -56,9 +56,9 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
     for model, place in zip((target, draft), places, strict=True):
         if len(tokenizers[0]) > model.config.get_text_config().vocab_size:
             raise ModelError(
-                f"'{place}' has {model.config.get_text_config().vocab_size} token laws for a tokenizer of {len(tokenizers[0])} tokens."
+                f"'{place}' has {model.config.get_text_config().vocab_size} token distributions for a tokenizer of {len(tokenizers[0])} tokens."
             )
-    fields = (name, target, draft, tokenizers[0], stop_ids(target), start_id(target, tokenizers[0]))
+    fields = (name, target, draft, tokenizers[0], eos_ids_of(target), start_id(target, tokenizers[0]))
     return EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else Pair(*fields)
 
 
@@ -141,7 +141,7 @@ def check_hashes(folder: Path) -> None:
             raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the file that was shipped; fetch it again.")
 
 
-def stop_ids(model: PreTrainedModel) -> frozenset[int]:
+def eos_ids_of(model: PreTrainedModel) -> frozenset[int]:
     """Every id that ends a text, from the generation configuration, else the model's."""
     found = getattr(model.generation_config, "eos_token_id", None)
     found = model.config.eos_token_id if found is None else found

@@ -26,31 +26,31 @@ ENCODER_MAX = 4096  # tokens of an encoder's prompt: its attention takes memory 
 class Pair:
     """Target, draft and their one tokenizer. Read-only: what a run changes is opened for that run.
 
-    stops  ids that end a text; start  the id that stands for an empty prompt
+    eos_token_ids  ids that end a text; start  the id that stands for an empty prompt
     """
 
     name: str
     target: PreTrainedModel
     draft: PreTrainedModel
     tokenizer: PreTrainedTokenizerBase
-    stops: frozenset[int]
+    eos_token_ids: frozenset[int]
     start: int | None
 
     @property
     def vocabulary(self) -> int:
-        """The larger of the two; ids that one model lacks have probability 0 in its law."""
+        """The larger of the two; ids that one model lacks have probability 0 in its distribution."""
         return max(model.config.get_text_config().vocab_size for model in (self.target, self.draft))
 
     @property
     def coarse(self) -> bool:
-        """Whether laws of the two differ with the shape of a pass by more than float32 rounds: half precision, or a draft in 8 bits."""
+        """Whether distributions of the two differ with the shape of a pass by more than float32 rounds: half precision, or a draft in 8 bits."""
         return any(model.dtype in (torch.bfloat16, torch.float16) for model in (self.target, self.draft)) or is_rounded(
             self.draft
         )
 
     def open(self, settings: Settings) -> tuple[CachedModel, CachedModel]:
         """Target and draft with fresh caches, for one request."""
-        return self.source(self.target, settings, self.vocabulary), self.guessing(settings)
+        return self.source(self.target, settings, self.vocabulary), self.drafting(settings)
 
     def open_layered(self, settings: Settings) -> tuple[LayeredModel, LowerLayers]:
         """The target, and its own first layers with an exit in the draft's place, for one request: what they compute they share.
@@ -64,7 +64,7 @@ class Pair:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""
         return CachedModel(model, settings, vocabulary)
 
-    def guessing(self, settings: Settings) -> CachedModel:
+    def drafting(self, settings: Settings) -> CachedModel:
         """The draft with a fresh cache, for one request."""
         return SteppingModel(self.draft, settings, self.vocabulary)
 
@@ -118,7 +118,7 @@ class EncoderDecoderPair(Pair):
         """One of the two models, its encoder done with the prompt that the settings hold."""
         return ConditionedModel(model, settings, vocabulary, self.encoder_ids(settings.prompt))
 
-    def guessing(self, settings: Settings) -> ConditionedModel:
+    def drafting(self, settings: Settings) -> ConditionedModel:
         return self.source(self.draft, settings, self.vocabulary)
 
     def encode(self, prompt: str) -> tuple[int, ...]:

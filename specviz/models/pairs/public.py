@@ -1,7 +1,7 @@
 """Pairs of public models that people can run at home or in class, with what it takes to hold them. No torch here.
 
-Parameters are those of the published checkpoints, in millions; tied tables count once. Vocabularies are rows of the laws, and may
-differ within a family: ids that one model lacks have probability 0 in its law.
+Parameters are those of the published checkpoints, in millions; tied tables count once. Vocabularies are rows of the distributions, and may
+differ within a family: ids that one model lacks have probability 0 in its distribution.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 SEQ2SEQ = "encoder-decoder"
 PICKLED = "weights published pickled only, which are not read: save them as safetensors first"
-ROOM = 1.2  # caches, laws and the library itself, over the bare weights: a rule of thumb
+ROOM = 1.2  # caches, distributions and the library itself, over the bare weights: a rule of thumb
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +20,7 @@ class PublicPair:
 
     family      name of their common tokenizer
     millions    parameters of target and draft
-    vocabulary  rows of the laws of target and draft
+    vocabulary  rows of the distributions of target and draft
     licence     as the model cards name it
     kind        causal, or encoder-decoder: those read the prompt with an encoder and write with a decoder
     """

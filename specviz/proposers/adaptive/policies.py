@@ -1,7 +1,7 @@
 """How far to draft: policies that stop a chain early or let it run on.
 
-A policy may look at the row's past rounds, at the tokens drawn so far, and at the law of the next one before it is drawn. It
-never sees the token about to be drawn, and what is drawn stays: a stop that drops a drawn token bends the law (R8 in
+A policy may look at the row's past rounds, at the tokens drawn so far, and at the distribution of the next one before it is drawn. It
+never sees the token about to be drawn, and what is drawn stays: a stop that drops a drawn token bends the distribution (R8 in
 docs/mistakes.md). So each of them costs or saves time, and none can cost exactness.
 """
 
@@ -15,14 +15,14 @@ from typing import Protocol
 import torch
 from torch import Tensor
 
-from specviz.models.base import LawSource
-from specviz.proposers.trees.growth import Growth, block_of
+from specviz.models.base import LanguageModel
+from specviz.proposers.trees.growth import Growth, tree_of
 from specviz.randomness import Prefix
 from specviz.settings import GAMMA_MAX
 from specviz.verification.overlap import kept_chance, overlap
 
 SHARPNESS, LEAST = 0.2, 0.3  # of the entropy bound: its constant, and the bound below which drafting stops
-WORTH = 0.3  # chance of being kept below which a guess costs more than it brings, on a pair whose draft costs a fifth
+WORTH = 0.3  # chance of being kept below which a draft token costs more than it brings, on a pair whose draft costs a fifth
 CHECKED = 0.05  # what one more token of a block costs the target, in one-token passes
 BELIEF, WEIGHT = 0.8, 4.0  # what is believed of every position before anything is seen, and how many tests that is worth
 
@@ -36,14 +36,14 @@ class Length(Protocol):
         """How many tokens may be drawn at most, known before the round begins."""
         ...
 
-    def goes_on(self, chains: Sequence[Growth], laws: Tensor) -> list[bool]:
-        """For each chain, whether a token is to be drawn from its law: (B, V) float64, nothing drawn from it yet."""
+    def goes_on(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
+        """For each chain, whether a token is to be drawn from its distribution: (B, V) float64, nothing drawn from it yet."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Heuristic:
-    """Two more after a round in which all guesses were kept, one less after any other, between 1 and GAMMA_MAX.
+    """Two more after a round in which all draft tokens were kept, one less after any other, between 1 and GAMMA_MAX.
 
     The schedule of transformers' assisted generation (``num_assistant_tokens_schedule="heuristic"``). It begins with gamma.
     """
@@ -53,12 +53,12 @@ class Heuristic:
 
     def most(self, row: Prefix) -> int:
         wanted = self.gamma
-        for guessed, kept in row.past:
-            if guessed:
-                wanted = min(GAMMA_MAX, wanted + 2) if kept == guessed else max(1, wanted - 1)
+        for drafted, kept in row.past:
+            if drafted:
+                wanted = min(GAMMA_MAX, wanted + 2) if kept == drafted else max(1, wanted - 1)
         return wanted
 
-    def goes_on(self, chains: Sequence[Growth], laws: Tensor) -> list[bool]:
+    def goes_on(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
         return [True] * len(chains)
 
 
@@ -66,7 +66,7 @@ class Heuristic:
 class Entropy:
     """Stop where 1 - sqrt(SHARPNESS * H(q)), a bound on the chance that a draw from q is kept, falls below LEAST.
 
-    Agrawal et al. 2024, AdaEDL; their threshold moves with the acceptance seen, ours stands still. The first law of a round is
+    Agrawal et al. 2024, AdaEDL; their threshold moves with the acceptance seen, ours stands still. The first distribution of a round is
     always drawn from: it has been paid for. H in nats, at least 0.
     """
 
@@ -76,19 +76,19 @@ class Entropy:
     def most(self, row: Prefix) -> int:
         return self.gamma
 
-    def goes_on(self, chains: Sequence[Growth], laws: Tensor) -> list[bool]:
-        bounds = 1.0 - (SHARPNESS * torch.special.entr(laws).sum(-1)).clamp(min=0.0).sqrt()
+    def goes_on(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
+        bounds = 1.0 - (SHARPNESS * torch.special.entr(distributions).sum(-1)).clamp(min=0.0).sqrt()
         return [not chain.tokens or bound >= LEAST for chain, bound in zip(chains, bounds.tolist(), strict=True)]
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """The number of guesses whose expected tokens per cost is largest, by how often each position was kept in the row's past.
+    """The number of draft tokens whose expected tokens per cost is largest, by how often each position was kept in the row's past.
 
     E(g) = 1 + sum over j <= g of h_1 ... h_j, where h_j is the share of tests at position j that were kept; cost 1 + g * step.
     Before much is seen h_j is near the share over all positions, and that near BELIEF.
 
-    step  cost of one more guess, drafted and checked, in one-token passes of the target; above 0
+    step  cost of one more draft token, drafted and checked, in one-token passes of the target; above 0
     """
 
     gamma: int
@@ -105,13 +105,13 @@ class Gain:
         return chosen
 
     def hazards(self, past: Sequence[tuple[int, int]]) -> list[float]:
-        """P(guess j is kept, given that it is tested), j = 1 to gamma, each in (0, 1)."""
-        tested = [sum(guessed > j and kept >= j for guessed, kept in past) for j in range(self.gamma)]
+        """P(draft token j is kept, given that it is tested), j = 1 to gamma, each in (0, 1)."""
+        tested = [sum(drafted > j and kept >= j for drafted, kept in past) for j in range(self.gamma)]
         passed = [sum(kept > j for _, kept in past) for j in range(self.gamma)]
         shared = (sum(passed) + BELIEF * WEIGHT) / (sum(tested) + WEIGHT)
         return [(yes + shared * WEIGHT) / (of + WEIGHT) for yes, of in zip(passed, tested, strict=True)]
 
-    def goes_on(self, chains: Sequence[Growth], laws: Tensor) -> list[bool]:
+    def goes_on(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
         return [True] * len(chains)
 
 
@@ -119,31 +119,31 @@ class Gain:
 class Ceiling:
     """Stop where the chance that the whole chain and one more draw are kept falls below WORTH, known from the target itself.
 
-    What no real policy can know, and so the ceiling for all that stop before a draw. It sees laws, never coins: a coin looked at
-    ahead of its time would be met twice. It asks the target once for each guess, so it shows how few guesses would do and
+    What no real policy can know, and so the ceiling for all that stop before a draw. It sees distributions, never random numbers: a random number looked at
+    ahead of its time would be met twice. It asks the target once for each draft token, so it shows how few draft tokens would do and
     saves no time.
 
     target  a source of its own, with a cache of its own
     """
 
     gamma: int
-    target: LawSource
+    target: LanguageModel
     remembers = False
 
     def most(self, row: Prefix) -> int:
         return self.gamma
 
-    def goes_on(self, chains: Sequence[Growth], laws: Tensor) -> list[bool]:
-        p = self.target.laws([chain.row for chain in chains], block_of(chains, "ceiling"))
+    def goes_on(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
+        p = self.target.distributions([chain.row for chain in chains], tree_of(chains, "ceiling"))
         result = []
-        for index, (chain, law) in enumerate(zip(chains, laws, strict=True)):
+        for index, (chain, probs) in enumerate(zip(chains, distributions, strict=True)):
             kept = [kept_chance(p[index, n], chain.q[n], token) for n, token in enumerate(chain.tokens)]
-            result.append(math.prod(kept) * float(overlap(p[index, len(chain.tokens)], law)) >= WORTH)
+            result.append(math.prod(kept) * float(overlap(p[index, len(chain.tokens)], probs)) >= WORTH)
         return result
 
 
 # name -> policy, from gamma, the cost of a draft step in one-token passes, and the target opened once more
-LENGTHS: dict[str, Callable[[int, float, Callable[[], LawSource]], Length] | None] = {
+LENGTHS: dict[str, Callable[[int, float, Callable[[], LanguageModel]], Length] | None] = {
     "fixed": None,
     "heuristic": lambda gamma, cost, target: Heuristic(gamma),
     "entropy": lambda gamma, cost, target: Entropy(gamma),

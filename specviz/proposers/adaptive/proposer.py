@@ -7,45 +7,45 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from specviz.models.base import LawSource
+from specviz.models.base import LanguageModel
 from specviz.proposers.adaptive.policies import Length
-from specviz.proposers.trees.growth import Growth, block_of, draw_below, levels_of
-from specviz.randomness import Coins, Prefix
+from specviz.proposers.trees.growth import Growth, draw_below, levels_of, tree_of
+from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, Block, empty_block
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
 from specviz.verification.warp import warp
 
 
 class AdaptiveDraft:
-    """Draws from the draft's laws until ``lengths`` says stop. Its name is that of whoever guesses.
+    """Draws from the draft's distributions until ``lengths`` says stop. Its name is that of whoever draft tokens.
 
-    draft     its laws are drawn from
-    settings  if given, the draft's laws are at temperature 1 without cuts: ``lengths`` sees them so, and what is drawn from is
-              what these settings make of them. At temperature 0 a warped law is certain and says nothing of how sure it is
+    draft     its distributions are drawn from
+    settings  if given, the draft's distributions are at temperature 1 without cuts: ``lengths`` sees them so, and what is drawn from is
+              what these settings make of them. At temperature 0 a warped distribution is certain and says nothing of how sure it is
     """
 
-    def __init__(self, draft: LawSource, lengths: Length, settings: Settings | None = None, name: str = "draft"):
+    def __init__(self, draft: LanguageModel, lengths: Length, settings: Settings | None = None, name: str = "draft"):
         self.draft, self.lengths, self.settings, self.name = draft, lengths, settings, name
         self.remembers = lengths.remembers
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         chains = [Growth(row, levels_of(row, self.lengths.most(row), self.draft.context)) for row in rows]
         live = [chain for chain in chains if chain.levels]
         while live:
             longer = [replace(chain.row, ids=chain.row.ids + tuple(chain.tokens)) for chain in live]
-            seen = self.draft.laws(longer, empty_block(len(live)))[:, 0]
+            seen = self.draft.distributions(longer, empty_tree(len(live)))[:, 0]
             q = seen if self.settings is None else warp(seen.log(), self.settings)
-            live = self._drawn(live, seen, q, coins)
-        return block_of(chains, self.name, counts_fixed=True)
+            live = self._drawn(live, seen, q, randomness)
+        return tree_of(chains, self.name, counts_fixed=True)
 
-    def _drawn(self, live: list[Growth], seen: Tensor, q: Tensor, coins: Coins) -> list[Growth]:
+    def _drawn(self, live: list[Growth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[Growth]:
         """One more token for each chain that goes on; returns those that may go on still."""
         going = self.lengths.goes_on(live, seen)
         places = [
-            (chain, len(chain.tokens) - 1 if chain.tokens else ROOT, law)
-            for chain, law, on in zip(live, q, going, strict=True)
+            (chain, len(chain.tokens) - 1 if chain.tokens else ROOT, probs)
+            for chain, probs, on in zip(live, q, going, strict=True)
             if on
         ]
         if places:
-            draw_below(places, coins, len(places[0][0].tokens))
+            draw_below(places, randomness, len(places[0][0].tokens))
         return [chain for chain, _, _ in places if len(chain.tokens) < chain.levels]

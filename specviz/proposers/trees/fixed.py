@@ -1,7 +1,7 @@
-"""A tree of guesses from the draft, of a fixed shape: one pass of the draft for each level (Miao et al. 2024, SpecInfer).
+"""A tree of draft tokens from the draft, of a fixed shape: one pass of the draft for each level (Miao et al. 2024, SpecInfer).
 
-Siblings come about in one of three ways. *top*: the likeliest tokens, without chance, each with a one-hot law. *independent*:
-drawn one by one from q, with replacement. *distinct*: drawn without replacement; the law of the second is q without the first,
+Siblings come about in one of three ways. *top*: the likeliest tokens, without chance, each with a one-hot distribution. *independent*:
+drawn one by one from q, with replacement. *distinct*: drawn without replacement; the distribution of the second is q without the first,
 rescaled, and that array is what it is drawn from and what the rule is handed (Jeon et al. 2024, recursive rejection sampling;
 Yang et al. 2024, multi-candidate speculative decoding).
 """
@@ -13,69 +13,69 @@ from itertools import pairwise
 
 from torch import Tensor
 
-from specviz.models.base import LawSource
-from specviz.proposers.trees.growth import Growth, Place, block_of, certain_below, draw_below, levels_of, places_below
-from specviz.randomness import Coins, Prefix
-from specviz.verification.draft_tree import ROOT, Block
+from specviz.models.base import LanguageModel
+from specviz.proposers.trees.growth import Growth, Place, certain_below, draw_below, levels_of, places_below, tree_of
+from specviz.randomness import Prefix, Randomness
+from specviz.verification.draft_tree import ROOT, DraftTree
 
 
 class Tree:
-    """A tree of guesses with the same number of children below every node of a level.
+    """A tree of draft tokens with the same number of children below every node of a level.
 
-    draft     its laws are q for drawn siblings; for ``top`` they only rank, so they may be of any temperature
+    draft     its distributions are q for drawn siblings; for ``top`` they only rank, so they may be of any temperature
     widths    children below each node, level by level; a row near its length cap or the draft's context gets fewer levels
     siblings  top, independent or distinct
     """
 
     name = "tree"
 
-    def __init__(self, draft: LawSource, widths: Sequence[int], siblings: str):
+    def __init__(self, draft: LanguageModel, widths: Sequence[int], siblings: str):
         self.draft, self.widths, self.siblings = draft, tuple(widths), siblings
 
-    def propose(self, rows: Sequence[Prefix], coins: Coins) -> Block:
+    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         trees = [Growth(row, levels_of(row, len(self.widths), self.draft.context)) for row in rows]
         ends = [(tree, ROOT) for tree in trees]
         for level, width in enumerate(self.widths):
             ends = [(tree, node) for tree, node in ends if level < tree.levels]
             if not ends:
                 break
-            ends = self._children(places_below(self.draft, ends), width, coins, level)
-        return block_of(trees, self.name, counts_fixed=True)
+            ends = self._children(places_below(self.draft, ends), width, randomness, level)
+        return tree_of(trees, self.name, counts_fixed=True)
 
-    def _children(self, places: list[Place], width: int, coins: Coins, level: int) -> list[tuple[Growth, int]]:
+    def _children(self, places: list[Place], width: int, randomness: Randomness, level: int) -> list[tuple[Growth, int]]:
         """Grow one level; returns the nodes that are worth growing on: of equal siblings only the first."""
         if self.siblings == "top":
-            return [(tree, n) for tree, at, law in places for n in certain_below(tree, at, likeliest(law, width), law)]
+            return [(tree, n) for tree, at, probs in places for n in certain_below(tree, at, likeliest(probs, width), probs)]
         grown = []
         for count in range(width):
             here = [place for place in places if possible(place[2], count, self.siblings)]
             if here:
-                laws = [(tree, at, next_law(tree, at, law, self.siblings)) for tree, at, law in here]
-                grown += zip((tree for tree, _, _ in here), draw_below(laws, coins, level), strict=True)
+                distributions = [(tree, at, next_distribution(tree, at, probs, self.siblings)) for tree, at, probs in here]
+                grown += zip((tree for tree, _, _ in here), draw_below(distributions, randomness, level), strict=True)
         return [(tree, node) for tree, node in grown if tree.first_of(node) == node]
 
 
-def likeliest(law: Tensor, count: int) -> list[int]:
-    """The ``count`` likeliest tokens of a law (V,), likeliest first, smaller ids first among equals; none of mass 0."""
-    masses, ids = (found.tolist() for found in law.topk(min(count + 1, len(law))))  # one more: is the last place shared?
+def likeliest(probs: Tensor, count: int) -> list[int]:
+    """The ``count`` likeliest tokens of a distribution (V,), likeliest first, smaller ids first among equals; none of mass 0."""
+    masses, ids = (found.tolist() for found in probs.topk(min(count + 1, len(probs))))  # one more: is the last place shared?
     if all(one > other or not other for one, other in pairwise(masses)):
         return [token for token, mass in zip(ids[:count], masses, strict=False) if mass]
-    ids = (law >= masses[:count][-1]).nonzero()[:, 0]  # few: a sort of the whole vocabulary takes five times as long
-    largest, order = law[ids].sort(descending=True, stable=True)
+    ids = (probs >= masses[:count][-1]).nonzero()[:, 0]  # few: a sort of the whole vocabulary takes five times as long
+    largest, order = probs[ids].sort(descending=True, stable=True)
     return ids[order[:count]][largest[:count] > 0].tolist()
 
 
-def possible(law: Tensor, count: int, siblings: str) -> bool:
-    """Whether a law has a sibling number ``count`` (from 0) to give: without replacement each token is drawn once."""
-    return siblings == "independent" or count == 0 or count < int(law.count_nonzero())
+def possible(probs: Tensor, count: int, siblings: str) -> bool:
+    """Whether a distribution has a sibling number ``count`` (from 0) to give: without replacement each token is drawn once."""
+    return siblings == "independent" or count == 0 or count < int(probs.count_nonzero())
 
 
-def next_law(tree: Growth, parent: int, law: Tensor, siblings: str) -> Tensor:
-    """What the next sibling below ``parent`` is drawn from, (V,): the law there, without what was drawn if ``distinct``."""
+def next_distribution(tree: Growth, parent: int, probs: Tensor, siblings: str) -> Tensor:
+    """What the next sibling below ``parent`` is drawn from, (V,): the distribution there, without what was drawn if ``distinct``."""
     drawn = [tree.tokens[node] for node in tree.below(parent)] if siblings == "distinct" else []
     if not drawn:
-        return law
-    left = law.clone()
+        return probs
+    left = probs.clone()
     for token in drawn:
         left[token] = 0.0
     return left.div_(left.sum())

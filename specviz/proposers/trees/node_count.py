@@ -13,7 +13,7 @@ from typing import Any
 from specviz.records import ASSETS, from_record, of_file, to_text
 from specviz.settings import NODES_MAX, TREES, Settings, number, whole
 
-SCHEMA = "specviz-trees-1"
+SCHEMA = "specviz-trees-2"
 RECORDED = ASSETS / "traces" / "trees.json"
 
 

@@ -15,9 +15,7 @@ from specviz.settings import Settings
 from specviz.web.common import access
 from specviz.web.one_round.state import Fields, Visit
 
-EIGHT_BITS = (
-    "Another draft, with laws of its own: faster for Llama-style drafts on a CPU. What is written keeps the target's law."
-)
+EIGHT_BITS = "Another draft, with distributions of its own: faster for Llama-style drafts on a CPU. What is written keeps the target's distribution."
 WIDE = 64  # characters that a field for a number takes
 
 
@@ -80,7 +78,7 @@ def _fields(visit: Visit) -> dict[str, Any]:
         raw["pair"] = st.selectbox("Pair", names, index=where, format_func=lambda name: PAIRS[name].title, **chosen)
     left, right = st.columns(2)
     hint = "0 to 16; 0: the target alone"
-    raw["gamma"] = left.number_input("Guesses per round (gamma)", step=1, help=hint, **field("gamma"))
+    raw["gamma"] = left.number_input("Draft tokens per round (gamma)", step=1, help=hint, **field("gamma"))
     hint = "0 to 5; 0: always the likeliest"
     raw["temperature"] = right.text_input("Temperature", max_chars=WIDE, help=hint, **field("temperature"))
     left, right = st.columns(2)

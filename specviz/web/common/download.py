@@ -63,4 +63,4 @@ def export(
 def mime(name: str) -> str:
     """What a browser is told that the file is."""
     ending = name.rpartition(".")[2]
-    return TYPES.get(ending) or mimetypes.guess_type(name)[0] or "application/octet-stream"
+    return TYPES.get(ending) or mimetypes.draft_token_type(name)[0] or "application/octet-stream"

@@ -37,11 +37,20 @@ def lineup_package(gallery: Gallery, one: Lineup) -> Package:
 
 
 def command(one: Lineup) -> str:
-    """What runs the same rows without the page, under all of its laws; times are those of the machine it runs on."""
+    """What runs the same rows without the page, under all of its distributions; times are those of the machine it runs on."""
     settings = one.settings
     draws = max((row.first.n for row in one.rows if row.first), default=1)
     words = ["python", "-m", "specviz", "record", "--gallery"]
     words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
-    words += ["--max-new-tokens", str(settings.length), "--turns", str(one.turns), "--draws", str(draws), "--out", "gallery.json"]
+    words += [
+        "--max-new-tokens",
+        str(settings.length),
+        "--turns",
+        str(one.turns),
+        "--samples",
+        str(draws),
+        "--out",
+        "gallery.json",
+    ]
     return shlex.join(words)

@@ -29,7 +29,7 @@ CSS = """
 .matrix td.blank { font-weight: 400; opacity: 0.6; }
 </style>
 """
-LEGEND = "✓ exact: draws follow the target’s law. ✗ lossy: caught, as its law demands. = lossy, and yet the target’s text. Blank cells:"
+LEGEND = "✓ exact: draws follow the target’s distribution. ✗ lossy: caught, as its distribution demands. = lossy, and yet the target’s text. Blank cells:"
 
 
 @lru_cache(maxsize=1)

@@ -52,7 +52,7 @@ class Ask:
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
         query = {key: value for key, value in self.settings.to_query().items() if key == "pair"}
-        return query | {"law": self.choice, "row": self.row, "prompt": self.settings.prompt}
+        return query | {"probs": self.choice, "row": self.row, "prompt": self.settings.prompt}
 
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
@@ -63,7 +63,7 @@ class Ask:
         settings, unknown = known_pair(settings, base)
         said += unknown
         ask = cls(settings)
-        for parameter, name in (("law", "choice"), ("row", "row")):
+        for parameter, name in (("probs", "choice"), ("row", "row")):
             if parameter not in query:
                 continue
             try:
@@ -112,5 +112,5 @@ class Gallery(Queued):
         self._submit("run_all", self.question)
 
     def serves(self, ask: Ask) -> bool:
-        """Another row is only shown; another prompt or law is another gallery."""
+        """Another row is only shown; another prompt or distribution is another gallery."""
         return (ask.settings, ask.choice) == (self.question.settings, self.question.choice)

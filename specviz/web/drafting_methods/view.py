@@ -1,4 +1,4 @@
-"""The page Other proposers on screen: prompt, law and one button; the gallery as rows; below it what the chosen row did."""
+"""The page Other proposers on screen: prompt, distribution and one button; the gallery as rows; below it what the chosen row did."""
 
 from __future__ import annotations
 
@@ -33,21 +33,19 @@ CSS = """
 [class*="st-key-lineup-notes"]:empty, .st-key-lineup-progress:empty { display: none; }
 </style>
 """
-LEDE = (
-    "Who may guess? Anything may. The same rule decides, so every exact row writes the same law; a bad proposer costs speed only."
-)
+LEDE = "Who may draft? Anything may. The same rule decides, so every exact row writes the same distribution; a bad proposer costs speed only."
 NAMES = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p .9"}
 PLOT = {"displayModeBar": False}
 COLUMN_HELP = {
-    "verdict": "✓ exact: what it writes has the target's law. ✗ lossy: it has another one.",
+    "verdict": "✓ exact: what it writes has the target's distribution. ✗ lossy: it has another one.",
     "tokens per pass": "Per pass: tokens written for each pass of the target.",
-    "kept, by position": "Of the guesses tested at the first, second, … place of a round, the share that was kept. "
+    "kept, by position": "Of the draft tokens tested at the first, second, … place of a round, the share that was kept. "
     "Under the block rule all are tested: of the rounds, the share that kept at least so many.",
     "ms per token": "Milliseconds for each token: median over the turns; all rows took turns on one machine.",
-    "how that is known": "Enumerated: on small tables every outcome of this rule with this proposer adds up to the target's law. "
-    "Drawn: how far (TV) first tokens drawn here lie from the exact law of this text, and what chance stays below 99 times in 100. "
-    "Computed: how far the law that the rule writes lies from it.",
-    "guesses per pass": "Nodes of the tree, or tokens of the chain, that one pass of the target judged. Trees have as many as were fastest "
+    "how that is known": "Enumerated: on small tables every outcome of this rule with this proposer adds up to the target's distribution. "
+    "Drawn: how far (TV) first tokens drawn here lie from the exact distribution of this text, and what chance stays below 99 times in 100. "
+    "Computed: how far the distribution that the rule writes lies from it.",
+    "draft tokens per pass": "Nodes of the tree, or tokens of the chain, that one pass of the target judged. Trees have as many as were fastest "
     "when several sizes were measured; the larger ones have 15.",
 }
 
@@ -59,7 +57,7 @@ def head() -> None:
 
 
 def fields(gallery: Gallery, turn: int) -> tuple[Ask, list[str]]:
-    """Prompt and law: what they ask for, and sentences where one cannot be used."""
+    """Prompt and distribution: what they ask for, and sentences where one cannot be used."""
     from specviz.web.common.controls import from_fields
 
     ask = gallery.question
@@ -67,11 +65,11 @@ def fields(gallery: Gallery, turn: int) -> tuple[Ask, list[str]]:
     def key(name: str) -> dict[str, Any]:
         return {"key": f"lineup-{name}-{turn}", "persist_state": "session"}
 
-    text, law = st.columns([6, 4])
+    text, probs = st.columns([6, 4])
     prompt = text.text_area("Text to continue", value=ask.settings.prompt, height=68, placeholder="empty: a start token is used",
                             **key("prompt"))  # fmt: skip
-    choice = law.segmented_control(
-        "The law", list(CHOICES), default=ask.choice, required=True, format_func=NAMES.get, **key("law")
+    choice = probs.segmented_control(
+        "The distribution", list(CHOICES), default=ask.choice, required=True, format_func=NAMES.get, **key("probs")
     )
     found, problems = from_fields({"prompt": prompt}, ask.settings)
     return (ask if problems else Ask(found, choice or ask.choice, ask.row)), problems
@@ -141,15 +139,15 @@ def measured(gallery: Gallery, one: Lineup) -> str:
 def _table(gallery: Gallery, one: Lineup) -> None:
     """The gallery as rows, one of which can be selected; the address keeps which."""
     keys = [row.key for row in one.rows]
-    lines = [line | {"who guesses": figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
+    lines = [line | {"who drafts": figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     # the first three columns are as wide as a phone
     config: dict[str, Any] = {"verdict": st.column_config.TextColumn(width=125, help=COLUMN_HELP["verdict"])}
-    config["who guesses"] = st.column_config.TextColumn(width=164, pinned=True, help=COLUMN_HELP["verdict"])
+    config["who drafts"] = st.column_config.TextColumn(width=164, pinned=True, help=COLUMN_HELP["verdict"])
     config["tokens per pass"] = st.column_config.NumberColumn(
         "per pass", width=76, format="%.2f", help=COLUMN_HELP["tokens per pass"]
     )
     config["ms per token"] = st.column_config.NumberColumn("ms/token", width=80, format="%.1f", help=COLUMN_HELP["ms per token"])
-    config["guesses per pass"] = st.column_config.NumberColumn(format="%.1f", help=COLUMN_HELP["guesses per pass"])
+    config["draft tokens per pass"] = st.column_config.NumberColumn(format="%.1f", help=COLUMN_HELP["draft tokens per pass"])
     config["kept, by position"] = st.column_config.BarChartColumn(y_min=0.0, y_max=1.0, help=COLUMN_HELP["kept, by position"])
     config["how that is known"] = st.column_config.TextColumn(width="large", help=COLUMN_HELP["how that is known"])
     place = keys.index(gallery.question.row) if gallery.question.row in keys else None
@@ -166,11 +164,11 @@ def _table(gallery: Gallery, one: Lineup) -> None:
 
 
 def _chosen(row: Row) -> None:
-    st.container(key="lineup-second").markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.guess}")
+    st.container(key="lineup-second").markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.draft_token}")
     if row.reason:
         notes([row.reason], "row")
     elif row.trace is not None:
-        st.caption(f"The last round in which a guess was refused, if one was. Rule: {row.rule}. Step with → and ←.")
+        st.caption(f"The last round in which a draft token was refused, if one was. Rule: {row.rule}. Step with → and ←.")
         if said := figures.sized(row, node_count.recorded()):
             st.caption(_escaped(said))
         tree(tree_payload(row.trace))
@@ -192,15 +190,15 @@ def _pictures(one: Lineup, kind: str) -> None:
     if bad is not None and bad.first is not None:
         with left:
             st.markdown(
-                "### Bad draft, same law\nFirst tokens written with the worst guesses there are, over the target’s exact law."
+                "### Bad draft, same distribution\nFirst tokens written with the worst draft tokens there are, over the target’s exact distribution."
             )
-            said = figures.same_law_conclusion(bad.first)
-            st.plotly_chart(figures.same_law(bad.first, kind), key="lineup-figure-law", config=PLOT, alt=said)
-            st.container(key="lineup-said-law").markdown(_escaped(said))
+            said = figures.same_distribution_conclusion(bad.first)
+            st.plotly_chart(figures.same_distribution(bad.first, kind), key="lineup-figure-distribution", config=PLOT, alt=said)
+            st.container(key="lineup-said-distribution").markdown(_escaped(said))
     if short is not None and short.first is not None:
         with right:
             st.markdown(
-                "### A famous shortcut\nTypical acceptance keeps whatever is likely enough: what it writes, beside the target’s law."
+                "### A famous shortcut\nTypical acceptance keeps whatever is likely enough: what it writes, beside the target’s distribution."
             )
             said = figures.shortcut_conclusion(short.first)
             st.plotly_chart(figures.shortcut(short.first, kind), key="lineup-figure-typical", config=PLOT, alt=said)

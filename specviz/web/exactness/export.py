@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def exact(exam: Exam) -> None:
-    """The fold of Is it exact?; empty until the law is known."""
+    """The fold of Is it exact?; empty until the distribution is known."""
     if exam.filed is not None:
         from specviz.export.report import package as of_report
 
@@ -57,9 +57,9 @@ def _look(decoder: str, found: Answer) -> list[dict[str, Any]]:
 
 
 def broken(trial: Trial) -> None:
-    """The fold of Break it; empty until the texts are there, and until a secret is guessed."""
+    """The fold of Break it; empty until the texts are there, and until a secret is drafted."""
     if trial.drawn.arms is None or not trial.revealed:
-        said = "" if trial.revealed else "Guess first: an export would tell."
+        said = "" if trial.revealed else "Draft token first: an export would tell."
         export("broken", "break-it", (), lambda: None, said)
         return
     package = broken_package(trial)

@@ -32,7 +32,7 @@ def results(exam: Exam, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
     if exam.filed is None:
         st.caption(
-            "One file is tested against the target’s exact law, under the settings of this page; two files are tested against each "
+            "One file is tested against the target’s exact distribution, under the settings of this page; two files are tested against each "
             "other, without any weights. Speculation on against off, say."
         )
         return
@@ -48,7 +48,7 @@ def results(exam: Exam, kind: str) -> None:
             alt=picture.conclusion,
         )  # fmt: skip
         st.markdown(
-            "The heaviest cells, made from the exact law alone; … stands for every text that begins so. "
+            "The heaviest cells, made from the exact distribution alone; … stands for every text that begins so. "
             "Chance alone keeps all bars inside the grey bands 99 times in 100."
         )
     with st.expander("Every test", expanded=True):

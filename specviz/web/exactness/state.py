@@ -35,7 +35,7 @@ LARGEST = 25  # MB of an uploaded file; the command line takes more
 MOST = 1_000_000  # draws of one examination: the last look of its plan (evidence/looks.py)
 MOST_SLOW = 10_000  # of a decoder that draws one text at a time
 SEEDS, SEED_DRAWS = 200, 300  # runs of the flat histogram, and draws of each
-CHOSEN = "Chosen coins are left out here: a run whose luck somebody chose is no sample of anything."
+CHOSEN = "Chosen random numbers are left out here: a run whose luck somebody chose is no sample of anything."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class Question:
             raise SettingsError("source", self.source, f"one of {', '.join(SOURCES)}")
         if self.settings.edited:
             raise SettingsError(
-                "coins", sorted(self.settings.coins), "left to chance here: a run whose luck was chosen is no sample"
+                "uniforms", sorted(self.settings.uniforms), "left to chance here: a run whose luck was chosen is no sample"
             )
         if self.source == "assisted" and self.settings.gamma == 0:
             raise SettingsError("gamma", 0, "at least 1 for assisted generation")
@@ -70,10 +70,10 @@ class Question:
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Question, list[str]]:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         if not {"prompt", "length", "source", *base.to_query()} & set(query):
-            return cls(replace(base, coins={}, length=LENGTH)), [CHOSEN] if base.edited else []
+            return cls(replace(base, uniforms={}, length=LENGTH)), [CHOSEN] if base.edited else []
         settings, said = linked({"length": str(LENGTH)} | dict(query))
         said += [CHOSEN] if settings.edited else []
-        settings = replace(settings, coins={})
+        settings = replace(settings, uniforms={})
         settings, unknown = known_pair(settings, base)
         said += unknown
         if settings.length not in LENGTHS:
@@ -92,11 +92,11 @@ class Question:
 class Drawn:
     """What was found so far.
 
-    arms   the source and the target alone, each as a picture; None until the law is known
+    arms   the source and the target alone, each as a picture; None until the distribution is known
     texts  (number of the draw from 1, text of the source, text of the target alone), the latest pair that differs
     looks  (look, what it found), in the order of the plan
     flat   p-values under many seeds, once they were asked for
-    engine draws that went through the engine and its caches; the others were made on shared laws
+    engine draws that went through the engine and its caches; the others were made on shared distributions
     """
 
     arms: tuple[Filling, Filling] | None = None
@@ -122,7 +122,7 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """What was found about files of draws: the report, and the heaviest cells as a picture where there is a law."""
+    """What was found about files of draws: the report, and the heaviest cells as a picture where there is a distribution."""
 
     report: Mapping[str, Any]
     picture: Filling | None = None
@@ -143,12 +143,12 @@ class Exam(Queued):
         self.taken: tuple[str, ...] = ()
 
     def prepare(self) -> None:
-        """Ask for the exact law and its cells, once."""
+        """Ask for the exact distribution and its cells, once."""
         if self.ticket is None and getattr(self.question, "source", None) != FILE:
             self._submit("prepared")
 
     def take(self, uploads: Sequence[Upload]) -> None:
-        """Test one file against the law, or two against each other; what was found before stays where they cannot be used."""
+        """Test one file against the distribution, or two against each other; what was found before stays where they cannot be used."""
         chosen = tuple(one.id for one in uploads)
         if chosen == self.taken:
             return
@@ -159,7 +159,9 @@ class Exam(Queued):
         if not uploads:
             self.filed, self.ticket = None, None
         elif len(uploads) > 2:
-            self.said = [f"One file is tested against the target's law, two against each other; these are {len(uploads)}."]
+            self.said = [
+                f"One file is tested against the target's distribution, two against each other; these are {len(uploads)}."
+            ]
         elif large := [one.name for one in uploads if len(one.content) > LARGEST << 20]:
             self.said = [f"'{large[0]}' has more than {LARGEST} MB, which is the most that this page reads."]
         else:
@@ -195,7 +197,7 @@ def started(settings: Settings) -> str:
     return "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
 
 
-def guessed(settings: Settings) -> str:
+def drafted(settings: Settings) -> str:
     """A sentence where a link brought another proposer or rule than the usual ones."""
     others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in proposing(settings.to_record()).items())
     return f"As the link asks: {others}." if others else ""

@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Is it exact? where draws come from files: one against the law, or two against each other."""
+"""What runs in the queue for the page Is it exact? where draws come from files: one against the distribution, or two against each other."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TV, TV_OF_TWO = 0.01, 0.1  # that a file must show, where its draws can; that tw
 
 
 def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
-    """One file against the law of the target, or two against each other. The report takes its place only when it is whole."""
+    """One file against the distribution of the target, or two against each other. The report takes its place only when it is whole."""
     loads.libraries(ticket)
     from specviz.evidence.sample_files.reading import parse
     from specviz.evidence.sample_files.two_files import compare
@@ -31,16 +31,16 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
         exam.filed = Filed(compare(*heaps, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share)))
         return
     from specviz.evidence.experiment import Plan
-    from specviz.evidence.sample_files.against_weights import against_law
+    from specviz.evidence.sample_files.against_weights import against_distribution
 
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    ticket.tick(0.3, "Working out the exact law")
+    ticket.tick(0.3, "Working out the exact distribution")
 
     def plan(n: int, length: int) -> Plan:
         return Plan.fitting(n, length, TV)
 
     asked = replace(settings, prompt=heaps[0].prompt)
-    report = against_law(heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the draws"))
+    report = against_distribution(heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the draws"))
     exam.filed = Filed(report, _heaviest(report))
 
 
@@ -50,8 +50,8 @@ def _heaviest(report: Mapping[str, Any]) -> Filling:
 
     one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
     cells = sorted(one["cells"], key=lambda cell: -cell["mass"])[:SHOWN]
-    law = np.array([cell["mass"] for cell in cells]) / sum(cell["mass"] for cell in one["cells"])
-    low, high = cell_band(law, one["n"], 1.0 - (1.0 - BAND) / len(law)).tolist()
+    probs = np.array([cell["mass"] for cell in cells]) / sum(cell["mass"] for cell in one["cells"])
+    low, high = cell_band(probs, one["n"], 1.0 - (1.0 - BAND) / len(probs)).tolist()
     names = tuple(label(cell["begins"], cell["whole"], pieces) for cell in cells)
-    columns = (tuple(cell["whole"] for cell in cells), tuple(law.tolist()), tuple(cell["count"] for cell in cells))
+    columns = (tuple(cell["whole"] for cell in cells), tuple(probs.tolist()), tuple(cell["count"] for cell in cells))
     return Filling(report["decoder"], names, *columns, tuple(low), tuple(high), one["n"])

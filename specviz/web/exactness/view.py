@@ -28,7 +28,7 @@ CSS = """
 [class*="st-key-exact-notes"] [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }
-.st-key-exact-notes-law [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
+.st-key-exact-notes-distribution [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
 [class*="st-key-exact-notes"]:empty { display: none; }
 .st-key-exact-flat h2 { font-size: 1.15rem; font-weight: 600; padding: 0.6rem 0 0.35rem; }
 </style>
@@ -37,7 +37,7 @@ REJECTED = (
     "<style>.st-key-exact-verdict { border-left-color: #D55E00; border-left-style: double; border-left-width: 0.45rem; }</style>"
 )
 LEDE = (
-    "A small model guesses, yet the text must come out as if the large one had written it alone. The target’s law, "
+    "A small model drafts, yet the text must come out as if the large one had written it alone. The target’s distribution, "
     "the probability of every text, is known exactly; draw, and see whether the decoder follows it."
 )
 
@@ -74,7 +74,7 @@ def fields(exam: Exam, turn: int) -> tuple[Question, list[str]]:
         top = st.container(key="problems")
         left, right = st.columns(2)
         raw["gamma"] = left.number_input(
-            "Guesses per round (gamma)", step=1, help="0 to 16; 0: the target alone", **value("gamma")
+            "Draft tokens per round (gamma)", step=1, help="0 to 16; 0: the target alone", **value("gamma")
         )
         hint = "0 to 5; 0: always the likeliest"
         raw["temperature"] = right.text_input("Temperature", max_chars=WIDE, help=hint, **value("temperature"))
@@ -122,10 +122,10 @@ def _live() -> None:
         return
     _buttons(exam)
     notes(exam.notices, "live")
-    notes(list(drawn.notes), "law")
+    notes(list(drawn.notes), "probs")
     _verdict(exam)
     if drawn.arms is None:
-        st.caption("The exact law appears here as soon as the models are loaded.")
+        st.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     _pictures(exam, kind)
     _seeds(exam, kind)
@@ -169,7 +169,7 @@ def _pictures(exam: Exam, kind: str) -> None:
     end = evidence.top(*drawn.arms)
     if drawn.texts:
         st.markdown(
-            f"**Same law, different texts.** Draw {drawn.texts[0]:,} of each; no single text tells them apart, only the law can."
+            f"**Same distribution, different texts.** Draw {drawn.texts[0]:,} of each; no single text tells them apart, only the distribution can."
         )
     for arm, (column, picture) in enumerate(zip(st.columns(2, gap="large"), drawn.arms, strict=True)):
         with column:

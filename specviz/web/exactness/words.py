@@ -18,14 +18,14 @@ if TYPE_CHECKING:
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # the looks of evidence/looks.py; a test compares them
 TAIL = 34  # characters of the prompt before a drawn text
 TABLE = (
-    "A p-value says how often draws of the true law would lie at least this far off. One at or below its level rejects; a level is how often "
+    "A p-value says how often draws of the true distribution would lie at least this far off. One at or below its level rejects; a level is how often "
     "that happens by chance alone."
 )
 RULE = (
     "The page looks after 100, 1,000, 10,000, 100,000 and a million draws, and at no other time. These sizes, the cells of each look "
     "and its share of the false-alarm rate (.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "
     "rest) are fixed before the first draw, so looking while draws accumulate does not add false alarms (Lan and DeMets 1983). "
-    "Draws after a look are shown and not judged until the next one. Cells are made from the target's exact law, never from counts."
+    "Draws after a look are shown and not judged until the next one. Cells are made from the target's exact distribution, never from counts."
 )
 
 
@@ -43,14 +43,16 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
     rejected = [found for _, found in drawn.looks if found.verdict == "rejected"]
     if not drawn.n:
         return Verdict(
-            "waiting", "Nothing is drawn yet.", "The blue marks are the exact law: draw, and watch the bars fill up to them."
+            "waiting",
+            "Nothing is drawn yet.",
+            "The blue marks are the exact distribution: draw, and watch the bars fill up to them.",
         )
     if not drawn.looks:
         return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first look comes at {SIZES[0]} draws.")
     found = rejected[0] if rejected else drawn.looks[-1][1]
     if rejected:
         test = min(found.tests, key=lambda one: one.p_value)
-        words = f"Not exact: {_draws(found.plan.n)} do not follow the target’s law."
+        words = f"Not exact: {_draws(found.plan.n)} do not follow the target’s distribution."
         return Verdict(
             "rejected",
             words,
@@ -59,7 +61,7 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
     if found.verdict == "too few draws":
         return Verdict("untold", f"{_draws(found.plan.n)} cannot tell: all texts share one cell.", _next(drawn, question))
     who = SOURCES[question.source]
-    words = f"{who} is consistent with the target’s exact law: {_draws(found.plan.n)}, no difference seen."
+    words = f"{who} is consistent with the target’s exact distribution: {_draws(found.plan.n)}, no difference seen."
     return Verdict("consistent", words, " ".join(filter(None, (_could(found), _hidden(found), _next(drawn, question)))))
 
 
@@ -72,14 +74,16 @@ def _could(found: Answer) -> str:
     if not test.df:
         return f"{test.note} A share of {found.detectable_tv:.2g} of other texts would have been seen 99 times in 100."
     cells = int((found.partition.masses > 0).sum())
-    return f"A law {found.detectable_tv:.2g} away (total variation, on {cells} cells) would have been seen 99 times in 100."
+    return (
+        f"A distribution {found.detectable_tv:.2g} away (total variation, on {cells} cells) would have been seen 99 times in 100."
+    )
 
 
 def _hidden(found: Answer) -> str:
     pooled = found.pooled
     if pooled < 5e-4:
         return ""
-    share = "All cells hold" if pooled > 0.9995 else f"{pooled:.0%} of the law lies in cells that hold"
+    share = "All cells hold" if pooled > 0.9995 else f"{pooled:.0%} of the distribution lies in cells that hold"
     return f"{share} several texts each: what moves inside a cell is not seen here."
 
 
@@ -122,13 +126,13 @@ def continued(question: Question, text: str) -> str:
 def fill_sentence(drawn: Drawn) -> str:
     """The sentence of meaning under the two pictures."""
     hidden = drawn.arms[0].hidden
-    words = "Each bar is one cell of the law, made before any draw; … stands for every text that begins so. "
+    words = "Each bar is one cell of the distribution, made before any draw; … stands for every text that begins so. "
     if drawn.n:
         words += "Chance alone keeps all bars inside the grey bands 99 times in 100. "
     words += _outside(drawn)
-    if mass := sum(drawn.arms[0].law[place] for place in hidden):
+    if mass := sum(drawn.arms[0].probs[place] for place in hidden):
         bars = "One pooled bar" if len(hidden) == 1 else f"{len(hidden)} pooled bars"
-        words += f"{bars} with {mass:.0%} of the law would dwarf the rest: see the table below."
+        words += f"{bars} with {mass:.0%} of the distribution would dwarf the rest: see the table below."
     return words
 
 
@@ -143,7 +147,9 @@ def engine_sentence(drawn: Drawn, question: Question) -> str:
         return ""
     if drawn.engine == drawn.n:
         return "All of them went through the decoder and its caches, one round after the other."
-    how = "on shared laws: each law is computed once for all draws that need it, number by number the same draws"
+    how = (
+        "on shared distributions: each distribution is computed once for all draws that need it, number by number the same draws"
+    )
     return f"{drawn.n - drawn.engine:,} were made {how}." + (
         f" {drawn.engine:,} went through the decoder and its caches." if drawn.engine else ""
     )
@@ -154,7 +160,7 @@ def command(exam: Exam) -> str:
     settings, plain = exam.question.settings, Settings()
     parts = ["python", "-m", "specviz", "verify"]
     parts += as_options(settings.pair)
-    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--draws", str(max(exam.drawn.n, 10_000))]
+    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--samples", str(max(exam.drawn.n, 10_000))]
     parts += ["--decoder", exam.question.source, "--seed", str(settings.seed)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):

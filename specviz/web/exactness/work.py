@@ -16,7 +16,7 @@ from specviz.errors import SpecvizError
 from specviz.figures.exactness.evidence import Flat
 from specviz.web.common.queue import Ticket
 from specviz.web.exactness.bench import BAND, Bench, only_outcome
-from specviz.web.exactness.state import SOURCES, Drawn, Exam, guessed, started
+from specviz.web.exactness.state import SOURCES, Drawn, Exam, drafted, started
 from specviz.web.exactness.uploads import examine_files
 
 if TYPE_CHECKING:
@@ -32,11 +32,11 @@ _global_luck = threading.Lock()  # transformers draws from torch's one global ge
 
 
 def prepared(exam: Exam, ticket: Ticket) -> Bench:
-    """The bench, made once; the picture shows the law before anything is drawn."""
+    """The bench, made once; the picture shows the distribution before anything is drawn."""
     if exam.bench is None:
         exam.bench = Bench(exam, ticket)
         settings = exam.question.settings
-        own = guessed(settings) if exam.question.source == "speculative" else ""
+        own = drafted(settings) if exam.question.source == "speculative" else ""
         notes = tuple(filter(None, (started(settings), own, only_outcome(exam.bench))))
         exam.drawn = Drawn(exam.bench.picture(names(exam)), notes=notes)
     ticket.tick(1.0)
@@ -74,7 +74,7 @@ def shard_size(exam: Exam, n: int, left: int, asked: int) -> int:
 
 
 def through_engine(exam: Exam, asked: int) -> bool:
-    """Whether the decoder under examination draws through the engine: few draws do, and all of a proposer that shared laws lack."""
+    """Whether the decoder under examination draws through the engine: few draws do, and all of a proposer that shared distributions lack."""
     return exam.question.source != "assisted" and (asked <= THROUGH_ENGINE or engine_alone(exam))
 
 
@@ -145,18 +145,18 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int, draws: int) -> None:
     from specviz.statistics.goodness import chi_square
     from specviz.statistics.variation import cell_band
 
-    settings, stops = exam.question.settings, bench.pair.stops
+    settings, eos_token_ids = exam.question.settings, bench.pair.eos_token_ids
     mode = sources.ENGINE if engine_alone(exam) else sources.SHARED
     target, _ = bench.pair.open(settings)
-    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, stops)
+    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, eos_token_ids)
     if (cells.masses > 0).sum() < 2:
-        raise SpecvizError("P-values need a law with several cells; here all draws fall into one.")
-    law, values = cells.masses / cells.masses.sum(), []
+        raise SpecvizError("P-values need a distribution with several cells; here all draws fall into one.")
+    probs, values = cells.masses / cells.masses.sum(), []
     for number in range(seeds):
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
         samples = sources.draw(exam.question.source, mode, bench.pair, own, bench.ids, 0, draws, lambda share: ticket.tick())
-        values.append(chi_square(cells.counts(samples), law).p_value)
+        values.append(chi_square(cells.counts(samples), probs).p_value)
         if len(values) % 40 == 0 or len(values) == seeds:
             ((low, *_), (high, *_)) = cell_band([0.1] * 10, len(values), 1.0 - (1.0 - BAND) / 10) * len(values)
             exam.drawn = replace(exam.drawn, flat=Flat(tuple(values), draws, round(low), round(high)))

@@ -39,7 +39,7 @@ class Case:
     def __post_init__(self) -> None:
         if self.mistake != HIDDEN and self.mistake not in MISTAKES:
             raise SettingsError("mistake", self.mistake[:60], f"{HIDDEN} or one of {', '.join(MISTAKES)}")
-        settings = replace(self.settings, coins={})
+        settings = replace(self.settings, uniforms={})
         settings = replace(settings, **GAME) if self.hidden else MISTAKES[self.mistake].under(settings)
         object.__setattr__(self, "settings", settings)
 
@@ -87,14 +87,14 @@ class Case:
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Case, list[str]]:
         """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         said = [CHOSEN] if base.edited and "prompt" not in query else []
-        settings = replace(base, coins={})
+        settings = replace(base, uniforms={})
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
         found, sentences = linked(mine)
         settings = replace(settings, **{key: getattr(found, key) for key in mine})
         said += sentences
         settings, unknown = known_pair(settings, base)
         said += unknown
-        if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "length", "coins"} & set(query)):
+        if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "length", "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:
             return cls(settings, query.get("mistake", FIRST)), said
@@ -104,7 +104,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Two texts under the same coins. same: what both begin with; then each one's first token of its own, and its rest."""
+    """Two texts under the same random numbers. same: what both begin with; then each one's first token of its own, and its rest."""
 
     number: int
     same: str
@@ -135,8 +135,8 @@ class Found:
 class Seen:
     """What was found so far.
 
-    arms      draws of both decoders in cells, in the order of ``Case.names``; None until the law is known
-    pairings  longer texts under the same coins, the first that differ; alike  of how many texts how many were the same
+    arms      draws of both decoders in cells, in the order of ``Case.names``; None until the distribution is known
+    pairings  longer texts under the same random numbers, the first that differ; alike  of how many texts how many were the same
     speeds    what both keep; toy  the mistake's enumerated distance on its own small tables
     same      draws in which both wrote the same tokens
     """

@@ -28,7 +28,7 @@ CSS = """
 [class*="st-key-broken-notes"] [data-testid="stText"] {
   white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
 }
-.st-key-broken-notes-law [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
+.st-key-broken-notes-distribution [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
 [class*="st-key-broken-notes"]:empty, .st-key-broken-progress:empty { display: none; }
 .broken-texts p { margin: 0; padding: 0.12rem 0; display: flex; gap: 0.8rem; line-height: 1.5; }
 .broken-texts p.wrong { margin-bottom: 0.55rem; }
@@ -116,7 +116,7 @@ def _live() -> None:
         st.container(key="broken-about").markdown(words.about(trial.question, trial.drawn.toy))
     _buttons(trial)
     notes(trial.notices, "live")
-    notes(list(trial.drawn.notes), "law")
+    notes(list(trial.drawn.notes), "probs")
     _verdict(trial)
     if trial.drawn.arms is None:
         st.caption("The texts and pictures appear here as soon as the models are loaded.")
@@ -174,7 +174,7 @@ def _pictures(trial: Trial, kind: str) -> None:
     drawn, curve = trial.drawn, trial.drawn.picture(trial.question, trial.revealed)
     left, right = st.columns([3, 2], gap="large")
     with left:
-        st.markdown("**How far from the exact law?**")
+        st.markdown("**How far from the exact distribution?**")
         if drawn.n:
             st.plotly_chart(figures.curve(curve, kind), key="broken-figure-curve", config=PLOT, alt=curve.conclusion)
         st.container(key="broken-said-curve").markdown(words.curve_sentence(curve, drawn.same, drawn.n, trial.question.hidden))
@@ -204,7 +204,7 @@ def _folds(trial: Trial) -> None:
     with st.expander("When this page looks"):
         from specviz.web.exactness.words import RULE
 
-        st.markdown(f"{RULE} The distance is taken on {len(drawn.arms[0].law)} cells.")
+        st.markdown(f"{RULE} The distance is taken on {len(drawn.arms[0].probs)} cells.")
         if not trial.question.hidden:
             st.markdown("The same mistake without this page, with tests that also see inside the cells:")
             st.code(words.command(trial.question), language=None, wrap_lines=True)

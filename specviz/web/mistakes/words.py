@@ -15,11 +15,11 @@ from specviz.web.mistakes.state import Case, Found, Pairing, Trial
 UNSEEN = {
     "enumerated": "Drawing hardly shows this one on real text. It is caught by *enumeration*: every outcome of the rule on small tables.",
     "analytic": "Drawing cannot show this one within a million draws: it is too small. It is caught by the *analytic* check, which computes "
-    "the law of the next token under the decoder and compares it with a fresh pass of the target.",
-    "injected coin": "Drawing never shows this one: the coin would have to be exactly 0. It is caught by *putting that coin in by hand*.",
-    "tokens per pass": "Drawing cannot show this one: the law of the text stays exact. It is caught by counting *tokens per target pass*.",
+    "the distribution of the next token under the decoder and compares it with a fresh pass of the target.",
+    "injected random number": "Drawing never shows this one: the random number would have to be exactly 0. It is caught by *putting that random number in by hand*.",
+    "tokens per pass": "Drawing cannot show this one: the distribution of the text stays exact. It is caught by counting *tokens per target pass*.",
 }
-TIERS = {"enumerated": "by enumeration", "analytic": "by the analytic check", "injected coin": "by a coin put in by hand",
+TIERS = {"enumerated": "by enumeration", "analytic": "by the analytic check", "injected random number": "by a random number put in by hand",
          "tokens per pass": "by tokens per pass", "sampled": "by draws"}  # fmt: skip
 
 
@@ -54,8 +54,10 @@ def about(case: Case, toy: float) -> str:
         said += f" {UNSEEN[mistake.tier]}"
     if toy:
         small = f"{toy:.3f}" if toy >= 0.001 else f"{toy:.4f}"
-        said += f" On small tables its law, enumerated outcome by outcome, is {small} from the target’s (total variation)."
-    elif mistake.tier in ("injected coin", "tokens per pass"):
+        said += (
+            f" On small tables its distribution, enumerated outcome by outcome, is {small} from the target’s (total variation)."
+        )
+    elif mistake.tier in ("injected random number", "tokens per pass"):
         said += " Its enumerated distance is 0."
     return said + (
         "" if mistake.shared else f" Only the engine can draw it, so there are fewer draws here: {case.most:,} at most."
@@ -74,9 +76,7 @@ def verdict(trial: Trial) -> Verdict:
     if trial.caught:
         return Verdict("rejected", *_caught(trial))
     if drawn.n == drawn.same:
-        words = (
-            f"At this text the two wrote the same in all {drawn.n:,} draws: with the same coins the mistake changes nothing here."
-        )
+        words = f"At this text the two wrote the same in all {drawn.n:,} draws: with the same random numbers the mistake changes nothing here."
         return Verdict("untold", words, _unseen(case) or f"Try another text. {_next(trial)}")
     if not looks:
         return Verdict("waiting", f"{drawn.n:,} draws so far: too few to tell.", f"The first look comes at {trial.next_look:,}.")
@@ -103,13 +103,13 @@ def _caught(trial: Trial) -> tuple[str, str]:
 def _could(seen: Found) -> str:
     if not seen.told:
         return "All texts share one cell here, so nothing can be told."
-    return f"A law {seen.detectable:.2g} away would have been seen 99 times in 100."
+    return f"A distribution {seen.detectable:.2g} away would have been seen 99 times in 100."
 
 
 def _inside(seen: Found) -> str:
     if seen.pooled < 0.2:
         return ""
-    return f"{seen.pooled:.0%} of the law lies in cells that hold several texts: what moves inside one shows only in `verify`, whose command stands below."
+    return f"{seen.pooled:.0%} of the distribution lies in cells that hold several texts: what moves inside one shows only in `verify`, whose command stands below."
 
 
 def _unseen(case: Case) -> str:
@@ -130,7 +130,7 @@ def _game(trial: Trial) -> tuple[str, str]:
 def _revealed(trial: Trial) -> Verdict:
     case = trial.question
     good = trial.guess == case.answer
-    truth = f"decoder {case.answer} is wrong: {case.known.name}" if case.known else "both follow the target’s law"
+    truth = f"decoder {case.answer} is wrong: {case.known.name}" if case.known else "both follow the target’s distribution"
     words = f"{'Right' if good else 'Not so'}: {truth}."
     said = f"You guessed after {trial.guessed_at:,} draws. "
     if case.known:
@@ -143,7 +143,7 @@ def curve_sentence(curve: Curve, same: int, n: int, hidden: bool) -> str:
     """The sentence of meaning under the curve."""
     if not n:
         return "An exact decoder’s distance falls for ever, ten times lower with a hundred times the draws; a wrong one’s comes to rest."
-    said = "Chance alone keeps a right decoder’s distance in the grey band 99 times in 100, and the band sinks; a wrong law’s distance stays."
+    said = "Chance alone keeps a right decoder’s distance in the grey band 99 times in 100, and the band sinks; a wrong distribution’s distance stays."
     if not any(right for right, _ in curve.tv) and not hidden:
         said += " Here the right one’s distance is 0 throughout, and has no place on this axis."
     if hidden:
@@ -179,15 +179,15 @@ def cells_sentence(trial: Trial) -> str:
     if not arm.outside:
         return "Where the wrong rule’s draws go: so far every bar lies where chance alone would leave it."
     many = len(arm.outside)
-    return f"Where the wrong rule’s draws go: {many} of {len(arm.law)} bars {'lies' if many == 1 else 'lie'} outside what chance explains."
+    return f"Where the wrong rule’s draws go: {many} of {len(arm.probs)} bars {'lies' if many == 1 else 'lie'} outside what chance explains."
 
 
 def texts_title(trial: Trial) -> str:
     alike, of = trial.drawn.alike
     if alike == of:
-        return f"**Same coins, same texts.** In all {of} texts of 16 tokens the two rules wrote the same here."
+        return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same here."
     return (
-        f"**Same text, same coins, two rules.** {of - alike} of {of} longer texts differ; here are the first, "
+        f"**Same text, same random numbers, two rules.** {of - alike} of {of} longer texts differ; here are the first, "
         "with their first different token marked ≠. After it each goes its own way."
     )
 

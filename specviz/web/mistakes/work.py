@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Break it: longer texts under the same coins, and draws of both decoders with their looks.
+"""What runs in the queue for the page Break it: longer texts under the same random numbers, and draws of both decoders with their looks.
 
 Shards end where the curve has a point, and looks are points of it; a stopped click has lost nothing but its last shard.
 """
@@ -37,17 +37,17 @@ class Table(Bench):
 
 
 def arguments(trial: Trial, bench: Table, arm: int, settings) -> tuple[Arguments, object]:
-    """The decoder of one side and its coins. Both sides share their coins, except in a game, where that would tell."""
+    """The decoder of one side and its random numbers. Both sides share their random numbers, except in a game, where that would tell."""
     from specviz.evidence.mutants.builders import honest
     from specviz.evidence.mutants.catalogue import MUTANTS
-    from specviz.randomness import PhiloxCoins
+    from specviz.randomness import PhiloxRandomness
 
     case = trial.question
     mistake, wrong = case.wrong
     build = MUTANTS[mistake].build if arm == wrong and mistake else honest if case.hidden else MUTANTS[mistake].control
     made = build(bench.pair.open, settings)
     seed = (settings.seed + arm) % 2**63 if case.hidden else settings.seed
-    return made, made.coins(PhiloxCoins(seed))
+    return made, made.randomness(PhiloxRandomness(seed))
 
 
 def prepared(trial: Trial, ticket: Ticket) -> Table:
@@ -97,12 +97,12 @@ def shard_size(trial: Trial, n: int, left: int) -> int:
 
 
 def _drawn(trial: Trial, bench: Table, arm: int, size: int, watch) -> Samples:
-    from specviz.decoding.sampler import decoded, shared_laws
+    from specviz.decoding.sampler import decoded, shared_distributions
 
     case = trial.question
-    made, coins = arguments(trial, bench, arm, case.settings)
-    sampler = shared_laws if case.shared else decoded
-    return sampler(made.target, made.proposer, made.rule, coins, case.settings, bench.ids, bench.pair.stops, first=bench.n,
+    made, randomness = arguments(trial, bench, arm, case.settings)
+    sampler = shared_distributions if case.shared else decoded
+    return sampler(made.target, made.proposer, made.rule, randomness, case.settings, bench.ids, bench.pair.eos_token_ids, first=bench.n,
                    count=size, source=case.names[arm], watch=watch)  # fmt: skip
 
 
@@ -124,9 +124,9 @@ def _add(trial: Trial, bench: Table, arms: list[Samples]) -> None:
         found += (tuple(_found(looks.judge(due, bench.looks[due], counts[due], "")) for counts in bench.look_counts),)
     line = seen.curve
     if bench.n in POINTS:
-        law = bench.cells.masses / bench.cells.masses.sum()
-        band = tv_null_band(law, bench.n)
-        tv = tuple(float(np.maximum(0.0, law - counts / bench.n).sum()) for counts in bench.counts)
+        probs = bench.cells.masses / bench.cells.masses.sum()
+        band = tv_null_band(probs, bench.n)
+        tv = tuple(float(np.maximum(0.0, probs - counts / bench.n).sum()) for counts in bench.counts)
         line = replace(
             line, n=(*line.n, bench.n), tv=(*line.tv, tv), mean=(*line.mean, band.mean), upper=(*line.upper, band.upper)
         )
@@ -146,21 +146,23 @@ def _long(trial: Trial, bench: Table, arm: int, ticket: Ticket) -> tuple[list[li
     from specviz.decoding.engine import advance, opening_row, step
 
     settings = replace(trial.question.settings, length=LONG)
-    made, coins = arguments(trial, bench, arm, settings)
+    made, randomness = arguments(trial, bench, arm, settings)
     opening = opening_row(bench.ids, settings, made.target.context)
     rows = [replace(opening, draw=number) for number in range(TEXTS)]
     texts: list[list[int]] = [[] for _ in rows]
     tested = kept = passes = 0
-    ticket.tick(doing="Writing texts with the same coins")
+    ticket.tick(doing="Writing texts with the same random numbers")
     while rows:
         ticket.tick((arm + len(max(texts, key=len)) / LONG) / 2.0)
         going = []
-        for row, round_ in zip(rows, step(rows, made.target, made.proposer, made.rule, coins, bench.pair.stops), strict=True):
+        for row, round_ in zip(
+            rows, step(rows, made.target, made.proposer, made.rule, randomness, bench.pair.eos_token_ids), strict=True
+        ):
             verdicts = [one.accepted for one in round_.proposals if one.accepted is not None]
             tested, kept, passes = tested + len(verdicts), kept + sum(verdicts), passes + 1
             texts[row.draw] += round_.committed
             row = advance(row, round_)
-            if row.room > 0 and round_.committed[-1] not in bench.pair.stops:
+            if row.remaining > 0 and round_.committed[-1] not in bench.pair.eos_token_ids:
                 going.append(row)
         rows = going
     return texts, Speed(trial.question.names[arm], TEXTS, tested, kept, sum(map(len, texts)), passes)

@@ -30,7 +30,7 @@ def stage(
     busy     a progress line while the pair loads or computes; asking is switched off as long as it shows
     notices  sentences to show above the stage
 
-    The answer is {"kind": "live"}, {"kind": "next", "round": n}, {"kind": "undo"} or {"kind": "coin", "position", "purpose",
+    The answer is {"kind": "live"}, {"kind": "next", "round": n}, {"kind": "undo"} or {"kind": "random number", "position", "purpose",
     "u"}; each also has "at", the cursor at that moment, to be handed back with the new payload.
     """
     data = {

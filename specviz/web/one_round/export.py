@@ -12,7 +12,7 @@ from specviz.export.facts import EDITED, facts
 from specviz.export.package import Package
 from specviz.export.rounds import one_round, one_token
 from specviz.figures.one_round.stage import read_cursor
-from specviz.figures.one_token.link import write_law
+from specviz.figures.one_token.link import write_distribution
 from specviz.figures.one_token.token import PRESETS, RULE_NAMES, WORDS
 from specviz.settings import Settings
 from specviz.trace import Trace
@@ -20,9 +20,9 @@ from specviz.web.common import cache, warmup
 from specviz.web.common.download import export
 from specviz.web.one_round.state import Visit
 
-TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}.{kind}" for name in ("laws", "out")
+TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}.{kind}" for name in ("distributions", "out")
                for kind in ("svg", "png", "pdf")), "figures.html")  # fmt: skip
-RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no law of its own
+RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no distribution of its own
 
 
 def a_round(visit: Visit) -> None:
@@ -61,7 +61,7 @@ def ready(_: object = None) -> None:
 
 
 def a_token(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """The fold of One token: the laws as they stand on the page."""
+    """The fold of One token: the distributions as they stand on the page."""
     place = next((one for one in payload["positions"] if one["id"] == state["from"]), None)
     recorded = place is not None and not state["p"]
     names = RECORDED_FILES if recorded else TOKEN_FILES
@@ -75,11 +75,13 @@ def asked() -> None:
 
 
 def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
-    """Where the laws come from, in a sentence."""
+    """Where the distributions come from, in a sentence."""
     origin = (
-        f"guess {place['id']} of a run, after “{place['before']}”" if place else f"“{PRESETS[state['preset']].title}”, invented"
+        f"draft token {place['id']} of a run, after “{place['before']}”"
+        if place
+        else f"“{PRESETS[state['preset']].title}”, invented"
     )
-    return f"Laws dragged from: {origin}." if state["p"] else f"Laws: {origin}."
+    return f"Distributions dragged from: {origin}." if state["p"] else f"Distributions: {origin}."
 
 
 def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
@@ -89,21 +91,23 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
 
     query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}
     if place and not state["p"]:
-        laws = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
-        columns, rules = laws | {"kept": laws["overlap"], "replaced": laws["residual"]}, ()
+        distributions = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
+        columns, rules = distributions | {"kept": distributions["overlap"], "replaced": distributions["residual"]}, ()
     else:
         preset = PRESETS[state["preset"]]
-        p, q = (state["p"], state["q"]) if state["p"] else ([x / 10_000 for x in law] for law in (preset.p, preset.q))
+        p, q = (state["p"], state["q"]) if state["p"] else ([x / 10_000 for x in probs] for probs in (preset.p, preset.q))
         columns = accounted(p, q)
         rules = tuple((RULE_NAMES[one.rule][0], one.first, one.both, one.error) for one in four_rules(p, q))
-        query |= {key: write_law(tuple(round(10_000 * x) for x in law)) for key, law in (("p", p), ("q", q))}
+        query |= {key: write_distribution(tuple(round(10_000 * x) for x in probs)) for key, probs in (("p", p), ("q", q))}
     size = len(columns["p"])
     slots = place["slots"] if place and len(place["slots"]) == size else [None] * size
     labels = [_word(slot, number) for number, slot in enumerate(slots)]
     run = trace if place else None
     settings = Settings.from_record(run.settings) if run else Settings()
     models = identity(run) if run else {}
-    said = facts(settings, models, "token", query, (), laws="recorded" if place and not state["p"] else "invented or dragged")
+    said = facts(
+        settings, models, "token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged"
+    )
     if run is None:
         said |= {"settings": {}, "seed": None, "sample": False}
     return one_token(title(place, state), labels, columns, rules, said)

@@ -17,7 +17,7 @@ class Job:
     """A run that was asked for and is not there yet.
 
     rounds   how many it needs in all; earlier  those that are known
-    cursor   where to stand when it is there; coin  (position, purpose) of the coin to stand at instead
+    cursor   where to stand when it is there; uniform  (position, purpose) of the random number to stand at instead
     line     what to tell who waits; from_link  whether a link asked
     """
 
@@ -25,7 +25,7 @@ class Job:
     rounds: int
     earlier: tuple[Round, ...] = ()
     cursor: dict[str, int] = field(default_factory=lambda: {"round": 0, "motion": 0})
-    coin: tuple[int, str] | None = None
+    uniform: tuple[int, str] | None = None
     said: list[str] = field(default_factory=list)
     from_link: bool = False
     line: str = ""
@@ -39,7 +39,7 @@ def link_job(settings: Settings, cursor: dict[str, int] | None, earlier: tuple[R
 
 
 def rounds_before(rounds: tuple[Round, ...], position: int, purpose: str) -> tuple[Round, ...]:
-    """The rounds that a coin at this output position has no part in; positions count generated tokens from 0."""
+    """The rounds that a random number at this output position has no part in; positions count generated tokens from 0."""
     start = 0
     for index, round_ in enumerate(rounds):
         start, first = start + len(round_.committed), start
@@ -49,9 +49,9 @@ def rounds_before(rounds: tuple[Round, ...], position: int, purpose: str) -> tup
     return rounds
 
 
-def coin_cursor(rounds: list[dict[str, Any]], position: int, purpose: str) -> dict[str, int] | None:
-    """Where the stage shows what a coin does."""
-    kinds = {"accept": ("coin",), "residual": ("draw",), "bonus": ("bonus",), "draft": ("guess",)}[purpose]
+def uniform_cursor(rounds: list[dict[str, Any]], position: int, purpose: str) -> dict[str, int] | None:
+    """Where the stage shows what a random number does."""
+    kinds = {"accept": ("coin",), "residual": ("draw",), "bonus": ("bonus",), "draft": ("draft",)}[purpose]
     for r, round_ in enumerate(rounds):
         for m, motion in enumerate(round_["motions"]):
             about = round_["ending"] if motion["kind"] in ("draw", "bonus") else None

@@ -17,7 +17,7 @@ from specviz.models.pairs.names import Places, places_of
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.common.access import linked
-from specviz.web.one_round.jobs import AHEAD, Job, coin_cursor, link_job, rounds_before
+from specviz.web.one_round.jobs import AHEAD, Job, link_job, rounds_before, uniform_cursor
 
 LINK_LENGTH = 16_000  # characters; servers and messengers cut longer addresses
 NAMES = ("pair", "proposer", "rule", "lengths", "text", "device", "dtype")  # looked up; a link's wrong one falls back
@@ -104,12 +104,14 @@ class Visit:
             self._settle()
 
     def choose(self, settings: Settings) -> None:
-        """Run other settings. Chosen coins belong to the run they were chosen in, and are not taken along."""
+        """Run other settings. Chosen random numbers belong to the run they were chosen in, and are not taken along."""
         if settings == self.settings:
             self.job, self.said = None, []
             return
-        said = ["The coins that you chose were given back to chance: this is another run."] if self.settings.edited else []
-        self.job = Job(replace(settings, coins={}), AHEAD, said=said)
+        said = (
+            ["The random numbers that you chose were given back to chance: this is another run."] if self.settings.edited else []
+        )
+        self.job = Job(replace(settings, uniforms={}), AHEAD, said=said)
 
     def load_own(self, target: str, draft: str, rounded: bool = False) -> None:
         """Run a pair of the visitor's own; when a link offered just this one, with everything else that the link asks for.
@@ -152,13 +154,13 @@ class Visit:
             job.earlier = trace.rounds
             job.line = f"Working out round {len(trace.rounds) + 1} of {job.rounds} …"
             return
-        if replace(job.settings, coins=self.settings.coins) != self.settings or not job.settings.edited:
+        if replace(job.settings, uniforms=self.settings.uniforms) != self.settings or not job.settings.edited:
             self._before_luck = None
-        if job.settings.edited and replace(job.settings, coins={}) == self.settings and self.trace is not None:
+        if job.settings.edited and replace(job.settings, uniforms={}) == self.settings and self.trace is not None:
             self._before_luck = self.settings, self.trace, self.mode
         self.settings, self.trace, self.mode, self._drawn = job.settings, trace, "live", (trace, stage_payload(trace))
         self.cursor, self.said, self.job, self.moved = job.cursor, job.said, None, not job.from_link
-        self._settle(job.coin)
+        self._settle(job.uniform)
 
     def fail(self, sentence: str, name: str | None = None) -> None:
         """The job cannot be done. What is on screen stays; a link's unknown name falls back and the rest goes on."""
@@ -190,11 +192,11 @@ class Visit:
         return replace(settings, pair=Settings().pair)
 
     def _recorded_rounds(self, settings: Settings) -> tuple[Round, ...]:
-        """What a link that only chooses luck in the recorded run keeps of it: the rounds before its first chosen coin."""
-        if self.recording is None or replace(settings, coins={}) != Settings.from_record(self.recording.settings):
+        """What a link that only chooses luck in the recorded run keeps of it: the rounds before its first chosen random number."""
+        if self.recording is None or replace(settings, uniforms={}) != Settings.from_record(self.recording.settings):
             return ()
         earlier = self.recording.rounds
-        for position, purpose in settings.coins:
+        for position, purpose in settings.uniforms:
             earlier = rounds_before(earlier, position, purpose)
         return earlier
 
@@ -209,13 +211,13 @@ class Visit:
             self.said.append(f"The link's place was left out: {query['at'][:40]!r} is not written ROUND.MOTION, such as 2.5.")
         return found
 
-    def _settle(self, coin: tuple[int, str] | None = None) -> None:
-        """Bring the cursor to a motion that exists, the coin's own where one was edited; say when a place is not there."""
+    def _settle(self, uniform: tuple[int, str] | None = None) -> None:
+        """Bring the cursor to a motion that exists, the random number's own where one was edited; say when a place is not there."""
         rounds = self.payload["rounds"]
         if not rounds:
             return
-        if coin:
-            self.cursor = coin_cursor(rounds, *coin) or self.cursor
+        if uniform:
+            self.cursor = uniform_cursor(rounds, *uniform) or self.cursor
         wanted = self.cursor
         round_ = min(wanted["round"], len(rounds) - 1)
         last = len(rounds[round_]["motions"]) - 1
@@ -235,12 +237,12 @@ class Visit:
     def _edit(self, position: Any, purpose: Any, u: Any, at: dict[str, int]) -> None:
         if not isinstance(position, int) or not isinstance(purpose, str):
             raise SettingsError("coin", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run")
-        settings = self.settings.with_coin(position, purpose, u)
+        settings = self.settings.with_uniform(position, purpose, u)
         earlier = rounds_before(self.trace.rounds, position, purpose)
-        self.job = Job(settings, len(earlier) + AHEAD, earlier, at, coin=(position, purpose))
+        self.job = Job(settings, len(earlier) + AHEAD, earlier, at, uniform=(position, purpose))
 
     def _undo(self, at: dict[str, int]) -> None:
-        """Every coin back to chance: at once where the run before the first edit is still at hand."""
+        """Every random number back to chance: at once where the run before the first edit is still at hand."""
         if self._before_luck:
             self.settings, self.trace, self.mode = self._before_luck
             self._before_luck, self.moved, self.cursor = None, True, at
@@ -248,6 +250,6 @@ class Visit:
             self.said = []
             return
         earlier = self.trace.rounds
-        for position, purpose in self.settings.coins:
+        for position, purpose in self.settings.uniforms:
             earlier = rounds_before(earlier, position, purpose)
-        self.job = Job(replace(self.settings, coins={}), max(AHEAD, len(earlier) + 1), earlier, at)
+        self.job = Job(replace(self.settings, uniforms={}), max(AHEAD, len(earlier) + 1), earlier, at)

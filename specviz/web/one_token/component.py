@@ -1,4 +1,4 @@
-"""The page One token as a Streamlit component: it is given laws and words, and asks nothing of the server."""
+"""The page One token as a Streamlit component: it is given distributions and words, and asks nothing of the server."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.figures.common.components import token_css, token_js
-from specviz.figures.one_token.link import read_state, write_law
+from specviz.figures.one_token.link import read_state, write_distribution
 from specviz.figures.one_token.token import GRID, token_payload
 from specviz.trace import Trace
 
@@ -18,7 +18,7 @@ _component = st.components.v2.component("specviz_token", css=token_css(), js=tok
 def token(
     payload: Mapping[str, Any], state: Mapping[str, Any], notices: Sequence[str] = (), key: str = "token"
 ) -> dict[str, Any]:
-    """Draw two laws that can be dragged, and return what stands there: what the page has said, else where it began; and with it
+    """Draw two distributions that can be dragged, and return what stands there: what the page has said, else where it began; and with it
     ``asked``, the number of the question that this answers.
 
     payload  figures.token.token_payload
@@ -37,7 +37,7 @@ def shown(said: Any, state: Mapping[str, Any], known: Sequence[str]) -> dict[str
         return dict(state)
     query = {key: said[key] for key in ("preset", "from") if isinstance(said.get(key), str)}
     try:
-        query |= {key: write_law(tuple(round(GRID * x) for x in said[key])) for key in ("p", "q") if said.get(key)}
+        query |= {key: write_distribution(tuple(round(GRID * x) for x in said[key])) for key in ("p", "q") if said.get(key)}
     except (TypeError, ValueError, OverflowError):
         return dict(state)
     found, wrong = read_state(query, known)

@@ -19,7 +19,7 @@ from specviz.web.exactness.state import Exam
 
 RECORDED = ASSETS / "traces" / "surroundings.json"
 ARM = "bf16"  # until somebody chooses
-GAMMA = 2  # guesses of a round: of the fixed lengths two pay best on the shipped pair
+GAMMA = 2  # draft tokens of a round: of the fixed lengths two pay best on the shipped pair
 
 
 @lru_cache(maxsize=1)
@@ -43,7 +43,7 @@ class Ask:
     arm: str = ARM
 
     def __post_init__(self) -> None:
-        plain = replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None, coins={}, gamma=GAMMA)
+        plain = replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None, uniforms={}, gamma=GAMMA)
         object.__setattr__(self, "settings", plain)
         if self.arm not in ARMS:
             raise SettingsError("arm", self.arm[:60], f"one of {', '.join(ARMS)}")

@@ -28,20 +28,20 @@ CSS = """
 </style>
 """
 LEDE = (
-    "What does exactness not cover? It holds for the law of the target as it is served. Who quantises, changes the number type or adds "
-    "a processor changes that law; guesses keep the changed one, if judging and drawing use it alike."
+    "What does exactness not cover? It holds for the distribution of the target as it is served. Who quantises, changes the number type or adds "
+    "a processor changes that distribution; draft tokens keep the changed one, if judging and drawing use it alike."
 )
 PLOT = {"displayModeBar": False}
 COLUMN_HELP = {
-    "verdict": "✓ exact: guesses leave the served law as it is. ≈ exact up to rounding: but for what passes of several tokens round "
-    "otherwise. ✗ lossy: a mistake; guesses change the law.",
-    "TV to float32": "Between the laws of passes of one token, mean over all prefixes (middle 95% over texts drawn again).",
-    "TV by guesses": "Between the law of what the decoder writes, guesses and caches and all, and that of the same target "
+    "verdict": "✓ exact: draft tokens leave the served distribution as it is. ≈ exact up to rounding: but for what passes of several tokens round "
+    "otherwise. ✗ lossy: a mistake; draft tokens change the distribution.",
+    "TV to float32": "Between the distributions of passes of one token, mean over all prefixes (middle 95% over texts drawn again).",
+    "TV by draft tokens": "Between the distribution of what the decoder writes, draft tokens and caches and all, and that of the same target "
     "alone: mean and largest over the prefixes checked.",
-    "guess kept": "Chance that the unchanged draft’s guess is kept: sum of min(p, q), mean over all prefixes.",
-    "tokens per pass": "Tokens written for each pass of the target, with guesses.",
+    "draft token kept": "Chance that the unchanged draft’s draft token is kept: sum of min(p, q), mean over all prefixes.",
+    "tokens per pass": "Tokens written for each pass of the target, with draft tokens.",
     "speed alone": "Times the float32 target alone; median of the turns.",
-    "with guesses": "Times the float32 target alone; median of the turns.",
+    "with draft tokens": "Times the float32 target alone; median of the turns.",
 }
 WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 85, 115, 95, 100), strict=True))
 
@@ -103,8 +103,8 @@ def _live() -> None:
     said = figures.conclusion(one)
     st.container(key="around-said").markdown(_escaped(said))
     st.markdown(
-        "### Two distances\nWhat was changed about the target, and what guesses change about that, on one scale: "
-        "total variation (TV), the most by which the two laws differ about any event."
+        "### Two distances\nWhat was changed about the target, and what draft tokens change about that, on one scale: "
+        "total variation (TV), the most by which the two distributions differ about any event."
     )
     st.plotly_chart(figures.distances(one, kind), key="around-figure-distances", config=PLOT, alt=said)
     _microscope(one, surroundings.question.arm, kind)
@@ -139,7 +139,7 @@ def _table(one: Laboratory) -> None:
     config = {}
     for name, width in WIDTHS.items():
         helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == figures.COLUMNS[0]}
-        plain = name in ("guess kept", "tokens per pass", "speed alone", "with guesses")
+        plain = name in ("draft token kept", "tokens per pass", "speed alone", "with draft tokens")
         config[name] = st.column_config.NumberColumn(format="%.2f", **helped) if plain else st.column_config.TextColumn(**helped)
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
     first = figures.COLUMNS[0]
@@ -174,10 +174,10 @@ def _folds(one: Laboratory) -> None:
         st.dataframe(figures.details(one), hide_index=True)
     with st.expander("How it was measured"):
         st.markdown(
-            "**TV to float32**: each way to serve the target reads the same texts, one token a pass, and its law is held against "
-            "float32’s at every place.  \n**TV by guesses**: the decoder is led along the texts, its guesses kept and refused at "
-            "random; at each place the law of the token that it writes is put together from what proposer and rule really do, and held "
-            "against the law of the same target alone. No draws, so nothing is left to chance.  \n**Mistakes** wrap one argument of the "
+            "**TV to float32**: each way to serve the target reads the same texts, one token a pass, and its distribution is held against "
+            "float32’s at every place.  \n**TV by draft tokens**: the decoder is led along the texts, its draft tokens kept and refused at "
+            "random; at each place the distribution of the token that it writes is put together from what proposer and rule really do, and held "
+            "against the distribution of the same target alone. No draws, so nothing is left to chance.  \n**Mistakes** wrap one argument of the "
             "decoder; the decoder itself has no switch that makes it wrong."
         )
 

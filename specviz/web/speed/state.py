@@ -21,7 +21,7 @@ SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
 FIRST = Choice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
-    "kept": "How often guesses are kept",
+    "kept": "How often draft tokens are kept",
     "foretold": "Could it be told beforehand?",
     "many": "Many texts at once",
     "what-if": "What if?",

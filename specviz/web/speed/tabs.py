@@ -52,7 +52,9 @@ def _kept(found: Study, draft: str, kind: str) -> None:
 def _foretold(found: Study, draft: str, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("### Foretold and measured\nA point for each kind of text and law; on the dotted line both are the same.")
+        st.markdown(
+            "### Foretold and measured\nA point for each kind of text and distribution; on the dotted line both are the same."
+        )
         picture(fast_study.foretold(found, draft, kind), "foretold", fast_study.foretold_conclusion(found, draft))
     with right:
         st.markdown(
@@ -62,8 +64,8 @@ def _foretold(found: Study, draft: str, kind: str) -> None:
     with st.expander("Which plain statistic would have told it beforehand?"):
         st.dataframe(fast_study.scores(found), hide_index=True)
         st.caption(
-            "Error of the predicted share of kept guesses over all drafts, on kinds of text that the fit had not seen. Kept guesses and "
-            "the overlap itself are fitted to nothing; the overlap is read off the text, kept guesses off what the target writes on from it."
+            "Error of the predicted share of accepted draft tokens over all drafts, on kinds of text that the fit had not seen. Accepted draft tokens and "
+            "the overlap itself are fitted to nothing; the overlap is read off the text, accepted draft tokens off what the target writes on from it."
         )
     with st.expander("The numbers behind the pictures"):
         st.dataframe(fast_study.rows(found, draft), hide_index=True)
@@ -94,12 +96,14 @@ def _what_if(ask: Ask, plan: Plan | None, kind: str, turn: int) -> None:
     st.caption(surface.FORMULA)
     choice = ask.choice
     start, places, held = what_if(ask, plan, batches()), st.columns(3, gap="large"), {"persist_state": "session"}
-    said = {"alpha": "alpha: share of guesses kept", "c": "c: draft step over target pass"}
+    said = {"alpha": "alpha: share of draft tokens kept", "c": "c: draft step over target pass"}
     alpha, c = (
         place.slider(text, 0.0, 1.0, getattr(start.spot, name), 0.01, key=slider(name, choice, turn), **held)
         for place, (name, text) in zip(places, said.items(), strict=False)
     )
-    gamma = places[2].slider("gamma: guesses of a round", 1, GAMMA_MAX, start.gamma, key=slider("gamma", choice, turn), **held)
+    gamma = places[2].slider(
+        "gamma: draft tokens of a round", 1, GAMMA_MAX, start.gamma, key=slider("gamma", choice, turn), **held
+    )
     spot, pair = surface.Spot(alpha, c), running(choice, plan, batches(), gamma)
     picture(surface.surface(gamma, spot, pair, kind), "surface", surface.in_words(gamma, spot))
     sentence(surface.of_pair(gamma, pair, counted(plan, gamma)), "-pair")

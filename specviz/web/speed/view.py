@@ -33,7 +33,7 @@ CSS = """
 </style>
 """
 LEDE = (
-    "What does speculation gain, and can it be known beforehand? Where the target’s own text has a token, it was a kept guess with "
+    "What does speculation gain, and can it be known beforehand? Where the target’s own text has a token, it was a accepted draft token with "
     "probability min(1, q/p): so tokens per pass are counted at every gamma, and nothing is speculated."
 )
 NAMES = {
@@ -60,7 +60,7 @@ def fields(forecasts: Forecasts, turn: int) -> tuple[Ask, list[str]]:
     left, right = st.columns([6, 4])
     text = left.text_area("A text of the kind that will be written", value=ask.text, height=120, **key("text"))
     draft = right.segmented_control(
-        "Who guesses", list(DRAFTS), default=ask.choice.draft, required=True, format_func=NAMES.get, **key("draft")
+        "Who draft tokens", list(DRAFTS), default=ask.choice.draft, required=True, format_func=NAMES.get, **key("draft")
     )
     heat = right.segmented_control(
         "Temperature", list(TEMPERATURES), default=ask.choice.temperature, required=True, **key("heat")
@@ -124,7 +124,7 @@ def _buttons(forecasts: Forecasts) -> None:
         if forecasts.busy:
             st.button("Stop", key="fast-stop", on_click=forecasts.stop)
         st.caption(
-            "The target writes on from sixteen places of the text; both models read that once. Only probes are timed: no text is written with guesses."
+            "The target writes on from sixteen places of the text; both models read that once. Only probes are timed: no text is written with draft tokens."
         )
     place = st.container(key="fast-progress")  # always there: what stands below keeps its position
     if forecasts.busy:
@@ -146,7 +146,7 @@ def _pictures(plan: Plan, kind: str) -> None:
     left, right = st.columns(2, gap="large") if plan.costs else (st.container(), None)
     with left:
         st.markdown(
-            "### Tokens per pass\nBy kept guesses, with one chance for each depth or one alpha for all, and as measured on other luck."
+            "### Tokens per pass\nBy accepted draft tokens, with one chance for each depth or one alpha for all, and as measured on other luck."
         )
         said = figures.tokens_conclusion(plan)
         picture(figures.tokens(plan, kind), "tokens", said)

@@ -16,28 +16,28 @@ from specviz.web.common.access import linked
 from specviz.web.common.queued import Queued, known_pair
 
 RECORDED = ASSETS / "traces" / "passage.json"
-LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two guesses pay best on the shipped pair
+LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two draft tokens pay best on the shipped pair
 FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=GAMMA)
 READ = ("pair", "prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "length")  # of a link
 
 
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Passage]:
-    """The passages that the page opens with, by law; empty where the file is missing or damaged."""
+    """The passages that the page opens with, by distribution; empty where the file is missing or damaged."""
     return of_file(RECORDED, from_json, {})
 
 
 def surveys(pair: str) -> dict[str, tuple[Read, ...]]:
-    """The recorded heaps of texts of this pair, by law; none for a pair that was not recorded."""
+    """The recorded heaps of texts of this pair, by distribution; none for a pair that was not recorded."""
     return {name: one.survey for name, one in recorded().items() if one.survey and one.settings.pair == pair}
 
 
 def heap(settings: Settings) -> Spread | None:
-    """The recorded texts of this pair under just this law, together; None where there are none."""
+    """The recorded texts of this pair under just this distribution, together; None where there are none."""
     same = [
         one.survey
         for one in recorded().values()
-        if one.survey and (one.settings.pair, law(one.settings)) == (settings.pair, law(settings))
+        if one.survey and (one.settings.pair, probs(one.settings)) == (settings.pair, probs(settings))
     ]
     return spread(same[0]) if same else None
 
@@ -52,7 +52,7 @@ class Ask:
         if self.settings.length not in LENGTHS:
             raise SettingsError("length", self.settings.length, f"one of {', '.join(map(str, LENGTHS))} on this page")
         if self.settings.edited:
-            raise SettingsError("coins", sorted(self.settings.coins), "left to chance here")
+            raise SettingsError("uniforms", sorted(self.settings.uniforms), "left to chance here")
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
@@ -75,7 +75,7 @@ class Ask:
 
 
 def opening(base: Settings) -> Settings:
-    """Text, pair, law and seed of another page's run; the chain of the draft under the token rule."""
+    """Text, pair, distribution and seed of another page's run; the chain of the draft under the token rule."""
     plain = Settings(device=base.device, dtype=base.dtype, gamma=GAMMA, length=LENGTH)
     same = {key: getattr(base, key) for key in READ if key not in ("gamma", "length")}
     return replace(plain, **same)
@@ -97,7 +97,7 @@ class Writing(Queued):
 
     @property
     def key(self) -> str:
-        """Settings are no key: their coins are a mapping."""
+        """Settings are no key: their random numbers are a mapping."""
         return repr(sorted(self.question.link().items()))
 
     @property
@@ -106,11 +106,11 @@ class Writing(Queued):
 
     @property
     def shown(self) -> Passage | None:
-        """The visitor's passage, else the recorded one of this law, else any recorded one."""
+        """The visitor's passage, else the recorded one of this distribution, else any recorded one."""
         if self.own:
             return self.found[self.key]
         known, settings = recorded(), self.question.settings
-        same = [one for one in known.values() if law(one.settings) == law(settings)]
+        same = [one for one in known.values() if probs(one.settings) == probs(settings)]
         return next(iter([*same, *known.values()]), None)
 
     @property
@@ -125,6 +125,6 @@ class Writing(Queued):
             self._submit("write", self.question)
 
 
-def law(settings: Settings) -> tuple[float | int | None, ...]:
-    """What makes the law of a text, besides pair and prompt."""
+def probs(settings: Settings) -> tuple[float | int | None, ...]:
+    """What makes the distribution of a text, besides pair and prompt."""
     return settings.temperature, settings.top_k, settings.top_p, settings.min_p

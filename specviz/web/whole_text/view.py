@@ -32,11 +32,11 @@ CSS = """
 [class*="st-key-whole-notes"]:empty, .st-key-whole-progress:empty { display: none; }
 </style>
 """
-LEDE = "What did the big model really decide? One text, written by the big model alone and with a small model’s guesses, token by token."
+LEDE = "What did the big model really decide? One text, written by the big model alone and with a small model’s draft tokens, token by token."
 CLOCKS = (
     "Both ways share one machine in turns: whichever has worked for less time goes next, and each clock counts only its own work. "
     "A column is a round, as tall as the tokens that it gave. Choose a token of the second text to open its round on the stage, an "
-    "underlined one of the first to see both laws there."
+    "underlined one of the first to see both distributions there."
 )
 PLOT = {"displayModeBar": False}
 
@@ -48,7 +48,7 @@ def head() -> None:
 
 
 def fields(writing: Writing, turn: int) -> tuple[Ask, list[str], bool]:
-    """Prompt, length and one button in sight, the law and the luck folded: what they ask for, sentences where one cannot be used,
+    """Prompt, length and one button in sight, the distribution and the luck folded: what they ask for, sentences where one cannot be used,
     and whether it was asked to be written."""
     ask = writing.question
     start = as_fields(ask.settings)
@@ -66,7 +66,7 @@ def fields(writing: Writing, turn: int) -> tuple[Ask, list[str], bool]:
         top = st.container(key="problems")
         left, right = st.columns(2)
         raw["gamma"] = left.number_input(
-            "Guesses per round (gamma)", value=start["gamma"], step=1, help="0 to 16", **key("gamma")
+            "Draft tokens per round (gamma)", value=start["gamma"], step=1, help="0 to 16", **key("gamma")
         )
         hint = "0 to 5; 0: always the likeliest"
         raw["temperature"] = right.text_input(
