@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 
 from specviz.decoding.sampler import decoded, shared_distributions
@@ -13,6 +16,28 @@ from specviz.statistics.cells import Cells
 from tests.chance import SEED
 
 PROMPT = (0,)
+DOCS = Path(__file__).parents[1] / "docs" / "mistakes.md"
+
+
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """What docs/mistakes.md says of a mutant: total variation of the first token and of the text, and on how many of forty tables it shows."""
+
+    first: str
+    text: str
+    of_forty: int
+
+
+def stated() -> dict[str, Stated]:
+    """The table of mutants in docs/mistakes.md, by id."""
+    rows = DOCS.read_text().split("| mutant |")[1].split("\n\n")[0].splitlines()[2:]
+    cells = ([cell.strip() for cell in row.strip("|").split("|")] for row in rows)
+    return {name: Stated(one, text, int(count)) for name, _, one, text, count, _ in cells}
+
+
+def as_printed(number: str, value: float) -> bool:
+    """Whether a value, rounded to as many digits, is the number that stands there."""
+    return f"{value:.{len(number.partition('.')[2])}f}" == number
 
 
 def distributions(mutant, build=None, open_=None, settings=None) -> tuple[dict, dict]:

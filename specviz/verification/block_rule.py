@@ -26,6 +26,7 @@ from torch import Tensor
 from specviz.errors import SettingsError
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.comparisons import judged
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw, rows_of
 from specviz.verification.token_rule import Shown, at_tokens, threshold
@@ -99,7 +100,7 @@ class BlockRule:
         tokens, q = block.tokens[index], block.q[index]
         found = weighed(tokens, p, q)
         uniforms = [float(randomness.take(Purpose.ACCEPT, [row], node, node)[0]) for node in range(len(tokens))]
-        below = [u < edge for u, edge in zip(uniforms, found.edges, strict=True)]
+        below = [judged(u < edge, u, edge) for u, edge in zip(uniforms, found.edges, strict=True)]
         kept = max((count for count, yes in enumerate(below, start=1) if yes), default=0)
         whole = kept == len(tokens)
         probs = p[kept] if whole or not found.mass[kept] > 0.0 else found.left[kept]

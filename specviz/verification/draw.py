@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from specviz.verification.comparisons import thread
+
 
 def draw(probs: Tensor, u: Tensor) -> Tensor:
     """The smallest id whose cumulative mass exceeds u times the total mass.
@@ -28,7 +30,10 @@ def draw_each(probs: Tensor, u: Tensor) -> Tensor:
     total = cumulative[..., -1:].contiguous()  # searchsorted warns of strided values
     found = torch.searchsorted(cumulative, u.to(probs) * total, right=True)
     last = torch.searchsorted(cumulative, total, right=False)  # guards u * total rounding up to the total
-    return torch.minimum(found, last)
+    found = torch.minimum(found, last)
+    if thread.listener is not None:
+        thread.listener.drew(u, cumulative, found)
+    return found
 
 
 def rows_of(distributions: Sequence[Tensor]) -> Tensor:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.comparisons import judged
 from specviz.verification.draft_tree import ROOT, DraftTree, children
 from specviz.verification.draw import draw, rows_of
 
@@ -72,7 +73,7 @@ def accepts(u: Number, p: Number, q: Number) -> Number:
 
     Numbers or float64 tensors of one shape; returns a bool, or a bool tensor.
     """
-    return u * q < p
+    return judged(u * q < p, u, p, q)
 
 
 def residual(p: Tensor, q: Tensor) -> Tensor:

@@ -1,63 +1,136 @@
-"""One round as a function of independent numbers: boxes of numbers in which nothing that a person could see changes.
+"""One round as a function of independent numbers: boxes of numbers in which the round takes one and the same way.
 
-The step itself is the only thing that is asked. Along each number in turn, in the order in which they are asked for, the
-outcome is looked at where a cut is likely and at random points besides; between two points that differ the cut is bisected.
-A finished box is looked at once more, at its ends, two corners and at random; where it is not constant after all (a rule
-may look at several random numbers together), the walk starts again from the point that differs.
+A number acts on a round only by being compared (verification/comparisons.py), and the functions that compare say with what and what came
+of it. So one execution of the production step tells the whole box of numbers that answer all of its comparisons alike. What is left of
+the cube is cut along the edges that were named, and each piece is executed in its turn, until nothing is left. No place is drafted:
+which point of a piece is executed does not matter.
+
+How a comparison finds its number: every number that is handed out in a batch is another float64, so its value is its name. A wrapper
+may therefore hand on any number, under any address and as often as it likes, or a constant of its own. A number that was computed from
+others (1 - u, u in single precision) has no name, and edges of it cannot be carried back: NotEnumerated is raised.
+
+What the reports could hide is looked for besides. Each box is executed again at another point, and where it asked for numbers of which
+no comparison was reported, with these near their ends, alone and together: where another round comes of it, something was compared in
+silence, and NotEnumerated is raised.
 """
 
 from __future__ import annotations
 
 import random
-from bisect import insort
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from math import inf, prod
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from specviz.decoding.engine import step
+from specviz.errors import EvidenceError
 from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Round
-from specviz.verification.token_rule import EmptyResidual, Rule, residual
+from specviz.verification.comparisons import heard_by
+from specviz.verification.token_rule import Rule
 
 Text = tuple[int, ...]
 Address = tuple[Purpose, int, int]  # purpose, start of the round, node
-Box = dict[Address, tuple[float, float]]  # what is known of each number: the interval it is uniform on
-Point = dict[Address, float]
+Span = tuple[float, float]
+Box = dict[Address, Span]  # what is known of each number: the interval it is uniform on
 Wrapper = Callable[[Randomness], Randomness]  # a mutant's hand on the random numbers
 
-EDGE = 1e-14  # a cut is known to half of this; narrower intervals are not looked into
-LOOKS = 3  # random points along a number, and in a finished box
+ALL: Span = (0.0, 1.0)
+THIN = 1e-14  # edges are float64 numbers near 1, rounded some times; a narrower interval is not looked into, its mass counts as missed
 BATCH = 4096  # rows of one step
-TRIES = 60  # starts of the walk in one box before it is given up
+TRIES = 20  # other numbers are taken so often where one met an edge to the last bit, or another number of its batch
+
+
+class NotEnumerated(EvidenceError):
+    """A distribution that cannot be enumerated: numbers are used otherwise than in comparisons that are reported, or in too thin ones."""
+
+
+class Met(Exception):
+    """A number of this batch hit an edge to the last bit, or was handed out twice: to be tried with others."""
 
 
 class Numbers:
-    """Random numbers that are chosen: row ``draw`` finds its numbers in points[draw]; each time one is asked for is noted."""
+    """Random numbers for a batch: row ``draw`` finds each number somewhere inside spaces[draw], or inside ``known``. Hears what they meet.
 
-    def __init__(self, points: Sequence[Point]):
-        self.points = points
-        self.asked: list[list[Address]] = [[] for _ in points]
+    spans   per row, the interval of each number that gives the same answers, inside its space
+    edges   per row, all edges that each number was compared with
+    others  values that were compared and had not been handed out here
+    """
+
+    def __init__(self, spaces: Sequence[Box], known: Box, dice: random.Random):
+        self.spaces, self.known, self.dice = spaces, known, dice
+        self.asked: list[list[Address]] = [[] for _ in spaces]
+        self.given: list[dict[Address, float]] = [{} for _ in spaces]
+        self.spans: list[Box] = [{} for _ in spaces]
+        self.edges: list[dict[Address, set[float]]] = [{} for _ in spaces]
+        self.others: list[float] = []
+        self._names: dict[float, tuple[int, Address]] = {}
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
-        found = []
-        for row in rows:
-            address = (purpose, row.start, node)
-            self.asked[row.draw].append(address)
-            found.append(self.points[row.draw].get(address, 0.5))
-        return np.array(found)
+        return np.array([self._number(row.draw, (purpose, row.start, node)) for row in rows])
+
+    def _number(self, row: int, address: Address) -> float:
+        self.asked[row].append(address)
+        if address not in self.given[row]:
+            low, high = self.spans[row][address] = self.spaces[row].get(address) or self.known.get(address, ALL)
+            margin = min(THIN, (high - low) / 4)
+            for _ in range(TRIES):
+                number = low + margin + (high - low - 2 * margin) * self.dice.random()
+                if number not in self._names:
+                    break
+            else:
+                raise Met
+            self.edges[row][address] = set()
+            self._names[number] = row, address
+            self.given[row][address] = number
+        return self.given[row][address]
+
+    def drew(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
+        size = cumulative.shape[-1]
+        rows = (cumulative / cumulative[..., -1:]).reshape(-1, size).tolist()
+        answers = zip(u.reshape(len(rows), -1).tolist(), found.reshape(len(rows), -1).tolist(), strict=True)
+        for ends, (numbers, tokens) in zip(rows, answers, strict=True):
+            for number, token in zip(numbers, tokens, strict=True):
+                below = ends[token - 1] if token else -inf
+                self._narrow(number, below, ends[token] if ends[token] < 1.0 else inf, ends)
+
+    def judged(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
+        flat = (
+            torch.as_tensor(one, dtype=torch.float64).expand(torch.as_tensor(u).shape).reshape(-1) for one in (u, p, q, below)
+        )
+        for number, wanted, claimed, answer in zip(*(one.tolist() for one in flat), strict=True):
+            if claimed > 0.0:  # else the answer is the same for every number
+                edge = wanted / claimed
+                self._narrow(number, *((-inf, edge) if answer else (edge, inf)), (edge,))
+
+    def _narrow(self, number: float, low: float, high: float, edges: Sequence[float]) -> None:
+        """A number was found to lie between ``low`` and ``high``, after it was compared with ``edges``."""
+        if number not in self._names:
+            self.others.append(number)
+            return
+        assert low - THIN < number < high + THIN, f"{number} was reported to lie between {low} and {high}"
+        row, address = self._names[number]
+        before, after = self.spans[row][address]
+        low, high = self.spans[row][address] = max(before, low), min(after, high)
+        if not low < high:
+            raise Met
+        self.edges[row][address].update(edges)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What one step showed: the round, and the numbers it asked for, in order, with repeats."""
+    """One execution of the step: the round, the numbers it asked for in order with repeats, its box, and the edges in it."""
 
     round: Round
     asked: tuple[Address, ...]
+    box: Box
+    edges: dict[Address, set[float]]
 
     @property
     def outcome(self) -> tuple:
@@ -65,20 +138,21 @@ class Seen:
         return draft_tokens, self.round.committed, self.round.ending.kind, self.asked
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A box that is being cut, a point inside it, and how many of the numbers asked for there have been gone along."""
-
-    box: Box
-    centre: Point
-    done: int = 0
-    tries: int = 0
-
-
 class Cutter:
-    """Cuts the numbers of a round for one set of arguments of ``step``."""
+    """Cuts the numbers of a round for one set of arguments of ``step``.
 
-    def __init__(self, target: LanguageModel, proposer: Proposer, rule: Rule, eos_token_ids: frozenset[int], randomness: Wrapper):
+    seed  of the dice that choose the points; what is found does not depend on it
+    """
+
+    def __init__(
+        self,
+        target: LanguageModel,
+        proposer: Proposer,
+        rule: Rule,
+        eos_token_ids: frozenset[int],
+        randomness: Wrapper,
+        seed: int = 0,
+    ):
         self.target, self.proposer, self.rule, self.eos_token_ids, self.randomness = (
             target,
             proposer,
@@ -86,118 +160,101 @@ class Cutter:
             eos_token_ids,
             randomness,
         )
-        self.dice = random.Random(0)  # where to look besides; the distribution does not depend on it
+        self.dice = random.Random(seed)
 
-    def cut(self, row: Prefix, known: Box) -> list[tuple[Round, Box]]:
-        """Round and box of every outcome; ``known`` holds the intervals of numbers met before."""
-        middles = {address: (low + high) / 2 for address, (low, high) in known.items()}
-        pending, finished = [Part({}, middles)], []
+    def cut(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
+        """Round and box of every outcome, and the share of the numbers that was not looked into, in [0, 1].
+
+        known  the intervals of numbers met before. The boxes do not overlap; with what was missed they fill the cube.
+
+        Raises NotEnumerated where numbers are used in another way than by comparisons that are reported.
+        """
+        pending: list[Box] = [{}]
+        finished, missed = [], 0.0
         while pending:
-            seen = self._look(row, [part.centre for part in pending])
-            whole = [(part, one) for part, one in zip(pending, seen, strict=True) if part.done == len(one.asked)]
-            going = [(part, one) for part, one in zip(pending, seen, strict=True) if part.done < len(one.asked)]
-            pending = self._grown(row, going, known)
-            for (part, one), other in zip(whole, self._differing(row, whole), strict=True):
-                if other is None:
-                    finished.append((replace(one.round, full=None), part.box))
+            pieces, pending = pending[-BATCH:], pending[:-BATCH]
+            seen, others = self.looked(row, pieces, known)
+            again, others_again = self.looked(row, [one.box for one in seen], known)
+            if {*others} != {*others_again}:
+                raise NotEnumerated(
+                    f"A round after {row.ids} compared a value that no random number had shown, and another one at another point of the same box:"
+                    " a wrapper may hand on numbers or constants, not numbers computed from others."
+                )
+            _same(row, zip(seen, again, strict=True))
+            ends = [(one, end) for one in seen for end in _ends(one)]
+            for first in range(0, len(ends), BATCH):
+                whole, near = zip(*ends[first : first + BATCH], strict=True)
+                _same(row, zip(whole, self.looked(row, near, known)[0], strict=True))
+            for piece, one in zip(pieces, seen, strict=True):
+                for box in (one.box, *_rest(piece, one, known)):
+                    if min((high - low for low, high in box.values()), default=1.0) < THIN:
+                        missed += share(box, known)
+                    elif box is one.box:
+                        finished.append((replace(one.round, full=None), box))
+                    else:
+                        pending.append(box)
+        return finished, missed
+
+    def looked(self, row: Prefix, spaces: Sequence[Box], known: Box) -> tuple[list[Seen], list[float]]:
+        """The step once inside each space, as one batch; and the values that were compared though no random number had shown them."""
+        for _ in range(TRIES):
+            numbers = Numbers(spaces, known, self.dice)
+            rows = [replace(row, draw=draw) for draw in range(len(spaces))]
+            try:
+                with heard_by(numbers):
+                    rounds = step(rows, self.target, self.proposer, self.rule, self.randomness(numbers), self.eos_token_ids)
+            except Met:
+                if len(spaces) == 1:
                     continue
-                assert part.tries < TRIES, f"no boxes of constant outcome found after {row.ids}"
-                pending.append(Part(part.box, other, 0, part.tries + 1))
-        return finished
-
-    def _look(self, row: Prefix, points: Sequence[Point]) -> list[Seen]:
-        """The step at every point, as batches."""
-        result = []
-        for begin in range(0, len(points), BATCH):
-            numbers = Numbers(points[begin : begin + BATCH])
-            rows = [replace(row, draw=draw) for draw in range(len(numbers.points))]
-            rounds = step(rows, self.target, self.proposer, self.rule, self.randomness(numbers), self.eos_token_ids)
-            result += [Seen(*pair) for pair in zip(rounds, map(tuple, numbers.asked), strict=True)]
-        return result
-
-    def _grown(self, row: Prefix, parts: list[tuple[Part, Seen]], known: Box) -> list[Part]:
-        """Each part cut along the next number that it asks for."""
-        lines = [_Line(part, seen, known, self.dice) for part, seen in parts]
-        while missing := [(line, u) for line in lines for u in line.wanted()]:
-            for (line, u), seen in zip(missing, self._look(row, [line.at(u) for line, u in missing]), strict=True):
-                insort(line.found, (u, seen.outcome), key=lambda pair: pair[0])
-        return [part for line in lines for part in line.parts()]
-
-    def _differing(self, row: Prefix, parts: list[tuple[Part, Seen]]) -> list[Point | None]:
-        """For each finished box a point whose outcome is not its centre's, or None where all that are looked at agree."""
-        looks = [_checks(part, self.dice) for part, _ in parts]
-        seen = iter(self._look(row, [point for points in looks for point in points]))
-        result: list[Point | None] = []
-        for (_, centre), points in zip(parts, looks, strict=True):
-            others = [point for point in points if next(seen).outcome != centre.outcome]
-            result.append(others[0] if others else None)
-        return result
+                halves = (
+                    spaces[: len(spaces) // 2],
+                    spaces[len(spaces) // 2 :],
+                )  # a thin interval may have too few numbers for all
+                (one, others), (more, other) = (self.looked(row, half, known) for half in halves)
+                return one + more, others + other
+            boxes = [space | span for space, span in zip(spaces, numbers.spans, strict=True)]
+            return list(map(Seen, rounds, map(tuple, numbers.asked), boxes, numbers.edges)), numbers.others
+        raise NotEnumerated(f"Every number of a box after {row.ids} meets an edge to the last bit: {spaces[0]}.")
 
 
-class _Line:
-    """One number of a part, gone along from end to end while all others stay at the centre."""
-
-    def __init__(self, part: Part, seen: Seen, known: Box, dice: random.Random):
-        self.part, self.address = part, seen.asked[part.done]
-        self.low, self.high = part.box.get(self.address, known.get(self.address, (0.0, 1.0)))
-        self.found: list[tuple[float, tuple]] = []  # numbers in order, each with its outcome
-        self.outcome = seen.outcome
-        ends = (self.low + EDGE / 2, self.high - EDGE / 2)
-        likely = [u + side for u in _likely(self.address, seen.round) for side in (-EDGE / 3, EDGE / 3)]
-        looks = [dice.uniform(self.low, self.high) for _ in range(LOOKS)]
-        self.first = sorted({*ends, *(u for u in likely + looks if ends[0] < u < ends[1])}) if self.wide else []
-
-    @property
-    def wide(self) -> bool:
-        return self.high - self.low > 4 * EDGE
-
-    def at(self, u: float) -> Point:
-        return self.part.centre | {self.address: u}
-
-    def wanted(self) -> list[float]:
-        """Where the outcome must be looked at next: at first the likely places, then between neighbours that differ."""
-        if not self.found:
-            return self.first
-        return [(a + b) / 2 for (a, left), (b, right) in pairwise(self.found) if left != right and b - a > EDGE]
-
-    def parts(self) -> list[Part]:
-        cuts = [(a + b) / 2 for (a, left), (b, right) in pairwise(self.found) if left != right]
-        return [self._part(low, high) for low, high in pairwise([self.low, *cuts, self.high])]
-
-    def _part(self, low: float, high: float) -> Part:
-        box = self.part.box | {self.address: (low, high)}
-        return Part(box, self.at((low + high) / 2), self.part.done + 1, self.part.tries)
+def _same(row: Prefix, pairs: Iterable[tuple[Seen, Seen]]) -> None:
+    """Raises where one box, executed at two points, did not show the same."""
+    for one, other in pairs:
+        if one.outcome != other.outcome:
+            raise NotEnumerated(
+                f"Two rounds after {row.ids} differ ({one.round.committed} and {other.round.committed}), though all comparisons of"
+                " their numbers that were reported have the same answers: every use of a number must be reported."
+            )
 
 
-def _likely(address: Address, round_: Round) -> list[float]:
-    """Where the record says that the outcome changes with a number. Only a hint: what it misses is found by bisection."""
-    (purpose, _, node), full = address, round_.full
-    if purpose is Purpose.ACCEPT and node < len(round_.proposals):
-        edge = round_.proposals[node].threshold
-        return [] if edge is None else [edge]
-    if purpose is Purpose.DRAFT and node < len(round_.proposals):
-        return _ends_of(full.q[node])
-    if purpose is Purpose.RESIDUAL and node < len(round_.proposals):
-        try:
-            return _ends_of(residual(full.p[round_.proposals[node].parent + 1], full.q[node]))
-        except EmptyResidual:
-            return []
-    return _ends_of(full.p[round_.accepted_path[-1] + 1 if round_.accepted_path else 0])
+def _ends(seen: Seen) -> Iterator[Box]:
+    """The box with the numbers that no comparison was reported of near their ends: each alone, and all together."""
+    unheard = [a for a, (low, high) in seen.box.items() if not seen.edges.get(a) and high - low > 1e5 * THIN]
+    for side in (0, 1):
+        near = {address: _near(seen.box[address], side) for address in unheard}
+        alone = [{address: span} for address, span in near.items()]
+        yield from (seen.box | part for part in (alone if len(alone) < 2 else [*alone, near]))
 
 
-def _ends_of(probs: torch.Tensor) -> list[float]:
-    cumulative = probs.cumsum(-1)
-    return sorted(set((cumulative / cumulative[-1]).tolist()))
+def _near(span: Span, side: int) -> Span:
+    low, high = span
+    width = (high - low) / 1024
+    return (high - width, high) if side else (low, low + width)
 
 
-def _checks(part: Part, dice: random.Random) -> list[Point]:
-    """Where a finished box is looked at again: both ends of every number, all low, all high, and anywhere.
+def _rest(piece: Box, seen: Seen, known: Box) -> Iterator[Box]:
+    """What the box that was seen leaves of its piece: boxes that do not overlap, cut at every edge that is known."""
+    settled: Box = {}
+    for address, (low, high) in seen.box.items():
+        whole_low, whole_high = piece.get(address) or known.get(address, ALL)
+        inside = {edge for edge in seen.edges.get(address, ()) if whole_low < edge < whole_high}
+        for one, other in pairwise(sorted({whole_low, low, high, whole_high} | inside)):
+            if other <= low or one >= high:
+                yield piece | settled | {address: (one, other)}
+        settled[address] = low, high
 
-    Away from the edges by more than a cut is uncertain. An outcome that only moves one way as numbers grow, as a rule's does
-    whose random numbers are compared with thresholds, is constant where it is the same with all of them low and with all high.
-    """
-    spans = {a: (low + EDGE, high - EDGE) for a, (low, high) in part.box.items() if high - low > 4 * EDGE}
-    alone = [{address: end} for address, span in spans.items() for end in span]
-    corners = [{address: span[side] for address, span in spans.items()} for side in (0, 1)]
-    anywhere = [{address: dice.uniform(*span) for address, span in spans.items()} for _ in range(LOOKS)]
-    return [part.centre | moved for moved in (*alone, *corners, *anywhere)]
+
+def share(box: Box, known: Box) -> float:
+    """How much of what was known before a box is."""
+    spans = ((span, known.get(address, ALL)) for address, span in box.items())
+    return prod((high - low) / (above - below) for (low, high), (below, above) in spans)

@@ -1,11 +1,13 @@
 """The exact distribution of what a decoder writes, by walking every outcome of the production ``engine.step`` on small table models.
 
 Nothing is copied from the decoder and nothing it records is believed. A round is a function of independent numbers, each
-known by the address at which the seed's random numbers would be asked for it, after a mutant's wrapper has had its way. The unit
-interval of each number is cut where the observable outcome of the step changes: tokens proposed, kept and committed, and
-which numbers are asked for. Thresholds and distributions of a record only say where to look first; a cut that they do not name is
-found by bisection. A number that is met again, for another purpose or by a later round, keeps the interval that it is
-already known to lie in, so a re-used random number is no special case.
+known by the address at which the seed's random numbers would be asked for it, after a mutant's wrapper has had its way. The cube of
+these numbers is cut at the edges that the production functions say they compared a number with (boxes.py). A number that is
+met again, for another purpose or by a later round, keeps the interval that it is already known to lie in, so a re-used random number
+is no special case.
+
+What is not known is stated: intervals too thin for float64 are not looked into, and where the mass that could hide there is
+above MISSED, NotEnumerated is raised.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import advance, opening_row
-from specviz.evidence.enumeration.boxes import Address, Box, Cutter, Text, Wrapper
+from specviz.evidence.enumeration.boxes import Address, Box, Cutter, NotEnumerated, Text, Wrapper, share
 from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix
@@ -26,6 +28,8 @@ from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draft_tree import DraftTree, empty_tree
 from specviz.verification.token_rule import Rule
+
+MISSED = 1e-12  # most probability that may lie where nothing was looked into
 
 
 @dataclass
@@ -51,13 +55,13 @@ class Remembered:
 
     def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         nothing = torch.zeros(self.vocabulary, dtype=torch.float64)
-        result = []
+        result, places = [], block.widest + 1
         for index, row in enumerate(rows):
             paths = [row.ids]
             for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
                 paths.append((*paths[parent + 1], token))
-            result += [self.probs(ids) for ids in paths] + [nothing] * (block.widest + 1 - len(paths))
-        return torch.stack(result).view(len(rows), block.widest + 1, -1)
+            result += [self.probs(ids) for ids in paths] + [nothing] * (places - len(paths))
+        return torch.stack(result).view(len(rows), places, -1)
 
 
 def target_distribution(
@@ -94,7 +98,7 @@ def output_distribution(
     """Distribution of what ``engine.decode`` writes after ``prompt``: ``length`` tokens at most, fewer where a stop token comes first.
 
     randomness    what is done to the seed's random numbers; the identity for an honest decoder
-    returns  text -> probability, to about 1e-13. Cost grows with V to the power of length + gamma: V of 3 to 5, length to 4.
+    returns  text -> probability; all of them together are wrong by 1e-12 at most. Cost grows with V to the power of length + gamma: V of 3 to 5, length to 4.
     """
     return Walk(target, proposer, rule, eos_token_ids, randomness).texts(_opening(target, prompt, length))
 
@@ -125,40 +129,66 @@ def _opening(target: LanguageModel, prompt: Sequence[int], length: int) -> Prefi
 class Walk:
     """Every outcome of every round, for one set of arguments of ``step``; rounds that are met again are walked once.
 
-    Rows of one text are one row, unless the proposer says that it ``remembers``: then their past rounds tell them apart.
+    seed  of the points that are executed; no result depends on it
     """
 
-    def __init__(self, target: LanguageModel, proposer: Proposer, rule: Rule, eos_token_ids: frozenset[int], randomness: Wrapper):
-        self.cutter, self.eos_token_ids = Cutter(target, proposer, rule, eos_token_ids, randomness), eos_token_ids
-        self.remembers = getattr(proposer, "remembers", False)
-        self._rounds: dict[tuple, list[tuple[Prefix, float, Box]]] = {}
+    def __init__(
+        self,
+        target: LanguageModel,
+        proposer: Proposer,
+        rule: Rule,
+        eos_token_ids: frozenset[int],
+        randomness: Wrapper,
+        seed: int = 0,
+    ):
+        self.eos_token_ids = eos_token_ids
+        self.cutter = Cutter(target, proposer, rule, eos_token_ids, randomness, seed)
+        self.remembers = getattr(proposer, "remembers", False)  # else the past is dropped, and rounds that met one text are one
+        self._rounds: dict[tuple, tuple[list[tuple[Prefix, float, Box]], float]] = {}
         self._ahead: dict[tuple, frozenset[Address]] = {}
-        self._texts: dict[tuple, dict[Text, float]] = {}
+        self._texts: dict[tuple, tuple[dict[Text, float], float]] = {}
 
-    def texts(self, row: Prefix, known: Box | None = None) -> dict[Text, float]:
-        """Distribution of the rest of the text, given what is known of the numbers that may be met again."""
-        key = row.ids, row.past, tuple(sorted((known or {}).items()))
+    def texts(self, row: Prefix) -> dict[Text, float]:
+        """Distribution of the rest of the text. Raises NotEnumerated where more than MISSED of it was not looked into."""
+        found, missed = self._rest(row, {})
+        return _complete(found, missed)
+
+    def missed(self, row: Prefix) -> float:
+        """How much of the rest of the text was not looked into, at most: a probability."""
+        return self._rest(row, {})[1]
+
+    def _rest(self, row: Prefix, known: Box) -> tuple[dict[Text, float], float]:
+        """Distribution of the rest of the text and what was missed of it, given what is known of numbers that may be met again."""
+        key = row.ids, row.past, tuple(sorted(known.items()))
         if key not in self._texts:
             result: dict[Text, float] = defaultdict(float)
-            for after, mass, box in self._merged(row, known or {}):
+            missed = self._walked(row, known)[1]
+            for after, mass, box in self._merged(row, known):
                 committed = after.ids[len(row.ids) :]
-                for rest, more in ({(): 1.0} if self._ended(after) else self.texts(after, box)).items():
+                found, lost = ({(): 1.0}, 0.0) if self._ended(after) else self._rest(after, box)
+                missed += mass * lost
+                for rest, more in found.items():
                     result[committed + rest] += mass * more
-            self._texts[key] = dict(result)
+            self._texts[key] = dict(result), missed
         return self._texts[key]
 
     def round_distribution(self, row: Prefix) -> dict[Text, float]:
-        """Distribution of the tokens that one round commits."""
+        """Distribution of the tokens that one round commits. Raises as ``texts`` does."""
         result: dict[Text, float] = defaultdict(float)
         for after, mass, _ in self.round(row, {}):
             result[after.ids[len(row.ids) :]] += mass
-        return dict(result)
+        return _complete(dict(result), self._walked(row, {})[1])
 
     def round(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
         """The outcomes of one round: the row after it, probability, and the box in which the numbers asked for then lie."""
+        return self._walked(row, known)[0]
+
+    def _walked(self, row: Prefix, known: Box) -> tuple[list[tuple[Prefix, float, Box]], float]:
+        """The outcomes of one round, and how much of it was missed."""
         key = row.ids, row.past, tuple(sorted(known.items()))
         if key not in self._rounds:
-            self._rounds[key] = [(self._after(row, one), _share(box, known), box) for one, box in self.cutter.cut(row, known)]
+            found, missed = self.cutter.cut(row, known)
+            self._rounds[key] = [(self._after(row, one), share(box, known), box) for one, box in found], missed
         return self._rounds[key]
 
     def _merged(self, row: Prefix, known: Box) -> list[tuple[Prefix, float, Box]]:
@@ -191,10 +221,9 @@ class Walk:
         return after.ids[-1] in self.eos_token_ids or after.remaining == 0
 
 
-def _share(box: Box, before: Box) -> float:
-    """How much of what was known before a box is."""
-    share = 1.0
-    for address, (low, high) in box.items():
-        below, above = before.get(address, (0.0, 1.0))
-        share *= (high - low) / (above - below)
-    return share
+def _complete(found: dict[Text, float], missed: float) -> dict[Text, float]:
+    """A distribution of which no more than MISSED was not looked into."""
+    if missed > MISSED:
+        raise NotEnumerated(f"{missed:.1e} of the probability lies where float64 cannot look; {MISSED:.0e} is allowed.")
+    assert abs(sum(found.values()) + missed - 1.0) < MISSED, "boxes fill the cube and do not overlap"
+    return found

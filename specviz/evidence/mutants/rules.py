@@ -11,6 +11,7 @@ from torch import Tensor
 from specviz.evidence.mutants.distributions import certain
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
+from specviz.verification.comparisons import judged
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import EmptyResidual, TokenRule
@@ -47,7 +48,7 @@ class NotStrict(TokenRule):
     name, exact = "not strict", False
 
     def accepts(self, u, p, q):
-        return u * q <= p
+        return judged(u * q <= p, u, p, q)
 
 
 class DrawPerPath(TokenRule):
@@ -59,7 +60,7 @@ class DrawPerPath(TokenRule):
         return p
 
     def accepts(self, u, p, q):
-        return u < p
+        return judged(u < p, u, p)
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return p

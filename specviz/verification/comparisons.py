@@ -1,0 +1,51 @@
+"""What a random number of a round is compared with: whoever listens is told by the functions that compare.
+
+A number enters a round in two ways only. ``draw_each`` compares it with the cumulative sums of a distribution, and an acceptance test
+compares it with p / q. Both report the comparison and what came of it, so the edges at which a number changes the round are known
+even where no record shows them (a sibling that is drawn and thrown away). While nobody listens a report costs one look at an attribute.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Protocol, TypeVar
+
+from torch import Tensor
+
+Verdict = TypeVar("Verdict", bool, Tensor)
+
+
+class Listener(Protocol):
+    def drew(self, u: Tensor, cumulative: Tensor, found: Tensor) -> None:
+        """Numbers u (..., n) drew the tokens found (..., n) by the cumulative masses (..., V), which need not end at 1."""
+        ...
+
+    def judged(self, u: float | Tensor, p: float | Tensor, q: float | Tensor, below: bool | Tensor) -> None:
+        """A number u was compared with p / q and found below it, or not; numbers, or tensors of one shape."""
+        ...
+
+
+class _Thread(threading.local):
+    listener: Listener | None = None
+
+
+thread = _Thread()  # ``thread.listener`` hears the comparisons of this thread; None as a rule
+
+
+@contextmanager
+def heard_by(listener: Listener) -> Iterator[None]:
+    """Within the block ``listener`` is told every comparison of this thread."""
+    before, thread.listener = thread.listener, listener
+    try:
+        yield
+    finally:
+        thread.listener = before
+
+
+def judged(below: Verdict, u: float | Tensor, p: float | Tensor, q: float | Tensor = 1.0) -> Verdict:
+    """``below`` itself, which says whether u lies below p / q, reported. Every acceptance test passes its answer through here."""
+    if thread.listener is not None:
+        thread.listener.judged(u, p, q, below)
+    return below

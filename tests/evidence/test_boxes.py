@@ -1,0 +1,308 @@
+"""The cuts of the enumerator are known, not drafted: each box of numbers is put to the test by numbers that it did not choose.
+
+A distance that the enumerator states may hang on no seed, on no last bit of the tables, and on no comparison that is made in silence;
+and what lies where float64 cannot look is stated, and too much of it is refused.
+
+Chance: points are compared with boxes that hold them, so a right enumeration fails for none of them. A wrong one whose wrong boxes have
+the mass m is missed by n points with probability (1 - m)^n: at m = 1e-4, 4.5e-5 for the 100,000 points of the slow tests.
+"""
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.decoding.engine import step
+from specviz.evidence.enumeration.boxes import ALL, Cutter, NotEnumerated
+from specviz.evidence.enumeration.enumerate import MISSED, Walk, output_distribution, target_distribution, total_variation
+from specviz.evidence.mutants.catalogue import MUTANTS
+from specviz.evidence.mutants.proposers import BestOfDrawn
+from specviz.evidence.mutants.record import Arguments, on_tables
+from specviz.proposers.adaptive.policies import Entropy
+from specviz.proposers.adaptive.proposer import AdaptiveDraft
+from specviz.proposers.base import Nothing
+from specviz.proposers.draft import DraftModel
+from specviz.proposers.several import SeveralDrafts
+from specviz.proposers.trees.budget import BudgetTree
+from specviz.proposers.trees.fixed import Tree
+from specviz.randomness import Prefix, Purpose
+from specviz.verification.block_rule import BlockRule
+from specviz.verification.comparisons import heard_by
+from specviz.verification.draw import draw
+from specviz.verification.k_sequential import SequentialRule
+from specviz.verification.token_rule import TokenRule
+from tests.chance import SEED
+from tests.tables import model, pair, random_distribution, remembered
+
+PROMPT, NONE = (0,), frozenset()
+
+
+def of_tables(make, seed: int = 3):
+    """Arguments of ``step`` from tables with a distribution for every prefix, in hundredths."""
+    p, q = (model(table, 3) for table in pair("random", seed, 3, 100))
+    proposer, rule = make(q)
+    return Arguments(p, proposer, rule)
+
+
+def mutated(name: str):
+    mutant = MUTANTS[name]
+    return mutant.build(on_tables(*mutant.toy), mutant.settings)
+
+
+def best_of(width: int, nodes: int):
+    """The mutant best-drawn with other numbers of siblings."""
+    mutant = MUTANTS["best-drawn"]
+    target, draft = on_tables(*mutant.toy)(mutant.settings)
+    return Arguments(target, BestOfDrawn(draft, width, nodes), TokenRule())
+
+
+DECODERS = {  # name -> (arguments of step, room of the round)
+    "chain": (lambda: of_tables(lambda q: (DraftModel(q, 3), TokenRule())), 4),
+    "block": (lambda: of_tables(lambda q: (DraftModel(q, 2), BlockRule())), 3),
+    "k-seq": (lambda: of_tables(lambda q: (SeveralDrafts(q, 2, 1), SequentialRule())), 2),
+    "distinct": (lambda: of_tables(lambda q: (Tree(q, (2, 1), "distinct"), TokenRule())), 3),
+    "budget": (lambda: of_tables(lambda q: (BudgetTree(q, (2, 2), "independent", 4), TokenRule())), 3),
+    "entropy": (lambda: of_tables(lambda q: (AdaptiveDraft(q, Entropy(3)), TokenRule())), 4),
+    "best-drawn": (lambda: mutated("best-drawn"), 2),
+    "two of three": (lambda: best_of(3, 2), 2),
+    **{
+        name: (lambda name=name: mutated(name), MUTANTS[name].settings.length)
+        for name in ("R6", "R7", "R8", "R20", "R35", "kept-rest")
+    },
+}
+
+
+class AnyPoints:
+    """Random numbers of n points of the cube: independent numbers, the same ones where an address is asked for again."""
+
+    def __init__(self, n: int, seed: int):
+        self.n, self.dice, self.known = n, np.random.default_rng(seed), {}
+
+    def take(self, purpose: Purpose, rows, node: int, depth: int) -> np.ndarray:
+        return np.array([self.at((purpose, row.start, node))[row.draw] for row in rows])
+
+    def at(self, address) -> np.ndarray:
+        if address not in self.known:
+            self.known[address] = self.dice.random(self.n)
+        return self.known[address]
+
+
+def seen(round_) -> tuple:
+    return tuple((one.token, one.accepted) for one in round_.proposals), round_.committed, round_.ending.kind
+
+
+def misplaced(made: Arguments, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
+    """How many of n random points of the cube lie in no box, in two, or in one whose round is another than theirs."""
+    row = Prefix(PROMPT, 0, remaining)
+    boxes, missed = Cutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(row, {})
+    assert missed < MISSED
+    wrong = 0
+    for first in range(0, n, batch):
+        points = AnyPoints(min(batch, n - first), seed + first)
+        rows = [Prefix(PROMPT, 0, remaining, draw) for draw in range(points.n)]
+        rounds = step(rows, made.target, made.proposer, made.rule, made.randomness(points))
+        place = np.full(points.n, -1)
+        for number, (_, box) in enumerate(boxes):
+            inside = np.all(
+                [(low <= points.at(address)) & (points.at(address) < high) for address, (low, high) in box.items()], 0
+            )
+            wrong += int((inside & (place >= 0)).sum())
+            place[inside] = number
+        expected = [seen(round_) for round_, _ in boxes]
+        wrong += sum(at < 0 or expected[at] != seen(round_) for at, round_ in zip(place, rounds, strict=True))
+    return wrong
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_random_points_lie_in_the_box_of_their_own_round(name):
+    make, remaining = DECODERS[name]
+    assert misplaced(make(), remaining, 1000) == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_hundred_thousand_random_points_lie_in_the_box_of_their_own_round(name):
+    make, remaining = DECODERS[name]
+    assert misplaced(make(), remaining, 100_000) == 0
+
+
+# Nothing hangs on the points that are executed, nor on a last bit ------------------------------------------------------
+
+
+HEAVY = ("budget", "two of three", "distinct", "entropy", "chain", "kept-rest")
+
+
+@pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) if name in HEAVY else name for name in DECODERS])
+def test_ten_seeds_of_the_points_give_one_distribution(name):
+    make, remaining = DECODERS[name]
+    made, found = make(), []
+    for seed in range(10):
+        walk = Walk(made.target, made.proposer, made.rule, NONE, made.randomness, seed)
+        found.append(walk.round_distribution(Prefix(PROMPT, 0, remaining)))
+    assert max(total_variation(found[0], other) for other in found) < 1e-13
+
+
+def moved(table, seed: int):
+    """A table each of whose numbers lies one unit in the last place beside, above or below at random; zeros stay."""
+
+    def beside(ids: tuple[int, ...]) -> tuple[float, ...]:
+        dice = np.random.default_rng([seed, *ids])
+        masses = [float(mass) for mass in (table(ids) if callable(table) else table)]
+        return tuple(float(np.nextafter(m, dice.choice((0.0, 1.0)))) if 0.0 < m < 1.0 else m for m in masses)
+
+    return remembered(beside)
+
+
+def distance(mutant, tables) -> float:
+    return mutant.enumerated_tv(on_tables(*tables), mutant.settings)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_tables_moved_by_one_unit_in_the_last_place_give_the_same_distance(name):
+    mutant = MUTANTS[name]
+    assert distance(mutant, [moved(table, 1) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(2, 12))
+@pytest.mark.parametrize("name", MUTANTS)
+def test_tables_moved_ten_times_by_a_last_bit_give_the_same_distance(name, seed):
+    mutant = MUTANTS[name]
+    assert distance(mutant, [moved(table, seed) for table in mutant.toy]) == pytest.approx(mutant.toy_tv, abs=1e-11)
+
+
+def texts_of(p, q, proposer, rule):
+    target, draft = model(p, 3), model(q, 3)
+    return total_variation(output_distribution(target, proposer(draft), rule, PROMPT, 3), target_distribution(target, PROMPT, 3))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(5))
+def test_right_decoders_stay_exact_on_moved_tables(seed):
+    """p = q among them, where what is left after a refusal is nothing but rounding."""
+    decoders = (
+        (lambda q: DraftModel(q, 2), TokenRule()),
+        (lambda q: DraftModel(q, 2), BlockRule()),
+        (lambda q: Tree(q, (2, 1), "distinct"), TokenRule()),
+        (lambda q: SeveralDrafts(q, 2, 2), SequentialRule()),
+    )
+    for kind in ("random", "equal", "disjoint"):
+        p, q = (moved(table, seed) for table in pair(kind, seed, 3, 12))
+        for proposer, rule in decoders:
+            assert texts_of(p, q, proposer, rule) < 1e-11
+
+
+# What is not known is stated -------------------------------------------------------------------------------------------
+
+
+def thin_table(count: int, mass: float):
+    """``count`` tokens of that mass, thinner than what is looked into, and one with the rest."""
+    return lambda ids: (*(mass,) * count, 1.0 - count * mass)
+
+
+def test_mass_too_thin_to_look_into_is_stated():
+    walk = Walk(model(thin_table(3, 5e-15), 4), Nothing(), TokenRule(), NONE, lambda randomness: randomness)
+    assert walk.missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
+    assert walk.missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
+
+
+def test_too_much_of_it_is_refused():
+    target = model(thin_table(300, 5e-15), 301)
+    with pytest.raises(NotEnumerated, match=r"1\.5e-12 of the probability"):
+        output_distribution(target, Nothing(), TokenRule(), PROMPT, 1)
+
+
+def test_a_token_just_thicker_than_that_is_found():
+    probs = output_distribution(model(thin_table(1, 2e-14), 2), Nothing(), TokenRule(), PROMPT, 1)
+    assert probs[0,] == pytest.approx(2e-14, rel=1e-2)
+
+
+def test_rows_that_share_a_thin_interval_get_numbers_of_their_own():
+    """Some hundred float64 numbers lie in it, for a thousand rows: they are looked at in smaller batches."""
+    cutter = Cutter(model(lambda ids: (0.5, 0.5), 2), Nothing(), TokenRule(), NONE, lambda randomness: randomness)
+    thin = {(Purpose.BONUS, 0, 0): (0.75, 0.75 + 3e-14)}
+    seen, others = cutter.looked(Prefix(PROMPT, 0, 1), [thin] * 1000, {})
+    assert [one.round.committed for one in seen] == [(1,)] * 1000 and not others
+
+
+# Every use of a number is reported, or noticed -------------------------------------------------------------------------
+
+
+class Silent(TokenRule):
+    """Keeps a draft token where its number is below .01, and tells nobody."""
+
+    def accepts(self, u, p, q):
+        return u < 0.01
+
+
+class SilentlyBoth(TokenRule):
+    """Compares in silence the largest of two numbers, neither of which is compared with anything else."""
+
+    def accepts(self, u, p, q):
+        return u < 0.1
+
+    def verify(self, rows, block, p, randomness):
+        return super().verify(rows, block, p, _Largest(randomness))
+
+
+class _Largest:
+    def __init__(self, randomness):
+        self.randomness = randomness
+
+    def take(self, purpose, rows, node, depth):
+        here = self.randomness.take(purpose, rows, node, depth)
+        return np.maximum(here, self.randomness.take(purpose, rows, node + 7, depth)) if purpose is Purpose.ACCEPT else here
+
+
+class Halving:
+    """Random numbers that show half of each number."""
+
+    def __init__(self, randomness):
+        self.randomness = randomness
+
+    def take(self, purpose, rows, node, depth):
+        return self.randomness.take(purpose, rows, node, depth) / 2
+
+
+@pytest.mark.parametrize("rule", (Silent(), SilentlyBoth()), ids=lambda rule: type(rule).__name__)
+def test_a_comparison_in_silence_is_noticed(rule):
+    made = of_tables(lambda q: (DraftModel(q, 1), rule))
+    with pytest.raises(NotEnumerated, match="every use of a number must be reported"):
+        output_distribution(made.target, made.proposer, made.rule, PROMPT, 2)
+
+
+def test_a_number_computed_from_another_is_noticed():
+    made = of_tables(lambda q: (DraftModel(q, 1), TokenRule()))
+    with pytest.raises(NotEnumerated, match="numbers or constants, not numbers computed from others"):
+        output_distribution(made.target, made.proposer, made.rule, PROMPT, 2, randomness=Halving)
+
+
+def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():
+    """Both siblings of best-drawn are cut into one interval for each token that its distribution can draw."""
+    made = mutated("best-drawn")
+    boxes, _ = Cutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(Prefix(PROMPT, 0, 2), {})
+    first, second = ((Purpose.DRAFT, 0, node) for node in (0, 1))
+    assert len({box[first] for _, box in boxes}) == 5
+    for span in {box[first] for _, box in boxes}:
+        others = sorted({box[second] for _, box in boxes if box[first] == span})
+        assert len(others) == 4 and (others[0][0], others[-1][1]) == ALL
+        assert all(one[1] == other[0] for one, other in pairwise(others))
+
+
+def test_draws_without_a_listener_are_the_same():
+    """The numbers that are reported do not change what is drawn."""
+    probs, u = torch.tensor(random_distribution("any", 9, 40), dtype=torch.float64), torch.rand(200, dtype=torch.float64)
+    alone = draw(probs.expand(200, -1), u)
+    heard = []
+
+    class Ear:
+        def drew(self, u, cumulative, found):
+            heard.append((u, found))
+
+    with heard_by(Ear()):
+        assert torch.equal(draw(probs.expand(200, -1), u), alone)
+    ((told, found),) = heard
+    assert torch.equal(told, u) and torch.equal(found, alone)
+    draw(probs, u[0])
+    assert len(heard) == 1, "after the block nobody listens"

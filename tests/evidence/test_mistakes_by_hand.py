@@ -1,0 +1,120 @@
+"""Every distance of docs/mistakes.md a second time: programs on fractions (oracle_mistakes.py) against the enumerated production step.
+
+The two share neither code nor method: one follows boxes of the numbers of the real decoder, the other picks tokens with fractions.
+"""
+
+from fractions import Fraction as F
+from functools import cache
+
+import pytest
+
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.mutants.catalogue import MUTANTS
+from specviz.evidence.mutants.proposers import BestOfDrawn
+from specviz.evidence.mutants.record import TOY_P, TOY_Q, on_tables
+from specviz.settings import Settings
+from specviz.verification.token_rule import TokenRule
+from tests import tables
+from tests.mutated import as_printed, distributions, first, stated
+from tests.oracle import token_rule
+from tests.oracle.mistakes import best_drawn, block_by_position, chain, distribution_of, one_accept_number, programs, run, share
+
+PROMPT = (0,)
+THIRDS = (F(1, 3), F(2, 3)), (F(2, 3), F(1, 3))
+THRESHOLDS = F(1, 4), F(1, 2), F(1)  # of block verification on them: 1/2 and 1 of one draft token, times these of a second
+
+
+def exactly(one) -> tables.Table:
+    """A toy distribution or table in fractions, as its decimals say it."""
+    table = one if callable(one) else lambda ids: one
+    return lambda ids: tuple(F(str(float(mass))) for mass in table(ids))
+
+
+def of_target(table, length: int) -> dict:
+    return token_rule.target_distribution(lambda ids: table((*PROMPT, *ids)), length)
+
+
+@cache
+def by_hand(name: str) -> tuple[dict, dict]:
+    """What the mistake writes and what the target writes on the mutant's own toy distributions, in fractions."""
+    if name == "R35":
+        return distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), 5, 3)), of_target(lambda ids: THIRDS[0], 3)
+    round_, length, target = programs(*map(exactly, MUTANTS[name].toy))[name]
+    return distribution_of(run(round_, length)), of_target(target, length)
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_fractions_and_the_enumerated_step_give_one_distribution(name):
+    written, _ = distributions(MUTANTS[name])
+    expected, _ = by_hand(name)
+    assert sum(expected.values()) == 1
+    assert total_variation(first(written, 3), {text: float(mass) for text, mass in expected.items()}) < 1e-12
+
+
+@pytest.mark.parametrize("name", MUTANTS)
+def test_the_documented_distances_are_those_of_fractions(name):
+    written, exact = by_hand(name)
+    assert as_printed(stated()[name].text, float(token_rule.total_variation(written, exact)))
+    assert as_printed(stated()[name].first, float(token_rule.total_variation(first(written, 1), first(exact, 1))))
+
+
+@pytest.mark.parametrize(("width", "handed", "distance"), ((2, 1, F(33, 200)), (3, 1, None), (3, 2, None)))
+def test_best_drawn_with_other_numbers_of_siblings(width, handed, distance):
+    """0.165 for one of two, 0.239 for one of three, 0.121 for two of three."""
+    p, q = exactly(TOY_P), exactly(TOY_Q)
+    expected, exact = distribution_of(run(best_drawn(width, handed, p, q), 2)), of_target(p, 2)
+    target, draft = on_tables(TOY_P, TOY_Q)(Settings())
+    written = output_distribution(target, BestOfDrawn(draft, width, handed), TokenRule(), PROMPT, 2)
+    found = token_rule.total_variation(expected, exact)
+    assert total_variation(written, target_distribution(target, PROMPT, 2)) == pytest.approx(float(found), abs=1e-12)
+    assert round(float(found), 3) == {(2, 1): 0.165, (3, 1): 0.239, (3, 2): 0.121}[width, handed]
+    assert distance is None or found == distance
+
+
+def test_one_of_two_best_drawn_token_by_token():
+    """In a line: the pair (a, b) comes with q(a) q(b) / (1 - q(a)); the likelier one meets the token rule with the distribution it came from."""
+    p, q = exactly(TOY_P)(PROMPT), exactly(TOY_Q)(PROMPT)
+    written = [F(0)] * 5
+    for a in range(5):
+        for b in {*range(5)} - {a}:
+            drawn, second = q[a] * q[b] / (1 - q[a]), [F(0) if x == a else mass / (1 - q[a]) for x, mass in enumerate(q)]
+            x, its = (a, q) if q[a] >= q[b] else (b, second)
+            left = [max(F(0), one - other) for one, other in zip(p, its, strict=True)]
+            written[x] += drawn * share(p[x], its[x])
+            for y in range(5):
+                written[y] += drawn * (1 - share(p[x], its[x])) * left[y] / sum(left)
+    assert sum(map(abs, (one - other for one, other in zip(written, p, strict=True)))) / 2 == F(33, 200)
+
+
+def test_r7_with_one_draft_token_at_a_time():
+    p, q = exactly(TOY_P), exactly(TOY_Q)
+    edges = [share(a, b) for a, b in zip(p(PROMPT), q(PROMPT), strict=True)]
+    written = distribution_of(run(chain(1, p, q, accepted=one_accept_number(edges)), 3))
+    assert as_printed("0.099", float(token_rule.total_variation(written, of_target(p, 3))))
+
+
+@pytest.mark.parametrize(("length", "distance"), ((3, "0.000"), (4, "0.056"), (5, "0.065")))
+def test_r35_by_the_length_of_the_run(length, distance):
+    """A cap shortens the blocks: after three tokens nothing is off, after four less than in a run that goes on."""
+    mutant = MUTANTS["R35"]
+    by_fractions = distribution_of(run(block_by_position(2, *THIRDS, THRESHOLDS), length, 3))
+    exact = of_target(lambda ids: THIRDS[0], 3)
+    assert as_printed(distance, float(token_rule.total_variation(by_fractions, exact)))
+    written, _ = distributions(mutant, settings=Settings(gamma=2, length=length))
+    assert total_variation(first(written, 3), {text: float(mass) for text, mass in by_fractions.items()}) < 1e-12
+
+
+# Not here: R2 and R9, whose cuts need a rule for ties, and R35, whose thresholds differ with every table.
+OF_FORTY = ("R1", "R3", "R4", "R5", "R6", "R8", "R10", "R16", "R18", "R20", "R21", "best-drawn")
+LONGER = ("R7", "R11", "gate", "kept-rest", "no-bonus")
+
+
+@pytest.mark.parametrize("name", OF_FORTY + LONGER)
+def test_as_many_of_forty_tables_show_it_in_fractions(name):
+    """Off at all, in fractions: unequal. In twelfths for every prefix, V = 3."""
+    off = 0
+    for seed in range(40):
+        p, q = tables.pair("random", seed, 3, 12)
+        round_, length, target = programs(p, q)[name]
+        off += distribution_of(run(round_, length)) != of_target(target, length)
+    assert off == stated()[name].of_forty
