@@ -34,8 +34,8 @@ def with_rule(rule: Rule) -> Build:
     return lambda open_, settings: replace(honest(open_, settings), rule=rule)
 
 
-def with_uniforms(randomness: Callable[[Randomness], Randomness]) -> Build:
-    return lambda open_, settings: replace(honest(open_, settings), uniforms=randomness)
+def with_randomness(randomness: Callable[[Randomness], Randomness]) -> Build:
+    return lambda open_, settings: replace(honest(open_, settings), randomness=randomness)
 
 
 def uncut(settings: Settings) -> Settings:
@@ -128,7 +128,7 @@ def typical_acceptance(open_: Open, settings: Settings) -> Arguments:
 
 
 def block_rule_with(randomness: Callable[[Randomness], Randomness]) -> Build:
-    return lambda open_, settings: replace(honest(open_, settings), rule=BlockRule(), uniforms=randomness)
+    return lambda open_, settings: replace(honest(open_, settings), rule=BlockRule(), randomness=randomness)
 
 
 randomness_by_position = block_rule_with(ByPositionAlone)

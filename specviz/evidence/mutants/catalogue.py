@@ -38,8 +38,8 @@ _ROWS = (
     _mutant("R3", build.greedy_inside_softmax, build.honest),
     _mutant("R4", build.target_unwarped, build.honest),
     _mutant("R5", build.with_rule(rules.FromTarget()), build.honest),
-    _mutant("R6", build.with_uniforms(randomness.DraftAgain), build.honest),
-    _mutant("R7", build.with_uniforms(randomness.SameAtEveryPosition), build.honest),
+    _mutant("R6", build.with_randomness(randomness.DraftAgain), build.honest),
+    _mutant("R7", build.with_randomness(randomness.SameAtEveryPosition), build.honest),
     _mutant("R8", build.unsure_draft_token_dropped, build.honest),
     _mutant(
         "R9", build.with_rule(rules.ByListPlace()), build.honest, toy=((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0))
@@ -47,7 +47,7 @@ _ROWS = (
     _mutant("R10", build.with_rule(rules.NotStrict()), build.honest, toy=((0.0, 1.0), (1.0, 0.0))),
     _mutant("R11", build.target_row_before, build.honest, toy=TURNING),
     _mutant("R16", build.drawn_in_half_precision, build.honest),
-    _mutant("R18", build.with_uniforms(randomness.StuckAtZero), build.honest),
+    _mutant("R18", build.with_randomness(randomness.StuckAtZero), build.honest),
     _mutant("R20", build.one_draw_per_path, build.siblings(TokenRule())),
     _mutant("R21", build.typical_acceptance, build.greedy_draft(TokenRule())),
     _mutant("best-drawn", build.best_of_drawn, build.within_budget),

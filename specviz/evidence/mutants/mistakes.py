@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from specviz.settings import Settings
 
-REPLACED = ("probs", "proposer", "uniforms", "rule", "commit")
+REPLACED = ("distribution", "proposer", "randomness", "rule", "commit")
 TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
 
@@ -80,7 +80,7 @@ _ROWS = (
         "greedy by argmax, compared by softmax",
         "At temperature 0 tokens are taken by argmax, yet draft tokens are kept or refused by a random number and a softmax ratio.",
         "romsto/Speculative-Decoding",
-        "probs",
+        "distribution",
         Settings(gamma=1, length=2, temperature=0.0),
         "sampled",
         shared=False,
@@ -90,7 +90,7 @@ _ROWS = (
         "target not warped",
         "The draft's distribution is warped and the target's is not, so the text has the distribution of another temperature.",
         "vllm-project/vllm#9834",
-        "probs",
+        "distribution",
         Settings(gamma=1, length=2, temperature=0.5),
         "sampled",
     ),
@@ -108,7 +108,7 @@ _ROWS = (
         "draft noise used again",
         "The number that drew the rejected draft token draws its replacement too, so the two are not independent.",
         "vllm-project/vllm#54282",
-        "uniforms",
+        "randomness",
         Settings(gamma=1, length=2),
         "sampled",
     ),
@@ -117,7 +117,7 @@ _ROWS = (
         "seeded again for each token",
         "Every draft token of a run meets the same random number: each token alone has the right distribution, several together do not.",
         "feifeibear/LLMSpeculativeSampling",
-        "uniforms",
+        "randomness",
         Settings(gamma=2, length=3),
         "sampled",
     ),
@@ -154,7 +154,7 @@ _ROWS = (
         "target one row late",
         "The target's rows are off by one, so each draft token is judged by the distribution of the position before it.",
         "romsto/Speculative-Decoding#4, vllm-project/vllm#9730, vllm-project/vllm#3951",
-        "probs",
+        "distribution",
         Settings(gamma=2, length=3),
         "sampled",
     ),
@@ -172,7 +172,7 @@ _ROWS = (
         "random number stuck at 0",
         "The random number never moves, so every draft token that the target can write at all is kept.",
         "vllm-project/vllm-ascend#13766",
-        "uniforms",
+        "randomness",
         Settings(gamma=1, length=2),
         "sampled",
     ),
@@ -210,7 +210,7 @@ _ROWS = (
         "random numbers by position alone",
         "The next round meets random numbers that the last one has already looked at and found wanting (here under block verification).",
         "derived",
-        "uniforms",
+        "randomness",
         Settings(gamma=2, length=5),
         "enumerated",
         shared=False,
