@@ -41,11 +41,15 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
     """A page that shows this payload; ``data`` overrides mode, busy, notices."""
     full = {"headline": HEADLINE, "mode": "recorded", "busy": None, "notices": []} | data
     full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
-    packed = json.dumps({"code": stage_js(), "css": stage_css(), "data": full}).replace("</", "<\\/").replace("<!--", "<\\!--")
+    return component_page(stage_js(), stage_css(), full, scheme, pad)
+
+
+def component_page(js: str, css: str, data: dict, scheme: str = "light", pad: int = 16) -> str:
+    """A page with one component and nothing of Streamlit's: script, style sheet and data are what the component gets."""
+    packed = json.dumps({"code": js, "css": css, "data": data}).replace("</", "<\\/").replace("<!--", "<\\!--")
     variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
-    font = ROOT / "static" / "inter-latin.woff2"
-    data_url = f"data:font/woff2;base64,{base64.b64encode(font.read_bytes()).decode()}"
-    face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url({data_url})}}"
+    font = base64.b64encode((ROOT / "static" / "inter-latin.woff2").read_bytes()).decode()
+    face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url(data:font/woff2;base64,{font})}}"
     page = PAGE.replace("FACE", face).replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
     return page.replace("const code", f"const DATA = {packed};\nconst code")
 

@@ -1,4 +1,4 @@
-"""One table of distributions and of what Python makes of them; the browser's arithmetic is held to it (tests/e2e/test_token.py).
+"""One table of distributions and of what Python makes of them; the browser's arithmetic is held to it (tests/js/token.test.js).
 
 ``python -m tests.token_cases`` writes tests/token_cases.json anew. Distributions are the page's presets, edges, and drawn ones.
 """
@@ -14,6 +14,7 @@ import torch
 
 from specviz.evidence.enumeration.four_rules import four_rules
 from specviz.figures.one_token.token import GRID, PRESETS, shared_out
+from specviz.verification.block_rule import weighed
 from specviz.verification.token_rule import EmptyResidual, residual, threshold
 
 FILE = Path(__file__).with_name("token_cases.json")
@@ -41,7 +42,23 @@ def expected(p: list[float], q: list[float]) -> dict[str, Any]:
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
     rules = {one.rule: [one.first, one.both] for one in four_rules(p, q)}
-    return {"p": p, "q": q, "beta": beta, "kept": kept, "share": share, "replaced": replaced, "rules": rules}
+    found = {"p": p, "q": q, "beta": beta, "kept": kept, "share": share, "replaced": replaced, "rules": rules}
+    return found | {"bounds": bounds(p, q)}
+
+
+def bounds(p: list[float], q: list[float]) -> dict[str, Any]:
+    """Weights and thresholds of verification.block_rule for a first token a and a second b: w1 and h1 by a, h2 by a and b.
+
+    None for tokens that q never gives.
+    """
+    after_each, drawn_from = torch.tensor([p] * 3, dtype=torch.float64), torch.tensor([q] * 2, dtype=torch.float64)
+    size, some = range(len(q)), q.index(max(q))
+    found = {(a, b): weighed((a, b), after_each, drawn_from) for a in size for b in size if q[a] > 0.0 and q[b] > 0.0}
+    return {
+        "w1": [found[a, some].weights[1] if (a, some) in found else None for a in size],
+        "h1": [found[a, some].edges[0] if (a, some) in found else None for a in size],
+        "h2": [[found[a, b].edges[1] if (a, b) in found else None for b in size] for a in size],
+    }
 
 
 def table() -> list[dict[str, Any]]:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
 from pathlib import Path
 
@@ -16,7 +14,7 @@ from specviz.figures.one_token.token import token_payload
 from specviz.trace import Trace
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
-from tests.stage_harness import COLOURS, PAGE, ROOT, SIZES
+from tests.stage_harness import COLOURS, ROOT, SIZES, component_page
 
 
 def page_html(query: dict[str, str] | None = None, trace: Trace | None = None, scheme: str = "light", pad: int = 16) -> str:
@@ -24,12 +22,7 @@ def page_html(query: dict[str, str] | None = None, trace: Trace | None = None, s
     payload = token_payload(trace or traces.story())
     state, said = read_state(query or {}, [one["id"] for one in payload["positions"]])
     data = {"payload": payload, "state": state, "notices": said}
-    packed = json.dumps({"code": token_js(), "css": token_css(), "data": data}).replace("</", "<\\/").replace("<!--", "<\\!--")
-    variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
-    font = base64.b64encode((ROOT / "static" / "inter-latin.woff2").read_bytes()).decode()
-    face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url(data:font/woff2;base64,{font})}}"
-    page = PAGE.replace("FACE", face).replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
-    return page.replace("const code", f"const DATA = {packed};\nconst code")
+    return component_page(token_js(), token_css(), data, scheme, pad)
 
 
 def main(folder: str, only: str = "") -> None:

@@ -5,8 +5,6 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import sys
 from pathlib import Path
 
@@ -14,18 +12,12 @@ from specviz.figures.common.components import tree_css, tree_js
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.web.drafting_methods.state import recorded
 from tests.browser import CHROMIUM, FLAGS
-from tests.stage_harness import COLOURS, PAGE, ROOT, SIZES
+from tests.stage_harness import COLOURS, SIZES, component_page
 
 
 def page_html(payload: dict, scheme: str = "light", pad: int = 16) -> str:
     """A page that shows this payload."""
-    packed = json.dumps({"code": tree_js(), "css": tree_css(), "data": {"payload": payload}})
-    packed = packed.replace("</", "<\\/").replace("<!--", "<\\!--")
-    variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
-    font = base64.b64encode((ROOT / "static" / "inter-latin.woff2").read_bytes()).decode()
-    face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url(data:font/woff2;base64,{font})}}"
-    page = PAGE.replace("FACE", face).replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
-    return page.replace("const code", f"const DATA = {packed};\nconst code")
+    return component_page(tree_js(), tree_css(), {"payload": payload}, scheme, pad)
 
 
 def main(folder: str, only: str = "") -> None:

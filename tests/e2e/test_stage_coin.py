@@ -1,4 +1,4 @@
-"""The stage's random number in a real browser: dragged, typed or moved by keys it answers in the hand, and chosen luck is said."""
+"""The stage's random number in a real browser: dragged, typed or moved by keys it answers in the hand, and a chosen number is said."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_dragged_uniform_shows_its_own_fate_at_once_and_asks_on_release(open_s
     ((_, event),) = page.evaluate("window.asked")
     assert (event["kind"], event["position"], event["purpose"]) == ("coin", 2, "accept")
     assert 0 <= event["u"] < payload["rounds"][0]["chips"][2]["threshold"]
-    assert page.locator(".coinForm .hint").inner_text() == "you chose the luck here"
+    assert page.locator(".coinForm .hint").inner_text() == "you chose this number"
 
 
 def test_a_uniform_moved_to_a_refusal_puts_the_stand_in_there(open_stage):
@@ -45,11 +45,11 @@ def test_a_uniform_moved_to_a_refusal_puts_the_stand_in_there(open_stage):
 def test_the_uniform_is_a_slider_for_the_keyboard(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
-    disc = page.get_by_role("slider", name="the random number")
+    disc = page.get_by_role("slider", name="the random number u")
     disc.focus()
     for _ in range(3):
         page.keyboard.press("PageDown")
-    assert disc.get_attribute("aria-valuetext") == ".41: kept"
+    assert disc.get_attribute("aria-valuetext") == ".41: accepted"
     page.keyboard.press("Enter")
     assert [event["u"] for _, event in page.evaluate("window.asked")] == [0.41]
 
@@ -77,6 +77,6 @@ def test_a_typed_uniform_is_asked_once_with_its_full_number(open_stage):
 def test_chosen_luck_is_said_and_can_be_undone(open_stage):
     payload = stage_payload(traces.edited())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
-    assert "you chose the luck" in page.locator(".status").inner_text()
-    page.get_by_role("button", name="Undo luck").click()
+    assert "you chose random numbers" in page.locator(".status").inner_text()
+    page.get_by_role("button", name="Undo my numbers").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]

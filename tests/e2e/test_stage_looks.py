@@ -21,7 +21,8 @@ def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue
         assert box[".slab"][1] + box[".bar.add"][1] == pytest.approx(box[".bar.p"][1], abs=0.05)
         assert box[".bar.add"][0] == pytest.approx(box[".bar.p"][0], abs=0.05)
     assert (
-        page.locator(".distributions .foot").text_content() == "Striped (kept) .67 + green (added) .33 = exactly the blue bars."
+        page.locator(".distributions .foot").text_content()
+        == "Striped (accepted) .67 + green (added) .33 = exactly the blue bars."
     )
 
 
@@ -120,7 +121,7 @@ def test_at_the_bonus_the_left_panel_looks_back_at_the_uniforms(open_stage):
     assert values == [".48", ".76", ".87", "1"]
     page.keyboard.press("ArrowLeft")
     assert page.locator(".distributions .fell").evaluate_all(shown) == 0
-    assert page.locator(".distributions .title").text_content() == "What each model gives to the next token"
+    assert page.locator(".distributions .title").text_content() == "Probability of the next token, by each model"
 
 
 @pytest.mark.parametrize("kind", ["look", "coin", "draw", "tally"])

@@ -1,17 +1,14 @@
-"""One token in a real browser: dragging and keys, the same arithmetic as Python's, links, no word to the server."""
+"""One token in a real browser: dragging and keys, links, no word to the server. Its arithmetic: tests/js/token.test.js."""
 
 from __future__ import annotations
 
-import json
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.common.components import arithmetic_js
-from specviz.figures.one_token.token import GRID, PRESETS, positions, shared_out
+from specviz.figures.one_token.token import GRID, PRESETS, positions
 from specviz.trace import Trace
-from tests import token_cases
 from tests.stage_harness import ROOT, SIZES
 from tests.token_harness import page_html
 
@@ -67,45 +64,6 @@ def drag(page, name: str, by: float) -> None:
     page.mouse.move(x, y - by / 2)
     page.mouse.move(x, y - by)
     page.mouse.up()
-
-
-def test_the_browsers_arithmetic_is_pythons_on_one_table_of_cases(browser):
-    """The table is what the production threshold and residual say (test_token_rules.py); both sides are float64."""
-    page = browser.new_page()
-    cases = json.loads(token_cases.FILE.read_text(encoding="utf-8"))
-    script = f"(cases) => {{ {arithmetic_js()}; return cases.map(({{p, q}}) => ({{...account(p.map((x, i) => ({{p: x, q: q[i]}}))), rules: fourRules(p, q)}})); }}"
-    for case, got in zip(cases, page.evaluate(script, cases), strict=True):
-        assert got["beta"] == pytest.approx(case["beta"], abs=1e-15)
-        for key in ("kept", "share", "replaced"):
-            assert [row[key] for row in got["rows"]] == pytest.approx(case[key], abs=1e-15)
-        assert [row["sum"] for row in got["rows"]] == pytest.approx(case["p"], abs=1e-15)
-        assert got["error"] <= 4.5e-16
-        for one in got["rules"]:
-            assert [one["first"], one["both"]] == pytest.approx(case["rules"][one["rule"]], abs=1e-15)
-            assert one["error"] < 1e-15
-    page.close()
-
-
-def test_a_moved_bar_leaves_a_distribution_that_an_address_can_hold(browser):
-    page = browser.new_page()
-    asked = [
-        (p, i, v)
-        for p, q in token_cases.distributions()[::3]
-        for i in range(len(p))
-        for v in (0.0, 0.013, 0.5, 0.9999, 1.0, 1.7, -1)
-    ]
-    script = f"(asked) => {{ {arithmetic_js()}; return asked.map(([distribution, i, v]) => [withEntry(distribution, i, v), onGrid(distribution)]); }}"
-    for (before, i, wanted), (after, grid) in zip(asked, page.evaluate(script, asked), strict=True):
-        whole = [round(x * GRID) for x in after]
-        assert [n / GRID for n in whole] == after
-        assert sum(whole) == GRID
-        assert after[i] == pytest.approx(min(1.0, max(0.0, wanted)), abs=5e-5)
-        assert [n / GRID for n in shared_out(tuple(before))] == grid
-        others = sum(before) - before[i]
-        for j, x in enumerate(before):
-            if j != i and others > 0:
-                assert after[j] == pytest.approx((1.0 - after[i]) * x / others, abs=1.01 / GRID)
-    page.close()
 
 
 def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token):
@@ -200,7 +158,7 @@ def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged
     (recorded,) = (one for one in positions(RECORDED) if one["id"] == "1.3")
     beta = RECORDED.rounds[0].distributions[2].beta  # the whole vocabulary's; lumping the rest would say more
     assert beta < sum(min(slot["p"], slot["q"]) for slot in recorded["slots"])
-    expect(page.locator(".status")).to_contain_text(f"the draft drafted {recorded['guess']}")
+    expect(page.locator(".status")).to_contain_text(f"the draft model proposed {recorded['guess']}")
     expect(page.locator(".big")).to_have_text(f"{beta:.2f}".lstrip("0"))
     assert page.locator(".rules .foot").text_content().startswith("The recorded distribution holds its rest only as sums")
     page.locator("[role=slider][aria-label^='draft q of']").first.focus()

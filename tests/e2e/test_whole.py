@@ -41,7 +41,7 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
     label = page.evaluate(
         "() => { let at = document.activeElement; while (at.shadowRoot) at = at.shadowRoot.activeElement; return at.ariaLabel; }"
     )
-    assert re.search("(accepted draft token|replacement|bonus), round \\d+; opens the round", label)
+    assert re.search("(accepted draft token|replacement|bonus token), round \\d+; opens the round", label)
     before = page.locator(".forks .sentence").inner_text()
     page.locator(f"{FIRST}.fork").nth(3).click()
     expect(page.locator(".forks .sentence")).not_to_have_text(before)

@@ -65,5 +65,5 @@ def test_a_moved_bar_leaves_a_distribution_of_whole_ten_thousandths():
      ("0.999999999", 0.999999999), ("1e-3", None)],
 )  # fmt: skip
 def test_a_typed_number_is_read_from_0_to_below_1(typed, u):
-    code = (ASSETS / "stage" / "50-random number.js").read_text(encoding="utf-8")
+    code = (ASSETS / "stage" / "50-coin.js").read_text(encoding="utf-8")
     assert run(code, "readCoin(given)", typed) == u

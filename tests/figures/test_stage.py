@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from specviz.figures.common.components import stage_css, stage_js
+from specviz.figures.common.components import modules, stage_css
 from specviz.figures.common.glyphs import braces, glyphs, name, unfinished, whole
 from specviz.figures.common.theme import MEANINGS
 from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
@@ -140,7 +140,7 @@ def test_the_links_cursor_counts_from_one_and_reads_back():
 
 
 def test_the_script_never_writes_markup_and_computes_no_distribution():
-    script = re.sub(r"//[^\n]*|/\*.*?\*/", "", stage_js(), flags=re.DOTALL)
+    script = re.sub(r"//[^\n]*|/\*.*?\*/", "", "\n".join(modules("stage/main.js").values()), flags=re.DOTALL)
     assert not re.search(r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|eval\(", script)
     assert not re.search(r"Math\.min\([^)]*\.p\b[^)]*\.q\b|\.p\s*/\s*\w+\.q|\.p\s*-\s*\w+\.q", script)
     assert script.count("export default") == 1

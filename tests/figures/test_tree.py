@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from specviz.decoding.run import run
-from specviz.figures.common.components import tree_css, tree_js
+from specviz.figures.common.components import modules, tree_css
 from specviz.figures.common.narration import looked_at, number
 from specviz.figures.drafting_methods.tree import layout, mask, tree_payload, walk
 from specviz.measure.methods import ENTRIES, chosen
@@ -157,8 +157,8 @@ def test_draft_tokens_behind_the_end_of_a_text_are_never_looked_at():
 
 def test_javascript_computes_no_probability():
     """Contract: numbers come from the trace. No division or product of p, q or residual stands in the tree's script."""
-    source = tree_js()
-    own = source[source.index("The tree of draft tokens") :]
+    source = "\n".join(modules("tree/main.js").values())
+    own = "\n".join(text for name, text in modules("tree/main.js").items() if name.startswith("tree/"))
     assert not re.search(r"\.(p|q|residual|overlap)\s*[*/]|[*/]\s*\w+\.(p|q|residual|overlap)\b|Math\.random", own)
     assert "innerHTML" not in source and tree_css().count("{") == tree_css().count("}")
 

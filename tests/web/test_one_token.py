@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.common.components import token_css, token_js
+from specviz.figures.common.components import modules, token_css
 from specviz.figures.one_token.link import read_distribution, read_state, write_distribution
 from specviz.figures.one_token.token import FEWEST, GRID, MOST, PRESETS, TEXTS, WORDS, cooled, positions, token_payload
 from specviz.trace import Trace
@@ -141,7 +141,7 @@ def test_a_very_long_value_is_repeated_in_part_only():
 
 
 def test_script_and_payload_name_the_same_sentences():
-    script = token_js()
+    script = "\n".join(modules("token/main.js").values())
     used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)"', script))
     assert used == set(TEXTS)
     assert "innerHTML" not in script

@@ -1,7 +1,8 @@
 """Four exact rules on one pair of distributions over a block of two: what each keeps, and the distribution of the two tokens it writes.
 
 Both positions have the same p and the same q, whatever stands before. The pairs of draft tokens are walked one by one, so every
-number is an enumeration in float64, not a draw. The page recomputes the same in the browser; one table of cases holds both.
+number is an enumeration in float64, not a draw. Acceptance bounds and residuals are those of verification/. The page recomputes the
+same in the browser; one table of cases (tests/token_cases.json) holds both.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass
 
 import torch
 
+from specviz.verification.block_rule import weighed
 from specviz.verification.token_rule import EmptyResidual, residual, threshold
 
 Distribution = list[float]
@@ -53,19 +55,17 @@ def token_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
 def block_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
     """Both draft tokens together. Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2.
 
-    w_0 = 1, w_i = min(1, w_(i-1) p/q). Draft token 2 is tried first, with h_2 = w_2; then draft token 1, with h_1 = m / (m + 1 - w_1),
-    m the sum of max(0, w_1 p - q). After i kept ones the next token comes from max(0, w_i p - q), rescaled.
+    Weights, thresholds and what is left after the first token are those of verification.block_rule.
     """
     after_none = _residual(p, q)
+    after_each = torch.tensor([p] * 3, dtype=torch.float64)  # the target after the prefix and after each of the two
+    drawn_from = torch.tensor([q] * 2, dtype=torch.float64)
 
     def way(a: int, b: int) -> Way:
-        w1 = threshold(p[a], q[a])
-        w2 = threshold(w1 * p[b], q[b])
-        left = [max(0.0, w1 * x - y) for x, y in zip(p, q, strict=True)]
-        m = sum(left)
-        h1 = m / (m + 1.0 - w1) if m + 1.0 - w1 > 0.0 else 1.0
-        after_one = [x / m for x in left] if m > 0.0 else p
-        return Way(((1.0 - w2) * (1.0 - h1), (1.0 - w2) * h1, w2), after_none, after_one)
+        found = weighed((a, b), after_each, drawn_from)
+        h1, h2 = found.edges
+        after_one = (found.left[1] / found.mass[1]).tolist() if found.mass[1] > 0.0 else p
+        return Way(((1.0 - h2) * (1.0 - h1), (1.0 - h2) * h1, h2), after_none, after_one)
 
     return way
 

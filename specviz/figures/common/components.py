@@ -1,65 +1,103 @@
-"""The JavaScript and CSS of the components as strings, read from assets/, with the palette of theme.py in front.
+"""The scripts and style sheets of the components, as the strings that Streamlit takes.
 
-Each component shares the stage's ways of making nodes and its look, and adds its own.
+The scripts are ES modules in assets/components/: lib/ is shared, each other folder is one component with its main.js. They
+import each other by relative addresses, so Node's test runner and any plain file server load them as they are. Streamlit takes
+one string per component, so ``linked`` packs a component's modules into one string, and in the browser each becomes a module of
+its own again, under its own name in the debugger. A bundler would need Node, or built files to keep up to date; modules
+fetched by address would have to lie beside app.py and know the path under which the app is hosted. After a change of a module,
+start the app again.
 """
 
 from __future__ import annotations
 
-from specviz.figures.common.theme import css_variables
+import json
+import posixpath
+import re
+from functools import lru_cache
+
 from specviz.records import ASSETS
 
-SHARED = ("10-make.js",)  # of the stage's script
+COMPONENTS, STYLES = ASSETS / "components", ASSETS / "styles"
+IMPORT = re.compile(r'^((?:im|ex)port\b[^;"\']*\bfrom )"([^"]+)";', re.MULTILINE)
+LOADER = """const urls = {};
+for (const [name, source] of %s) {
+  const code = source.replace(/^((?:im|ex)port\\b[^;"']*\\bfrom )"([^"]+)";/gm, (_, words, file) => `${words}"${urls[file]}";`);
+  urls[name] = URL.createObjectURL(new Blob([code, `\\n//# sourceURL=specviz/${name}`], { type: "text/javascript" }));
+}
+const main = await import(urls["%s"]);
+for (const url of Object.values(urls)) URL.revokeObjectURL(url);
+export default main.default;
+"""
+
+
+def modules(entry: str) -> dict[str, str]:
+    """Sources of ``entry`` (such as "stage/main.js") and of all it imports, each after what it imports; addresses from COMPONENTS.
+
+    Raises ValueError where modules import each other in a circle, or one is imported that is not a file of the components.
+    """
+    found: dict[str, str] = {}
+
+    def visit(name: str, way: tuple[str, ...]) -> None:
+        if name in way:
+            raise ValueError(f"modules must not import each other in a circle, got {' -> '.join((*way, name))}")
+        if name in found:
+            return
+        if name.startswith("../") or not (COMPONENTS / name).is_file():
+            raise ValueError(f"a module must be a file of {COMPONENTS.name}/, got {name!r} in {way[-1] if way else 'no module'}")
+        source = (COMPONENTS / name).read_text(encoding="utf-8")
+        folder = posixpath.dirname(name)
+        full = {near: posixpath.normpath(posixpath.join(folder, near)) for _, near in IMPORT.findall(source)}
+        for other in full.values():
+            visit(other, (*way, name))
+        found[name] = IMPORT.sub(lambda line: f'{line[1]}"{full[line[2]]}";', source)
+
+    visit(entry, ())
+    return found
+
+
+@lru_cache(maxsize=8)
+def linked(entry: str) -> str:
+    """One ES module that loads ``entry`` with all it imports, and exports its default."""
+    return LOADER % (json.dumps(list(modules(entry).items()), ensure_ascii=False), entry)
+
+
+@lru_cache(maxsize=16)
+def styles(*names: str) -> str:
+    """Style sheets of assets/styles/, one after the other."""
+    return "\n".join((STYLES / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
 def stage_js() -> str:
-    """The script of *One round*, one ES module: the files of assets/stage/ in the order of their numbers."""
-    return _scripts("stage", "*.js")
+    """The component of *One round*."""
+    return linked("stage/main.js")
 
 
 def stage_css() -> str:
-    """The palette as custom properties, then assets/stage.css."""
-    return css_variables() + _text("stage.css")
+    return styles("tokens", "stage")
 
 
 def token_js() -> str:
-    """The script of *One token*: the stage's makers of nodes, then assets/token/."""
-    return f"{_shared()}\n{_scripts('token', '*.js')}"
+    """The component of *One token*."""
+    return linked("token/main.js")
 
 
 def token_css() -> str:
-    return stage_css() + _text("token.css")
-
-
-def arithmetic_js() -> str:
-    """The files of *One token* that compute, alone: tests hold them to Python's numbers."""
-    return _scripts("token", "[12]0-*.js")
+    return styles("tokens", "stage", "token")
 
 
 def tree_js() -> str:
-    """The script of the walked tree."""
-    return f"{_shared()}\n{_scripts('tree', '*.js')}"
+    """The walked tree of *Drafting methods*."""
+    return linked("tree/main.js")
 
 
 def tree_css() -> str:
-    return stage_css() + _text("tree.css")
+    return styles("tokens", "stage", "tree")
 
 
 def lanes_js() -> str:
-    """The script of the two lanes of *Whole text*."""
-    return f"{_shared()}\n{_scripts('lanes', '*.js')}"
+    """Both components of *Whole text*: two lanes, and where the models part."""
+    return linked("lanes/main.js")
 
 
 def lanes_css() -> str:
-    return stage_css() + _text("lanes.css")
-
-
-def _text(name: str) -> str:
-    return (ASSETS / name).read_text(encoding="utf-8")
-
-
-def _scripts(folder: str, pattern: str) -> str:
-    return "\n".join(path.read_text(encoding="utf-8") for path in sorted((ASSETS / folder).glob(pattern)))
-
-
-def _shared() -> str:
-    return "\n".join(_text(f"stage/{name}") for name in SHARED)
+    return styles("tokens", "stage", "lanes")

@@ -1,7 +1,7 @@
 """One token: two distributions over the same next token, as the page draws and drags them.
 
 The distributions of presets are invented and say so; those of a text are the recorded ones, bars with their rest. What a dragged distribution
-gives is worked out in the browser (assets/token/), whose arithmetic is held to Python's by one table of cases.
+gives is worked out in the browser (assets/components/token/), whose arithmetic is held to Python's by one table of cases.
 """
 
 from __future__ import annotations

@@ -18,21 +18,6 @@ from specviz.web.drafting_methods.state import Ask, Gallery, block_gain
 from specviz.web.drafting_methods.tree import tree
 from specviz.web.exactness.session import keep_link
 
-CSS = """
-<style>
-.st-key-lineup-head h1 { font-size: 1.6rem; font-weight: 650; padding: 0.2rem 0 0.35rem; }
-.stMain [data-testid="stMarkdown"] h3 { font-size: 1.15rem; font-weight: 620; padding: 0.9rem 0 0.1rem; }
-.st-key-lineup-head p, [class*="st-key-lineup-said"] p { max-width: 86ch; }
-[class*="st-key-lineup-said"] { border-left: 0.3rem solid #0072B2; padding: 0.15rem 0 0.15rem 0.9rem; }
-[class*="st-key-lineup-notes"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
-}
-:is(.st-key-lineup-second, .st-key-lineup-third) { border-top: 1px solid var(--st-border-color, rgba(128, 140, 155, 0.4)); margin-top: 1.2rem; } /* below what the gallery answers */
-.st-key-lineup-notes-from { padding-bottom: 1.6rem; } /* the table's own buttons stand above it, over no word */
-.st-key-lineup-notes-from [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
-[class*="st-key-lineup-notes"]:empty, .st-key-lineup-progress:empty { display: none; }
-</style>
-"""
 LEDE = "Who may draft? Anything may. The same rule decides, so every exact row writes the same distribution; a bad proposer costs speed only."
 NAMES = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p .9"}
 PLOT = {"displayModeBar": False}
@@ -51,7 +36,6 @@ COLUMN_HELP = {
 
 
 def head() -> None:
-    st.html(CSS)
     with st.container(key="lineup-head"):
         st.markdown(f"# Other proposers\n{LEDE}")
 

@@ -8,34 +8,13 @@ import streamlit as st
 
 from specviz.figures.exactness import evidence
 from specviz.web.common.controls import WIDE, as_fields, beside
+from specviz.web.common.frame import style
 from specviz.web.common.queued import LOOK_AGAIN
 from specviz.web.exactness import export, files, words
 from specviz.web.exactness.state import FILE, LENGTHS, SEED_DRAWS, SEEDS, SOURCES, Exam, Question, another, whole_number
 
 STEPS = {1: "1 draw", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
 MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?"}
-CSS = """
-<style>
-.st-key-exact-head h1 { font-size: 1.6rem; font-weight: 650; padding: 0.2rem 0 0.35rem; }
-.st-key-exact-head p, .st-key-exact-said p { max-width: 72ch; }
-.st-key-exact-verdict { border-left: 0.3rem solid #0072B2; padding: 0.15rem 0 0.15rem 0.9rem; gap: 0.15rem; }
-.st-key-exact-verdict h2 { font-size: 1.15rem; font-weight: 600; padding: 0 0 0.2rem; }
-.st-key-exact-verdict p { max-width: 86ch; }
-[class*="st-key-exact-text-"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; min-height: 1.6rem; font-size: 1.02rem;
-}
-[class*="st-key-exact-name-"] p { font-weight: 600; }
-[class*="st-key-exact-notes"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
-}
-.st-key-exact-notes-distribution [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
-[class*="st-key-exact-notes"]:empty { display: none; }
-.st-key-exact-flat h2 { font-size: 1.15rem; font-weight: 600; padding: 0.6rem 0 0.35rem; }
-</style>
-"""
-REJECTED = (
-    "<style>.st-key-exact-verdict { border-left-color: #D55E00; border-left-style: double; border-left-width: 0.45rem; }</style>"
-)
 LEDE = (
     "A small model drafts, yet the text must come out as if the large one had written it alone. The target’s distribution, "
     "the probability of every text, is known exactly; draw, and see whether the decoder follows it."
@@ -43,7 +22,6 @@ LEDE = (
 
 
 def head() -> None:
-    st.html(CSS)
     with st.container(key="exact-head"):
         st.markdown(f"# Is it exact?\n{LEDE}")
 
@@ -117,12 +95,12 @@ def _live() -> None:
         _work(exam)
         notes(exam.notices, "live")
         if exam.filed is not None and exam.filed.report["verdict"] == "rejected":
-            st.html(REJECTED)
+            style("rejected")
         files.results(exam, kind)
         return
     _buttons(exam)
     notes(exam.notices, "live")
-    notes(list(drawn.notes), "probs")
+    notes(list(drawn.notes), "distribution")
     _verdict(exam)
     if drawn.arms is None:
         st.caption("The exact distribution appears here as soon as the models are loaded.")
@@ -159,7 +137,7 @@ def _work(exam: Exam) -> None:
 def _verdict(exam: Exam) -> None:
     said = words.verdict(exam.drawn, exam.question)
     if said.mark == "rejected":
-        st.html(REJECTED)
+        style("rejected")
     with st.container(key="exact-verdict"):
         st.markdown(f"## {MARKS[said.mark]} {said.words}\n{said.seen}")
 

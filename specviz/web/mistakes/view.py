@@ -12,45 +12,18 @@ from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.figures import mistakes as figures
 from specviz.web.common.controls import WIDE, beside, from_fields
+from specviz.web.common.frame import style
 from specviz.web.common.queued import LOOK_AGAIN
 from specviz.web.exactness import export
 from specviz.web.exactness.view import MARKS
 from specviz.web.mistakes import words
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
 
-CSS = """
-<style>
-.st-key-broken-head h1 { font-size: 1.6rem; font-weight: 650; padding: 0.2rem 0 0.35rem; }
-.st-key-broken-head p, .st-key-broken-about p, [class*="st-key-broken-said"] p { max-width: 86ch; }
-.st-key-broken-verdict { border-left: 0.3rem solid #0072B2; padding: 0.15rem 0 0.15rem 0.9rem; gap: 0.15rem; }
-.st-key-broken-verdict h2 { font-size: 1.15rem; font-weight: 600; padding: 0 0 0.2rem; }
-.st-key-broken-verdict p { max-width: 86ch; }
-[class*="st-key-broken-notes"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
-}
-.st-key-broken-notes-distribution [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
-[class*="st-key-broken-notes"]:empty, .st-key-broken-progress:empty { display: none; }
-.broken-texts p { margin: 0; padding: 0.12rem 0; display: flex; gap: 0.8rem; line-height: 1.5; }
-.broken-texts p.wrong { margin-bottom: 0.55rem; }
-.broken-texts span { flex: 0 0 8.2rem; opacity: 0.75; font-size: 0.9rem; }
-.broken-texts q { quotes: none; white-space: pre-wrap; overflow-wrap: anywhere; }
-.broken-texts i { opacity: 0.6; font-style: normal; }
-.broken-texts b { white-space: nowrap; font-weight: 600; padding: 0 0.15rem; border-radius: 0.2rem; }
-.broken-texts b.right { border-bottom: 0.16rem solid #0072B2; }
-.broken-texts b.wrong { border-bottom: 0.16rem dashed #D55E00;
-  background: repeating-linear-gradient(135deg, rgba(213, 94, 0, 0.28) 0 0.14rem, transparent 0.14rem 0.36rem); }
-@media (max-width: 640px) { .broken-texts p { flex-direction: column; gap: 0; } .broken-texts span { flex-basis: auto; } }
-</style>
-"""
-REJECTED = (
-    "<style>.st-key-broken-verdict { border-left-color: #D55E00; border-left-style: double; border-left-width: 0.45rem; }</style>"
-)
 LEDE = "What does a wrong rule look like, and after how many draws is it seen? Most of these mistakes were made in real decoders."
 PLOT = {"displayModeBar": False}
 
 
 def head() -> None:
-    st.html(CSS)
     with st.container(key="broken-head"):
         st.markdown(f"# Break it\n{LEDE}")
 
@@ -116,7 +89,7 @@ def _live() -> None:
         st.container(key="broken-about").markdown(words.about(trial.question, trial.drawn.toy))
     _buttons(trial)
     notes(trial.notices, "live")
-    notes(list(trial.drawn.notes), "probs")
+    notes(list(trial.drawn.notes), "distribution")
     _verdict(trial)
     if trial.drawn.arms is None:
         st.caption("The texts and pictures appear here as soon as the models are loaded.")
@@ -159,7 +132,7 @@ def _verdict(trial: Trial) -> None:
     said = words.verdict(trial)
     with st.container(key="broken-verdict"):
         if said.mark == "rejected":
-            st.html(REJECTED)
+            style("rejected")
         st.markdown(f"## {MARKS[said.mark]} {said.words}\n{said.seen}")
         if not trial.revealed:
             with st.container(horizontal=True):

@@ -14,19 +14,6 @@ from specviz.web.exactness.view import LOOK_AGAIN
 from specviz.web.serving_limits import export
 from specviz.web.serving_limits.state import Ask, Surroundings
 
-CSS = """
-<style>
-.st-key-around-head h1 { font-size: 1.6rem; font-weight: 650; padding: 0.2rem 0 0.35rem; }
-.stMain [data-testid="stMarkdown"] h3 { font-size: 1.15rem; font-weight: 620; padding: 0.9rem 0 0.1rem; }
-.st-key-around-head p, [class*="st-key-around-said"] p { max-width: 86ch; }
-[class*="st-key-around-said"] { border-left: 0.3rem solid #0072B2; padding: 0.15rem 0 0.15rem 0.9rem; }
-[class*="st-key-around-notes"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
-}
-.st-key-around-notes-from [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
-[class*="st-key-around-notes"]:empty, .st-key-around-progress:empty { display: none; }
-</style>
-"""
 LEDE = (
     "What does exactness not cover? It holds for the distribution of the target as it is served. Who quantises, changes the number type or adds "
     "a processor changes that distribution; draft tokens keep the changed one, if judging and drawing use it alike."
@@ -47,7 +34,6 @@ WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 85, 115, 95, 100), 
 
 
 def head() -> None:
-    st.html(CSS)
     with st.container(key="around-head"):
         st.markdown(f"# Around the rule\n{LEDE}")
 

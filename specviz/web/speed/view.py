@@ -19,19 +19,6 @@ from specviz.web.speed.parts import picture, sentence
 from specviz.web.speed.sections import followed
 from specviz.web.speed.state import Ask, Forecasts, batches, shown_text
 
-CSS = """
-<style>
-.st-key-fast-head h1 { font-size: 1.6rem; font-weight: 650; padding: 0.2rem 0 0.35rem; }
-.stMain [data-testid="stMarkdown"] h3 { font-size: 1.15rem; font-weight: 620; padding: 0.9rem 0 0.1rem; }
-.st-key-fast-head p, [class*="st-key-fast-said"] p { max-width: 86ch; }
-[class*="st-key-fast-said"] { border-left: 0.3rem solid #0072B2; padding: 0.15rem 0 0.15rem 0.9rem; }
-[class*="st-key-fast-notes"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
-}
-.st-key-fast-notes-from [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
-[class*="st-key-fast-notes"]:empty, .st-key-fast-progress:empty { display: none; }
-</style>
-"""
 LEDE = (
     "What does speculation gain, and can it be known beforehand? Where the target’s own text has a token, it was a accepted draft token with "
     "probability min(1, q/p): so tokens per pass are counted at every gamma, and nothing is speculated."
@@ -45,7 +32,6 @@ NAMES = {
 
 
 def head() -> None:
-    st.html(CSS)
     with st.container(key="fast-head"):
         st.markdown(f"# How fast?\n{LEDE}")
 

@@ -18,20 +18,6 @@ from specviz.web.whole_text.component import forks, lanes
 from specviz.web.whole_text.state import Ask, Writing, heap, surveys
 
 LOOK_AGAIN = 0.35  # seconds between two looks at a text that is being written
-CSS = """
-<style>
-.st-key-whole-head h1 { font-size: 1.6rem; font-weight: 650; padding: 0.2rem 0 0.35rem; }
-.stMain [data-testid="stMarkdown"] h3 { font-size: 1.15rem; font-weight: 620; padding: 0.9rem 0 0.1rem; }
-.st-key-whole-head p, [class*="st-key-whole-said"] p { max-width: 86ch; }
-[class*="st-key-whole-said"] { border-left: 0.3rem solid #0072B2; padding: 0.15rem 0 0.15rem 0.9rem; }
-[class*="st-key-whole-notes"] [data-testid="stText"] {
-  white-space: pre-wrap; overflow-wrap: anywhere; font-family: inherit; font-size: 0.9rem; border-left: 0.25rem solid #D55E00; padding-left: 0.6rem;
-}
-:is(.st-key-whole-notes-from, .st-key-whole-notes-cautions) [data-testid="stText"] { border-left-color: rgba(128, 140, 155, 0.6); }
-.st-key-whole-second { border-top: 1px solid var(--st-border-color, rgba(128, 140, 155, 0.4)); margin-top: 1.2rem; } /* the page's second question */
-[class*="st-key-whole-notes"]:empty, .st-key-whole-progress:empty { display: none; }
-</style>
-"""
 LEDE = "What did the big model really decide? One text, written by the big model alone and with a small model’s draft tokens, token by token."
 CLOCKS = (
     "Both ways share one machine in turns: whichever has worked for less time goes next, and each clock counts only its own work. "
@@ -42,7 +28,6 @@ PLOT = {"displayModeBar": False}
 
 
 def head() -> None:
-    st.html(CSS)
     with st.container(key="whole-head"):
         st.markdown(f"# Whole text\n{LEDE}")
 

@@ -1,0 +1,88 @@
+// The places where both models part: a list to choose from, and both distributions at the chosen one.
+
+import { h, say } from "../lib/dom.js";
+import { glyphLine, glyphSpans } from "../lib/glyphs.js";
+import { number } from "../lib/numbers.js";
+import { FORK } from "./lane.js";
+import { NARROW } from "./tracks.js";
+
+export class Forks {
+  constructor(parent) {
+    this.at = 0;
+    this.list = h("div", { class: "forkList", role: "radiogroup", "aria-label": "Places where the models lie furthest apart" });
+    this.title = h("h3", {});
+    this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"));
+    this.bars = h("div", { class: "forkBars", role: "img" });
+    this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
+    this.node = h("section", { class: "stage forks" }, this.list, h("figure", { class: "forkCard" }, this.title, this.key, this.bars, this.sentence));
+    parent.append(this.node);
+    this.onFork = ({ detail }) => this.choose(this.payload?.forks.findIndex(({ place }) => place === detail), true);
+    window.addEventListener(FORK, this.onFork);
+    this.sizes = new ResizeObserver(() => this.node.classList.toggle("narrow", this.node.clientWidth < NARROW));
+    this.sizes.observe(this.node);
+  }
+
+  update({ data: { payload } }) {
+    const fresh = this.payload?.id !== payload.id;
+    this.payload = payload;
+    if (fresh) this.at = 0;
+    this.items = payload.forks.map((one, n) => {
+      const item = h("button", { type: "button", class: "forkItem", role: "radio" }, h("span", { class: "before" }, h("bdi", {}, one.before)),
+        h("strong", {}, ...glyphSpans(one.glyphs)), h("span", { class: "beta" }, `β ${number(one.beta)}`));
+      item.addEventListener("click", () => this.choose(n));
+      item.addEventListener("keydown", (event) => this.walk(event, n));
+      return item;
+    });
+    this.list.replaceChildren(...this.items);
+    this.draw();
+  }
+
+  choose(n, scroll = false) {
+    if (n === undefined || n < 0) return;
+    this.at = n;
+    this.draw();
+    if (scroll) this.node.scrollIntoView({ block: "nearest", behavior: calm() ? "auto" : "smooth" });
+  }
+
+  walk(event, n) {
+    const to = { ArrowDown: n + 1, ArrowRight: n + 1, ArrowUp: n - 1, ArrowLeft: n - 1, Home: 0, End: this.items.length - 1 }[event.key];
+    if (to === undefined || !this.items[to]) return;
+    event.preventDefault();
+    this.choose(to);
+    this.items[to].focus();
+  }
+
+  draw() {
+    const one = this.payload.forks[this.at];
+    this.items.forEach((item, n) => {
+      item.setAttribute("aria-checked", String(n === this.at));
+      item.tabIndex = n === this.at ? 0 : -1;
+    });
+    say(this.title, `Token ${one.place + 1}: ${one.kind}`);
+    say(this.sentence, one.sentence);
+    const most = Math.max(...one.bars.flatMap(({ p, q }) => [p, q]), 0.01);
+    const rows = one.bars.map((bar) => barOf(glyphSpans(bar.glyphs), bar, most, bar.mine ? "bar mine" : "bar"));
+    this.bars.replaceChildren(...rows, barOf(["all others"], one.rest, Infinity, "bar rest"));
+    const said = one.bars.map(({ glyphs, p, q }) => `${glyphLine(glyphs, 20)}: p ${number(p)}, q ${number(q)}`);
+    this.bars.setAttribute("aria-label", `Both distributions. ${said.join("; ")}.`);
+  }
+
+  close() {
+    window.removeEventListener(FORK, this.onFork);
+    this.sizes.disconnect();
+    this.node.remove();
+  }
+}
+
+function barOf(name, { p, q }, most, kind) {
+  const lane = (probs, value) => {
+    const fill = h("span", { class: `fill ${probs}` });
+    fill.style.width = `${(100 * value) / most}%`;
+    return h("span", { class: "lane" }, h("span", { class: "run" }, fill), h("b", {}, number(value)));
+  };
+  return h("div", { class: kind }, h("span", { class: "barName" }, ...name), h("span", { class: "lanes" }, lane("p", p), lane("q", q)));
+}
+
+function calm() {
+  return window.matchMedia("(prefers-reduced-motion: reduce)").matches;
+}

@@ -1,0 +1,106 @@
+// One lane: its title and clock, and the text, token by token.
+
+import { h, say } from "../lib/dom.js";
+import { glyphSpans } from "../lib/glyphs.js";
+import { seconds } from "../lib/numbers.js";
+
+const SIGNS = { kept: "✓", residual: "◆", bonus: "+", target: "" };
+const WORDS = { kept: "accepted draft token", residual: "replacement", bonus: "bonus token", target: "target-only" };
+export const FORK = "specviz-fork"; // a place that both rooms of the page are told of
+
+export function makeLane(key) {
+  const title = h("h3", {});
+  const clock = h("p", { class: "clock" });
+  const text = h("div", { class: "text" });
+  const node = h("article", { class: `lane ${key}` }, h("header", {}, title, clock), text);
+  return { key, node, title, clock, text, made: [], drawn: "" };
+}
+
+/** Tokens that were not there yet; those that stand stay as they are. */
+export function fillLane(lane, data, room) {
+  say(lane.title, data.title);
+  const stands = lane.made.every(({ one }, n) => one.name === data.tokens[n]?.name && one.is === data.tokens[n].is);
+  if (lane.drawn !== room.payload.id || !stands) {
+    lane.text.replaceChildren(h("span", { class: "given" }, room.payload.prompt || "(an empty prompt)"));
+    lane.made = [];
+    lane.drawn = room.payload.id;
+  }
+  for (const one of data.tokens.slice(lane.made.length)) {
+    const item = makeToken(one, lane.made.length, data.key, room);
+    if (one.lead) lane.text.append(" ");
+    lane.text.append(item.face);
+    if (one.makes) join(lane, item);
+    for (let n = 0; n < one.breaks; n += 1) lane.text.append(h("br"));
+    lane.made.push(item);
+  }
+  data.tokens.forEach((one, place) => {
+    lane.made[place].one = one; // measured again, it may stand at another time
+    setFork(lane.made[place], one.fork);
+  });
+  const eos_token_ids = lane.made.filter(({ face, fork }) => fork || face.href);
+  const kept = eos_token_ids.find(({ face }) => face.tabIndex === 0) ?? eos_token_ids[0];
+  for (const item of eos_token_ids) item.face.tabIndex = item === kept ? 0 : -1;
+  lane.eos_token_ids = eos_token_ids;
+  lane.data = data;
+}
+
+/** The tokens whose bytes make one character get a common outline, and the character behind them. */
+function join(lane, item) {
+  const { makes, since } = item.one;
+  const faces = [...lane.made.slice(since).map(({ face }) => face), item.face];
+  const old = faces[0].closest(".made");
+  const box = old ?? h("span", { class: "made", role: "group" });
+  if (!old) faces[0].before(box);
+  box.querySelector(".makes")?.remove(); // a longer character goes on from one that stood
+  box.append(...faces.filter((face) => face.parentNode !== box), h("span", { class: "makes" }, `= ${makes}`));
+  box.setAttribute("aria-label", `${faces.length} tokens that make ${makes} together`);
+}
+
+function makeToken(one, place, key, room) {
+  const link = one.href !== undefined;
+  const face = link ? h("a", { href: one.href, target: "_blank", rel: "noopener" }) : h("span", {});
+  const item = { face, one, place, fork: false };
+  face.className = "token";
+  face.dataset.is = one.is;
+  const mark = h("sup", { class: "mark", "aria-hidden": "true" });
+  say(mark, SIGNS[one.is]);
+  face.append(...glyphSpans(one.glyphs), mark);
+  if (link) {
+    const said = `${WORDS[one.is]}, round ${one.round + 1}`;
+    face.setAttribute("aria-label", `${one.name}: ${said}; opens the round in a new tab`);
+    face.title = `${said}: open it on the stage`;
+  }
+  for (const [event, round] of [["pointerenter", one.round], ["focus", one.round], ["pointerleave", null], ["blur", null]]) {
+    face.addEventListener(event, () => room.mark(key, round));
+  }
+  face.addEventListener("keydown", (event) => room.walk(event, key, item));
+  face.addEventListener("click", () => item.fork && tell(place));
+  return item;
+}
+
+/** A place where the models part is a button that opens it below. */
+function setFork(item, fork) {
+  if (item.fork === fork) return;
+  item.fork = fork;
+  item.face.classList.toggle("fork", fork);
+  item.face.title = fork ? "here the models differ most: see both distributions below" : "";
+  if (fork) item.face.setAttribute("role", "button");
+  else item.face.removeAttribute("role");
+}
+
+export function tell(place) {
+  window.dispatchEvent(new CustomEvent(FORK, { detail: place }));
+}
+
+/** What stands at a moment of both clocks; null: everything there is. */
+export function drawLane(lane, now) {
+  const { data } = lane;
+  const at = now === null ? data.seconds : Math.min(now, data.seconds);
+  let written = 0;
+  for (const { face, one } of lane.made) {
+    const there = now === null || one.at <= now;
+    face.classList.toggle("later", !there);
+    written += there;
+  }
+  say(lane.clock, `${seconds(at)} · ${written} token${written === 1 ? "" : "s"}${at > 0 && written ? ` · ${Math.round(written / at)} per second` : ""}`);
+}

@@ -1,0 +1,121 @@
+// The room: two lanes of text over two lanes of time. Replaying and walking ask nothing of the server.
+
+import { h, say, show } from "../lib/dom.js";
+import { mounted } from "../lib/mount.js";
+import { seconds } from "../lib/numbers.js";
+import { Forks } from "./forks.js";
+import { drawLane, fillLane, makeLane, tell } from "./lane.js";
+import { NARROW, drawNow, drawTracks, makeTracks } from "./tracks.js";
+
+class Lanes {
+  constructor(parent) {
+    this.now = null; // seconds on both clocks while a replay stands or runs
+    this.tracks = makeTracks();
+    this.lanes = ["target", "speculative"].map(makeLane);
+    this.legend = h("ul", { class: "legend" });
+    this.button = h("button", { type: "button", class: "button" });
+    this.button.addEventListener("click", () => (this.playing ? this.pause() : this.play()));
+    this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
+    this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
+    this.transport = h("div", { class: "replay" }, this.button, this.range);
+    this.node = h("section", { class: "stage whole", "aria-label": "One text, written both ways" },
+      this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend);
+    parent.append(this.node);
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.node);
+  }
+
+  update({ data: { payload } }) {
+    if (this.payload && (this.payload.id !== payload.id || !payload.done)) this.stop();
+    this.payload = payload;
+    payload.lanes.forEach((data, n) => fillLane(this.lanes[n], data, this));
+    this.legend.replaceChildren(...payload.legend.map(({ is, sign, said, meant }) =>
+      h("li", {}, h("span", { class: "token sample", "data-is": is }, sign || "T"), h("b", {}, said), `: ${meant}`)));
+    show(this.transport, payload.done && payload.end > 0);
+    this.resize();
+  }
+
+  play() {
+    this.playing = true;
+    const from = this.now === null || this.now >= this.payload.end ? 0 : this.now;
+    const began = performance.now();
+    const frame = (time) => {
+      if (!this.playing) return;
+      const now = from + (time - began) / 1000 / this.payload.pace;
+      if (now >= this.payload.end) return this.stop();
+      this.now = Math.max(0, now);
+      this.draw();
+      this.frame = requestAnimationFrame(frame);
+    };
+    this.frame = requestAnimationFrame(frame);
+    this.draw();
+  }
+
+  pause() {
+    this.playing = false;
+    cancelAnimationFrame(this.frame);
+    this.draw();
+  }
+
+  stop() {
+    this.now = null;
+    this.pause();
+  }
+
+  stand(share) {
+    this.now = share >= 1 ? null : share * this.payload.end;
+    this.pause();
+  }
+
+  /** The tokens and the column of one round stand out together. */
+  mark(key, round) {
+    for (const lane of this.lanes) {
+      for (const { face, one } of lane.made) face.classList.toggle("same", lane.key === key && one.round === round && key === "speculative");
+    }
+    for (const column of this.tracks.svg.querySelectorAll(".column")) {
+      column.classList.toggle("same", column.dataset.lane === key && column.dataset.round === String(round));
+    }
+  }
+
+  /** Arrows walk along a lane: all tokens of the second, the forks of the first. */
+  walk(event, key, item) {
+    const { eos_token_ids } = this.lanes.find((one) => one.key === key);
+    const at = eos_token_ids.indexOf(item);
+    if ((event.key === "Enter" || event.key === " ") && item.fork) {
+      event.preventDefault();
+      return tell(item.place);
+    }
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: eos_token_ids.length - 1 }[event.key];
+    if (to === undefined || !eos_token_ids[to]) return;
+    event.preventDefault();
+    item.face.tabIndex = -1;
+    eos_token_ids[to].face.tabIndex = 0;
+    eos_token_ids[to].face.focus();
+  }
+
+  resize() {
+    const width = this.node.clientWidth;
+    if (!width || !this.payload) return;
+    this.node.classList.toggle("narrow", width < NARROW);
+    drawTracks(this.tracks, this.payload, this.tracks.node.clientWidth);
+    this.draw();
+  }
+
+  draw() {
+    const { now, payload } = this;
+    for (const lane of this.lanes) drawLane(lane, now);
+    drawNow(this.tracks, now);
+    const slow = payload.pace > 1 ? `, ${payload.pace} times slower` : " at its own speed";
+    say(this.button, this.playing ? "Pause" : now === null ? `▶ Replay${slow}` : "▶ Go on");
+    this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
+    this.range.setAttribute("aria-valuetext", seconds(now ?? payload.end));
+  }
+
+  close() {
+    cancelAnimationFrame(this.frame);
+    this.sizes.disconnect();
+    this.node.remove();
+  }
+}
+
+export default mounted((parent, { payload }) => new (payload.forks ? Forks : Lanes)(parent));

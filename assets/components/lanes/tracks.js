@@ -1,0 +1,68 @@
+// Two lanes of real time: a column for each round, at the moment when it ended, as tall as the tokens that it gave.
+
+import { h, place, s, say } from "../lib/dom.js";
+import { seconds } from "../lib/numbers.js";
+
+export const NARROW = 640; // px: below it the page is a phone's
+const HEIGHT = 46; // of a track
+const ROUND = 3; // width of a column, less where they stand close
+
+export function makeTracks() {
+  const svg = s("svg", { class: "tracks", role: "img" });
+  const now = s("line", { class: "now" });
+  return { node: h("figure", { class: "time" }, svg), svg, now };
+}
+
+export function drawTracks(tracks, payload, width) {
+  const narrow = width < NARROW;
+  const left = narrow ? 0 : 148;
+  const right = width - 12;
+  const high = HEIGHT + (narrow ? 20 : 0);
+  const x = (at) => left + ((right - left) * at) / (payload.end || 1);
+  const most = Math.max(1, ...payload.lanes.flatMap(({ rounds }) => rounds.map(({ count }) => count)));
+  const unit = (HEIGHT - 16) / most;
+  const dense = Math.max(1, ...payload.lanes.map(({ rounds, seconds: took }) => (rounds.length * payload.end) / (took || 1)));
+  const wide = Math.max(1, Math.min(ROUND, (0.55 * (right - left)) / dense));
+  const parts = payload.lanes.flatMap((lane, n) => {
+    const base = (n + 1) * high - 6;
+    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - HEIGHT + 4 : base - 6 });
+    say(name, lane.title);
+    const floor = s("line", { class: "floor", x1: left, x2: right, y1: base, y2: base });
+    const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, width: Math.max(0, x(lane.seconds) - left), height: 3 });
+    const columns = lane.rounds.map(({ at, count }, i) => {
+      const made = lane.tokens.filter(({ round }) => round === i);
+      return s("g", { class: "column", "data-round": i, "data-lane": lane.key }, ...made.map((one, k) =>
+        s("rect", { class: `slice ${one.is}`, x: x(at) - wide / 2, y: base - (k + 1) * unit, width: wide, height: Math.max(1.2, unit - 1) })));
+    });
+    return [name, floor, run, ...columns];
+  });
+  const foot = payload.lanes.length * high;
+  for (const at of ticks(payload.end)) {
+    const label = s("text", { class: "tick", x: x(at), y: foot + 14 });
+    say(label, `${Number(at.toPrecision(3))} s`);
+    parts.push(label);
+  }
+  tracks.x = x;
+  tracks.now.setAttribute("y1", 4);
+  tracks.now.setAttribute("y2", foot);
+  tracks.svg.replaceChildren(...parts, tracks.now);
+  tracks.svg.setAttribute("viewBox", `0 0 ${width} ${foot + 20}`);
+  place(tracks.svg, { width, height: foot + 20 });
+  const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${seconds(took)}`);
+  tracks.svg.setAttribute("aria-label", `Time of both ways, a column for each round. ${said.join("; ")}.`);
+}
+
+/** Round numbers of seconds, three to six of them. */
+export function ticks(end) {
+  const rough = end / 4 || 1;
+  const power = 10 ** Math.floor(Math.log10(rough));
+  const step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough) ?? power;
+  return Array.from({ length: Math.floor(end / step + 1e-9) + 1 }, (_, n) => n * step);
+}
+
+export function drawNow(tracks, now) {
+  tracks.now.style.display = now === null ? "none" : "";
+  if (now === null) return;
+  tracks.now.setAttribute("x1", tracks.x(now));
+  tracks.now.setAttribute("x2", tracks.x(now));
+}

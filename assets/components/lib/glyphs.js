@@ -1,0 +1,15 @@
+// Tokens as people can read them: a payload gives each as glyphs {t: text, k: kind}.
+
+import { h } from "./dom.js";
+
+/** Spans for the glyphs of one token; bytes are boxes, whitespace is a mark. */
+export function glyphSpans(glyphs) {
+  return glyphs.map(({ t, k }) => h("span", { class: `glyph ${k}` }, t));
+}
+
+/** One line of plain text for the glyphs, cut to a width in characters; null stands for all other tokens. */
+export function glyphLine(glyphs, room) {
+  const line = glyphs === null ? "rest" : glyphs.map(({ t, k }) => (k === "byte" ? `${t} ` : t)).join("").trim();
+  const letters = [...line];
+  return letters.length > room ? `${letters.slice(0, Math.max(1, room - 1)).join("")}…` : line;
+}

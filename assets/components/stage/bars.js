@@ -1,0 +1,109 @@
+// What each model gives to the next token, and the residual that slides out of it.
+
+import { move, place, s, say, show } from "../lib/dom.js";
+import { number, percent } from "../lib/numbers.js";
+import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
+import { plotIn, slot } from "./plan.js";
+
+export function makeBars() {
+  const room = panelOf("distributions");
+  const legend = s("g", { class: "legend" },
+    s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
+    s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
+    s("rect", { class: "bar p", width: 7, height: 12, x: 160, y: -10 }), s("rect", { class: "bar q", width: 7, height: 12, x: 167, y: -10 }),
+    s("rect", { class: "slab", width: 14, height: 12, x: 160, y: -10 }), s("text", { x: 180 }, "both"));
+  const axis = s("line", { class: "axis", x2: 1 });
+  const foot = s("text", { class: "foot" });
+  const slots = Array.from({ length: SLOTS }, makeSlot);
+  room.node.append(legend, axis, foot, ...slots.map((one) => one.node));
+  return { ...room, legend, axis, foot, slots };
+}
+
+function makeSlot() {
+  const one = {
+    q: s("rect", { class: "bar q" }),
+    p: s("rect", { class: "bar p" }),
+    add: s("rect", { class: "bar add" }),
+    slab: s("rect", { class: "slab" }),
+    fell: s("circle", { class: "fell", r: 5 }),
+    name: s("text", { class: "name" }),
+    pText: s("text", { class: "value p" }),
+    qText: s("text", { class: "value q" }),
+    tip: s("title"),
+  };
+  one.node = s("g", { class: "slot" }, one.tip, one.q, one.p, one.add, one.slab, one.fell, one.name, one.pText, one.qText);
+  return one;
+}
+
+export function drawBars(room, plan, probs, bars, frame) {
+  const plot = plotIn(plan.bars, plan.narrow, plan.narrow ? 46 : 54);
+  show(room.node, !plan.narrow || frame.kind === "draft" || frame.kind === "pass" || frame.kind === "look" || frame.kind === "lift");
+  placePanel(room, plan.bars, plan.narrow);
+  const start = plan.narrow ? plan.bars.x + 12 : plan.bars.x + plan.bars.w - 232;
+  move(room.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
+  move(room.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
+  place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  show(room.legend, !frame.coins);
+  show(room.axis, bars.length > 0);
+  say(room.title, frame.coins ? (bars.length ? "Why there is a bonus" : "No draft tokens this time") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
+  say(room.sub, frame.coins ? coinsSub(bars) : probs ? probs.place : "");
+  say(room.foot, frame.coins ? coinsFoot(bars) : footOf(probs, frame, plan.narrow));
+  const most = frame.coins ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
+  const scale = (plot.high - 4) / most;
+  for (const [i, one] of room.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
+  return { plot, scale };
+}
+
+/** The numbers u of a block that was accepted whole: the bonus has no draft to be compared with, so the left panel looks back. */
+export function coinBars(chips) {
+  const named = chips.length <= 10; // more names than that would be cut to nothing; then the places are numbered
+  return chips.map((chip, i) => ({ glyphs: named ? chip.glyphs : [{ t: String(i + 1), k: "text" }], p: chip.threshold, q: null, overlap: null, drafted: chips.length <= 8, fell: chip.u }));
+}
+
+function coinsSub(bars) {
+  return bars.length ? "bar: acceptance probability of each draft token; ring: its u" : "the target decides alone";
+}
+
+function coinsFoot(bars) {
+  if (!bars.length) return "";
+  return bars.length === 1 ? "u fell inside the bar." : `Each of the ${bars.length} numbers u fell inside its bar: nothing was rejected.`;
+}
+
+function footOf(probs, frame, narrow) {
+  if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
+  if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
+  if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. Left over: ${number(probs.left ?? 0)}.`;
+  if (narrow) return `Striped: what both give, ${number(probs.beta)} in all.`;
+  return `Striped: what both give. A draft token here is accepted ${percent(probs.beta)} of the time.`;
+}
+
+function drawSlot(one, bar, where, plot, scale, frame) {
+  show(one.node, Boolean(bar));
+  if (!bar) return;
+  const half = bar.q === null ? where.wide * 0.7 : where.wide / 2;
+  const left = bar.q === null ? where.middle - half / 2 : where.middle - half;
+  const shared = frame.lifted && bar.overlap !== null ? bar.overlap : 0;
+  const p = frame.p ? bar.p : 0;
+  const gone = frame.lifted && bar.overlap !== null;
+  const joined = gone && frame.landed; // overlap and residual, put together again: the blue bar
+  stand(one.p, left, half - 1, joined ? 0 : shared, Math.max(shared, p), plot, scale);
+  stand(one.add, left, half - 1, shared, Math.max(shared, p), plot, scale);
+  one.add.style.opacity = joined ? 1 : 0;
+  stand(one.q, where.middle, half - 1, shared, Math.max(shared, bar.q ?? 0), plot, scale);
+  one.q.style.opacity = bar.q === null ? 0 : gone ? 0.18 : 1;
+  stand(one.slab, left - (joined ? 1 : 2), joined ? half + 1 : where.wide + 3, 0, bar.overlap ?? 0, plot, scale);
+  one.slab.style.transform = frame.lifted && !joined ? `translateY(${-plot.high * 0.34}px)` : "translateY(0)";
+  one.slab.classList.toggle("up", frame.lifted && !joined);
+  one.slab.style.opacity = (frame.slab || joined) && bar.overlap ? 1 : 0;
+  one.fell.style.opacity = bar.fell == null ? 0 : 1;
+  if (bar.fell != null) move(one.fell, where.middle, plot.base - bar.fell * scale);
+  nameSlot(one.name, bar, where, plot.base, bar.drafted);
+  say(one.tip, bar.fell != null ? `accepted below ${number(bar.p)}, u = ${number(bar.fell)}` : `p ${number(bar.p ?? 0)}${bar.q === null ? "" : `, q ${number(bar.q)}`}`);
+  const both = bar.drafted && frame.p && !gone && bar.q !== null;
+  const [high, low] = [bar.p * scale, bar.q * scale]; // px
+  const aside = both && Math.abs(high - low) < 14; // bars of one height: their numbers stand back to back
+  for (const text of [one.pText, one.qText]) text.classList.toggle("aside", aside);
+  const [pAt, qAt] = aside ? [-3, 3] : [-half / 2 - 3, half / 2 + 3];
+  valueOver(one.pText, bar.drafted && frame.p && !gone ? number(bar.p) : "", where.middle + (bar.q === null ? 0 : pAt), plot.base - p * scale);
+  valueOver(one.qText, bar.drafted && bar.q !== null && !gone ? number(bar.q) : "", where.middle + qAt, plot.base - bar.q * scale);
+}

@@ -1,0 +1,190 @@
+// The random number on its ruler: it falls to u, and a person can drag it or type it.
+
+import { h, move, place, s, say, show } from "../lib/dom.js";
+import { coinText, number, readUniform, typedUniform } from "../lib/numbers.js";
+import { panelOf, placePanel } from "./panel.js";
+import { planRuler } from "./plan.js";
+
+export function makeUniform(stage) {
+  const room = panelOf("coin");
+  const parts = {
+    ratio: s("text", { class: "sub" }),
+    rim: s("rect", { class: "rim" }),
+    kept: s("rect", { class: "zone kept" }),
+    bad: s("rect", { class: "zone bad" }),
+    edge: s("line", { class: "edge", x2: 1 }),
+    one: s("text", { class: "end" }, "1"),
+    zero: s("text", { class: "end" }, "0"),
+    keptText: s("text", { class: "zoneName kept" }, "✓ accepted"),
+    badText: s("text", { class: "zoneName bad" }, "✕ rejected"),
+    bar: s("text", { class: "threshold" }),
+    shows: s("text", { class: "shows" }),
+  };
+  const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-valuemin": "0", "aria-valuemax": "1" },
+    s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
+  room.node.append(...Object.values(parts), disc);
+  const coin = { ...room, ...parts, disc, ...makeUniformForm(stage) };
+  listenToUniform(coin, stage);
+  return coin;
+}
+
+/** The typed random number, in HTML over the picture. */
+function makeUniformForm(stage) {
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the random number u, a random number from 0 to below 1", size: "7" });
+  const label = h("label", { class: "typed" }, h("span", {}, "or type it"), input);
+  const hint = h("div", { class: "hint" });
+  const form = h("form", { class: "coinForm" }, label, hint);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    input.blur(); // which makes it a change, if it is one
+  });
+  input.addEventListener("input", () => {
+    const u = readUniform(input.value);
+    if (u !== null) stage.dragTo(u);
+  });
+  input.addEventListener("change", () => typeUniform(input, stage));
+  return { form, input, hint };
+}
+
+function typeUniform(input, stage) {
+  const u = readUniform(input.value);
+  if (u === null) {
+    stage.coinProblem = `u must be at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
+    stage.dropDrag();
+  } else {
+    stage.coinProblem = "";
+    if (input.value === input.dataset.own) stage.dropDrag();
+    else stage.release(u);
+  }
+}
+
+function listenToUniform(coin, stage) {
+  const { disc } = coin;
+  const at = (event) => {
+    const box = stage.svg.getBoundingClientRect();
+    return planRuler(stage.plan.coin, stage.plan.narrow).u((event.clientY - box.top) * (stage.plan.height / box.height));
+  };
+  disc.addEventListener("pointerdown", (event) => {
+    if (!stage.canDrag()) return;
+    event.preventDefault();
+    disc.focus();
+    disc.setPointerCapture(event.pointerId);
+    coin.held = true;
+  });
+  disc.addEventListener("pointermove", (event) => coin.held && stage.dragTo(at(event)));
+  disc.addEventListener("pointerup", (event) => {
+    if (!coin.held) return;
+    coin.held = false;
+    if (stage.drag) stage.release(at(event));
+  });
+  disc.addEventListener("pointercancel", () => {
+    coin.held = false;
+    stage.dropDrag();
+  });
+  disc.addEventListener("keydown", (event) => nudge(event, stage));
+  disc.addEventListener("blur", () => !coin.held && stage.drag?.byKey && stage.release(stage.drag.u));
+}
+
+const NUDGES = { ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1 };
+
+/** Where a key moves u; null for all other keys. */
+export function nudged(u, key) {
+  if (key === "Home") return 0;
+  if (key === "End") return 0.999;
+  return Object.hasOwn(NUDGES, key) ? Math.min(0.999, Math.max(0, Number((u + NUDGES[key]).toFixed(3)))) : null;
+}
+
+/** Keys on the focused random number: arrows move it, Enter lets go, Escape puts it back. */
+function nudge(event, stage) {
+  if (!stage.canDrag()) return;
+  const moved = nudged(stage.drag ? stage.drag.u : stage.chip().u, event.key);
+  if (moved !== null) stage.dragTo(moved, true);
+  else if (event.key === "Enter" && stage.drag) stage.release(stage.drag.u);
+  else if (event.key === "Escape") stage.dropDrag();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+export function drawUniform(coin, plan, stage) {
+  const frame = stage.frame;
+  const chip = stage.chip();
+  const there = chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
+  const hidden = plan.narrow && frame.kind !== "coin";
+  show(coin.node, !hidden);
+  placePanel(coin, plan.coin, plan.narrow);
+  say(coin.title, "The random number u");
+  move(coin.ratio, plan.coin.x + (plan.narrow ? 12 : 20), plan.coin.y + (plan.narrow ? 59 : 68));
+  say(coin.ratio, there ? `p/q = ${number(chip.p)} / ${number(chip.q)}` : "");
+  say(coin.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "a bonus token needs none" : "u: uniform between 0 and 1");
+  coin.node.classList.toggle("idle", !there);
+  const ruler = planRuler(plan.coin, plan.narrow);
+  drawRuler(coin, ruler, there ? chip : null, plan);
+  drawDisc(coin, ruler, there ? chip : null, stage);
+  drawUniformForm(coin, plan, there && !hidden ? chip : null, stage);
+}
+
+function drawRuler(coin, ruler, chip, plan) {
+  const t = chip ? chip.threshold : 0;
+  const edge = ruler.y(t);
+  place(coin.rim, { x: ruler.left, y: ruler.top, width: ruler.wide, height: ruler.high });
+  place(coin.kept, { x: ruler.left, y: edge, width: ruler.wide, height: ruler.base - edge });
+  place(coin.bad, { x: ruler.left, y: ruler.top, width: ruler.wide, height: edge - ruler.top });
+  for (const zone of [coin.kept, coin.bad, coin.edge, coin.bar, coin.keptText, coin.badText]) zone.style.opacity = chip ? 1 : 0;
+  place(coin.edge, { transform: `translate(${ruler.left - 8}px, ${edge}px) scaleX(${ruler.wide + 16})` });
+  move(coin.one, ruler.left - 14, ruler.top + 5);
+  move(coin.zero, ruler.left - 14, ruler.base + 4);
+  const right = ruler.left + ruler.wide + 14;
+  const low = Math.max(ruler.top + 14, Math.min(ruler.base - 4, edge + 4));
+  move(coin.bar, right, low);
+  const t0 = chip && (t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
+  if (chip) say(coin.bar, t0);
+  drawZoneName(coin.keptText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
+  drawZoneName(coin.badText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
+}
+
+function drawZoneName(node, x, y, room, threshold) {
+  const clear = Math.abs(y - threshold) < 20 ? y + Math.sign(y - threshold || 1) * 14 : y;
+  move(node, x, clear);
+  node.style.opacity = room ? 1 : 0;
+}
+
+/** The random number falls from above the ruler onto its number; while a person holds it, it follows without delay. */
+function drawDisc(coin, ruler, chip, stage) {
+  const fallen = chip !== null && stage.frame.kind !== "look";
+  const u = stage.drag ? stage.drag.u : chip ? chip.u : 1;
+  const kept = chip && stage.verdict();
+  coin.disc.classList.toggle("held", Boolean(stage.drag));
+  coin.disc.classList.toggle("up", !fallen);
+  coin.disc.dataset.fate = fallen ? (kept ? "kept" : "refused") : "";
+  move(coin.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
+  coin.disc.setAttribute("tabindex", fallen && stage.canDrag() ? "0" : "-1");
+  coin.disc.setAttribute("aria-valuenow", u.toFixed(3));
+  coin.disc.setAttribute("aria-label", "the random number u, a random number from 0 to 1: move it to choose another");
+  if (fallen) coin.disc.setAttribute("aria-valuetext", `${coinText(u, chip.threshold)}: ${kept ? "accepted" : "rejected"}`);
+  move(coin.shows, ruler.left - 12, fallen ? ruler.y(u) + 5 : ruler.top);
+  coin.shows.style.opacity = fallen ? 1 : 0;
+  coin.shows.dataset.fate = kept ? "kept" : "refused";
+  if (fallen) say(coin.shows, `u = ${coinText(u, chip.threshold)}`);
+  coin.one.style.opacity = fallen && u > 0.92 ? 0 : 1;
+  coin.zero.style.opacity = fallen && u < 0.06 ? 0 : 1;
+}
+
+function drawUniformForm(coin, plan, chip, stage) {
+  const { coin: panel } = plan;
+  const fallen = chip !== null && stage.frame.kind !== "look";
+  show(coin.form, fallen);
+  if (plan.narrow) place(coin.form, { left: panel.x + panel.w - 168, top: panel.y + 8, width: 160 });
+  else place(coin.form, { left: panel.x + 8, top: panel.y + panel.h - 68, width: panel.w - 16 });
+  if (!fallen) return;
+  const u = stage.drag ? stage.drag.u : chip.u;
+  const root = coin.input.getRootNode();
+  if (root.activeElement !== coin.input) {
+    coin.input.dataset.own = typedUniform(chip.u, chip.threshold);
+    coin.input.value = typedUniform(u, chip.threshold);
+  }
+  coin.input.disabled = !stage.canDrag();
+  const hint = chip.edited || stage.drag ? "you chose this number" : "drag the random number: what if?";
+  say(coin.hint, stage.coinProblem || hint);
+  coin.hint.classList.toggle("problem", Boolean(stage.coinProblem));
+}

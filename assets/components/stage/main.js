@@ -1,0 +1,250 @@
+// The stage: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
+
+import { makeMirror } from "../lib/address.js";
+import { h, place, s, say } from "../lib/dom.js";
+import { makeHatches } from "../lib/hatches.js";
+import { listenToKeys } from "../lib/keys.js";
+import { mounted } from "../lib/mount.js";
+import { coinText } from "../lib/numbers.js";
+import { coinBars, drawBars, makeBars } from "./bars.js";
+import { drawUniform, makeUniform } from "./coin.js";
+import { cursorParameter, motionOf, patience, stepped, within } from "./cursor.js";
+import { frameOf, verdict, whatIf } from "./fate.js";
+import { NARROW, planScene } from "./plan.js";
+import { drawLastPanel, makeLast } from "./residual.js";
+import { drawChips, drawSoFar, fillText, makeText, placeBraces, scrollChips } from "./text.js";
+import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from "./transport.js";
+
+const HEADROOM = 124; // the page's bar above, and the folded controls below
+
+class Stage {
+  constructor(parent) {
+    this.at = { round: 0, motion: 0 };
+    this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
+    this.coinProblem = "";
+    this.opening = false; // a finished round that nobody has stepped through yet: the first step shows it from its beginning
+    this.track = 400;
+    this.head = makeHead(this);
+    this.text = makeText(this);
+    this.bars = makeBars();
+    this.coin = makeUniform(this);
+    this.last = makeLast(this);
+    this.svg = s("svg", { class: "scene", role: "img", "aria-label": "probabilities, random number and residual; the sentence below says what they show" },
+      makeHatches("shared", "both", "bad"), this.bars.node, this.coin.node, this.last.node, this.last.flying);
+    this.scene = h("div", { class: "picture" }, this.svg, this.coin.form, this.last.drawing.form);
+    this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
+    this.bar = makeTransport(this);
+    this.node = h("section", { class: "stage", "aria-label": "one round, motion by motion" },
+      this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
+    parent.append(this.node); // the style sheet stands beside it
+    this.mirror = makeMirror();
+    this.forgetKeys = listenToKeys(this.keys(), { own: this.bar.range, ready: () => Boolean(this.payload) });
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.node);
+  }
+
+  keys() {
+    const turn = () => this.play(!this.playing);
+    return {
+      ArrowRight: () => this.step(1),
+      ArrowLeft: () => this.step(-1),
+      Home: () => this.goTo(this.at.round, 0),
+      End: () => this.goTo(this.at.round, Infinity),
+      p: turn,
+      P: turn,
+      Enter: (event) => !event.repeat && this.nextRound(),
+    };
+  }
+
+  /** New data from the page: a new run stands at the given cursor, the same run stays where it is. */
+  update({ data, setTriggerValue }) {
+    const before = this.data;
+    this.data = data;
+    this.send = setTriggerValue;
+    if (!data?.payload?.rounds?.length) return this.wait();
+    if (this.payload?.id !== data.payload.id) {
+      const first = !this.payload; // the address that brought the first run says where it stands already
+      this.payload = data.payload;
+      this.play(false);
+      this.drag = null;
+      this.coinProblem = "";
+      this.filled = null;
+      const wanted = data.cursor ?? { round: 0, motion: 0 };
+      this.at = within(this.payload.rounds, wanted.round, wanted.motion);
+      this.opening = first && data.mode === "recorded" && !new URL(window.location.href).searchParams.has("at") && this.atEnd();
+      if (!first) this.mirrorCursor();
+    } else if (before?.busy && !data.busy) {
+      this.drag = null; // the pair answered with the same run, or not at all
+    }
+    this.payload = data.payload;
+    this.node.classList.remove("waiting");
+    this.resize();
+  }
+
+  wait() {
+    this.payload = this.filled = null;
+    this.node.classList.add("waiting");
+    drawHead(this.head, this);
+    say(this.sentence, this.data?.busy ?? "There is no round to show yet: go live to make one.");
+  }
+
+  mirrorCursor() { this.mirror.write({ at: cursorParameter(this.at) }); }
+
+  round() { return this.payload.rounds[this.at.round]; }
+  motion() { return this.round().motions[this.at.motion]; }
+  distributions() { return this.round().distributions; }
+
+  atEnd() { return this.at.motion === this.round().motions.length - 1; }
+
+  motionOf(kind, node) { return motionOf(this.round(), kind, node); }
+
+  /** The chip whose random number is on the ruler, null where there is none. */
+  chip() {
+    const { probs } = this.motion();
+    return (probs === null ? null : this.round().chips[probs]) ?? null;
+  }
+
+  verdict() { return verdict(this.chip(), this.drag); }
+  whatIf() { return whatIf(this.chip(), this.drag); }
+
+  canDrag() {
+    return !this.data.busy && this.chip()?.u != null && !["look", "draft", "pass", "bonus"].includes(this.frame.kind);
+  }
+
+  dragTo(u, byKey = false) {
+    if (!this.canDrag()) return;
+    this.play(false);
+    this.coinProblem = "";
+    this.drag = { u, node: this.motion().probs, byKey };
+    this.draw();
+  }
+
+  dropDrag() {
+    this.drag = null;
+    this.draw();
+  }
+
+  release(u) {
+    const chip = this.chip();
+    if (!this.canDrag() || chip.u === u) return this.dropDrag();
+    this.drag = { u, node: this.motion().probs, byKey: false };
+    this.draw();
+    this.ask({ kind: "coin", position: chip.position, purpose: "accept", u });
+  }
+
+  ask(event) {
+    this.send("ask", { ...event, at: { ...this.at } });
+  }
+
+  goTo(round, motion) {
+    const at = within(this.payload.rounds, round, motion);
+    this.opening = false;
+    if (at.round === this.at.round && at.motion === this.at.motion) return;
+    this.drag = null;
+    this.coinProblem = "";
+    this.at = at;
+    this.draw();
+    this.mirrorCursor();
+  }
+
+  step(by) {
+    if (this.opening && by > 0) return this.goTo(this.at.round, 0);
+    const to = stepped(this.payload.rounds, this.at, by);
+    if (to) this.goTo(to.round, to.motion);
+    else if (by > 0) this.play(false);
+  }
+
+  nextRound() {
+    if (this.at.round + 1 < this.payload.rounds.length) this.goTo(this.at.round + 1, 0);
+    else if (this.payload.more && !this.data.busy) this.ask({ kind: "next", round: this.at.round + 1 });
+  }
+
+  play(on) {
+    if (on && this.opening) this.goTo(this.at.round, 0);
+    clearTimeout(this.timer);
+    const changed = this.playing !== on;
+    this.playing = on;
+    if (on) {
+      this.timer = setTimeout(() => {
+        this.step(1);
+        if (this.playing) this.play(true);
+      }, patience(this.motion().sentence));
+    }
+    if (changed && this.filled) drawTransport(this.bar, this);
+  }
+
+  resize() {
+    if (!this.payload) return;
+    const width = this.node.clientWidth;
+    if (!width) return;
+    this.narrow = width < NARROW;
+    this.node.classList.toggle("narrow", this.narrow);
+    this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
+    const others = this.node.offsetHeight - this.scene.offsetHeight;
+    const room = window.innerHeight - others - HEADROOM;
+    const height = this.narrow ? Math.max(208, Math.min(320, room)) : Math.max(264, Math.min(560, room));
+    this.plan = planScene(width, height);
+    place(this.svg, { width, height });
+    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    this.draw();
+    const track = this.bar.eos_token_ids.clientWidth; // read here alone: a step must not make the browser lay out twice
+    if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
+  }
+
+  draw() {
+    if (!this.plan) return;
+    const key = `${this.payload.id} ${this.at.round}`;
+    if (this.filled !== key) {
+      this.filled = key;
+      this.jump();
+      fillText(this.text, this.round(), this);
+      fillTransport(this.bar, this);
+    }
+    drawHead(this.head, this);
+    drawSoFar(this.text, this);
+    const motion = this.motion();
+    this.node.dataset.motion = motion.kind;
+    this.node.classList.toggle("dragging", Boolean(this.drag));
+    this.frame = frameOf(motion.kind, this.round().ending);
+    drawChips(this.text, this);
+    scrollChips(this.text, this);
+    placeBraces(this.text);
+    this.drawScene(motion);
+    say(this.sentence, this.spoken(motion));
+    drawTransport(this.bar, this);
+  }
+
+  /** Another round is another picture: it stands at once, nothing slides out of the one before. */
+  jump() {
+    this.node.classList.add("jump");
+    requestAnimationFrame(() => requestAnimationFrame(() => this.node.classList.remove("jump")));
+  }
+
+  drawScene(motion) {
+    const probs = motion.probs === null ? null : this.distributions()[motion.probs] ?? null;
+    const bars = probs ? probs.views[this.narrow ? "narrow" : "wide"] : [];
+    const left = this.frame.coins ? coinBars(this.round().chips) : bars;
+    const from = drawBars(this.bars, this.plan, probs, left, this.frame);
+    drawUniform(this.coin, this.plan, this);
+    drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
+  }
+
+  /** The motion's sentence, or, with a random number in a person's hand, the sentence of the fate it would bring. */
+  spoken(motion) {
+    const what = this.whatIf();
+    if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
+    const chip = this.chip();
+    const sentence = what.kept ? chip.ifKept : chip.ifRefused;
+    return (sentence ?? motion.sentence).replace("{u}", coinText(this.drag.u, chip.threshold));
+  }
+
+  close() {
+    this.play(false);
+    this.mirror.close();
+    this.forgetKeys();
+    this.sizes.disconnect();
+    this.node.remove();
+  }
+}
+
+export default mounted((parent) => new Stage(parent));

@@ -1,0 +1,126 @@
+// The pieces that are left when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
+
+import { h, move, place, s, say, show } from "../lib/dom.js";
+import { number, readUniform } from "../lib/numbers.js";
+import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
+import { plotIn, slot } from "./plan.js";
+
+export function makeLast(stage) {
+  const room = panelOf("residual");
+  const axis = s("line", { class: "axis", x2: 1 });
+  const note = s("text", { class: "note" });
+  const sum = s("text", { class: "foot" });
+  const marker = s("g", { class: "marker" }, s("path", { d: "M -8 -12 L 8 -12 L 0 0 Z" }), s("text", { y: -18 }));
+  const pieces = Array.from({ length: SLOTS }, () => {
+    const one = { bar: s("rect", { class: "piece" }), name: s("text", { class: "name" }), value: s("text", { class: "value" }) };
+    one.node = s("g", { class: "slot" }, one.bar, one.name, one.value);
+    return one;
+  });
+  room.node.append(axis, note, sum);
+  const flying = s("g", { class: "flying" }, ...pieces.map((one) => one.node), marker); // above both panels: pieces cross over
+  return { ...room, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(stage) };
+}
+
+export function drawLastPanel(room, plan, probs, bars, frame, from, stage) {
+  const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : 54);
+  placePanel(room, plan.last, plan.narrow);
+  const bonus = frame.kind === "bonus";
+  show(room.node, !plan.narrow || frame.landed);
+  room.node.classList.toggle("bonus", bonus);
+  room.flying.classList.toggle("bonus", bonus);
+  titleLast(room, frame, bonus, probs !== null && (probs.beta !== null || bonus), stage);
+  move(room.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
+  say(room.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)} = exactly the blue bars.` : "");
+  place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  room.axis.style.opacity = frame.landed ? 1 : 0;
+  drawDrawForm(room, plan, frame, stage);
+  const known = frame.landed ? bars.filter((bar) => bar.end > 0) : [];
+  const most = Math.max(0.05, ...known.map((bar) => bar.end));
+  const scale = (plot.high - (plan.narrow ? 30 : 46)) / most;
+  for (const [i, one] of room.pieces.entries()) drawPiece(one, bars[i], i, bars.length, known, { plot, scale, from, frame });
+  drawMarker(room.marker, known, { plot, scale, frame, stage });
+}
+
+function titleLast(room, frame, bonus, known, stage) {
+  const { narrow } = stage;
+  say(room.title, bonus ? "The bonus" : narrow ? "The residual" : "The residual distribution");
+  const made = narrow ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
+  say(room.sub, bonus ? "p itself; bars go by size, the draw by token number" : frame.drawn ? "bars go by size, the draw by token number" : made);
+  const what = stage.whatIf();
+  let note = "";
+  if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
+  if (frame.kind === "coin" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
+  if (what?.changed && !what.kept) note = "Let go, and the models draw the replacement.";
+  if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
+  const { x, y, w, h: high } = stage.plan.last;
+  move(room.note, x + w / 2, y + high / 2 + 12);
+  say(room.note, note);
+}
+
+/** The number of the draw, to be typed anew: what it lands on is for the pair to say. */
+export function makeDrawForm(stage) {
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "number of the draw, from 0 to below 1" });
+  const hint = h("span", { class: "hint" });
+  const form = h("form", { class: "drawForm" }, hint, h("label", { class: "typed" }, h("span", {}, "draw"), input));
+  const send = () => {
+    const u = readUniform(input.value);
+    const { ending } = stage.round();
+    say(hint, u === null ? "from 0 to below 1" : "");
+    if (u === null || number(u, 9) === number(ending.u, 9) || input.value === input.dataset.own) return;
+    stage.ask({ kind: "coin", position: ending.position, purpose: ending.kind, u });
+  };
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    input.blur();
+  });
+  input.addEventListener("change", send);
+  return { form, input, hint };
+}
+
+function drawDrawForm({ drawing }, plan, frame, stage) {
+  const { ending } = stage.round();
+  const there = frame.drawn && ending !== null;
+  show(drawing.form, there);
+  if (!there) return;
+  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 38), width: 204 });
+  drawing.input.disabled = Boolean(stage.data.busy);
+  if (drawing.input.getRootNode().activeElement !== drawing.input) {
+    drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));
+    drawing.input.value = drawing.input.dataset.own;
+    say(drawing.hint, ending.edited ? "you chose this number" : "");
+  }
+}
+
+function drawPiece(one, bar, i, n, known, { plot, scale, from, frame }) {
+  const rank = known.indexOf(bar);
+  const there = bar && rank >= 0;
+  show(one.node, Boolean(bar));
+  if (!bar) return;
+  const home = slot(from.plot, i, n, true);
+  if (there) {
+    const where = slot(plot, rank, known.length, bar.glyphs === null);
+    stand(one.bar, where.middle - where.wide / 2, where.wide, 0, bar.end, plot, scale);
+    nameSlot(one.name, bar, where, plot.base, bar.drawn && frame.drawn);
+    valueOver(one.value, bar.drawn ? number(bar.end) : "", where.middle, plot.base - bar.end * scale);
+  } else {
+    const whole = bar.q === null;
+    const half = whole ? home.wide * 0.7 : home.wide / 2;
+    const top = bar.p ?? 0;
+    stand(one.bar, whole ? home.middle - half / 2 : home.middle - half, half - 1, whole ? 0 : top - (bar.residual ?? 0), top, from.plot, from.scale);
+  }
+  one.bar.style.opacity = there ? (frame.drawn && !bar.drawn ? 0.5 : 1) : frame.kind === "lift" && bar.residual > 0 ? 1 : 0;
+  one.bar.classList.toggle("rest", bar.glyphs === null);
+  one.name.style.opacity = there ? 1 : 0;
+  one.value.style.opacity = there && bar.drawn ? 1 : 0;
+}
+
+/** The draw comes down on the token that it chose. */
+function drawMarker(marker, known, { plot, scale, frame, stage }) {
+  const rank = known.findIndex((bar) => bar.drawn);
+  const lands = frame.drawn && rank >= 0;
+  marker.style.opacity = lands ? 1 : 0;
+  if (rank < 0) return;
+  say(marker.lastChild, `draw ${number(stage.round().ending.u)}`);
+  const where = slot(plot, rank, known.length, known[rank].glyphs === null);
+  move(marker, where.middle, lands ? plot.base - known[rank].end * scale - 20 : plot.top - 24);
+}

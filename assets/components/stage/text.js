@@ -1,0 +1,162 @@
+// The text so far, and the chips of this round.
+
+import { h, place, say, show } from "../lib/dom.js";
+import { glyphSpans } from "../lib/glyphs.js";
+import { number } from "../lib/numbers.js";
+import { standing } from "./fate.js";
+
+const CAPTIONS = {
+  kept: "✓ accepted",
+  refused: "✕ rejected",
+  never: "not checked",
+  behind: "behind the end",
+  pending: "? open",
+  residual: "◆ residual",
+  bonus: "+ bonus",
+};
+
+const MANY = 8; // draft tokens; more of them stand in one row that scrolls, as on every narrow page
+
+/** All nodes of one round's text line; made once per round, then only updated. */
+export function makeText(stage) {
+  const text = h("span", { class: "sofar" });
+  const more = h("button", { class: "quiet more", type: "button", "aria-expanded": "false" }, "…");
+  const chips = h("span", { class: "chips" });
+  chips.addEventListener("scroll", () => fadeChips(chips), { passive: true });
+  const aside = [-1, 1].map((way) => makeAside(chips, way));
+  const line = h("div", { class: "line", lang: "" }, more, text, chips, ...aside);
+  more.addEventListener("click", () => {
+    stage.wholeText = !stage.wholeText;
+    stage.draw();
+  });
+  return { line, text, more, chips, aside, list: [], braces: [] };
+}
+
+/** A sign over the edge of a strip that goes on there; a tap brings it into sight. Keys have the motions for that. */
+function makeAside(chips, way) {
+  const node = h("button", { class: `aside ${way < 0 ? "less" : "further"}`, type: "button", tabindex: "-1", "aria-hidden": "true" }, way < 0 ? "‹" : "›");
+  node.addEventListener("click", () => chips.scrollBy({ left: way * chips.clientWidth * 0.7 }));
+  return node;
+}
+
+function makeChip(chip, index, stage) {
+  const face = h("span", { class: "face" }, ...glyphSpans(chip.glyphs));
+  const caption = h("span", { class: "caption" });
+  const luck = h("span", { class: "luck", title: "you chose the random number here" }, "✎");
+  const node = h("span", { class: "chip" }, luck, face, h("span", { class: "sweep" }), caption);
+  node.style.setProperty("--nth", index);
+  if (index !== null && chip.threshold !== undefined) {
+    node.addEventListener("click", () => stage.goTo(stage.at.round, stage.motionOf("look", index) ?? chip.appears));
+  }
+  return { node, face, caption, luck, chip, standing: null };
+}
+
+/** New nodes for the chips of a round. */
+export function fillText(rooms, round, stage) {
+  const { text } = rooms;
+  rooms.list = round.chips.map((chip, i) => makeChip(chip, i, stage));
+  const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
+  rooms.last = makeChip(round.ending ?? blank, round.chips.length, stage);
+  rooms.last.node.classList.add("last");
+  rooms.braces = round.braces.map((brace) => {
+    const letter = h("span", { class: "letter" });
+    letter.textContent = brace.text;
+    return { node: h("span", { class: "brace" }, letter), ...brace };
+  });
+  const nodes = [...rooms.list, rooms.last].map(({ node }) => node);
+  rooms.pass = h("span", { class: "onePass" }, "1 target pass");
+  rooms.last.node.append(rooms.pass); // stands behind the last draft token without a place of its own, so that nothing wraps for it
+  rooms.chips.classList.toggle("many", round.chips.length > MANY);
+  rooms.chips.scrollLeft = 0;
+  rooms.chips.replaceChildren(...nodes, ...rooms.braces.map(({ node }) => node));
+  rooms.chips.classList.toggle("braced", rooms.braces.length > 0);
+  rooms.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
+  say(text, "");
+}
+
+/** The end of the text that fits beside the chips; the dots show all of it. */
+export function drawSoFar(rooms, stage) {
+  const room = stage.narrow ? 64 : 116;
+  const letters = [...rooms.sofar];
+  const long = letters.length > room;
+  show(rooms.more, long);
+  rooms.line.classList.toggle("open", Boolean(stage.wholeText));
+  rooms.more.setAttribute("aria-expanded", String(Boolean(stage.wholeText)));
+  rooms.more.title = stage.wholeText ? "show the end of the text only" : "show the whole text";
+  rooms.text.classList.toggle("whole", Boolean(stage.wholeText));
+  const tail = long && !stage.wholeText ? letters.slice(-room).join("").replace(/^\S{0,12}\s/, "") : rooms.sofar;
+  say(rooms.text, stage.wholeText ? tail : tail.replace(/\n+/g, " ↵ ") || "(an empty text)");
+  rooms.text.classList.toggle("none", rooms.sofar === "");
+}
+
+export function drawChips(rooms, stage) {
+  const motion = stage.motion();
+  const passAt = stage.motionOf("pass", null);
+  const passed = stage.at.motion >= passAt;
+  rooms.line.classList.toggle("passed", passed);
+  for (const [index, item] of rooms.list.entries()) {
+    const now = standing(item.chip, index, stage.at.motion, stage.whatIf());
+    setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
+    item.node.classList.toggle("focus", motion.node === index && ["draft", "look", "coin"].includes(motion.kind));
+    show(item.luck, item.chip.edited && stage.at.motion >= item.chip.decided);
+  }
+  drawLast(rooms.last, stage);
+  rooms.shown = motion.node ?? (stage.at.motion < passAt ? 0 : rooms.last.node.dataset.is === "hidden" ? rooms.shown : rooms.list.length);
+  for (const brace of rooms.braces) {
+    const behind = [...rooms.list, rooms.last].slice(brace.first, brace.last + 1);
+    show(brace.node, behind.every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
+  }
+}
+
+function drawLast(item, stage) {
+  const { ending, chips } = stage.round();
+  const what = stage.whatIf();
+  const standIn = what && what.changed && !what.kept ? chips[what.node].standIn : null;
+  const shown = standIn ?? ending?.glyphs;
+  const shape = standIn ? "standin" : "own";
+  if (item.shape !== shape && shown) {
+    item.face.replaceChildren(...glyphSpans(shown));
+    item.shape = shape;
+  }
+  let now = "hidden";
+  if (standIn) now = "residual";
+  else if (ending && !(what && what.changed) && stage.at.motion >= ending.appears) now = ending.kind;
+  setStanding(item, now, CAPTIONS[now] ?? "");
+  item.node.classList.toggle("focus", ["draw", "bonus"].includes(stage.motion().kind));
+  show(item.luck, Boolean(ending?.edited) && now !== "hidden");
+}
+
+function setStanding(item, now, caption) {
+  if (item.node.dataset.is !== now) item.node.dataset.is = now;
+  say(item.caption, caption);
+  item.node.title = now === "never" ? "the target computed its distribution here too, but nothing decides about a draft token after the first rejection" : "";
+}
+
+/** A strip of chips brings the one that the motion is about to its middle, and fades where more is. */
+export function scrollChips(rooms, stage) {
+  const { chips } = rooms;
+  const strip = stage.narrow || rooms.list.length > MANY;
+  chips.classList.toggle("strip", strip);
+  if (!strip) return chips.classList.remove("before", "after");
+  const about = [...rooms.list, rooms.last][rooms.shown ?? 0]?.node;
+  if (about) chips.scrollTo({ left: about.offsetLeft + about.offsetWidth / 2 - chips.clientWidth / 2 });
+  const edge = chips.offsetTop + Number.parseFloat(getComputedStyle(chips).paddingTop);
+  for (const node of rooms.aside) node.style.top = `${edge}px`;
+  fadeChips(chips);
+}
+
+function fadeChips(chips) {
+  chips.classList.toggle("before", chips.scrollLeft > 4);
+  chips.classList.toggle("after", chips.scrollLeft < chips.scrollWidth - chips.clientWidth - 4);
+}
+
+/** Braces stand over the chips that they join; a run that wraps is braced on its first line. */
+export function placeBraces(rooms) {
+  const all = [...rooms.list, rooms.last];
+  for (const brace of rooms.braces) {
+    const first = all[brace.first].node;
+    const line = all.slice(brace.first, brace.last + 1).filter(({ node }) => node.offsetTop === first.offsetTop);
+    const end = line[line.length - 1].node;
+    place(brace.node, { left: first.offsetLeft, top: first.offsetTop - 20, width: end.offsetLeft + end.offsetWidth - first.offsetLeft });
+  }
+}

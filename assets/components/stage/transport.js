@@ -1,0 +1,125 @@
+// The head of the page, the sentence, and the transport: step, back, play, scrub, rounds.
+
+import { button, h, say, show } from "../lib/dom.js";
+
+export function makeHead(stage) {
+  const headline = h("h2", { class: "headline" });
+  const status = h("p", { class: "status" });
+  const busy = h("p", { class: "busy", role: "status" });
+  const notices = h("div", { class: "notices", role: "status" });
+  const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
+  const undo = button("Undo my numbers", "every random number as it was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
+  const node = h("header", {}, h("div", { class: "words" }, headline, h("div", { class: "state" }, status, busy)), h("div", { class: "asks" }, undo, live));
+  return { node, headline, status, busy, notices, live, undo };
+}
+
+export function drawHead(head, stage) {
+  const { payload, data } = stage;
+  const round = payload ? stage.round() : null;
+  say(head.headline, data.headline ?? "");
+  const ms = Object.entries(round?.ms ?? {}).map(([key, value]) => `${key} ${value < 10 ? value.toFixed(1) : value.toFixed(0)} ms`);
+  const edits = payload?.edits ?? [];
+  const parts = payload ? [`${data.mode} round`, ...payload.status, ...(ms.length ? [ms.join(", ")] : [])] : [];
+  if (edits.length) parts.push(`you chose random numbers: ${edits.join("; ")}`);
+  say(head.status, parts.join(" · "));
+  head.status.classList.toggle("isLive", data.mode === "live");
+  show(head.status, !data.busy);
+  show(head.busy, Boolean(data.busy));
+  say(head.busy, data.busy ?? "");
+  show(head.live, data.mode !== "live" || !payload);
+  head.live.disabled = Boolean(data.busy);
+  show(head.undo, edits.length > 0);
+  head.undo.disabled = Boolean(data.busy);
+  const wanted = (data.notices ?? []).join("\n");
+  if (head.noticed === wanted) return;
+  head.noticed = wanted;
+  head.notices.replaceChildren(...(data.notices ?? []).map((sentence) => {
+    const line = h("p", {});
+    line.textContent = sentence;
+    return line;
+  }));
+}
+
+export function makeTransport(stage) {
+  const step = button("Step →", "next motion (→)", () => stage.step(1), "primary");
+  const back = button("← Back", "motion before (←)", () => stage.step(-1));
+  const play = button("", "play or pause (P)", () => stage.play(!stage.playing), "play");
+  const first = button("⇤", "first motion (Home)", () => stage.goTo(stage.at.round, 0), "small");
+  const last = button("⇥", "last motion (End)", () => stage.goTo(stage.at.round, Infinity), "small");
+  const next = button("Next round ↵", "next round (Enter)", () => stage.nextRound(), "next");
+  const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "motion of this round" });
+  const eos_token_ids = h("div", { class: "eos_token_ids", "aria-hidden": "true" });
+  const rounds = h("select", { "aria-label": "round" });
+  range.addEventListener("input", () => stage.goTo(stage.at.round, Number(range.value)));
+  rounds.addEventListener("change", () => stage.goTo(Number(rounds.value), 0));
+  const count = h("div", { class: "count" });
+  const total = h("div", { class: "total" });
+  const keys = h("p", { class: "keys" });
+  keys.append("keys: ", ...[["→", " step  "], ["←", " back  "], ["Home", " "], ["End", "  "], ["P", " play  "], ["Enter", " next round"]]
+    .flatMap(([key, what]) => [h("kbd", {}, key), what]));
+  const scrub = h("div", { class: "scrub" }, first, h("div", { class: "track" }, eos_token_ids, range), last);
+  const node = h("div", { class: "transport" },
+    h("div", { class: "buttons" }, step, back, play), scrub,
+    h("div", { class: "close" }, h("div", { class: "tallies" }, count, total), h("div", { class: "onward" }, rounds, next)));
+  return { node, step, back, play, first, last, next, range, eos_token_ids, rounds, count, total, keys };
+}
+
+/** Stops for the motions of a round, and the list of rounds. */
+export function fillTransport(bar, stage) {
+  const { motions } = stage.round();
+  bar.range.max = String(motions.length - 1);
+  bar.marks = motions.map((motion, i) => {
+    const label = h("span", { class: "label" });
+    label.textContent = motion.label;
+    const mark = h("span", { class: motion.label ? "stop big" : "stop" }, label);
+    mark.style.left = `${(100 * i) / Math.max(1, motions.length - 1)}%`;
+    return { mark, label, text: motion.label };
+  });
+  bar.eos_token_ids.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
+  if (bar.listed !== stage.payload.id) {
+    bar.listed = stage.payload.id;
+    const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // a number that can still grow is none to name
+    bar.rounds.replaceChildren(...stage.payload.rounds.map((_, i) => h("option", { value: String(i) }, `Round ${i + 1}${total}`)));
+  }
+}
+
+export function drawTransport(bar, stage) {
+  const { at, payload, data } = stage;
+  const count = stage.round().motions.length;
+  const end = at.motion === count - 1;
+  const lastRound = at.round === payload.rounds.length - 1;
+  bar.range.value = String(at.motion);
+  bar.range.setAttribute("aria-valuetext", `motion ${at.motion + 1} of ${count}`);
+  bar.rounds.value = String(at.round);
+  bar.eos_token_ids.firstChild.style.transform = `scaleX(${count > 1 ? at.motion / (count - 1) : 0})`;
+  for (const [i, { mark }] of bar.marks.entries()) {
+    mark.classList.toggle("past", i <= at.motion);
+    mark.classList.toggle("now", i === at.motion);
+  }
+  spaceLabels(bar, at.motion, stage.track);
+  bar.step.disabled = end && lastRound && !stage.opening;
+  bar.back.disabled = bar.first.disabled = at.motion === 0 && at.round === 0;
+  bar.last.disabled = end;
+  bar.next.disabled = Boolean(data.busy) || (lastRound && !payload.more);
+  say(bar.next, lastRound && !payload.more ? "The text is complete" : "Next round ↵");
+  bar.next.classList.toggle("ready", end && !bar.next.disabled);
+  say(bar.play, stage.playing ? "❚❚ Pause" : "▶ Play");
+  bar.play.setAttribute("aria-pressed", String(Boolean(stage.playing)));
+  say(bar.count, end ? stage.round().tally.line : "");
+  say(bar.total, end ? stage.round().tally.total : "");
+}
+
+/** Labels that would touch are left out; the one that is current always shows, or its group's. */
+function spaceLabels(bar, now, width) {
+  let group = now;
+  while (group > 0 && !bar.marks[group].text) group -= 1;
+  const middle = (i) => (width * i) / Math.max(1, bar.marks.length - 1);
+  const size = (i) => bar.marks[i].text.length * 6.2 + 10;
+  const taken = [group];
+  const clear = (i) => taken.every((j) => i === j || Math.abs(middle(i) - middle(j)) > (size(i) + size(j)) / 2);
+  for (const [i, { text }] of bar.marks.entries()) if (text && clear(i)) taken.push(i);
+  for (const [i, { label, mark }] of bar.marks.entries()) {
+    show(label, taken.includes(i));
+    mark.classList.toggle("group", i === group);
+  }
+}

@@ -1,0 +1,114 @@
+// The two distributions as bars that can be dragged: p on the left of each pair, q on the right, what both share striped.
+
+import { h, move, place, s, say, show, sized } from "../lib/dom.js";
+import { makeHatches } from "../lib/hatches.js";
+import { number, settled } from "../lib/numbers.js";
+import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, topOf, wordOf } from "./parts.js";
+
+export const MOST = 8;
+const STEP = 0.005; // of a dragged bar; the keys step by .01, with Shift by .001
+
+export function makeBars(room) {
+  const axis = makeAxis();
+  const slots = Array.from({ length: MOST }, () => makePair(room));
+  const svg = s("svg", { class: "scene", role: "group" }, makeHatches("shared", "bad"), axis.node, ...slots.map(({ node }) => node));
+  const key = h("p", { class: "legend" },
+    h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"),
+    h("span", {}, h("i", { class: "swatch both" }), "both"), h("span", {}, h("i", { class: "swatch left" }), "residual"),
+    h("span", {}, h("i", { class: "swatch bad" }), "rejected"));
+  const card = makeCard("bars", room.texts.bars, key, svg);
+  for (const [i, pair] of slots.entries()) for (const probs of ["p", "q"]) listenToBar(pair[probs], probs, i, room, svg);
+  return { ...card, svg, axis, slots };
+}
+
+function makePair() {
+  const bar = (probs) => {
+    const parts = {
+      fill: s("rect", { class: `bar ${probs}` }),
+      over: s("rect", { class: probs === "p" ? "over left" : "over bad" }),
+      value: s("text", { class: `value ${probs}` }),
+      grip: s("rect", { class: "grip", rx: 2.5 }),
+      reach: s("rect", { class: "reach", role: "slider", tabindex: "0", "aria-orientation": "vertical", "aria-valuemin": "0", "aria-valuemax": "1" }),
+    };
+    return { ...parts, node: s("g", { class: `half ${probs}` }, ...Object.values(parts)) };
+  };
+  const one = { p: bar("p"), q: bar("q"), slab: s("rect", { class: "slab" }), name: s("text", { class: "name" }) };
+  one.node = s("g", { class: "slot" }, one.p.fill, one.q.fill, one.p.over, one.q.over, one.slab, one.name, one.p.node, one.q.node);
+  return one;
+}
+
+export function drawBars(card, room, width, height) {
+  const { slots, texts } = room;
+  const top = room.held?.top ?? topOf(slots);
+  const plot = planPlot(width, height, slots.length, Math.max(top, room.held ? topOf(slots) : top));
+  card.plot = plot;
+  sized(card.svg, width, height);
+  card.svg.setAttribute("aria-label", `${texts.bars}: ${slots.map((slot) => `${wordOf(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
+  drawAxis(card.axis, plot);
+  for (const [i, pair] of card.slots.entries()) {
+    drawPair(pair, slots[i], room.sums.rows[i], i, plot, room.touched?.index === i ? room.touched.probs : null);
+  }
+  say(card.sub, room.isRecorded() ? texts.barsSubText : texts.barsSub);
+  say(card.foot, fill(texts.barsFoot, { beta: number(settled(room.sums.beta)) }));
+  return plot;
+}
+
+function drawPair(pair, slot, row, i, plot, touched) {
+  show(pair.node, Boolean(slot));
+  if (!slot) return;
+  const middle = plot.middle(i);
+  const half = plot.wide / 2;
+  for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs);
+  standRect(pair.p.over, middle - half, half - 1, row.kept, slot.p, plot);
+  standRect(pair.q.over, middle, half - 1, row.kept, slot.q, plot);
+  standRect(pair.slab, middle - half, 2 * half - 1, 0, row.kept, plot);
+  nameUnder(pair.name, slot, middle, plot);
+  pair.name.classList.toggle("strong", touched !== null);
+}
+
+function drawHalf(half, slot, probs, x, wide, plot, touched) {
+  const value = slot[probs];
+  const y = plot.base - value * plot.unit;
+  standRect(half.fill, x, wide, 0, value, plot);
+  place(half.grip, { x: x + wide / 2 - Math.min(9, wide / 3), y: y - 2.5, width: Math.min(18, (2 * wide) / 3), height: 5 });
+  const top = Math.min(y - 26, plot.base - 48);
+  place(half.reach, { x, y: top, width: wide + 1, height: plot.base - top });
+  move(half.value, x + wide / 2, y - 8);
+  const written = number(value);
+  say(half.value, 6.4 * written.length > wide + 2 && !touched ? "" : written); // what has no room stands in the table
+  const free = slot.glyphs !== null || slot.free;
+  half.node.classList.toggle("fixed", !free);
+  half.reach.setAttribute("tabindex", free ? "0" : "-1");
+  half.reach.setAttribute("aria-disabled", String(!free));
+  half.reach.setAttribute("aria-label", `${probs === "p" ? "target p" : "draft q"} of ${wordOf(slot)}`);
+  half.reach.setAttribute("aria-valuenow", String(value));
+  half.reach.setAttribute("aria-valuetext", number(value, 4));
+}
+
+function listenToBar({ reach }, probs, index, room, svg) {
+  const valueAt = (event) => {
+    const { plot } = room.held;
+    const y = event.clientY - svg.getBoundingClientRect().top;
+    return Math.round((plot.base - y + room.held.offset) / plot.unit / STEP) * STEP;
+  };
+  reach.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0 || !room.grab(probs, index)) return;
+    event.preventDefault();
+    reach.focus({ preventScroll: true });
+    room.held.offset = 0;
+    room.held.offset = Math.round((room.probs(probs)[index] - valueAt(event)) * room.held.plot.unit); // where in the bar it was taken
+    reach.setPointerCapture(event.pointerId);
+  });
+  reach.addEventListener("pointermove", (event) => {
+    if (reach.hasPointerCapture(event.pointerId) && room.held) room.dragTo(valueAt(event));
+  });
+  for (const kind of ["pointerup", "pointercancel"]) reach.addEventListener(kind, () => room.letGo());
+  reach.addEventListener("keydown", (event) => {
+    const by = event.shiftKey ? 0.001 : 0.01;
+    const steps = { ArrowUp: by, ArrowRight: by, ArrowDown: -by, ArrowLeft: -by, PageUp: 0.1, PageDown: -0.1, Home: -1, End: 1 };
+    if (event.key === "Escape" && room.held) return room.giveBack();
+    if (!(event.key in steps) || event.ctrlKey || event.metaKey || event.altKey) return;
+    event.preventDefault();
+    room.nudge(probs, index, steps[event.key]);
+  });
+}

@@ -1,0 +1,85 @@
+// Three controls in sight, the rest in a fold; the address; what is said aloud.
+
+import { h, say } from "../lib/dom.js";
+import { number, ofHundred, settled } from "../lib/numbers.js";
+import { GRID } from "./account.js";
+import { fill, wordOf } from "./parts.js";
+
+export function makeHead(room) {
+  const presets = h("select", { "aria-label": "distributions to begin with" });
+  const undo = h("button", { class: "button", type: "button", title: "the bars as they were before you dragged them" }, "Undo");
+  const reset = h("button", { class: "button", type: "button", title: "the page as it first was" }, "Reset");
+  presets.append(h("option", { value: "", hidden: "" }, "A recorded text"));
+  presets.append(...room.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
+  presets.addEventListener("change", () => room.begin({ preset: presets.value, from: null }));
+  undo.addEventListener("click", () => room.begin({}));
+  reset.addEventListener("click", () => room.begin({ preset: room.payload.presets[0].id, from: null }));
+  const about = h("p", { class: "status" });
+  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, room.texts.question), h("p", { class: "answer" }, room.texts.answer));
+  const node = h("header", {}, words, h("div", { class: "asks" }, presets, undo, reset));
+  return { node, presets, undo, reset, about };
+}
+
+export function drawHead(head, room) {
+  const { preset, from, p } = room.state;
+  head.presets.value = from ? "" : preset;
+  head.undo.disabled = !p;
+  const place = room.position();
+  const origin = place ? `After “${place.before}” the draft model proposed ${place.draft}: draft token ${place.id} of the run.` : room.preset().about;
+  const invented = place ? "" : " Invented distributions.";
+  say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : room.preset().title.toLowerCase()}.${place ? ` ${room.texts.lumped}` : ""}` : origin + invented);
+  if (place && !p && !room.payload.shared) say(head.about, `${origin} ${room.texts.unlinked}`);
+}
+
+export function makeMore(room) {
+  const source = room.payload.shared ? room.texts.source : room.texts.sourceOwn;
+  const places = h("select", { "aria-label": source }, h("option", { value: "" }, "none: a preset"));
+  places.append(...room.payload.positions.map(({ id, before, draft }) => h("option", { value: id }, `${id}  ${before} ▸ ${draft}`)));
+  places.addEventListener("change", () => room.begin({ from: places.value || null }));
+  const count = h("select", { "aria-label": "number of tokens" }, ...[5, 6, 7, 8].map((n) => h("option", { value: String(n) }, String(n))));
+  count.addEventListener("change", () => room.resizeTo(Number(count.value)));
+  const node = h("details", { class: "fold" }, h("summary", {}, "A real text, more tokens"),
+    h("div", { class: "fields" },
+      h("label", {}, h("span", {}, source), places),
+      h("label", {}, h("span", {}, "Tokens"), count)),
+    h("p", { class: "hint" }, "Keys on a bar: ↑ ↓ by 0.01, with Shift by 0.001, Page Up and Page Down by 0.1, Home, End; Esc undoes a drag. The address of this page holds the bars: copy it to share."));
+  return { node, places, count };
+}
+
+export function drawMore(more, room) {
+  more.places.value = room.state.from ?? "";
+  more.places.disabled = room.payload.positions.length === 0;
+  more.count.value = String(room.slots.length);
+  more.count.disabled = Boolean(room.state.from);
+}
+
+/** The picture in words. */
+export function twin(room) {
+  const { sums, slots, texts, touched } = room;
+  const refused = settled(1 - sums.beta);
+  const gains = sums.rows.map((row, i) => [row.replaced, slots[i]]).filter(([x]) => x > 5e-5).sort((a, b) => b[0] - a[0]);
+  const shares = gains.slice(0, 4).map(([x, slot]) => `${wordOf(slot)} ${number(x)}`).join(", ") + (gains.length > 4 ? " and others" : "");
+  const rest = gains.length ? fill(texts.twinSome, { refused: ofHundred(refused), shares }) : texts.twinAll;
+  const whole = fill(settled(sums.beta) > 0 ? texts.twin : texts.twinNone, { kept: ofHundred(settled(sums.beta)), rest });
+  return touched ? `${fateOf(slots[touched.index], sums.rows[touched.index], texts)} ${whole}` : whole;
+}
+
+function fateOf(slot, row, texts) {
+  const values = { word: wordOf(slot), p: number(row.p), q: number(row.q), replaced: number(row.replaced), threshold: number(Math.min(1, row.p / row.q)) };
+  const kind = row.q === 0 ? "fateNever" : row.left > 0 ? "fateKept" : row.p === row.q ? "fateEqual" : "fateCut";
+  return fill(texts.moved, { ...values, fate: fill(texts[kind], values) });
+}
+
+/** What an address has to hold for these bars to stand there again; null: nothing, for what stands there anyway. */
+export function barParameters({ preset, from, p, q }, { first, shared }) {
+  return {
+    preset: from || preset === first ? null : preset,
+    from: shared && from ? from : null, // a place in a run of one's own is in nobody else's
+    p: p ? percents(p) : null,
+    q: q ? percents(q) : null,
+  };
+}
+
+function percents(probs) {
+  return probs.map((x) => String(Math.round(x * GRID) / 100)).join("-");
+}

@@ -1,0 +1,187 @@
+// The page One token: which distributions stand there, and what a drag does to them. Nothing here asks the server; it answers when an export is made.
+
+import { makeMirror } from "../lib/address.js";
+import { h, say } from "../lib/dom.js";
+import { mounted } from "../lib/mount.js";
+import { GRID, account, onGrid, withEntry } from "./account.js";
+import { drawBars, makeBars } from "./bars.js";
+import { barParameters, drawHead, drawMore, makeHead, makeMore, twin } from "./controls.js";
+import { drawMaths, makeMaths } from "./maths.js";
+import { drawDraftToken, drawOut, makeDraftToken, makeOut } from "./out.js";
+import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
+
+const NARROW = 900;
+const AT_ONCE = 400; // ms of quiet before the picture is said aloud
+
+class Room {
+  constructor(parent, data) {
+    this.payload = data.payload;
+    this.texts = data.payload.texts;
+    this.state = { ...data.state };
+    this.held = this.touched = null;
+    this.mirror = makeMirror();
+    this.notices = h("div", { class: "notices", role: "status" });
+    this.head = makeHead(this);
+    this.bars = makeBars(this);
+    this.guess = makeDraftToken(this);
+    this.out = makeOut(this);
+    this.sumsCard = makeSums(this);
+    this.rules = makeRules(this);
+    this.maths = makeMaths(this);
+    this.more = makeMore(this);
+    this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
+    this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
+    this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
+      this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.guess.node, this.out.node),
+      this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
+    parent.append(this.node);
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.node);
+  }
+
+  /** The page gives data anew at each of its runs; bars that were dragged stay. */
+  update(component) {
+    this.notices.replaceChildren(...component.data.notices.map((sentence) => h("p", {}, sentence)));
+    this.resize();
+    this.answer(component);
+  }
+
+  mirrorBars() {
+    this.mirror.write(barParameters(this.state, { first: this.payload.presets[0].id, shared: this.payload.shared }));
+  }
+
+  /** What stands here, said once for each time that the server asks: its export holds the bars as they are. */
+  answer({ data, setStateValue }) {
+    if (!data.asked || data.asked === this.answered) return;
+    this.answered = data.asked;
+    const { preset, from, p, q } = this.state;
+    setStateValue("shown", { preset, from, p, q, asked: data.asked });
+  }
+
+  preset() { return this.payload.presets.find(({ id }) => id === this.state.preset); }
+  position() { return this.payload.positions.find(({ id }) => id === this.state.from) ?? null; }
+  isRecorded() { return this.position() !== null && !this.state.p; }
+  probs(key) { return this.slots.map((slot) => slot[key]); }
+
+  /** What stands on the page: {p, q, glyphs}; a recorded rest also has its own overlap and residual. */
+  standing() {
+    const place = this.position();
+    if (this.isRecorded()) return place.slots.map((slot) => (slot.glyphs === null ? slot : { ...slot, overlap: undefined, residual: undefined }));
+    const { p, q } = this.state.p ? this.state : this.preset();
+    const own = place && place.slots.length === p.length;
+    const word = (i) => [{ t: this.payload.words[i], k: "text" }];
+    return p.map((x, i) => ({ p: x, q: q[i], glyphs: own ? place.slots[i].glyphs : word(i), free: true }));
+  }
+
+  /** Other distributions; with nothing named, those that stood there before any drag. */
+  begin(change) {
+    this.state = { ...this.state, ...change, p: null, q: null };
+    this.held = this.touched = null;
+    this.draw();
+    this.mirrorBars();
+  }
+
+  /** A bar is taken: what it was, and the axis, stay in hand, so that a way back leads back. */
+  grab(probs, index) {
+    const slot = this.slots[index];
+    if (slot.glyphs === null && !slot.free) return false;
+    const { p, q } = this.state;
+    this.held = { probs, index, before: { p, q }, base: onGrid(this.probs(probs)), other: onGrid(this.probs(probs === "p" ? "q" : "p")), plot: this.bars.plot, top: this.bars.plot.top };
+    this.touched = { probs, index };
+    this.node.classList.add("dragging");
+    return true;
+  }
+
+  put(value) {
+    const { probs, index, base, other } = this.held;
+    const moved = withEntry(base, index, value);
+    this.state = { ...this.state, p: probs === "p" ? moved : other, q: probs === "p" ? other : moved };
+  }
+
+  dragTo(value) {
+    this.put(value);
+    this.draw();
+    this.mirrorBars();
+  }
+
+  letGo() {
+    if (!this.held) return;
+    this.held = null;
+    this.node.classList.remove("dragging");
+    this.draw();
+  }
+
+  giveBack() {
+    this.state = { ...this.state, ...this.held.before };
+    this.letGo();
+    this.mirrorBars();
+  }
+
+  /** A step by key. The bar remembers the distribution that it began with for as long as it is the one that moves. */
+  nudge(probs, index, by) {
+    const value = Math.min(1, Math.max(0, Math.round((this.slots[index][probs] + by) * GRID) / GRID));
+    const known = this.stepped;
+    const goesOn = known && known.probs === probs && known.index === index && known.left === this.state[probs];
+    if (!this.grab(probs, index)) return;
+    if (goesOn) this.held.base = known.base;
+    const { base } = this.held;
+    this.put(value);
+    this.stepped = { probs, index, base, left: this.state[probs] };
+    this.letGo();
+    this.mirrorBars();
+  }
+
+  resizeTo(size) {
+    const fit = (probs) => (probs.length < size ? [...probs, ...Array(size - probs.length).fill(0)] : onGrid(probs.slice(0, size).some((x) => x > 0) ? probs.slice(0, size) : Array(size).fill(1)));
+    this.state = { ...this.state, p: fit(onGrid(this.probs("p"))), q: fit(onGrid(this.probs("q"))) };
+    this.touched = null;
+    this.draw();
+    this.mirrorBars();
+  }
+
+  /** Everything that is read from the layout is read here alone: a drag must not make the browser lay out twice. */
+  resize() {
+    const width = this.node.clientWidth;
+    if (!width) return;
+    this.narrow = width < NARROW;
+    this.node.classList.toggle("narrow", this.narrow);
+    this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
+    const high = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
+    const room = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
+    this.plan = { high, exact: width >= 1100, bars: room(this.bars), guess: room(this.guess), out: room(this.out) };
+    this.lane = this.narrow ? width - 24 : (width - 40 - 308) * 0.59;
+    this.draw();
+  }
+
+  draw() {
+    if (!this.plan) return;
+    const { high, bars, guess, out } = this.plan;
+    this.slots = this.standing();
+    this.sums = account(this.slots);
+    drawHead(this.head, this);
+    const { top } = drawBars(this.bars, this, bars, high);
+    drawDraftToken(this.guess, this, guess, this.narrow ? 62 : high - 40, this.narrow);
+    drawOut(this.out, this, out, high, top);
+    drawSums(this.sumsCard, this);
+    drawRules(this.rules, this);
+    drawMaths(this.maths, this);
+    drawMore(this.more, this);
+    this.tell();
+  }
+
+  tell() {
+    const sentence = twin(this);
+    say(this.sentence, sentence);
+    clearTimeout(this.later);
+    this.later = setTimeout(() => say(this.aloud, sentence), AT_ONCE);
+  }
+
+  close() {
+    this.mirror.close();
+    clearTimeout(this.later);
+    this.sizes.disconnect();
+    this.node.remove();
+  }
+}
+
+export default mounted((parent, data) => new Room(parent, data));

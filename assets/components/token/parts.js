@@ -1,0 +1,74 @@
+// Words with numbers in them, cards with a title and one sentence, and where things stand inside a card.
+
+import { h, move, place, s, say, show } from "../lib/dom.js";
+import { glyphLine } from "../lib/glyphs.js";
+
+/** A sentence of the payload with its {places} filled in. */
+export function fill(sentence, values) {
+  return sentence.replace(/\{(\w+)\}/g, (_, key) => values[key] ?? "");
+}
+
+/** A token in a sentence. */
+export function wordOf(slot) {
+  return slot.glyphs === null ? "the rest" : `“${glyphLine(slot.glyphs, 24).replace(/^·/, "")}”`;
+}
+
+/** A figure: title, what it shows, the picture, one sentence of meaning. */
+export function makeCard(name, title, ...inside) {
+  const parts = {
+    title: h("h3", {}, title),
+    sub: h("p", { class: "sub" }),
+    foot: h("figcaption", { class: "foot" }),
+  };
+  const node = h("figure", { class: `card ${name}` }, parts.title, parts.sub, ...inside, parts.foot);
+  return { node, ...parts };
+}
+
+/** Bars stand on ``base``; a probability of ``top`` reaches up to ``head``. */
+export function planPlot(width, height, count, top) {
+  const left = 30;
+  const base = height - 26;
+  const head = 24;
+  const step = (width - left - 6) / count;
+  const wide = Math.min(step * 0.8, 92);
+  return { left, base, head, step, wide, width, top, unit: (base - head) / top, middle: (i) => left + step * (i + 0.5) };
+}
+
+/** A round number above every bar, so that the axis stays while a bar is dragged below it. */
+export function topOf(slots) {
+  const most = Math.max(...slots.flatMap(({ p, q }) => [p, q]));
+  return [0.25, 0.5, 0.75, 1].find((top) => most <= top) ?? 1;
+}
+
+export function standRect(node, x, wide, from, to, plot) {
+  const high = Math.max(0, to - from) * plot.unit;
+  place(node, { x, width: Math.max(0, wide), y: plot.base - Math.max(from, to) * plot.unit, height: high });
+}
+
+const TICKS = { 0.25: [0, 0.1, 0.2], 0.5: [0, 0.25, 0.5], 0.75: [0, 0.25, 0.5, 0.75], 1: [0, 0.5, 1] };
+
+/** Thin lines at round numbers, which stand beside them. */
+export function makeAxis() {
+  const lines = Array.from({ length: 4 }, () => ({ line: s("line", { class: "grid", x2: 1 }), text: s("text", { class: "tick" }) }));
+  return { node: s("g", { class: "axes" }, ...lines.flatMap(({ line, text }) => [line, text])), lines };
+}
+
+export function drawAxis({ lines }, plot) {
+  for (const [i, { line, text }] of lines.entries()) {
+    const value = TICKS[plot.top][i];
+    show(line, value !== undefined);
+    show(text, value !== undefined);
+    if (value === undefined) continue;
+    const y = plot.base - value * plot.unit;
+    place(line, { transform: `translate(${plot.left - 4}px, ${y}px) scaleX(${plot.width - plot.left})` });
+    move(text, plot.left - 9, y + 4);
+    say(text, value === 0 ? "0" : value === 1 ? "1" : String(value).replace(/^0/, ""));
+  }
+}
+
+export function nameUnder(node, slot, x, plot) {
+  const size = plot.step < 48 ? 6.2 : 6.6;
+  say(node, glyphLine(slot.glyphs, Math.max(3, Math.floor((plot.step - 2) / size))));
+  node.classList.toggle("rest", slot.glyphs === null);
+  move(node, x, plot.base + 18);
+}

@@ -1,0 +1,94 @@
+// Numbers to the last digit: the sum for every token, and four exact rules on the same distributions.
+
+import { h, say, show } from "../lib/dom.js";
+import { glyphLine } from "../lib/glyphs.js";
+import { difference, digits, exactly, number } from "../lib/numbers.js";
+import { MOST } from "./bars.js";
+import { fill, makeCard } from "./parts.js";
+import { fourRules } from "./rules.js";
+
+const COLUMNS = [
+  ["token", "token", "name"],
+  ["q", "draft q", "q wide"],
+  ["keep", "min(1, p/q)", "wide"],
+  ["kept", "accepted", "kept"],
+  ["share", "residual", "wide"],
+  ["replaced", "replaced", "left"],
+  ["sum", "sum of both", "sum"],
+  ["p", "target p", "p"],
+  ["difference", "difference", "difference"],
+];
+
+export function makeSums(room) {
+  const head = h("tr", {}, ...COLUMNS.map(([, title, kind]) => h("th", { scope: "col", class: kind }, title)));
+  const body = h("tbody");
+  const rows = Array.from({ length: MOST }, () => {
+    const cells = COLUMNS.map(([key, , kind]) => (key === "token" ? h("th", { scope: "row", class: kind }) : h("td", { class: kind })));
+    const node = h("tr", {}, ...cells);
+    body.append(node);
+    return { node, cells };
+  });
+  const table = h("table", {}, h("thead", {}, head), body);
+  return { ...makeCard("sums", room.texts.sums, table), rows };
+}
+
+export function drawSums(card, room) {
+  const { slots, sums, texts } = room;
+  say(card.sub, "q · min(1, p/q) + (1 − β) · residual = p");
+  for (const [i, { node, cells }] of card.rows.entries()) {
+    show(node, i < slots.length);
+    node.classList.toggle("now", room.touched?.index === i);
+    if (i >= slots.length) continue;
+    const row = sums.rows[i];
+    const keep = slots[i].glyphs === null && slots[i].overlap !== undefined ? "each its own" : row.q > 0 ? digits(Math.min(1, row.p / row.q)) : "–";
+    const written = {
+      token: glyphLine(slots[i].glyphs, 14), q: digits(row.q), keep, kept: digits(row.kept), share: digits(row.share),
+      replaced: digits(row.replaced), sum: room.plan.exact ? exactly(row.sum) : digits(row.sum),
+      p: room.plan.exact ? exactly(row.p) : digits(row.p), difference: difference(row.difference),
+    };
+    for (const [j, [key]] of COLUMNS.entries()) say(cells[j], written[key]);
+  }
+  say(card.foot, texts.sumsFoot);
+}
+
+export function makeRules(room) {
+  const rows = {};
+  const list = h("div", { class: "ruleRows" });
+  for (const [key, { title, how }] of Object.entries(room.payload.rules)) {
+    const parts = { first: h("span", { class: "run first" }), both: h("span", { class: "run both" }), kept: h("b"), error: h("span", { class: "error" }) };
+    const words = h("div", { class: "ruleName" }, h("b", {}, title), h("span", {}, how));
+    list.append(h("div", { class: "rule" }, words, h("div", { class: "lane" }, parts.first, parts.both),
+      h("div", { class: "ruleSum" }, parts.kept, h("span", {}, " of 2 accepted")), parts.error));
+    rows[key] = parts;
+  }
+  return { ...makeCard("rules", room.texts.rules, list), rows, list };
+}
+
+export function drawRules(card, room) {
+  const { texts, slots } = room;
+  const known = slots.every(({ overlap }) => overlap === undefined);
+  show(card.list, known);
+  show(card.sub, known);
+  say(card.sub, texts.rulesSub);
+  if (!known) return say(card.foot, texts.rulesRest);
+  const found = fourRules(room.probs("p"), room.probs("q"));
+  for (const { rule, first, both, kept, error } of found) {
+    const row = card.rows[rule];
+    lane(row.first, first, "first", room.lane);
+    lane(row.both, both, "both", room.lane);
+    say(row.kept, kept.toFixed(2));
+    say(row.error, `error ${difference(error)}`);
+  }
+  const { title } = room.payload.rules[found[0].rule];
+  const least = found.reduce((a, b) => (b.kept < a.kept ? b : a));
+  const values = { best: title.toLowerCase(), most: found[0].kept.toFixed(2), worst: room.payload.rules[least.rule].title.toLowerCase(), least: least.kept.toFixed(2) };
+  const same = found[0].kept - least.kept < 0.005;
+  say(card.foot, fill(same ? texts.rulesFootSame : texts.rulesFoot, values));
+}
+
+/** A run of the lane, with as many words as it has room for. */
+function lane(node, share, word, whole) {
+  node.style.width = `${(50 * share).toFixed(3)}%`;
+  const wide = (whole * share) / 2;
+  say(node, wide > 66 ? `${word} ${number(share)}` : wide > 38 ? number(share) : "");
+}

@@ -1,0 +1,115 @@
+// The room: one round, walked. Everything is drawn from the step's number; no server is asked.
+
+import { button, h, say } from "../lib/dom.js";
+import { listenToKeys } from "../lib/keys.js";
+import { mounted } from "../lib/mount.js";
+import { drawMask, drawTree, fillMask, fillTree, makeMask, makeTree, placeTree } from "./chips.js";
+import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "./meets.js";
+
+const NARROW = 640;
+const ALOUD = 250; // ms that a step stands before it is read out
+
+class Room {
+  constructor(parent) {
+    this.at = 0;
+    this.before = h("p", { class: "before" });
+    this.tree = makeTree(this);
+    this.mask = makeMask();
+    this.coin = makeUniform();
+    this.distributions = makeDistributions();
+    this.sentence = h("p", { class: "sentence" });
+    this.aloud = h("p", { class: "aloud", "aria-live": "polite" });
+    this.back = button("← Back", "step before (←)", () => this.goTo(this.at - 1));
+    this.next = button("Step →", "next step (→)", () => this.goTo(this.at + 1), "primary");
+    this.range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
+    this.range.addEventListener("input", () => this.goTo(Number(this.range.value)));
+    this.count = h("p", { class: "count" });
+    const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
+    this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
+      this.before, h("div", { class: "upper" }, this.tree.node, this.mask.node),
+      h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.coin.node), this.distributions.node));
+    parent.append(this.node);
+    this.sizes = new ResizeObserver(() => this.resize());
+    this.sizes.observe(this.node);
+    this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.steps) });
+  }
+
+  update({ data: { payload } }) {
+    if (this.payload?.id === payload.id) return;
+    this.payload = payload;
+    this.steps = payload.steps;
+    this.at = 0;
+    this.range.max = String(this.steps.length - 1);
+    say(this.before, payload.before ? `… ${payload.before}` : "The text begins here.");
+    // no card grows on the way
+    this.node.style.setProperty("--lanes", this.steps.some(({ kind }) => kind === "residual") ? 3 : 2);
+    this.node.style.setProperty("--bars", Math.max(1, ...[...payload.nodes, payload.ending].map((one) => one?.bars.length ?? 0)));
+    fillTree(this.tree, payload, this);
+    fillMask(this.mask, payload);
+    this.resize();
+  }
+
+  get step() { return this.steps[this.at]; }
+
+  /** Nodes decided up to and at this step. */
+  get decided() {
+    return new Set(this.steps.slice(0, this.at + 1).filter(({ kind }) => kind === "coin").map(({ node }) => node));
+  }
+
+  get over() { return this.step.kind === "end" || this.step.kind === "tally"; }
+
+  goTo(at) {
+    const to = Math.min(this.steps.length - 1, Math.max(0, at));
+    if (to === this.at) return;
+    this.at = to;
+    this.draw();
+  }
+
+  goToNode(node) {
+    const at = this.steps.findIndex((step) => step.node === node);
+    this.goTo(at < 0 ? this.steps.length - 1 : at);
+  }
+
+  keys() {
+    return {
+      ArrowRight: () => this.goTo(this.at + 1),
+      ArrowLeft: () => this.goTo(this.at - 1),
+      Home: () => this.goTo(0),
+      End: () => this.goTo(this.steps.length - 1),
+    };
+  }
+
+  resize() {
+    const width = this.node.clientWidth;
+    if (!width || !this.payload) return;
+    this.node.classList.toggle("narrow", width < NARROW);
+    placeTree(this.tree, this.payload, this.tree.node.clientWidth);
+    this.draw();
+  }
+
+  draw() {
+    const { step } = this;
+    this.node.dataset.step = String(this.at);
+    drawTree(this.tree, this);
+    drawMask(this.mask, this);
+    drawUniform(this.coin, this, this.coin.node.clientWidth - 32);
+    drawDistributions(this.distributions, this);
+    say(this.sentence, step.sentence);
+    this.range.value = String(this.at);
+    this.range.setAttribute("aria-valuetext", `step ${this.at + 1} of ${this.steps.length}`);
+    say(this.count, `${this.at + 1} of ${this.steps.length}`);
+    this.back.disabled = this.at === 0;
+    this.next.disabled = this.at === this.steps.length - 1;
+    clearTimeout(this.later);
+    this.later = setTimeout(() => say(this.aloud, step.sentence), ALOUD);
+  }
+
+  close() {
+    clearTimeout(this.later);
+    this.forgetKeys();
+    this.sizes.disconnect();
+    this.node.remove();
+  }
+}
+
+export default mounted((parent) => new Room(parent));

@@ -1,0 +1,87 @@
+// What u meets: u on its ruler, and the bars of the distribution it was compared under.
+
+import { h, move, place, s, say, sized } from "../lib/dom.js";
+import { glyphLine } from "../lib/glyphs.js";
+import { makeHatches } from "../lib/hatches.js";
+import { coinText, number } from "../lib/numbers.js";
+import { FATES } from "./chips.js";
+
+export function makeUniform() {
+  const kept = s("rect", { class: "zone kept" });
+  const bad = s("rect", { class: "zone bad" });
+  const edge = s("line", { class: "edge", y1: 0, y2: 30 });
+  const disc = s("g", { class: "coin" }, s("circle", { r: 9, class: "face" }));
+  const words = { zero: s("text", {}, "0"), one: s("text", { class: "end" }, "1"), edge: s("text", { class: "said" }), coin: s("text", { class: "said strong" }) };
+  const svg = s("svg", { class: "ruler", role: "img" }, makeHatches("bad"), kept, bad, edge, disc, ...Object.values(words));
+  const title = h("h3", {});
+  return { node: h("figure", { class: "coinCard" }, title, svg), title, svg, kept, bad, edge, disc, words };
+}
+
+export function drawUniform(card, room, width) {
+  const one = room.step.node === null ? null : room.payload.nodes[room.step.node];
+  const there = Boolean(one) && one.threshold !== null;
+  card.node.classList.toggle("idle", !there);
+  say(card.title, there ? "The random number u against the threshold" : "No random number at this step");
+  sized(card.svg, width, 74);
+  const [threshold, u] = there ? [one.threshold, one.u] : [0.5, 0];
+  const x = threshold * width;
+  const top = 22;
+  place(card.kept, { x: 0, y: top, width: x, height: 30 });
+  place(card.bad, { x, y: top, width: Math.max(0, width - x), height: 30 });
+  move(card.edge, x, top);
+  move(card.disc, Math.min(width - 9, Math.max(9, u * width)), top + 15);
+  move(card.words.zero, 0, top + 46);
+  move(card.words.one, width, top + 46);
+  for (const node of [card.kept, card.bad, card.edge, card.disc, card.words.edge, card.words.coin]) node.style.visibility = there ? "visible" : "hidden";
+  if (!there) return;
+  aside(card.words.edge, `accepted below ${number(threshold)}`, x, top - 8, width);
+  aside(card.words.coin, `u = ${coinText(u, threshold)}`, u * width, top + 46, width, 26);
+  card.svg.setAttribute("aria-label", `u = ${coinText(u, threshold)}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
+}
+
+/** A text whose middle is at x, kept off the edges and off what stands there. */
+function aside(node, text, x, y, width, edge = 0) {
+  say(node, text);
+  const half = 3.3 * text.length;
+  move(node, Math.min(width - half - edge, Math.max(half + edge, x)), y);
+}
+
+const DISTRIBUTIONS = { p: "target p", met: "left by rejected siblings", q: "draft q", residual: "residual now" };
+
+export function makeDistributions() {
+  const title = h("h3", {});
+  const key = h("p", { class: "key" });
+  const list = h("div", { class: "bars", role: "img" });
+  return { node: h("figure", { class: "lawCard" }, title, key, list), title, key, list };
+}
+
+/** Bars of the step's distribution: the target's and the draft's where u decides, the residual after a rejection, one distribution for the ending. */
+export function drawDistributions(card, room) {
+  const { step, payload } = room;
+  const ending = step.kind === "end" || step.kind === "tally";
+  const about = ending ? payload.ending : payload.nodes[step.node ?? 0]; // before the first u: the distributions after the text
+  const bars = about?.bars ?? [];
+  const met = about?.met === "left" ? "met" : "p";
+  const distributions = ending ? [payload.ending?.kind === "residual" ? "residual" : "p"] : step.kind === "residual" ? [met, "q", "residual"] : [met, "q"];
+  say(card.title, bars.length ? { end: "The distribution it is drawn from", tally: "The distribution the last token was drawn from", tree: "The distributions after the text", residual: "What the rejection leaves" }[step.kind] ?? "What u decides between" : "No distribution at this step");
+  card.key.replaceChildren(...(bars.length ? distributions : []).map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), DISTRIBUTIONS[probs])));
+  const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);
+  const most = Math.max(1e-12, ...bars.filter((bar) => bar.glyphs !== null).flatMap(values));
+  card.list.replaceChildren(...bars.map((bar) => barRow(bar, distributions, values(bar), most)));
+  card.list.setAttribute("aria-label", bars.map((bar) => `${bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 20)}: ${values(bar).map((x, i) => `${DISTRIBUTIONS[distributions[i]]} ${number(x)}`).join(", ")}`).join("; "));
+}
+
+/** A token's lanes. The rest has numbers alone: as a bar it would dwarf the tokens. */
+function barRow(bar, distributions, values, most) {
+  const word = h("span", { class: "barName" });
+  say(word, bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 14));
+  const lanes = distributions.map((probs, i) => {
+    const fill = h("i", { class: `fill ${probs}` });
+    fill.style.width = bar.glyphs === null ? "0" : `${((100 * values[i]) / most).toFixed(2)}%`;
+    fill.style.minWidth = values[i] > 0 ? "1px" : "0";
+    const value = h("b", {});
+    say(value, number(values[i]));
+    return h("span", { class: "lane" }, h("span", { class: "run" }, fill), value);
+  });
+  return h("div", { class: bar.mine ? "bar mine" : bar.glyphs === null ? "bar rest" : "bar" }, word, h("span", { class: "lanes" }, ...lanes));
+}

@@ -1,0 +1,127 @@
+// The stage: where it stands, where things stand in its picture, and what a moved u changes.
+
+import assert from "node:assert/strict";
+import test from "node:test";
+
+import { coinBars } from "../../assets/components/stage/bars.js";
+import { nudged } from "../../assets/components/stage/coin.js";
+import { cursorParameter, motionOf, patience, stepped, within } from "../../assets/components/stage/cursor.js";
+import { frameOf, standing, verdict, whatIf } from "../../assets/components/stage/fate.js";
+import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/stage/plan.js";
+import written from "../written_cases.json" with { type: "json" };
+
+const RUN = [3, 1, 4].map((count) => ({ motions: Array.from({ length: count }, (_, i) => ({ kind: i ? "look" : "pass", node: i ? i - 1 : null })) }));
+
+test("a cursor outside the run stands at the nearest place", () => {
+  assert.deepEqual(within(RUN, 9, 0), { round: 2, motion: 0 });
+  assert.deepEqual(within(RUN, -2, -5), { round: 0, motion: 0 });
+  assert.deepEqual(within(RUN, 0, Infinity), { round: 0, motion: 2 });
+  assert.deepEqual(within(RUN, 2, 99), { round: 2, motion: 3 });
+  assert.deepEqual(within(RUN, "1", undefined), { round: 1, motion: 0 });
+});
+
+test("steps visit every motion of the run in order, and back", () => {
+  const there = [{ round: 0, motion: 0 }];
+  for (let at = there[0]; (at = stepped(RUN, at, 1)); ) there.push(at);
+  assert.deepEqual(there.map(({ round, motion }) => `${round}.${motion}`), ["0.0", "0.1", "0.2", "1.0", "2.0", "2.1", "2.2", "2.3"]);
+  const back = [there.at(-1)];
+  for (let at = back[0]; (at = stepped(RUN, at, -1)); ) back.push(at);
+  assert.deepEqual(back.reverse(), there);
+});
+
+test("the address of a cursor is the one that Python reads", () => {
+  for (const [at, text] of written.cursors) assert.equal(cursorParameter(at), text);
+});
+
+test("a motion is found by its kind and token", () => {
+  assert.equal(motionOf(RUN[2], "look", 1), 2);
+  assert.equal(motionOf(RUN[2], "look", 9), undefined);
+});
+
+test("a longer sentence stays longer, up to ten seconds", () => {
+  assert.ok(patience("") >= 1000 && patience("x".repeat(50)) > patience("x".repeat(40)));
+  assert.equal(patience("x".repeat(5000)), 10000);
+});
+
+test("panels stand side by side without touching on a wide page, and take turns on a narrow one", () => {
+  for (const width of [NARROW, 1206, 1640]) {
+    const { narrow, bars, coin, last } = planScene(width, 400);
+    assert.equal(narrow, false);
+    assert.ok(bars.x + bars.w < coin.x && coin.x + coin.w < last.x);
+    assert.equal(last.x + last.w, width);
+  }
+  const { narrow, bars, coin, last } = planScene(NARROW - 1, 300);
+  assert.equal(narrow, true);
+  assert.deepEqual([coin, last], [bars, bars]);
+});
+
+test("bars stay inside their plot and apart from each other, the rest a little further off", () => {
+  const plot = plotIn({ x: 0, y: 0, w: 500, h: 300 }, false, 54);
+  for (const count of [1, 4, 9, 16]) {
+    const places = Array.from({ length: count }, (_, i) => slot(plot, i, count, true));
+    places.forEach(({ middle, wide }, i) => {
+      assert.ok(middle - wide / 2 >= plot.left && middle + wide / 2 <= plot.left + plot.width + 1e-9);
+      if (i) assert.ok(middle - wide / 2 > places[i - 1].middle + wide / 2);
+    });
+  }
+  assert.ok(plot.top < plot.base && plot.base < 300);
+});
+
+test("the random number stands at its u, and a hand at that height gives the same u", () => {
+  for (const narrow of [false, true]) {
+    const ruler = planRuler({ x: 10, y: 20, w: 240, h: 420 }, narrow);
+    assert.equal(ruler.y(0), ruler.base);
+    assert.equal(ruler.y(1), ruler.top);
+    for (const u of [0, 0.001, 0.25, 0.5, 0.731, 0.999]) assert.equal(ruler.u(ruler.y(u)), u);
+    assert.equal(ruler.u(ruler.top - 50), 0.999); // u stays below 1
+    assert.equal(ruler.u(ruler.base + 50), 0);
+  }
+});
+
+test("keys move u in hundredths and tenths, from 0 to below 1", () => {
+  assert.equal(nudged(0.5, "ArrowUp"), 0.51);
+  assert.deepEqual(["ArrowLeft", "ArrowDown", "ArrowRight"].map((key) => nudged(0.5, key)), [0.49, 0.49, 0.51]);
+  assert.equal(nudged(0.5, "PageUp"), 0.6);
+  assert.equal(nudged(0.995, "ArrowUp"), 0.999);
+  assert.equal(nudged(0.005, "PageDown"), 0);
+  assert.deepEqual([nudged(0.4, "Home"), nudged(0.4, "End"), nudged(0.4, "x"), nudged(0.4, "toString")], [0, 0.999, null, null]);
+});
+
+const CHIP = { fate: "kept", threshold: 0.6, ifKept: "kept", ifRefused: "refused", appears: 1, decided: 4 };
+
+test("without a hand on it the rule's word stands; with one, the side of the threshold, strictly below it", () => {
+  assert.equal(verdict(CHIP, null), true);
+  assert.equal(verdict({ ...CHIP, fate: "refused" }, null), false);
+  assert.equal(verdict(null, null), false);
+  assert.equal(verdict(CHIP, { u: 0.599 }), true);
+  assert.equal(verdict(CHIP, { u: 0.6 }), false);
+  assert.equal(verdict({ ...CHIP, ifRefused: null }, { u: 0.999 }), true); // p >= q: accepted by every u
+  assert.equal(verdict({ ...CHIP, ifKept: null }, { u: 0 }), false); // p = 0: rejected by every u
+});
+
+test("a moved u that changes the fate changes what comes after it, and nothing before", () => {
+  const same = whatIf(CHIP, { u: 0.1, node: 1 });
+  const other = whatIf(CHIP, { u: 0.9, node: 1 });
+  assert.deepEqual([same, other], [{ node: 1, kept: true, changed: false }, { node: 1, kept: false, changed: true }]);
+  assert.equal(whatIf(CHIP, null), null);
+  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, other)), ["kept", "refused", "never"]);
+  assert.deepEqual([0, 1, 2].map((i) => standing({ ...CHIP, fate: "refused" }, i, 9, { node: 1, kept: true, changed: true })), ["refused", "kept", "pending"]);
+  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, same)), ["kept", "kept", "kept"]);
+});
+
+test("a chip comes, waits and is decided", () => {
+  assert.deepEqual([0, 1, 3, 4, 9].map((motion) => standing(CHIP, 0, motion, null)), ["ghost", "draft", "draft", "kept", "kept"]);
+});
+
+test("the end of a round shows the picture of how it ended", () => {
+  assert.equal(frameOf("tally", { kind: "residual" }).kind, "draw");
+  assert.equal(frameOf("stop", { kind: "bonus" }).kind, "bonus");
+  assert.equal(frameOf("tally", null).kind, "coin");
+  assert.deepEqual([frameOf("draft").p, frameOf("look").slab, frameOf("lift").lifted, frameOf("residual").landed, frameOf("draw").drawn], [false, true, true, true, true]);
+});
+
+test("before a bonus each bar is a threshold with its u, numbered where names have no room", () => {
+  const chips = (n) => Array.from({ length: n }, () => ({ glyphs: [{ t: "cat", k: "text" }], threshold: 0.8, u: 0.3 }));
+  assert.deepEqual(coinBars(chips(2))[1], { glyphs: [{ t: "cat", k: "text" }], p: 0.8, q: null, overlap: null, drafted: true, fell: 0.3 });
+  assert.equal(coinBars(chips(11))[10].glyphs[0].t, "11");
+});

@@ -1,0 +1,57 @@
+"""What Python writes and shares out, as a table that the JavaScript is held to (tests/js/).
+
+``python -m tests.written_cases`` writes tests/written_cases.json anew; tests/figures/test_components.py holds the table to Python.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+from specviz.figures.common.narration import apart, number
+from specviz.figures.one_round.stage import write_cursor
+from specviz.figures.one_token.link import write_distribution
+from specviz.figures.one_token.token import shared_out
+
+FILE = Path(__file__).with_name("written_cases.json")
+EDGES = (
+    0.0,
+    1.0,
+    1e-300,
+    5.44e-5,
+    9.949e-5,
+    0.0001,
+    0.00054,
+    0.0096,
+    0.0162,
+    0.1,
+    0.62,
+    0.9949,
+    0.995,
+    0.99949,
+    0.99951,
+    1 - 1e-12,
+)
+
+
+def table() -> dict[str, Any]:
+    """numbers [x, digits, text]; apart [u, threshold, text of u]; shares [parts, ten-thousandths, as in an address]; cursors [at, text]."""
+    drawn = random.Random(20261122)
+    # powers spread over the small probabilities; no tie of rounding, where binary fractions may go either way
+    xs = [*EDGES, *(10 ** -(6 * drawn.random()) for _ in range(200))]
+    pairs = [(x, x * (1 + 10 ** -drawn.uniform(1, 8))) for x in xs[-60:]] + [(0.5, 0.5), (0.25, 1.0)]
+    ties = [(1.0,) * 6, (1.0,) * 7, (2.0, 1.0, 1.0, 2.0, 1.0, 2.0, 1.0, 1.0)]  # remainders alike: the first get one more
+    parts = ties + [tuple(drawn.expovariate(1.0) ** 2 for _ in range(5 + i % 4)) for i in range(40)]
+    return {
+        "numbers": [[x, digits, number(x, digits)] for x in xs for digits in (2, 3, 4)],
+        "apart": [[u, edge, apart(u, edge)[0]] for u, edge in pairs],
+        "shares": [[list(one), list(shared_out(one)), write_distribution(shared_out(one))] for one in parts],
+        "cursors": [[{"round": r, "motion": m}, write_cursor(r, m)] for r in (0, 3, 12) for m in (0, 7, 40)],
+    }
+
+
+if __name__ == "__main__":
+    rows = (f'"{name}": [\n' + ",\n".join(map(json.dumps, rows)) + "\n]" for name, rows in table().items())
+    FILE.write_text("{\n" + ",\n".join(rows) + "\n}\n", encoding="utf-8")
