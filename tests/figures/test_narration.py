@@ -136,7 +136,7 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
     for motion in told(traces.story()):
         name = motion.label or name
         under[motion.kind, motion.node] = name
-    assert (under["draft", 3], under["pass", None]) == ("draft_tokens", "one pass")
+    assert (under["draft", 3], under["pass", None]) == ("draft tokens", "one pass")
     assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [
         f"random number {n}" for n in (1, 1, 2, 2, 3, 3)
     ]

@@ -94,7 +94,7 @@ class _Teller:
 
     def tell(self) -> Iterator[Motion]:
         for i, decision in enumerate(self.round.proposals):
-            yield Motion("draft", i, self.draft_token(i, decision), "draft_tokens" if i == 0 else "")
+            yield Motion("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
         yield Motion("pass", None, self.one_pass(), "one pass")
         for i in looked_at(self.round):
             yield Motion("look", i, self.look(self.round.proposals[i]), f"random number {i + 1}")
@@ -162,7 +162,7 @@ class _Teller:
     def draw(self, refused: int) -> str:
         ending, bad = self.round.ending, self.round.proposals[refused]
         unseen = sum(decision.accepted is None for decision in self.round.proposals)
-        what, them = ("draft", "it") if unseen == 1 else (f"{unseen} draft tokens", "them")
+        what, them = ("draft token", "it") if unseen == 1 else (f"{unseen} draft tokens", "them")
         behind = f" The target computed odds for the {what} after it too, but the rule never looked at {them}." if unseen else ""
         place = f"it takes the place of {self.name(bad.token)}."
         return f"One draw, {number(ending.u)}, lands on {self.name(ending.token)}: {place}{behind}"
