@@ -16,7 +16,7 @@ from specviz.evidence.experiment import joint_tests, judged
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
 from specviz.export import exactness, rounds, speed
-from specviz.export import report as bundle
+from specviz.export import report as of_report
 from specviz.export.drafting_methods import other_proposers
 from specviz.export.package import Package
 from specviz.export.serving_limits import around_the_rule
@@ -97,7 +97,7 @@ def packages() -> dict[str, Package]:
     sections = speed.Sections((Study.from_json(text("study")), STUDIED), (Batches.from_json(text("batches")), BATCH), WHAT_IF)
     one = passage.from_json(text("passage"))[DISTRIBUTION]
     return {
-        "report": bundle.package(report()),
+        "report": of_report.package(report()),
         "exact": exactness.exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
         "broken": exactness.break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
         "round": rounds.one_round(trace, 0, {}, trace.models),

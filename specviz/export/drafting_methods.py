@@ -5,7 +5,7 @@ beside them: what block verification gains, and every proposer under every rule.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -34,13 +34,19 @@ def other_proposers(
     """
     where = conditions(one.settings, one.models)
     pictures, captions = {}, [f"{figures.conclusion(one)} {figures.positions(one)} {quoted(one.settings.prompt)}. {where}"]
-    for key, name, draw, conclude in (
-        ("adversarial", "same-distribution", figures.same_distribution, figures.same_distribution_conclusion),
-        ("typical", "shortcut", figures.shortcut, figures.shortcut_conclusion),
+    for key, name, title, draw, conclude in (
+        (
+            "adversarial",
+            "same-distribution",
+            "A bad draft, the same distribution",
+            figures.same_distribution,
+            figures.same_distribution_conclusion,
+        ),
+        ("typical", "shortcut", "A well-known shortcut", figures.shortcut, figures.shortcut_conclusion),
     ):
         row = one.row(key)
         if row is not None and row.first is not None:
-            pictures[name] = Picture(_paper(name.replace("-", "_"), row.first), partial(draw, row.first))
+            pictures[name] = Picture(partial(draw, row.first), title)
             captions.append(f"{conclude(row.first)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _rows(one)), "first-tokens.csv": lambda: (FIRST, _first(one))}
     if gain is not None and (sentence := block_gain.sentence(gain)):
@@ -54,17 +60,6 @@ def other_proposers(
         )
     record = json.loads(to_json({choice: one}))
     return Package("other-proposers", "Other proposers", {"gallery.json": record}, tables, pictures, tuple(captions), said)
-
-
-def _paper(name: str, first: Any) -> Callable[[], Any]:
-    def paper() -> Any:
-        from specviz.export.printed import (
-            drafting_methods,  # matplotlib is loaded when somebody asks for a figure, and not before
-        )
-
-        return getattr(drafting_methods, name)(first)
-
-    return paper
 
 
 def _rows(one: Lineup) -> Iterator[list[Any]]:

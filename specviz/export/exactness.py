@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from specviz.export.facts import conditions
-from specviz.export.package import Package, Picture, for_page, quoted
+from specviz.export.package import Package, Picture, quoted
 from specviz.figures import mistakes
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import Filling, Flat
@@ -31,8 +31,7 @@ def exact(
     """
     end, where = evidence.top(*arms), conditions(settings, said["models"])
     pictures = {
-        f"draws-{number}": Picture(for_page("filling", one, end), partial(evidence.filling, one, end))
-        for number, one in enumerate(arms, start=1)
+        f"draws-{number}": Picture(partial(evidence.filling, one, end), one.name) for number, one in enumerate(arms, start=1)
     }
     captions = [f"{_after(one, settings)} {verdict} {where}" if not number else f"{_after(one, settings)} {where}"
                 for number, one in enumerate(arms)]  # fmt: skip
@@ -43,7 +42,7 @@ def exact(
     }
     tables = {"cells.csv": lambda: (CELLS, _cells(arms)), "looks.csv": lambda: (LOOKS, _looks(looks))}
     if flat:
-        pictures["p-values"] = Picture(for_page("flat", flat), partial(evidence.flat, flat))
+        pictures["p-values"] = Picture(partial(evidence.flat, flat), f"{len(flat.values)} runs of {flat.draws:,} samples")
         captions.append(f"{flat.conclusion} {where}")
         record["p_values"] = list(flat.values)
         tables["p-values.csv"] = lambda: (FLAT, _flat(flat))
@@ -63,15 +62,15 @@ def break_it(
     where, pictures = conditions(settings, said["models"]), {}
     captions = [f"{verdict} {where}"]
     if curve.n:
-        pictures["distance"] = Picture(for_page("curve", curve), partial(mistakes.curve, curve))
+        pictures["distance"] = Picture(partial(mistakes.curve, curve), "How far from the exact distribution?")
         captions.append(f"{curve.conclusion} {where}")
-    pictures["speed"] = Picture(for_page("speeds", speeds, curve.wrong), partial(mistakes.speeds, speeds, curve.wrong))
+    pictures["speed"] = Picture(partial(mistakes.speeds, speeds, curve.wrong))
     captions.append(
         " ".join(f"{one.name} keeps {one.kept:,} of {one.tested:,} draft tokens in {one.texts} texts." for one in speeds)
     )
     if curve.n and curve.wrong is not None:
         one = arms[curve.wrong]
-        pictures["draws"] = Picture(for_page("filling", one, evidence.top(one), True), partial(mistakes.wrong_cells, one))
+        pictures["draws"] = Picture(partial(mistakes.wrong_cells, one), one.name)
         captions.append(f"{_after(one, settings)} {where}")
     record = {
         "verdict": verdict,

@@ -12,23 +12,30 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from specviz.export.folder import MANIFEST, SCHEMA
 from specviz.export.html import html_page
 
-FORMATS = ("svg", "png", "pdf")  # of every figure for print
+PRINTS = (".svg", ".png", ".pdf", "-column.pdf")  # of every figure; the last is as wide as one of two columns
 CAPTIONS, PAGE = "caption.txt", "figures.html"
 Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows
 
 
 @dataclass(frozen=True, slots=True)
 class Picture:
-    """One figure twice, from the same record: ``paper`` makes matplotlib's, ``page`` Plotly's."""
+    """One figure: ``page`` makes Plotly's; print is drawn from that, under ``title``, since no page is around it."""
 
-    paper: Callable[[], Any]
     page: Callable[[], Any]
+    title: str = ""
+
+    def paper(self, column: bool = False) -> Any:
+        """matplotlib's figure of the same, as wide as a page or as one of its two columns."""
+        from specviz.export import matplotlib_adapter  # loaded when somebody asks for a figure, and not before
+
+        return matplotlib_adapter.draw(self.page(), self.title, matplotlib_adapter.COLUMN if column else matplotlib_adapter.PAGE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +46,7 @@ class Package:
     title     of the page with the interactive figures
     data      name.json -> JSON-ready; texts  name.json -> text that is JSON already
     tables    name.csv -> what makes its columns and rows
-    pictures  name -> Picture: name.svg, name.png, name.pdf, and a part of figures.html
+    pictures  name -> Picture: name with each of PRINTS, and a part of figures.html
     captions  ready to print
     facts     of the manifest: settings, seed, versions, models, n, tests, permalink, commands
     """
@@ -60,7 +67,7 @@ class Package:
     @property
     def names(self) -> tuple[str, ...]:
         """Every file but the manifest and the zip, in the order of the zip's making."""
-        figures = [f"{name}.{kind}" for name in self.pictures for kind in FORMATS]
+        figures = [f"{name}{ending}" for name in self.pictures for ending in PRINTS]
         page = [PAGE] if self.pictures else []
         return (*self.data, *self.texts, *self.tables, CAPTIONS, *figures, *page)
 
@@ -78,28 +85,19 @@ class Package:
             return ("\n\n".join(self.captions) + "\n").encode()
         if name == PAGE:
             return html_page({key: one.page() for key, one in self.pictures.items()}, self.title, self.captions).encode()
-        from specviz.export.printed import report  # matplotlib is loaded when somebody asks for a figure, and not before
+        from specviz.export import matplotlib_adapter
 
-        key, _, kind = name.rpartition(".")
-        return report.saved(self.pictures[key].paper(), kind)
+        stem, _, kind = name.rpartition(".")
+        column = stem not in self.pictures
+        return matplotlib_adapter.saved(self.pictures[stem.removesuffix("-column")].paper(column), kind)
 
     def files(self) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last."""
-        found = {name: self.file(name) for name in self.names}
+        once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in self.pictures.items()})
+        found = {name: once.file(name) for name in self.names}
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})
         return found | {self.zip_name: zipped(found, self.stem)}
-
-
-def for_page(name: str, *arguments: Any) -> Callable[[], Any]:
-    """What draws a page's picture for print: a function of printed_pages.py, called when the figure is asked for."""
-
-    def paper() -> Any:
-        from specviz.export.printed import pages
-
-        return getattr(pages, name)(*arguments)
-
-    return paper
 
 
 def as_json(value: Any) -> bytes:

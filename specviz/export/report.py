@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -12,14 +13,13 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES
-from specviz.export import series
 from specviz.export.facts import proposer_options
 from specviz.export.package import Package, Picture, quoted
-from specviz.export.printed import report
-from specviz.figures.exactness import report as screen
+from specviz.figures.exactness import report as figures
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings
 from specviz.statistics.findings import POWER
+from specviz.statistics.variation import cell_band
 
 LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
 CELLS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low", "high")
@@ -48,15 +48,13 @@ def package(record: Mapping[str, Any]) -> Package:
 
 
 def pictures(record: Mapping[str, Any]) -> dict[str, Picture]:
-    """Figures by name, print and screen from the same series."""
+    """Figures by name."""
     found = {}
     for number, one in enumerate(record["answers"], 1):
-        name = f"{number}-{series.slug(one['mode'])}"
+        name = f"{number}-{_slug(one['mode'])}"
         if one["cells"]:
-            drawn = series.histogram(one, record.get("pieces", {}))
-            found[f"histogram-{name}"] = Picture(partial(report.histogram, drawn), partial(screen.histogram, drawn))
-        drawn = series.tests(one)
-        found[f"tests-{name}"] = Picture(partial(report.tests, drawn), partial(screen.tests, drawn))
+            found[f"histogram-{name}"] = Picture(partial(figures.histogram, figures.Histogram.of(one, record.get("pieces", {}))))
+        found[f"tests-{name}"] = Picture(partial(figures.tests, figures.PValues.of(one)))
     return found
 
 
@@ -66,9 +64,9 @@ def cells(record: Mapping[str, Any]) -> Iterable[list[Any]]:
         if not one["cells"]:
             continue
         total = sum(cell["mass"] for cell in one["cells"])
-        bands = series.cell_band([cell["mass"] / total for cell in one["cells"]], one["n"], series.LEVEL).T.tolist()
+        bands = cell_band([cell["mass"] / total for cell in one["cells"]], one["n"], figures.LEVEL).T.tolist()
         for cell, (low, high) in zip(one["cells"], bands, strict=True):
-            text = quoted(series.label(cell, record.get("pieces", {})))
+            text = quoted(figures.named(cell, record.get("pieces", {})))
             begins = " ".join(map(str, cell["begins"]))
             mass = cell["mass"] / total
             yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], low, high]
@@ -97,7 +95,7 @@ def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, distr
         else f", sees a total variation of {first['detectable_tv']:.2g} with power {POWER:.0%}"
     )
     prompt = json.dumps(record["settings"].get("prompt", ""), ensure_ascii=False)
-    level = f"{len(one['tests'])} tests, false-alarm rate of all together {series.tests(one).alpha:g}"
+    level = f"{len(one['tests'])} tests, false-alarm rate of all together {one['plan']['alpha']:g}"
     return (
         f"{record['decoder']}, {one['mode']}: {one['n']:,} draws after {prompt}, {first['name']} p = {first['p_value']:.3g}{seen} "
         f"({level}). {one['sentence']} Pair {pair}; {distributions}. specviz {record['versions']['specviz']}."
@@ -182,3 +180,8 @@ def _sources(files: list[Mapping[str, Any]]) -> list[str]:
 
 def _tests(record: Mapping[str, Any]):
     return ((one, test) for one in record["answers"] for test in one["tests"])
+
+
+def _slug(mode: str) -> str:
+    """A mode's name as part of a file's name."""
+    return re.sub(r"[^a-z0-9]+", "-", mode.lower()).strip("-")[:40] or "draws"

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from specviz.export.facts import conditions, decode_command, facts
-from specviz.export.package import Package, Picture, for_page, quoted
+from specviz.export.package import Package, Picture, quoted
 from specviz.figures.common.glyphs import name, piece
 from specviz.figures.common.narration import looked_at, motions, ordinal, rejected_at
 from specviz.figures.one_token import distributions
@@ -33,7 +33,7 @@ def one_round(trace: Trace, shown: int, link: Mapping[str, str], models: Mapping
     told = " ".join(motion.sentence for motion in motions(trace, round_) if motion.kind in TOLD)
     caption = f"Round {shown + 1} after {quoted(settings.prompt)}. {told} {conditions(settings, models)}"
     drawn = tuple(_panels(trace, round_))
-    figure = {f"round-{shown + 1}": Picture(for_page("panels", drawn), partial(distributions.panels, drawn))} if drawn else {}
+    figure = {f"round-{shown + 1}": Picture(partial(distributions.panels, drawn))} if drawn else {}
     found = {"rounds": len(trace.rounds), "tokens": len(trace.output_ids), "round_of_the_figure": shown + 1}
     return Package(
         stem="one-round-chosen-random-numbers" if settings.edited else "one-round",
@@ -82,8 +82,8 @@ def one_token(
         data={"token.json": record | {"overlap_total": beta, "rules": [dict(zip(RULES, one, strict=True)) for one in rules]}},
         tables=tables | ({"rules.csv": lambda: (RULES, rules)} if rules else {}),
         pictures={
-            "distributions": Picture(for_page("panels", both), partial(distributions.panels, both)),
-            "out": Picture(for_page("panels", stacks), partial(distributions.panels, stacks)),
+            "distributions": Picture(partial(distributions.panels, both)),
+            "out": Picture(partial(distributions.panels, stacks)),
         },
         captions=(caption,),
         facts=said,

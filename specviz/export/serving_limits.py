@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,24 +24,17 @@ GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin
 def around_the_rule(one: Laboratory, arm: str, said: Mapping[str, Any]) -> Package:
     """What stands on the page. arm: whose greedy texts are drawn; said: of the manifest."""
     where = conditions(one.settings, one.models)
-    pictures = {"distances": Picture(_paper("distances", one), partial(figures.distances, one))}
+    pictures = {
+        "distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what speculation adds to it")
+    }
     captions = [f"{figures.conclusion(one)} {where}"]
     if seen := one.microscope.seen(arm):
-        pictures["margins"] = Picture(_paper("margins", seen), partial(ties.margins, seen))
-        pictures["spread"] = Picture(_paper("spread", seen), partial(ties.spread, seen))
+        pictures["margins"] = Picture(partial(ties.margins, seen), f"{ARMS[arm].first} and {ARMS[arm].second}")
+        pictures["spread"] = Picture(partial(ties.spread, seen), f"Margins: {ARMS[arm].first} and {ARMS[arm].second}")
         captions.append(f"{ties.conclusion(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _rows(one)), "greedy.csv": lambda: (GREEDY, _greedy(one))}
     record = json.loads(to_json(one))
     return Package("around-the-rule", "Around the rule", {"laboratory.json": record}, tables, pictures, tuple(captions), said)
-
-
-def _paper(name: str, *arguments: Any) -> Callable[[], Any]:
-    def paper() -> Any:
-        from specviz.export.printed import serving_limits  # matplotlib is loaded when somebody asks for a figure, and not before
-
-        return getattr(serving_limits, name)(*arguments)
-
-    return paper
 
 
 def _rows(one: Laboratory) -> Iterator[list[Any]]:

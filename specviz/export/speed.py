@@ -40,10 +40,10 @@ class Sections:
 def how_fast(plan: Plan, sections: Sections, said: Mapping[str, Any]) -> Package:
     """What stands on the page. said: of the manifest."""
     where = conditions(plan.settings, plan.models)
-    pictures = {"tokens": Picture(_paper("fast", "tokens", plan), partial(figures.tokens, plan))}
+    pictures = {"tokens": Picture(partial(figures.tokens, plan), "Tokens per target pass")}
     captions = [f"{figures.tokens_conclusion(plan)} {where}", f"{plan.in_words} {where}"]
     if plan.costs is not None:
-        pictures["speed"] = Picture(_paper("fast", "factors", plan), partial(figures.factors, plan))
+        pictures["speed"] = Picture(partial(figures.factors, plan), "Speed-up")
     data, tables = {"plan.json": json.loads(plan.to_json())}, {"gammas.csv": lambda: (ROWS, _rows(plan))}
     for part, section in ((_study, sections.study), (_many, sections.many), (_what_if, sections.what_if)):
         if section is not None:
@@ -57,20 +57,18 @@ def _study(section: tuple[Study, str], pictures: dict[str, Picture], captions: l
         return
     for axis in fast_study.AXES:
         if len(fast_study.cells_over(found, draft, axis)) > 1:
-            pictures[f"kept-over-{axis}"] = Picture(
-                _paper("study", "kept", *section, axis), partial(fast_study.kept, *section, axis)
-            )
+            pictures[f"kept-over-{axis}"] = Picture(partial(fast_study.kept, *section, axis), f"Acceptance rate: {draft}")
             captions.append(fast_study.kept_conclusion(found, draft, axis))
-    for name in ("foretold", "confidence"):
-        pictures[name] = Picture(_paper("study", name, *section), partial(getattr(fast_study, name), *section))
-        captions.append(getattr(fast_study, f"{name}_conclusion")(*section))
+    pictures["foretold"] = Picture(partial(fast_study.foretold, *section), f"Predicted and measured: {draft}")
+    pictures["confidence"] = Picture(partial(fast_study.confidence, *section), f"Confidence: {draft}")
+    captions += [fast_study.foretold_conclusion(*section), fast_study.confidence_conclusion(*section)]
     tables["study.csv"] = lambda: (CELLS, _cells(found))
 
 
 def _many(section: tuple[Batches, str], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]) -> None:
     found, key = section
-    pictures["many-texts"] = Picture(_paper("costs", "batch", found, key), partial(batch.factors, found, key))
-    pictures["passes"] = Picture(_paper("costs", "passes", found), partial(batch.passes, found))
+    pictures["many-texts"] = Picture(partial(batch.factors, found, key), "Many texts at once")
+    pictures["passes"] = Picture(partial(batch.passes, found), "What verification costs")
     captions += [found.in_words(key), batch.passes_conclusion(found)]
     tables["many-texts.csv"] = lambda: (BATCHES, _batches(found, key))
 
@@ -79,7 +77,7 @@ def _what_if(
     section: tuple[int, Spot, Spot | None], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]
 ) -> None:
     gamma, chosen, running = section
-    pictures["what-if"] = Picture(_paper("costs", "surface", *section), partial(surface.surface, *section))
+    pictures["what-if"] = Picture(partial(surface.surface, *section), f"Speed-up by the formula, gamma {gamma}")
     captions.append(f"{surface.in_words(gamma, chosen)} {surface.FORMULA}")
     rows = surface.table(running, chosen)
     tables["what-if.csv"] = lambda: (list(rows[0]), _plain(rows))
@@ -95,17 +93,6 @@ def _batches(found: Batches, key: str) -> Iterator[list[Any]]:
         for gamma in found.gammas:
             spans = (found.factor(key, rows, gamma), found.cost(rows, gamma), found.tokens(key, gamma))
             yield [rows, gamma, *(x for span in spans for x in _span(span))]
-
-
-def _paper(where: str, name: str, *arguments: Any) -> Callable[[], Any]:
-    def paper() -> Any:
-        from specviz.export.printed import costs, speed
-        from specviz.export.printed import study as printed_study
-
-        files = {"fast": speed, "study": printed_study, "costs": costs}
-        return getattr(files[where], name)(*arguments)
-
-    return paper
 
 
 def _rows(plan: Plan) -> Iterator[list[Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -27,9 +27,9 @@ def whole_text(one: Passage, surveys: Mapping[str, Sequence[Read]], heap: Spread
     curves = figures.curves_of(one.read, surveys)
     own = curves[0][1]
     pictures = {
-        "along": Picture(_paper("along", one.read), partial(figures.along, one.read)),
-        "lorenz": Picture(_paper("lorenz", curves), partial(figures.lorenz, curves)),
-        "kinds": Picture(_paper("kinds", heap or own), partial(figures.kinds, heap or own, own if heap else None)),
+        "along": Picture(partial(figures.along, one.read), "Where the two models differ"),
+        "lorenz": Picture(partial(figures.lorenz, curves), "At a few tokens, or everywhere?"),
+        "kinds": Picture(partial(figures.kinds, heap or own, own if heap else None), "At which words?"),
     }
     captions = (
         f"{words.conclusion(one)} {words.speed(one)} {quoted(one.settings.prompt)}. {where}",
@@ -46,15 +46,6 @@ def whole_text(one: Passage, surveys: Mapping[str, Sequence[Read]], heap: Spread
     return Package(
         "whole-text", "Whole text", {"passage.json": json.loads(to_json({"this text": one}))}, tables, pictures, captions, said
     )
-
-
-def _paper(name: str, *arguments: Any) -> Callable[[], Any]:
-    def paper() -> Any:
-        from specviz.export.printed import whole_text  # matplotlib is loaded when somebody asks for a figure, and not before
-
-        return getattr(whole_text, name)(*arguments)
-
-    return paper
 
 
 def _tokens(one: Passage) -> Iterator[list[Any]]:

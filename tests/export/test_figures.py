@@ -253,7 +253,9 @@ def expected(kind: str, name: str) -> dict[str, Points]:
         ("report", "tests-2-engine"): lambda: corrected(1),
         ("exact", "draws-1"): lambda: filling(e.FILLING),
         ("exact", "draws-2"): lambda: filling(e.WRONG),
-        ("exact", "p-values"): lambda: {"runs": over(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0])},
+        ("exact", "p-values"): lambda: {"chance alone": [(0, e.FLAT.low), (1, e.FLAT.low), (1, e.FLAT.high), (0, e.FLAT.high)],
+                                          "runs": over(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0]),
+                                          "expected": [(0, 4.0), (1, 4.0)]},
         ("broken", "distance"): curve,
         ("broken", "speed"): lambda: speeds,
         ("broken", "draws"): lambda: filling(e.WRONG),
@@ -361,9 +363,6 @@ class Printed:
         return any(len(one) == len(lengths) and np.allclose(one, lengths, rtol=1e-9, atol=1e-15) for one in self.bars)
 
 
-ONLY_ON_SCREEN = {("fast", "many-texts", "the target alone")}  # in print a line across the whole picture, which has no points
-
-
 @pytest.mark.parametrize(("kind", "name"), CASES)
 def test_print_shows_the_screens_numbers(kind, name):
     picture = e.packages()[kind].pictures[name]
@@ -376,6 +375,6 @@ def test_print_shows_the_screens_numbers(kind, name):
     for key, points in series(page).items():
         if key.rstrip("'") in lengthwise:
             continue
-        drawn = key.startswith("level ") or (kind, name, key) in ONLY_ON_SCREEN or (key.startswith("trace") and name == "speed")
+        drawn = key.startswith("trace") and name == "speed"
         missing = [] if drawn else [point for point in points if not printed.has(point)]
         assert not missing, f"{kind}, {name}, {key}: {missing[:3]} not in print"

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import io
 import json
+import math
 import os
 import shlex
 import zipfile
@@ -23,11 +24,12 @@ from specviz.evidence.experiment import Plan, joint_tests, judged
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
 from specviz.export import report as bundle
-from specviz.export import series
 from specviz.export.folder import write
-from specviz.export.printed import report as printed
-from specviz.figures.exactness import report as screen
+from specviz.export.matplotlib_adapter import printable
+from specviz.figures.exactness import report as figures
+from specviz.figures.exactness.report import Histogram, PValues
 from specviz.settings import Settings
+from specviz.statistics.variation import cell_band
 
 PIECES = {"1": b" the".hex(), "2": b"=1+1".hex(), "3": b"$x$ <b>".hex(), "4": "猫".encode().hex(), "5": b"\xe2".hex()}
 
@@ -87,34 +89,17 @@ def test_no_file_holds_a_date(found):
         assert {entry.filename.removeprefix("evidence/") for entry in archive.infolist()} == set(found) - {"evidence.zip"}
 
 
-def test_print_and_screen_show_the_same_numbers(record):
-    drawn = series.histogram(record["answers"][0], PIECES)
-    axes, page = printed.histogram(drawn).axes[0], screen.histogram(drawn)
-    lines = {line.get_label(): line for line in axes.lines}
-    probs, share = page.data
-    assert list(lines["exact distribution"].get_xdata()) == list(probs.x)
-    assert list(lines["share of 5,000 draws"].get_xdata()) == list(share.x)
-    assert list(lines["exact distribution"].get_ydata()) == list(probs.y)
-    (bands,) = axes.collections
-    ends = np.array([segment[:, 0] for segment in bands.get_segments()])
-    assert np.allclose(ends[:, 0], np.array(probs.x) - np.array(probs.error_x.arrayminus), rtol=1e-12)
-    assert np.allclose(ends[:, 1], np.array(probs.x) + np.array(probs.error_x.array), rtol=1e-12)
-    assert axes.get_xlabel() == page.layout.xaxis.title.text and axes.get_xscale() == page.layout.xaxis.type
-    assert list(axes.get_yticks()) == list(page.layout.yaxis.tickvals)
-
-
-def test_the_p_values_in_print_and_on_the_screen_are_the_reports():
-    drawn = series.tests(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
-    axes, page = printed.tests(drawn).axes[0], screen.tests(drawn)
-    lines = {line.get_label(): list(line.get_xdata()) for line in axes.lines}
-    assert lines == {trace.name: list(trace.x) for trace in page.data}
-    assert drawn.rejected == (True, True) and lines["rejected"] == [series.LEAST_P] * 2
+def test_a_rejected_test_is_drawn_as_one_and_a_p_value_too_small_for_the_axis_at_its_edge():
+    drawn = PValues.of(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
+    named = {trace.name: trace for trace in figures.tests(drawn).data}
+    assert drawn.rejected == (True, True) and list(named["rejected"].x) == [figures.LEAST_P] * 2 and "not rejected" not in named
 
 
 def test_a_cell_without_a_draw_stands_on_the_edge_and_the_axis_says_so(record):
-    drawn = series.histogram(record["answers"][0], PIECES)
+    drawn = Histogram.of(record["answers"][0], PIECES)
     assert 0.0 in drawn.share and drawn.placed(0.0) == drawn.edge < min(drawn.probs)
-    assert "no draw" in printed.histogram(drawn).axes[0].get_xlabel()
+    axis = figures.histogram(drawn).layout.xaxis
+    assert "no draw" in axis.title.text and axis.range[0] == math.log10(drawn.edge)
 
 
 def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
@@ -122,7 +107,7 @@ def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
     from scipy import stats
 
     probs, n = np.array([0.5, 0.3, 0.19, 0.01]), 400
-    low, high = np.rint(series.cell_band(probs, n, 0.99) * n)
+    low, high = np.rint(cell_band(probs, n, 0.99) * n)
     inside = stats.binom.cdf(high, n, probs) - stats.binom.cdf(low - 1, n, probs)
     assert (inside >= 0.99).all()
     assert (stats.binom.cdf(low - 1, n, probs) <= 0.005).all() and (stats.binom.sf(high, n, probs) <= 0.005).all()
@@ -146,10 +131,10 @@ def test_no_text_in_a_table_is_taken_for_a_formula(found):
 
 
 def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_they_are(record):
-    drawn = series.histogram(record["answers"][0], PIECES)
+    drawn = Histogram.of(record["answers"][0], PIECES)
     assert {"$x$·<b> …", "猫‹E2›", "all others", "·the …"} <= set(drawn.labels)
-    assert "&lt;b&gt;" in "".join(screen.histogram(drawn).layout.yaxis.ticktext)
-    assert printed.printable("猫 é") in ("猫 é", "‹U+732B› é")
+    assert "&lt;b&gt;" in "".join(figures.histogram(drawn).layout.yaxis.ticktext)
+    assert printable("猫 é") in ("猫 é", "‹U+732B› é")
 
 
 def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):

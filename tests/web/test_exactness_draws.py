@@ -182,5 +182,6 @@ def test_piled_up_p_values_are_not_called_flat():
     one = Flat((0.01,) * 60, 300, 0, 15)
     assert not one.flat and "do not lie flat" in one.conclusion
     figure = evidence.flat(one)
-    assert list(figure.data[0].y) == [60] + [0] * 9
+    (runs,) = [trace for trace in figure.data if trace.name == "runs"]
+    assert list(runs.y) == [60] + [0] * 9
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("p-value", "runs")

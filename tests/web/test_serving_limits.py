@@ -8,7 +8,6 @@ from dataclasses import replace
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.export.printed import serving_limits
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import ARMS, Greedy, Pairing, Seen
@@ -106,8 +105,6 @@ def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
     assert list(named["its distribution is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
-    paper = {line.get_label(): list(line.get_xdata()) for line in serving_limits.distances(shown).axes[0].lines}
-    assert paper["draft tokens change it by, at most"] == list(worst.x)
 
 
 def test_the_microscope_draws_margins_up_to_where_texts_part():
@@ -186,6 +183,3 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     )
     words = export.command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "--surroundings"] and str(shown.texts) in words
-    printed = serving_limits.spread(shown.microscope.seen("bf16")).axes[0]
-    heights = [bar.get_height() for bar in printed.patches[: ties.BINS]]
-    assert heights == pytest.approx(ties.histogram(shown.microscope.seen("bf16"))[1])

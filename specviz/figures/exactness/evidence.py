@@ -178,11 +178,13 @@ def flat(one: Flat, kind: str = "light") -> go.Figure:
     """Ten bars, the height that each should have, and the band of chance."""
     middle, blue = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind)
     figure = go.Figure()
-    figure.add_hrect(y0=one.low, y1=one.high, fillcolor=BAND, line_width=0, layer="below")
+    figure.add_scatter(x=[0, 1, 1, 0], y=[one.low, one.low, one.high, one.high], mode="lines", fill="toself", fillcolor=BAND, line={"width": 0},
+                       name="chance alone", hoverinfo="skip")  # fmt: skip
     figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": DRAWS[kind]}, name="runs",
                    hovertemplate="%{y} runs<extra></extra>")  # fmt: skip
-    figure.add_hline(y=len(one.values) / BINS, line={"color": blue, "width": 3})
-    figure.update_layout(height=230, margin={"l": 8, "r": 12, "t": 10, "b": 40}, showlegend=False, dragmode=False)
+    figure.add_scatter(x=[0, 1], y=[len(one.values) / BINS] * 2, mode="lines", line={"color": blue, "width": 3}, name="expected",
+                       hoverinfo="skip")  # fmt: skip
+    figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 30, "b": 40}, legend=LEGEND, dragmode=False)
     figure.update_xaxes(
         range=[0, 1], title="p-value", tickvals=[0, 0.2, 0.4, 0.6, 0.8, 1], zeroline=False, fixedrange=True, showgrid=False
     )

@@ -14,6 +14,7 @@ from specviz.figures.exactness.evidence import GRID, safe
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "kept": "kept", "replaced": "replaced"}
 COLOURS = {"p": "target", "q": "draft", "residual": "residual", "kept": "target", "replaced": "residual"}
 HATCH = {"p": "", "q": "\\", "residual": ".", "kept": "", "replaced": "."}
+INK = {"light": "#1d2733", "dark": "#e8edf3"}  # of marks over bars
 ROW, FRAME = 30, 150  # pixels of a label, and of all the rest of a panel
 
 
@@ -51,21 +52,22 @@ def panels(shown: Sequence[Panel], kind: str = "light") -> go.Figure:
         for number, (key, values) in enumerate(one.bars.items()):
             marker = {
                 "color": getattr(MEANINGS[COLOURS[key]], kind),
-                "pattern": {"shape": HATCH[key], "fgcolor": "white", "size": 6},
+                "pattern": {"shape": HATCH[key], "fillmode": "overlay", "fgcolor": "white", "size": 6},
             }
-            group = None if one.stacked else f"{len(one.bars) - number}"
-            figure.add_bar(x=list(values), y=places, orientation="h", name=NAMES[key], marker=marker, offsetgroup=group,
+            thick = 0.62 if one.stacked else 0.8 / len(one.bars)
+            offset = -thick / 2 if one.stacked else 0.4 - thick * (number + 1)  # beside each other the first is on top
+            figure.add_bar(x=list(values), y=places, orientation="h", name=NAMES[key], marker=marker, width=thick, offset=offset,
                            showlegend=key not in named, legendgroup=key, row=row, col=1,
                            customdata=[safe(label) for label in one.labels],
                            hovertemplate=f"%{{customdata}}: {NAMES[key]} %{{x:.6g}}<extra></extra>")  # fmt: skip
             named.add(key)
         if one.marks:
-            line = {"symbol": "line-ns-open", "size": 20, "line": {"width": 3}}
+            line = {"symbol": "line-ns-open", "size": 20, "line": {"width": 3}, "color": INK[kind]}
             figure.add_scatter(x=list(one.marks), y=places, mode="markers", marker=line, name="target p (mark)", row=row, col=1)
         ticks = [safe(label) for label in one.labels]
         figure.update_yaxes(tickvals=places, ticktext=ticks, range=[-0.7, len(places) - 0.3], automargin=True, row=row, col=1)
         figure.update_xaxes(range=[0, one.end], gridcolor=GRID, title="probability", row=row, col=1)
-    mode = "stack" if all(one.stacked for one in shown) else "group"
+    mode = "stack" if all(one.stacked for one in shown) else "overlay"
     height = sum(FRAME + ROW * len(one.labels) for one in shown)
     legend = {"orientation": "h", "x": 0, "y": 1.0, "yref": "container", "yanchor": "top"}
     return figure.update_layout(

@@ -122,9 +122,18 @@ def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -
     ends    name -> y where its line ends
     top     of the picture, whose height they share
     """
-    y = -top
-    for name, value in sorted(ends.items(), key=lambda pair: pair[1]):
-        y = max(value, y + APART * top)
+    for name, y in _apart(ends, APART * top).items():
         figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
                               font={"size": LETTERS, "color": DRAWS[kind]})  # fmt: skip
     figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))
+
+
+def _apart(ends: Mapping[str, float], step: float) -> dict[str, float]:
+    """Each name as near to its end as its neighbours let it: those that would cover each other stand around their common middle."""
+    groups: list[list[str]] = []
+    lowest = lambda group: sum(ends[name] for name in group) / len(group) - step * (len(group) - 1) / 2  # noqa: E731
+    for name in sorted(ends, key=lambda name: ends[name]):
+        groups.append([name])
+        while len(groups) > 1 and lowest(groups[-1]) < lowest(groups[-2]) + step * len(groups[-2]):
+            groups[-2:] = [groups[-2] + groups[-1]]
+    return {name: lowest(group) + step * place for group in groups for place, name in enumerate(group)}

@@ -9,7 +9,7 @@ import streamlit as st
 
 from specviz.errors import SpecvizError
 from specviz.export.facts import EDITED, facts
-from specviz.export.package import Package
+from specviz.export.package import PRINTS, Package
 from specviz.export.rounds import one_round, one_token
 from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.one_token.link import write_distribution
@@ -20,8 +20,8 @@ from specviz.web.common import cache, warmup
 from specviz.web.common.download import export
 from specviz.web.one_round.state import Visit
 
-TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}.{kind}" for name in ("distributions", "out")
-               for kind in ("svg", "png", "pdf")), "figures.html")  # fmt: skip
+TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
+               for ending in PRINTS), "figures.html")  # fmt: skip
 RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no distribution of its own
 
 

@@ -1,1 +1,0 @@
-"""Pictures for paper by matplotlib, without a browser."""

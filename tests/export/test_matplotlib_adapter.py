@@ -1,0 +1,242 @@
+"""Print is drawn from what the screen shows: every figure of every page, at both widths, with nothing left out and nothing cut off.
+
+That print has the screen's points is shown in test_figures.py. Here: whatever a figure holds is drawn or called by its name, the same
+figure gives the same bytes whoever draws beside it, and no word leaves the paper. Nothing here is left to chance.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+import re
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import cache
+
+import matplotlib
+import plotly.graph_objects as go
+import pytest
+from matplotlib.colors import to_hex
+from matplotlib.figure import Figure
+from matplotlib.text import Text
+
+import specviz.figures
+from specviz.export.matplotlib_adapter import COLUMN, PAGE, draw, printable, saved
+from specviz.export.package import PRINTS, Picture
+from specviz.figures import mistakes
+from specviz.figures.common.theme import MEANINGS
+from specviz.figures.exactness import evidence
+from specviz.figures.serving_limits import near_ties
+from specviz.figures.speed import plan as speed
+from specviz.figures.speed import surface
+from specviz.figures.whole_text import divergence
+from specviz.serving import setups
+from tests import exported as e
+
+LABORATORY = setups.from_json(e.text("surroundings"))
+SEEN = LABORATORY.microscope.seen(e.ARM)
+HIDDEN = replace(e.CURVE, wrong=None, looks=())  # two decoders, and which is wrong is not to be seen
+RARE = {  # what recorded pages do not show, and visitors can make
+    "nothing drawn yet": lambda: evidence.filling(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
+    "a long foreign name": lambda: evidence.filling(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
+    "which is wrong is hidden": lambda: mistakes.curve(HIDDEN),
+    "caught late": lambda: mistakes.curve(replace(e.CURVE, n=(10, 1000, 10**6), looks=(mistakes.Look(10**6, (False, True)),))),
+    "nothing kept": lambda: mistakes.speeds((mistakes.Speed("a", 0, 0, 0, 0, 0), mistakes.Speed("b", 0, 0, 0, 0, 0)), 1),
+    "few greedy texts": lambda: near_ties.margins(replace(SEEN, pairings=SEEN.pairings[:2])),
+    "kinds of words of two heaps": lambda: divergence.kinds(*(e.packages()["passage"].pictures["kinds"].page.args[0],) * 2),
+    "no running pair": lambda: surface.surface(1, surface.Spot(1.0, 0.0), None),
+    "a pair off the picture": lambda: surface.surface(16, surface.Spot(0.0, 1.0), surface.Spot(0.5, 1.7)),
+    "nothing measured": lambda: speed.tokens(replace(e.packages()["fast"].pictures["tokens"].page.args[0], checked=())),
+}
+CASES = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
+CASES |= {
+    name: Picture(make, "A title that is quite long for a figure as narrow as one of two columns") for name, make in RARE.items()
+}
+
+
+@cache
+def paper(name: str, column: bool = False) -> Figure:
+    """Each drawn once for all tests; none changes what it looks at."""
+    return CASES[name].paper(column)
+
+
+def words(drawn) -> list[Text]:
+    """Every text on the paper; ticks beyond the ends of their axis are on no paper."""
+    found = [*drawn.texts, *(text for legend in drawn.legends for text in legend.get_texts())]
+    for axes in drawn.axes:
+        found += [axes._left_title, axes.xaxis.label, axes.yaxis.label, *axes.texts]
+        for axis in (axes.xaxis, axes.yaxis):
+            low, high = sorted(axis.get_view_interval())
+            found += [tick.label1 for tick in axis.get_major_ticks() if low - 1e-9 <= tick.get_loc() <= high + 1e-9]
+    return [one for one in found if one.get_text()]
+
+
+@pytest.mark.parametrize("column", [False, True], ids=["page", "column"])
+@pytest.mark.parametrize("name", CASES)
+def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(name, column):
+    drawn = paper(name, column)
+    drawn.draw_without_rendering()
+    assert drawn.get_figwidth() == (COLUMN if column else PAGE)
+    sheet, found = drawn.bbox, words(drawn)
+    for text in found:
+        box = text.get_window_extent()
+        assert sheet.x0 - 1 <= box.x0 and box.x1 <= sheet.x1 + 1, f"{text.get_text()!r} leaves the paper at a side"
+        assert sheet.y0 - 1 <= box.y0 and box.y1 <= sheet.y1 + 1, f"{text.get_text()!r} leaves the paper above or below"
+    for number, text in enumerate(found):
+        for other in found[:number]:
+            one, two = (
+                each.get_window_extent().shrunk(0.95, 0.8) for each in (text, other)
+            )  # the room of a line is higher than its letters
+            assert not one.overlaps(two), f"{text.get_text()!r} lies on {other.get_text()!r}"
+    assert min(text.get_fontsize() for text in found) >= 7.0
+
+
+def test_every_function_that_makes_a_figure_is_in_an_export():
+    """So that a figure with a new kind of trace is among those that are drawn above."""
+    made = set()
+    for module in pkgutil.walk_packages(specviz.figures.__path__, "specviz.figures."):
+        for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
+            if one.__module__ == module.name and not name.startswith("_") and one.__annotations__.get("return") == "go.Figure":
+                made.add(f"{module.name}.{name}")
+    helpers = {"specviz.figures.speed.plan.laid_out"}
+    exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for name, one in CASES.items() if name not in RARE}
+    assert made - helpers == exported
+
+
+def bars(**more) -> dict:
+    return {"type": "bar", "x": [1.0, 2.0], "y": [3.0, 4.0], "width": 0.5, "marker": {"color": "red"}, "name": "a"} | more
+
+
+def points(**more) -> dict:
+    return {
+        "type": "scatter",
+        "x": [1.0, 2.0],
+        "y": [3.0, 4.0],
+        "mode": "markers",
+        "marker": {"color": "red"},
+        "name": "a",
+    } | more
+
+
+@pytest.mark.parametrize(
+    ("trace", "layout", "named"),
+    [
+        ({"type": "violin", "y": [1.0]}, {}, "violin"),
+        ({"type": "pie", "values": [1.0]}, {}, "pie"),
+        (points(stackgroup="one"), {}, "scatter.stackgroup"),
+        (points(mode="text"), {}, "'text'"),
+        (points(fill="tonexty", fillcolor="red"), {}, "tonexty"),
+        (points(marker={"color": "red", "symbol": "star"}), {}, "star"),
+        (points(marker={"color": "red", "colorbar": {}}), {}, "marker.colorbar"),
+        (points(mode="lines", line={"color": "red", "dash": "4px"}), {}, "4px"),
+        (points(mode="lines", line={"color": "red", "shape": "spline"}), {}, "line.shape"),
+        (points(error_y={"type": "percent", "value": 10}), {}, "error_y.value"),
+        (bars(marker={"color": "red", "pattern": {"shape": "/"}}), {}, "fillmode"),
+        (bars(marker={"color": "red", "pattern": {"shape": "+", "fillmode": "overlay"}}), {}, "'+'"),
+        (bars(text=["a", "b"], textposition="inside"), {}, "bar.text"),
+        (points(), {"polar": {}}, "layout.polar"),
+        (points(), {"xaxis": {"type": "date"}}, "date"),
+        (points(), {"xaxis": {"rangeslider": {}}}, "xaxis.rangeslider"),
+        (points(), {"yaxis": {"tickformat": "%H"}}, "%H"),
+        (points(), {"yaxis": {"title": {"text": "<i>x</i>"}}}, "<i>"),
+        (points(), {"shapes": [{"type": "circle", "xref": "x", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 1}]}, "circle"),
+        (points(), {"annotations": [{"x": 0.3, "y": 0.3, "xref": "paper", "yref": "paper", "text": "a"}]}, "paper"),
+        (points(), {"annotations": [{"x": 1, "y": 3, "text": "a", "ax": 0, "ay": -40}]}, "arrow"),
+    ],
+)  # fmt: skip
+def test_what_print_does_not_know_is_called_by_its_name(trace, layout, named):
+    with pytest.raises(NotImplementedError, match=re.escape(named)):
+        draw({"data": [trace], "layout": {"height": 300} | layout})
+
+
+def test_two_heaps_of_bars_side_by_side_say_where_they_stand():
+    with pytest.raises(NotImplementedError, match="side by side"):
+        draw({"data": [bars(), bars()], "layout": {"height": 300}})
+
+
+def test_colours_and_patterns_are_the_screens():
+    drawn = paper("broken, speed")
+    for axes in drawn.axes:
+        right, wrong = axes.patches
+        assert [to_hex(one.get_facecolor()).upper() for one in (right, wrong)] == [
+            MEANINGS["target"].light,
+            MEANINGS["rejected"].light,
+        ]
+        assert not right.get_hatch() and wrong.get_hatch()
+    handles = dict(zip(("target p", "draft q", "residual"), paper("round, round-1").legends[0].legend_handles, strict=True))
+    for name, meaning in (("target p", "target"), ("draft q", "draft"), ("residual", "residual")):
+        assert to_hex(handles[name].get_facecolor()).upper() == MEANINGS[meaning].light and bool(handles[name].get_hatch()) == (
+            name != "target p"
+        )
+
+
+def test_stacked_bars_stand_on_each_other_and_bars_side_by_side_have_the_first_on_top():
+    (axes,) = paper("token, out").axes
+    below, above = (list(one.patches) for one in axes.containers)
+    assert [bar.get_x() for bar in above] == [bar.get_width() for bar in below] == list(e.COLUMNS["kept"])
+    (axes,) = paper("token, distributions").axes
+    first, second = (list(one.patches) for one in axes.containers)
+    assert [bar.get_y() for bar in first] == pytest.approx([bar.get_y() + bar.get_height() for bar in second])
+
+
+def test_every_name_of_the_screens_legend_is_in_prints():
+    for name, one in CASES.items():
+        page = one.page()
+        listed = [trace.name for trace in page.data if trace.type != "heatmap" and trace.showlegend is not False and trace.name]
+        shown = page.layout.showlegend if page.layout.showlegend is not None else len(page.data) > 1
+        legends = paper(name).legends
+        found = {text.get_text() for text in legends[0].get_texts()} if legends else set()
+        assert found == (set(listed) if shown else set()), name
+
+
+def test_axes_end_and_count_as_on_the_screen():
+    for name, one in CASES.items():
+        page, drawn = one.page(), paper(name)
+        if len(drawn.axes) > 1:
+            continue
+        for which in "xy":
+            axis, log = getattr(page.layout, f"{which}axis"), getattr(page.layout, f"{which}axis").type == "log"
+            assert getattr(drawn.axes[0], f"get_{which}scale")() == ("log" if log else "linear"), name
+            if axis.range is not None:
+                ends = [10.0**end if log else end for end in axis.range]
+                assert list(getattr(drawn.axes[0], f"get_{which}lim")()) == pytest.approx(ends), name
+
+
+@pytest.mark.parametrize("ending", PRINTS)
+def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(ending):
+    """Four threads draw two figures in turns, while somebody else's settings of matplotlib are other ones; they are left alone."""
+    kind, column = ending.rpartition(".")[2], "column" in ending
+    names = ("token, distributions", "around, distances")
+
+    def file(name: str) -> bytes:
+        return saved(CASES[name].paper(column), kind)
+
+    first = {name: file(name) for name in names}
+    with matplotlib.rc_context({"font.size": 20.0, "axes.grid": True, "svg.fonttype": "none"}):
+        with ThreadPoolExecutor(4) as threads:
+            again = list(threads.map(file, names * 2))
+        assert (matplotlib.rcParams["font.size"], matplotlib.rcParams["svg.fonttype"]) == (20.0, "none")
+    assert again == [first[name] for name in names] * 2
+
+
+def test_print_needs_no_pyplot_and_no_browser():
+    import subprocess
+    import sys
+
+    code = (
+        "import sys; from specviz.export.package import Package, Picture; from specviz.figures.one_token.distributions import Panel, panels; "
+        "one = Picture(lambda: panels((Panel('a', ('b',), {'p': (1.0,)}),))); print('matplotlib' in sys.modules); "
+        "Package('a', 'a', {}, {}, {'b': one}, (), {}).file('b.svg'); print('matplotlib.pyplot' in sys.modules, 'kaleido' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    assert done.stdout.split() == ["False", "False", "False"], done.stderr
+
+
+def test_no_dollar_is_a_formula_and_no_foreign_letter_a_box():
+    figure = go.Figure(go.Scatter(x=[1, 2], y=[3, 4], mode="markers", marker={"color": "red"}, name="$\\frac$"))
+    figure.update_layout(height=300, showlegend=True, title="$x$ 猫").update_xaxes(title="$y$")
+    drawn = draw(figure)
+    assert {"$\\frac$", "$x$ ‹U+732B›", "$y$"} <= {text.get_text() for text in words(drawn)}
+    assert not any(text.get_parse_math() for text in words(drawn) if "$" in text.get_text())
+    assert printable("x" * 70) == "x" * 63 + "…"
