@@ -158,7 +158,7 @@ def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged
     (recorded,) = (one for one in positions(RECORDED) if one["id"] == "1.3")
     beta = RECORDED.rounds[0].distributions[2].beta  # the whole vocabulary's; lumping the rest would say more
     assert beta < sum(min(slot["p"], slot["q"]) for slot in recorded["slots"])
-    expect(page.locator(".status")).to_contain_text(f"the draft model proposed {recorded["draft"]}")
+    expect(page.locator(".status")).to_contain_text(f"the draft model proposed {recorded['draft']}")
     expect(page.locator(".big")).to_have_text(f"{beta:.2f}".lstrip("0"))
     assert page.locator(".rules .foot").text_content().startswith("The recorded distribution holds its rest only as sums")
     page.locator("[role=slider][aria-label^='draft q of']").first.focus()
