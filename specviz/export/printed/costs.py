@@ -11,7 +11,7 @@ from specviz.export.printed.report import INK, print_style
 from specviz.export.printed.speed import banded
 from specviz.figures.speed.plan import PLAIN
 from specviz.figures.speed.surface import ACROSS, ALONE, SHADES, SHOWN, STEPS, UP, Spot, level, levels
-from specviz.prediction.batches import Batches
+from specviz.prediction.batches import BatchSpeeds
 from specviz.theory import factor_grid
 
 STYLES = ("-", "--", ":", "-.", (0, (8, 3)), (0, (8, 3, 2, 3)))
@@ -37,7 +37,7 @@ def surface(gamma: int, chosen: Spot, running: Spot | None) -> Figure:
 
 
 @print_style()
-def batch(found: Batches, key: str) -> Figure:
+def batch(found: BatchSpeeds, key: str) -> Figure:
     """Times as fast as the target alone over the number of texts."""
     figure, axes = _plain(3.2)
     places = range(len(found.rows))
@@ -54,7 +54,7 @@ def batch(found: Batches, key: str) -> Figure:
 
 
 @print_style()
-def passes(found: Batches) -> Figure:
+def passes(found: BatchSpeeds) -> Figure:
     """A pass over more tokens of every text, in passes over one of each."""
     figure, axes = _plain(3.2)
     sizes = [1, *(gamma + 1 for gamma in found.gammas)]

@@ -10,7 +10,7 @@ from specviz.export.printed.pages import BAND, GREY, RIGHT, WRONG, _framed, _pla
 from specviz.export.printed.report import INK, print_style
 from specviz.figures.serving_limits.near_ties import FLOOR, MARGIN, at_least, histogram
 from specviz.figures.serving_limits.setups import LEAST
-from specviz.serving.near_ties import ARMS, Seen
+from specviz.serving.near_ties import ARMS, ArmSummary
 from specviz.serving.setups import TOLERANCE, Laboratory
 
 
@@ -39,7 +39,7 @@ def distances(one: Laboratory) -> Figure:
 
 
 @print_style()
-def margins(seen: Seen) -> Figure:
+def margins(seen: ArmSummary) -> Figure:
     """Margins along greedy texts up to where they part, and these places."""
     figure, axes = _plain(3.0)
     for one in seen.pairings:
@@ -54,7 +54,7 @@ def margins(seen: Seen) -> Figure:
 
 
 @print_style()
-def spread(seen: Seen) -> Figure:
+def spread(seen: ArmSummary) -> Figure:
     """How margins are spread: all places, and those where texts part."""
     figure, axes = _plain(3.0)
     edges, everywhere, there = histogram(seen)

@@ -9,13 +9,14 @@ from matplotlib.figure import Figure
 from specviz.export.printed.pages import GREY, RIGHT, _framed, _plain
 from specviz.export.printed.report import INK, print_style
 from specviz.figures.speed.plan import PLAIN
-from specviz.prediction.plan import Interval, Plan
+from specviz.measure.estimate import Estimate
+from specviz.prediction.plan import SpeedPlan
 
 GAMMA = "gamma: draft tokens of a round"
 
 
 @print_style()
-def tokens(plan: Plan) -> Figure:
+def tokens(plan: SpeedPlan) -> Figure:
     """Tokens per pass over gamma: accepted draft tokens with their band, two plainer formulas, what was measured."""
     figure, axes = _plain(3.0)
     gammas = [row.gamma for row in plan.rows]
@@ -28,7 +29,7 @@ def tokens(plan: Plan) -> Figure:
 
 
 @print_style()
-def factors(plan: Plan) -> Figure:
+def factors(plan: SpeedPlan) -> Figure:
     """Speed-up over the target alone, over gamma."""
     figure, axes = _plain(3.0)
     gammas = [row.gamma for row in plan.rows]
@@ -42,12 +43,12 @@ def factors(plan: Plan) -> Figure:
     return _framed(figure, axes, GAMMA, "Speed")
 
 
-def banded(axes, x: Sequence[float], found: Sequence[Interval], name: str = "accepted draft tokens") -> None:
+def banded(axes, x: Sequence[float], found: Sequence[Estimate], name: str = "accepted draft tokens") -> None:
     axes.fill_between(x, [one.low for one in found], [one.high for one in found], color=RIGHT, alpha=0.16, linewidth=0.0)
     axes.plot(x, [one.value for one in found], color=RIGHT, linewidth=2.0, label=name)
 
 
-def _measured(axes, x: Sequence[int], found: Sequence[Interval]) -> None:
+def _measured(axes, x: Sequence[int], found: Sequence[Estimate]) -> None:
     if found:
         spread = [[one.value - one.low for one in found], [one.high - one.value for one in found]]
         axes.errorbar(

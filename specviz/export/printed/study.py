@@ -49,9 +49,9 @@ def confidence(study: Study, draft: str) -> Figure:
     """How often the draft's first choice stands in the text, over the probability that it gives it."""
     figure, axes = _plain(4.2)
     points = reliability(uncut(study, draft))
-    spread = [[one.right - one.low for one in points], [one.high - one.right for one in points]]
+    spread = [[one.right.value - one.right.low for one in points], [one.right.high - one.right.value for one in points]]
     axes.plot([0, 1], [0, 1], linestyle=":", color=PLAIN, linewidth=0.9)
-    axes.errorbar([one.sure for one in points], [one.right for one in points], yerr=spread, fmt="s-", markersize=4, capsize=2,
+    axes.errorbar([one.sure for one in points], [one.right.value for one in points], yerr=spread, fmt="s-", markersize=4, capsize=2,
                   color=MEANINGS["draft"].light, label="the draft")  # fmt: skip
     _ends(axes, 0.0, 1.0)
     axes.set_ylabel("how often the text has it", color=INK)
