@@ -1,11 +1,22 @@
-"""Reading back what was recorded: JSON with the name of its schema, and one sentence for everything that is no such record."""
+"""Records as JSON files: the name and version of a schema, strict reading, and writing that leaves nothing half done.
+
+Every record of the project goes through here. Reading answers anything that is no such record with one sentence; dataclasses are
+read back by their own type hints, so that a field that is missing, unknown or of another type is refused. Writing makes the file
+beside its place, brings it to the disk and renames it, so that a file is always the earlier one or the new one, whole.
+"""
 
 from __future__ import annotations
 
 import json
 import logging
+import os
 import platform
-from collections.abc import Callable, Mapping
+import tempfile
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields, is_dataclass
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -18,32 +29,233 @@ T = TypeVar("T")
 HERE = Path(__file__).resolve().parent
 ASSETS = next(place for place in (HERE / "assets", HERE.parent / "assets") if place.is_dir())  # installed; in a checkout
 PACKAGES = ("torch", "transformers", "numpy", "scipy")  # asked for their versions, imported by nobody here
+PLAIN = {int: {int}, float: {float, int}, str: {str}, bool: {bool}}  # what JSON holds of a type: it does not tell 1 from 1.0
+LARGEST = 100 * 2**20  # bytes of a file that is read as JSON
+DAMAGE = (
+    LookupError,
+    TypeError,
+    ValueError,
+    AttributeError,
+    OverflowError,
+    RecursionError,
+    SettingsError,
+)  # JSON's own is a ValueError
 
 
-def from_record(text: str, schema: str, what: str, made: Callable[[dict[str, Any]], T]) -> T:
-    """What ``made`` makes of a record without its schema. what: its name in a sentence, such as "The gallery".
+@dataclass(frozen=True, slots=True)
+class Schema:
+    """What a kind of record is called. ``version`` rises with every change that older code, or this one, cannot read.
 
-    Raises TraceError for another schema, and for anything that ``made`` stumbles over.
+    name   in a file, such as "gallery"
+    what   in a sentence, such as "The gallery"
     """
+
+    name: str
+    version: int
+    what: str
+
+    @property
+    def tag(self) -> str:
+        """The value of a record's field ``schema``."""
+        return f"specviz-{self.name}-{self.version}"
+
+    def text(self, record: Mapping[str, Any], indent: int | None = None) -> str:
+        """A JSON-ready record under its schema, as JSON without NaN."""
+        return json.dumps({"schema": self.tag} | dict(record), ensure_ascii=False, allow_nan=False, indent=indent)
+
+    def read(self, text: str, made: Callable[[dict[str, Any]], T]) -> T:
+        """What ``made`` makes of a record without its schema.
+
+        Raises TraceError for another schema, and for anything that ``made`` stumbles over.
+        """
+        return self.opened(parsed(text, self.what), made)
+
+    def opened(self, record: Any, made: Callable[[dict[str, Any]], T]) -> T:
+        """The same for a record that was parsed already."""
+        try:
+            if (found := record.get("schema")) != self.tag:
+                raise TraceError(f"{self.what} has schema {str(found)[:60]!r}; this version reads {self.tag!r}.")
+            return made({key: value for key, value in record.items() if key != "schema"})
+        except DAMAGE as error:
+            raise TraceError(f"{self.what} is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+
+    def refuse_other(self, path: Path, name: str = "out") -> None:
+        """Raises SettingsError where a file is there already that is no record of this name: said before hours of work, not after."""
+        try:
+            found = read_json(path, self.what).get("schema") if os.path.exists(path) else self.tag
+        except (SpecvizError, AttributeError):
+            found = None
+        if not str(found).startswith(f"specviz-{self.name}-"):
+            raise SettingsError(name, str(path), f"a new file, or an earlier record of the same kind ({self.name})")
+
+    def save(self, path: Path, text: str, name: str = "out") -> Path:
+        """Write a record of this schema, over an earlier one at most; folders on the way are made. Raises SettingsError."""
+        self.refuse_other(path, name)
+        with suppress(OSError):  # what cannot be made is said by ``write``
+            path.parent.mkdir(parents=True, exist_ok=True)
+        write(path, text + "\n", over=True, name=name)
+        return path
+
+
+def parsed(text: str, what: str) -> Any:
+    """JSON. Raises TraceError with a sentence for anything else, NaN and infinities among it."""
     try:
-        record = json.loads(text)
-        if (found := record.pop("schema")) != schema:
-            raise TraceError(f"{what} has schema {found!r}; this version reads {schema!r}.")
-        return made(record)
-    except (
-        RecursionError,
-        LookupError,
-        TypeError,
-        ValueError,
-        AttributeError,
-        SettingsError,
-    ) as error:  # JSON's own is a ValueError
-        raise TraceError(f"{what} is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+        return json.loads(text, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(f"{what} is damaged, or no JSON ({str(error)[:200]}).") from error
 
 
-def to_text(schema: str, record: Mapping[str, Any], indent: int | None = None) -> str:
-    """A record under its schema, as JSON without NaN."""
-    return json.dumps({"schema": schema} | dict(record), ensure_ascii=False, allow_nan=False, indent=indent)
+def read_json(path: Path, what: str) -> Any:
+    """A file of JSON. Raises TraceError with a sentence for one that cannot be read, is too large, or holds something else."""
+    return parsed(read_text(path, what), what)
+
+
+def read_text(path: Path, what: str) -> str:
+    """A file of UTF-8, LARGEST bytes at most. Raises TraceError with a sentence."""
+    try:
+        if path.stat().st_size > LARGEST:
+            raise TraceError(f"'{path}' is too large: {LARGEST >> 20} MB are read at most.")
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise TraceError(f"'{path}' could not be read ({error.strerror}).") from error
+    except UnicodeDecodeError as error:
+        raise TraceError(f"{what} is damaged, or no JSON ({error}).") from error
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over: bool = False, name: str = "out") -> None:
+    """Put a file in its place, whole, or leave everything as it was.
+
+    content  text (UTF-8), bytes, or pieces of bytes
+    over     whether a file that is there already may be replaced
+    name     the setting that named the place, for the sentence
+
+    Raises SettingsError where something else is there, or where nothing can be written.
+    """
+    pieces = (content.encode(),) if isinstance(content, str) else (content,) if isinstance(content, bytes) else content
+    beside = None
+    try:
+        if not over and path.exists():
+            raise FileExistsError(17, "there is something else already")
+        handle, beside = tempfile.mkstemp(prefix=".specviz-", dir=path.absolute().parent)
+        os.close(handle)
+        flushed(Path(beside), pieces)
+        os.chmod(beside, 0o666 & ~_umask())
+        if over:
+            os.replace(beside, path)
+            beside = None
+        else:
+            os.link(beside, path)  # unlike a renaming, it fails where a file came to be there meanwhile
+    except OSError as error:
+        raise SettingsError(name, str(path), f"a file that can be written ({error.strerror})") from error
+    finally:
+        if beside is not None:
+            with suppress(OSError):
+                os.unlink(beside)
+
+
+def flushed(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
+    """Write a file and bring it to the disk, for those who rename it or its folder afterwards. Raises OSError."""
+    with path.open("wb") as target:
+        for piece in pieces:
+            target.write(piece)
+        target.flush()
+        os.fsync(target.fileno())
+
+
+@lru_cache(maxsize=1)
+def _umask() -> int:
+    """Rights that new files are not given: temporary files are their owner's alone, and the record should be like any other file."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask
+
+
+def digits(count: int) -> dict[str, int]:
+    """Metadata of a dataclass field: how many decimal places a record keeps of its numbers."""
+    return {"digits": count}
+
+
+def plain(value: Any, places: int | None = None) -> Any:
+    """JSON-ready, from dataclasses, mappings, sequences and plain values; what has a ``to_record`` of its own is asked for that."""
+    if is_dataclass(value):
+        return value.to_record() if hasattr(value, "to_record") else plain_fields(value, places)
+    if isinstance(value, Mapping):
+        return {str(key): plain(one, places) for key, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(one, places) for one in value]
+    return round(value, places) if places is not None and isinstance(value, float) else value
+
+
+def plain_fields(value: Any, places: int | None = None) -> dict[str, Any]:
+    """The same for a dataclass, field by field, whether or not it has a ``to_record`` of its own."""
+    return {f.name: plain(getattr(value, f.name), f.metadata.get("digits", places)) for f in fields(value)}
+
+
+def build(kind: Any, value: Any, where: str = "it") -> Any:
+    """What ``plain`` made, read back as ``kind``: a dataclass, or what a type hint of one says.
+
+    Raises ValueError naming the place of a field that is missing, unknown or of another type, and what a dataclass raises itself.
+    """
+    if kind is Any:
+        return value
+    origin, inside = typing.get_origin(kind), typing.get_args(kind)
+    if origin in (types.UnionType, typing.Union):
+        if value is None and type(None) in inside:
+            return None
+        (one,) = (each for each in inside if each is not type(None))
+        return build(one, value, where)
+    if origin is tuple:
+        items = _of(list, value, where)
+        if inside[1:] == (...,) and set(map(type, items)) <= PLAIN.get(inside[0], set()):
+            return tuple(items)  # the long columns of a record, at once
+        each = [inside[0]] * len(items) if inside[1:] == (...,) else inside
+        if len(each) != len(items):
+            raise ValueError(f"{where} must have {len(each)} entries, got {len(items)}")
+        return tuple(build(one, item, f"{where}[{place}]") for place, (one, item) in enumerate(zip(each, items, strict=True)))
+    if origin in (dict, Mapping):
+        key, one = inside
+        if set(map(type, _of(dict, value, where).values())) <= PLAIN.get(one, set()):
+            return {_key(key, name, where): item for name, item in value.items()}
+        return {_key(key, name, where): build(one, item, f"{where}.{name}") for name, item in _of(dict, value, where).items()}
+    if hasattr(kind, "from_record"):
+        return kind.from_record(value)
+    if is_dataclass(kind):
+        return build_fields(kind, value, where)
+    return value if type(value) in PLAIN.get(kind, ()) else _of(kind, value, where)
+
+
+def build_fields(kind: type[T], value: Any, where: str = "it") -> T:
+    """The same for a dataclass, field by field, whether or not it has a ``from_record`` of its own."""
+    record, hints = _of(dict, value, where), _hints(kind)
+    if missing := sorted(hints.keys() - record.keys()):
+        raise ValueError(f"{where} lacks {', '.join(missing)}")
+    if unknown := sorted(record.keys() - hints.keys()):
+        raise ValueError(f"{where} has {', '.join(unknown)}, which is not known")
+    return kind(**{name: build(hint, record[name], f"{where}.{name}") for name, hint in hints.items()})
+
+
+@lru_cache(maxsize=128)
+def _hints(kind: type) -> dict[str, Any]:
+    known = typing.get_type_hints(kind)
+    return {f.name: known[f.name] for f in fields(kind)}
+
+
+def _key(kind: type, name: str, where: str) -> Any:
+    try:
+        return kind(name)
+    except ValueError as error:
+        raise ValueError(f"{where} has the key {name!r}, which is no {kind.__name__}") from error
+
+
+def _of(kind: type, value: Any, where: str) -> Any:
+    """The value itself if it is of exactly that type: a bool is no int."""
+    if type(value) is not kind:
+        raise ValueError(f"{where} must be of type {kind.__name__}, got {str(value)[:60]!r}")
+    return value
 
 
 def of_file(path: Path, read: Callable[[str], T], nothing: T) -> T:

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from specviz.errors import TraceError
+from specviz.records import Schema, build, build_fields, plain
 
-SCHEMA = "specviz-trace-2"
+SCHEMA = Schema("trace", 2, "The trace")
 ENDINGS = ("residual", "bonus", "eos", "length")
 
 
@@ -55,6 +55,10 @@ class Ending:
     kind: str
     token: int | None
     u: float | None
+
+    def __post_init__(self) -> None:
+        if self.kind not in ENDINGS:
+            raise ValueError(f"the ending {self.kind!r} is not known; known are {', '.join(ENDINGS)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,14 +145,15 @@ class Trace:
         """Mean number of tokens that a pass of the target gave; 0 for a run without rounds."""
         return len(self.output_ids) / len(self.rounds) if self.rounds else 0.0
 
-    def to_json(self, indent: int | None = None) -> str:
+    def to_record(self) -> dict[str, Any]:
+        """JSON-ready, under its schema; timing stands by itself."""
         rounds = []
         for round_ in self.rounds:
-            row = asdict(replace(round_, full=None))
+            row = plain(replace(round_, full=None))
             del row["timing"], row["full"]
             rounds.append(row)
         record = {
-            "schema": SCHEMA,
+            "schema": SCHEMA.tag,
             "settings": self.settings,
             "prompt_ids": self.prompt_ids,
             "rounds": rounds,
@@ -157,66 +162,35 @@ class Trace:
             "pieces": self.pieces,
             "models": self.models,
             "timing": [round_.timing for round_ in self.rounds],
-        } | ({"encoder_ids": self.encoder_ids} if self.encoder_ids else {})
-        return json.dumps(record, indent=indent, ensure_ascii=False, allow_nan=False)
+        }
+        return record | ({"encoder_ids": self.encoder_ids} if self.encoder_ids else {})
+
+    def to_json(self, indent: int | None = None) -> str:
+        return SCHEMA.text(self.to_record(), indent)
 
     @classmethod
     def from_json(cls, text: str) -> Trace:
         """Read a trace back. Raises TraceError for anything that is not one of this schema."""
-        try:
-            record = json.loads(text)
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise TraceError(f"The trace is not JSON: {str(error)[:200]}.") from error
-        schema = record.get("schema") if isinstance(record, dict) else None
-        if schema != SCHEMA:
-            raise TraceError(f"The trace has schema {schema!r}; this version reads {SCHEMA!r}.")
-        try:
-            timing = record.get("timing") or [{}] * len(record["rounds"])
-            rounds = tuple(_round(row, times) for row, times in zip(record["rounds"], timing, strict=True))
-            trace = cls(
-                settings=record["settings"],
-                prompt_ids=tuple(record["prompt_ids"]),
-                rounds=rounds,
-                text=record["text"],
-                pieces={int(key): value for key, value in record.get("pieces", {}).items()},
-                models=record.get("models", {}),
-                encoder_ids=tuple(record.get("encoder_ids", ())),
-            )
-            committed = list(trace.output_ids)
-            _typed(settings=(trace.settings, dict), text=(trace.text, str), models=(trace.models, dict))
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            raise TraceError(f"The trace is damaged: {type(error).__name__} {error}.") from error
-        if committed != record.get("output_ids"):
-            raise TraceError("The trace is damaged: output_ids are not what its rounds commit.")
-        return trace
+        return SCHEMA.read(text, cls._made)
+
+    @classmethod
+    def from_record(cls, record: Any) -> Trace:
+        """The same from a part of another record."""
+        return SCHEMA.opened(record, cls._made)
+
+    @classmethod
+    def _made(cls, record: dict[str, Any]) -> Trace:
+        committed = build(tuple[int, ...], record.pop("output_ids"), "output_ids")
+        timing = record.pop("timing", None) or [{}] * len(record["rounds"])
+        parts = [{"timing": times, "full": None} for times in timing]
+        rounds = [row | part for row, part in zip(record["rounds"], parts, strict=True)]
+        made = build_fields(cls, {"encoder_ids": []} | record | {"rounds": rounds}, "it")
+        if made.output_ids != committed:
+            raise ValueError("output_ids are not what its rounds commit")
+        return made
 
     def digest(self) -> str:
         """SHA-256 over what equality compares; timing and machine left out."""
         record = json.loads(self.to_json())
         del record["timing"], record["models"]
         return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
-
-
-def _typed(**values: tuple[Any, type]) -> None:
-    """Raises TypeError naming the first value that is not of its type."""
-    for name, (value, kind) in values.items():
-        if not isinstance(value, kind):
-            raise TypeError(f"{name} is no {kind.__name__}")
-
-
-def _round(row: dict[str, Any], timing: dict[str, float]) -> Round:
-    _typed(prefix_length=(row["prefix_length"], int), timing=(timing, dict))
-    ending = Ending(**row["ending"])
-    if ending.kind not in ENDINGS:
-        raise ValueError(f"ending {ending.kind!r}, known are {', '.join(ENDINGS)}")
-    return Round(
-        prefix_length=row["prefix_length"],
-        proposals=tuple(Decision(**one) for one in row["proposals"]),
-        accepted_path=tuple(row["accepted_path"]),
-        ending=ending,
-        distributions=tuple(
-            Distribution(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()})
-            for one in row.get("distributions", ())
-        ),
-        timing=timing,
-    )

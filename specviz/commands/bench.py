@@ -23,10 +23,12 @@ from specviz.errors import SettingsError
 from specviz.settings import PROPOSER_FIELDS, Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from specviz.measure.bench import Result
     from specviz.models.pairs.loading import Pair
 
 NO_VERDICT = 3
-WIDEST = 0.4  # share of itself that the interval of a ratio's median may span; of five turns a quiet machine keeps all within .2
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +36,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     proposer_options(parser)
     parser.add_argument("--gamma", type=int, default=2, help="tokens drafted per round, 1 to 16 (default: 2)")
     parser.add_argument("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
-    parser.add_argument("--turns", type=int, default=5, help="interleaved turns after one that warms up (default: 5)")
+    parser.add_argument(
+        "--runs", type=int, default=6, help="interleaved runs after one that warms up; fewer than 6 give no verdict (default: 6)"
+    )
     parser.add_argument(
         "--shapes",
         metavar="LxW,...",
@@ -58,8 +62,8 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     if not 1 <= options.gamma <= 16:
         raise SettingsError("gamma", options.gamma, "a whole number from 1 to 16 for a bench of speculation")
-    if not 1 <= options.turns <= 100:
-        raise SettingsError("turns", options.turns, "a whole number from 1 to 100")
+    if not 1 <= options.runs <= 100:
+        raise SettingsError("runs", options.runs, "a whole number from 1 to 100")
     if not 8 <= options.max_new_tokens <= 1024:
         raise SettingsError("max-new-tokens", options.max_new_tokens, "a whole number from 8 to 1024 for a bench")
     if other := next(
@@ -81,7 +85,7 @@ def run(options: argparse.Namespace) -> int:
     from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
-    results = bench(pair, options.gamma, options.max_new_tokens, options.turns, say=_told, base=settings)
+    results = bench(pair, options.gamma, options.max_new_tokens, options.runs, say=_told, base=settings)
     from specviz.measure.costs import rule_seconds
 
     record = {
@@ -89,47 +93,40 @@ def run(options: argparse.Namespace) -> int:
         "pair": pair.describe(),
         "speculative": {name: getattr(settings, name) for name in PROPOSER_FIELDS},
         "results": [asdict(result) for result in results],
-        "rule_ms_at_vocabulary_152064": 1e3 * rule_seconds(152_064),
+        "rule_at_vocabulary_152064": asdict(rule_seconds(152_064).times(1e3, "ms")),
         "block_gap": {kind: gap(load_pair(name, options.device, kind)) for kind in ("float32", "bfloat16")},
     }
-    record["verdict"] = unsteady(record["results"]) or "steady"
+    record["verdict"] = unsteady(results) or "steady"
     print(json.dumps(record, indent=1) if options.format == "json" else as_text(record))
     return 0 if record["verdict"] == "steady" else NO_VERDICT
 
 
-def unsteady(results: list[dict]) -> str:
-    """A sentence where the turns of a ratio lie too far apart for its median to be a verdict, else nothing."""
+def unsteady(results: Sequence[Result]) -> str:
+    """A sentence where the runs of a ratio are too few or lie too far apart for a verdict, else nothing."""
+    from specviz.measure.clock import unsure
+
     for result in results:
-        for name, ratio in result["ratio"].items():
-            low, high = ratio["within"]
-            if (width := (high - low) / ratio["median"]) > WIDEST:
-                return (
-                    f"No verdict: at temperature {result['temperature']:g} the turns of {name} lie so far apart that its median is known to "
-                    f"{width:.0%} of itself only; at most {WIDEST:.0%} is allowed. Another program may keep this machine busy: run it "
-                    "again alone, or with more --turns."
-                )
+        for name, ratio in result.ratio.items():
+            if why := unsure(ratio, f"{name} at temperature {result.temperature:g}"):
+                return f"No verdict: {why}"
     return ""
 
 
 def as_text(record: dict) -> str:
-    from specviz.statistics.medians import CONFIDENCE
+    from specviz.measure.estimate import interval_of
 
     lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items()), ""]
     if said := in_words(Settings(**record["speculative"])):
         lines[1:1] = [f"speculative: {said.strip()}"]
     for result in record["results"]:
+        span = interval_of(result["runs"])
         lines += [
             f"temperature {result['temperature']:g}, gamma {result['gamma']}",
-            "  tokens per second, median (lowest to highest)",
+            f"  tokens per second, median ({span})",
         ]
-        lines += [f"    {name:<24}{_spread(spread, 1)}" for name, spread in result["rates"].items()]
-        lines += [
-            f"  ratios, turn by turn (baseline: {result['baseline']}), and where the median of ever more turns lies, {CONFIDENCE:.0%} sure from 5 on"
-        ]
-        lines += [
-            f"    {name:<24}{_spread(spread, 2)}   " + "{:.2f} to {:.2f}".format(*spread["within"])
-            for name, spread in result["ratio"].items()
-        ]
+        lines += [f"    {name:<24}{_said(rate, 1)}" for name, rate in result["rates"].items()]
+        lines += [f"  ratios, run by run, median ({span}); baseline: {result['baseline']}"]
+        lines += [f"    {name:<24}{_said(ratio, 2)}" for name, ratio in result["ratio"].items()]
         lines += [
             f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['guesses']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
@@ -138,7 +135,7 @@ def as_text(record: dict) -> str:
             "",
         ]
     lines.append(
-        f"the rule at a vocabulary of 152,064: {record['rule_ms_at_vocabulary_152064']:.1f} ms per round of 4 draft tokens"
+        f"the rule at a vocabulary of 152,064: {_said(record['rule_at_vocabulary_152064'], 1)} ms per round of 4 draft tokens"
     )
     for kind, found in record["block_gap"].items():
         lines.append(
@@ -151,7 +148,7 @@ def as_text(record: dict) -> str:
 
 
 def _costs(result: dict) -> list[str]:
-    ms = {name: 1e3 * value for name, value in result["costs"].items()}
+    ms = {name: 1e3 * cost["value"] for name, cost in result["costs"].items()}
     allowed = f"  factor these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
     if result["leviathan"] is None:
         head = f"  ms: T(1) {ms['one']:.2f}; in each round drafting {ms['draft']:.2f}, target {ms['block']:.2f}, rule {ms['rule']:.2f}"
@@ -169,24 +166,27 @@ def policies(name: str, options: argparse.Namespace) -> int:
     from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
-    found = [asdict(one) for one in compare(pair, options.max_new_tokens, options.turns, say=_told)]
+    found = [asdict(one) for one in compare(pair, options.max_new_tokens, options.runs, say=_told)]
     record = {"machine": machine(pair), "pair": pair.describe(), "results": found}
     print(json.dumps(record, indent=1) if options.format == "json" else policies_as_text(record))
     return 0
 
 
 def policies_as_text(record: dict) -> str:
+    from specviz.measure.estimate import interval_of
+
     lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items())]
     for one in record["results"]:
-        rates = ", ".join(f"{gamma}: {spread['median']:.0f}" for gamma, spread in one["fixed"].items())
+        span = interval_of(next(iter(one["paired"].values()))["gain"]["n"])
+        rates = ", ".join(f"{gamma}: {rate['value']:.0f}" for gamma, rate in one["fixed"].items())
         lines += [
             "",
-            f"temperature {one['temperature']:g}: best fixed length {one['best']} (tokens per second on turns of its own: {rates})",
-            f"  {'':<20}{'times as fast (lowest to highest)':<36}{'tokens/s':>9}{'per pass':>10}{'guesses':>9}{'kept':>7}",
+            f"temperature {one['temperature']:g}: best fixed length {one['best']} (tokens per second in runs of its own: {rates})",
+            f"  {'':<20}{f'times as fast ({span})':<52}{'tokens/s':>9}{'per pass':>10}{'guesses':>9}{'kept':>7}",
         ]
         for name, row in one["paired"].items():
-            numbers = f"{row['rate']['median']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['guesses']:>9.2f}{row['kept']:>7.3f}"
-            lines.append(f"  {name:<20}{_spread(row['gain'], 3):<36}{numbers}")
+            numbers = f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['guesses']:>9.2f}{row['kept']:>7.3f}"
+            lines.append(f"  {name:<20}{_said(row['gain'], 3):<52}{numbers}")
     lines += [
         "",
         "The second run of the best fixed length shows what noise alone does to a ratio. The ceiling asks the target when to stop,",
@@ -244,9 +244,9 @@ def shapes(text: str, gamma: int) -> int:
     blocks = (1, 2, 3, gamma + 1, 9)
     print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in dict.fromkeys(blocks)) + "   ms, medians, random weights")
     for (layers, width), by in shape_seconds(wanted, tuple(dict.fromkeys(blocks))).items():
-        print(f"{f'{layers} x {width}':<16}" + "".join(f"{1e3 * seconds:8.2f}" for seconds in by.values()))
+        print(f"{f'{layers} x {width}':<16}" + "".join(f"{1e3 * seconds.value:8.2f}" for seconds in by.values()))
     return 0
 
 
-def _spread(spread: dict[str, Any], digits: int) -> str:
-    return f"{spread['median']:.{digits}f}  ({spread['low']:.{digits}f} to {spread['high']:.{digits}f})"
+def _said(estimate: dict[str, Any], digits: int) -> str:
+    return f"{estimate['value']:.{digits}f}  ({estimate['low']:.{digits}f} to {estimate['high']:.{digits}f})"

@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING
 from specviz.commands.options import cut_options, pair_name, pair_options
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
-from specviz.prediction.plan import APART
 from specviz.settings import GAMMA_MAX, Settings
 
 if TYPE_CHECKING:
-    from specviz.prediction.plan import Interval, Plan, Row
+    from specviz.prediction.plan import PlanRow, SpeedPlan
 
 NO_VERDICT = 3
 GAMMAS = "1-8"
@@ -52,15 +51,20 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens of each continuation, 8 to 1024 (default: 96)")
     add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
-    add("--check", action="store_true", help="measure as well, on other luck, and say how far the prediction was off")
-    add("--probes", type=int, metavar="N", help="turns of the probes that rounds are timed by, 2 to 1000 (default: 45)")
-    add("--turns", type=int, default=5, help="--check: turns of the clock, each over texts of its own, 2 to 100 (default: 5)")
+    add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
+    add("--probes", type=int, metavar="N", help="runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
+    add(
+        "--runs",
+        type=int,
+        default=6,
+        help="--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict (default: 6)",
+    )
     add("--format", choices=("text", "json"), default="text")
 
 
 def run(options: argparse.Namespace) -> int:
     gammas = lengths(options.gammas)
-    for name, least, most in (("texts", 2, 4096), ("opening", 1, 4096), ("max-new-tokens", 8, 1024), ("turns", 2, 100)):
+    for name, least, most in (("texts", 2, 4096), ("opening", 1, 4096), ("max-new-tokens", 8, 1024), ("runs", 2, 100)):
         if not least <= (value := getattr(options, name.replace("-", "_"))) <= most:
             raise SettingsError(name, value, f"a whole number from {least} to {most}")
     if options.probes is not None and not 2 <= options.probes <= 1000:
@@ -81,11 +85,11 @@ def run(options: argparse.Namespace) -> int:
     )
     text = read(options.text)
     from specviz.models.pairs.loading import load_pair
-    from specviz.prediction.plan_run import Effort, make_plan
+    from specviz.prediction.plan_run import PlanEffort, make_plan
     from specviz.prediction.predict import refuse_unplanned
 
     refuse_unplanned(settings)
-    effort = Effort(options.texts, options.opening, check=options.check, turns=options.turns)
+    effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
     progress = Progress("plan")
@@ -121,7 +125,7 @@ def read(path: Path) -> str:
     return read_text(str(path), path)
 
 
-def as_text(plan: Plan) -> str:
+def as_text(plan: SpeedPlan) -> str:
     """A table by gamma, the verdict, and where it was checked how far each prediction was off."""
     settings = plan.settings
     cuts = [f"{name.replace('_', '-')} {value:g}" for name in ("top_k", "top_p", "min_p") if (value := getattr(settings, name))]
@@ -147,7 +151,7 @@ def as_text(plan: Plan) -> str:
     return "\n".join(lines + (_check(plan) if plan.checked else []))
 
 
-def _gains(plan: Plan) -> list[str]:
+def _gains(plan: SpeedPlan) -> list[str]:
     """What another rule than the token rule adds to it, as counted and, where it was checked, as measured."""
     if all(row.gain is None for row in plan.rows):
         return []
@@ -155,24 +159,18 @@ def _gains(plan: Plan) -> list[str]:
     lines = ["", f"{'gamma':>5}  {'above the token rule':<28}" + ("measured" if measured else "")]
     for row in plan.rows:
         seen = measured.get(row.gamma)
-        lines.append((f"{row.gamma:>5}  {_gain(row.gain):<28}" + (_gain(seen) if seen else "")).rstrip())
+        lines.append((f"{row.gamma:>5}  {row.gain.said('+.3f'):<28}" + (seen.said("+.3f") if seen else "")).rstrip())
     return lines
 
 
-def _gain(gain: Interval) -> str:
-    return f"{gain.value:+.3f} ({gain.low:+.3f} to {gain.high:+.3f})"
-
-
-def _line(row: Row) -> str:
-    tokens = f"{row.tokens.value:.3f} ({row.tokens.low:.3f} to {row.tokens.high:.3f})"
-    line = f"{row.gamma:>5}  {tokens:<24}{row.hazards:>8.3f}{row.independent:>10.3f}{row.own_text:>9.3f}{row.alpha:>7.3f}"
+def _line(row: PlanRow) -> str:
+    line = f"{row.gamma:>5}  {row.tokens.said('.3f'):<24}{row.hazards:>8.3f}{row.independent:>10.3f}{row.own_text:>9.3f}{row.alpha:>7.3f}"
     if row.factor is None:
         return line
-    factor = f"{row.factor.value:.3f} ({row.factor.low:.3f} to {row.factor.high:.3f})"
-    return f"{line}   {factor:<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
+    return f"{line}   {row.factor.said('.3f'):<23}{row.linear:>8.3f}{row.leviathan:>10.3f}"
 
 
-def _costs(plan: Plan) -> str:
+def _costs(plan: SpeedPlan) -> str:
     rounds = [1e3 * median(column) for column in zip(*plan.costs.rounds, strict=True)]
     return (
         f"ms: a token of the target alone {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. draft tokens "
@@ -181,26 +179,22 @@ def _costs(plan: Plan) -> str:
     )
 
 
-def _check(plan: Plan) -> list[str]:
-    lines = ["", "Measured, on other luck, and how far each prediction lay above it:"]
+def _check(plan: SpeedPlan) -> list[str]:
+    lines = ["", "Measured, under other seeds, and how far each prediction lay above it:"]
     head = f"{'gamma':>5}  {'tokens per pass':<24}{'kept draft_tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
     lines.append(head + (f"   {'times the target alone':<23}{'predicted':>10}{'by luck':>9}" if plan.alone else ""))
     for one in plan.checked:
-        tokens = f"{one.tokens.value:.3f} ({one.tokens.low:.3f} to {one.tokens.high:.3f})"
-        gap = one.gaps["accepted draft tokens"]
-        kept = f"{gap.value:+.1%} ({gap.low:+.1%} to {gap.high:+.1%})"
+        tokens, kept = one.tokens.said(".3f"), one.gaps["accepted draft tokens"].said("+.1%")
         others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}{one.gaps['own text'].value:>+9.1%}"
         line = f"{one.gamma:>5}  {tokens:<24}{kept:<26}{others}"
         if one.factor is not None:
-            factor = f"{one.factor.value:.3f} ({one.factor.low:.3f} to {one.factor.high:.3f})"
-            line += f"   {factor:<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
+            line += f"   {one.factor.said('.3f'):<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
             line += f"{one.luck:>+9.1%}" if one.luck is not None else ""
         lines.append(line)
     if plan.alone:
         lines.append("By luck: rounds of the timed texts above the predicted ones, which are in the gap of the speed.")
     if not plan.believed:
-        said = f"No verdict on these speeds: the turns of one of them span more than {APART:.0%} of it. Another program may keep this"
-        lines.append(f"{said} machine busy: run it again alone.")
+        lines.append(f"No verdict on these speeds: {plan.unsure}")
     elif plan.lost is not None:
         lines.append(f"The chosen gamma, {plan.best.value:g}, was {max(0.0, plan.lost):.1%} slower than the best measured one.")
     return lines

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from specviz.commands.options import pair_options, proposer_options, refuse_proposer, run_options, sampling_options, settings_of
@@ -14,8 +15,9 @@ from specviz.commands.record_setups import DRAFT_TOKENS as LAB_DRAFT_TOKENS
 from specviz.commands.record_setups import POSITIONS, record_surroundings
 from specviz.commands.record_trees import record_trees
 from specviz.errors import SettingsError
-from specviz.records import ASSETS
+from specviz.records import ASSETS, Schema
 from specviz.settings import Settings
+from specviz.trace import SCHEMA
 
 PROMPT = "Once upon a time there lived an old"  # of the gallery and the passage, where none is given
 LENGTH = 48  # tokens that each of its rows writes
@@ -24,6 +26,14 @@ PASSAGE, DRAFT_TOKENS = (
     2,
 )  # tokens of the passage, and draft tokens per round: of the fixed lengths two pay best on the shipped pair
 SURVEYED = 96  # tokens of each other text
+KINDS = {  # option -> name of the schema of what it records
+    "gallery": "gallery",
+    "passage": "passage",
+    "plans": "plans",
+    "surroundings": "surroundings",
+    "trees": "trees",
+    "curve": "batches",
+}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,10 +50,10 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--passage", action="store_true", help="record what Whole text opens with: a text both ways at temperatures 1 and 0"
     )
     parser.add_argument(
-        "--turns",
+        "--runs",
         type=int,
-        default=5,
-        help="--gallery, --passage, --plans: how often each is timed (default: 5); --curve: three times as often",
+        default=6,
+        help="--gallery, --passage, --plans, --surroundings: how often each is timed (default: 6); --curve, --trees: three times as often",
     )
     parser.add_argument("--plans", action="store_true", help="record what How fast? opens with: plans, each with its measurement")
     parser.add_argument(
@@ -77,6 +87,9 @@ def run(options: argparse.Namespace) -> int:
     texts = 32 if options.plans else 48 if options.curve else 24
     options.texts = texts if options.texts is None else options.texts
     settings = settings_of(options)
+    if options.out:  # before minutes of work, not after
+        kind = next((name for option, name in KINDS.items() if getattr(options, option)), SCHEMA.name)
+        Schema(kind, 0, "The record").refuse_other(options.out)
     from specviz.decoding.run import run as decode_run
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.models.pairs.loading import load_pair
@@ -86,29 +99,29 @@ def run(options: argparse.Namespace) -> int:
     if options.passage:
         return passages(settings, options)
     if options.plans:
-        return record_plans(settings, options, lambda text: _written(options, "plans.json", text))
+        return record_plans(settings, options, partial(_written, options, "plans.json"))
     if options.surroundings:
-        return record_surroundings(settings, options, lambda text: _written(options, "surroundings.json", text))
+        return record_surroundings(settings, options, partial(_written, options, "surroundings.json"))
     if options.trees:
-        return record_trees(settings, options, lambda text: _written(options, "trees.json", text))
+        return record_trees(settings, options, partial(_written, options, "trees.json"))
     if options.curve:
-        return record_batches(settings, options, lambda text: _written(options, "batches.json", text))
+        return record_batches(settings, options, partial(_written, options, "batches.json"))
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
     trace = decode_run(pair, settings, rounds=options.rounds)
     trace = replace(trace, models=trace.models | fingerprints(pair))  # an export of it names them without the weights at hand
-    out = _written(options, "opening.json", trace.to_json())
+    out = _written(options, "opening.json", SCHEMA, trace.to_json())
     print(f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens -> {out}")
     return 0
 
 
 def gallery(settings: Settings, options: argparse.Namespace) -> int:
     """Run every row under each of the page's distributions. Temperature and cuts are the page's own."""
-    for name, value, least in (("turns", options.turns, 1), ("draws", options.samples, 1)):
+    for name, value, least in (("runs", options.runs, 1), ("draws", options.samples, 1)):
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--gallery")
-    from specviz.measure.methods import CHOICES, chosen, to_json
+    from specviz.measure.methods import CHOICES, SCHEMA, chosen, to_json
     from specviz.measure.methods_run import line_up
     from specviz.models.pairs.loading import load_pair
 
@@ -118,21 +131,21 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     def watch(share: float, doing: str) -> None:
         print(f"\r{share:4.0%} {doing:<60}", end="", file=sys.stderr, flush=True)
 
-    found = {choice: line_up(pair, chosen(base, choice), options.turns, options.samples, watch) for choice in CHOICES}
+    found = {choice: line_up(pair, chosen(base, choice), options.runs, options.samples, watch) for choice in CHOICES}
     print(file=sys.stderr)
-    out = _written(options, "gallery.json", to_json(found))
+    out = _written(options, "gallery.json", SCHEMA, to_json(found))
     print(f"{len(found)} distributions, {sum(not row.reason for one in found.values() for row in one.rows)} rows -> {out}")
     return 0
 
 
 def passages(settings: Settings, options: argparse.Namespace) -> int:
     """Write a text both ways under each of the page's distributions, and read other texts beside it. Temperature and cuts are the page's own."""
-    for name, value, least in (("turns", options.turns, 1), ("texts", options.texts, 0)):
+    for name, value, least in (("runs", options.runs, 1), ("texts", options.texts, 0)):
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--passage")
     from specviz.figures.whole_text.lanes import speed
-    from specviz.measure.passage import DISTRIBUTIONS, to_json
+    from specviz.measure.passage import DISTRIBUTIONS, SCHEMA, to_json
     from specviz.measure.passage_run import survey, write
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.models.pairs.loading import load_pair
@@ -140,16 +153,16 @@ def passages(settings: Settings, options: argparse.Namespace) -> int:
     base = replace(settings, prompt=settings.prompt or PROMPT)
     pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}
     for name, probs in DISTRIBUTIONS.items():
-        one = write(pair, replace(base, **probs), options.turns)
+        one = write(pair, replace(base, **probs), options.runs)
         texts = survey(pair, one.settings, options.texts, SURVEYED)
         found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
         print(f"{name}: {speed(one)}", file=sys.stderr)
-    print(f"{len(found)} distributions, {base.length} tokens each way -> {_written(options, 'passage.json', to_json(found))}")
+    print(
+        f"{len(found)} distributions, {base.length} tokens each way -> {_written(options, 'passage.json', SCHEMA, to_json(found))}"
+    )
     return 0
 
 
-def _written(options: argparse.Namespace, name: str, text: str) -> Path:
-    out = options.out or ASSETS / "traces" / name
-    out.parent.mkdir(parents=True, exist_ok=True)
-    out.write_text(text + "\n", encoding="utf-8")
-    return out
+def _written(options: argparse.Namespace, name: str, schema: Schema, text: str) -> Path:
+    """Write a record over an earlier one of its kind; another file is left alone."""
+    return schema.save(options.out or ASSETS / "traces" / name, text)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from specviz.commands.options import refuse_proposer
 from specviz.errors import SettingsError
-from specviz.records import ASSETS
+from specviz.records import ASSETS, Schema
 from specviz.settings import Settings
 
 BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"
@@ -18,21 +18,21 @@ DRAFT_TOKENS, OPENING, LENGTH = 2, 48, 64  # draft tokens of a round; tokens bef
 POSITIONS, TOKENS, GREEDY = 300, 96, 96  # prefixes of each check; tokens of a timed text and of a greedy one
 
 
-def record_surroundings(settings: Settings, options: argparse.Namespace, keep: Callable[[str], Path]) -> int:
+def record_surroundings(settings: Settings, options: argparse.Namespace, keep: Callable[[Schema, str], Path]) -> int:
     """Run the laboratory at temperature 1 without cuts. keep: writes the record, gives the file."""
-    for name, value, least in (("turns", options.turns, 1), ("texts", options.texts, 2), ("positions", options.positions, 1)):
+    for name, value, least in (("runs", options.runs, 1), ("texts", options.texts, 2), ("positions", options.positions, 1)):
         if value < least:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--surroundings")
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.models.pairs.loading import load_pair
-    from specviz.serving.setups import to_json
-    from specviz.serving.setups_run import Effort, cut_from, laboratory
+    from specviz.serving.setups import SCHEMA, to_json
+    from specviz.serving.setups_run import SetupEffort, cut_from, laboratory
 
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
     places = cut_from(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
-    effort = Effort(options.positions, options.turns, TOKENS, options.texts, GREEDY)
+    effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
 
     def watch(share: float, doing: str) -> None:
         print(f"\r{share:4.0%} {doing:<70}", end="", file=sys.stderr, flush=True)
@@ -42,5 +42,5 @@ def record_surroundings(settings: Settings, options: argparse.Namespace, keep: C
     print(file=sys.stderr)
     if not found.steady:
         print(f"The speeds are no verdict: {found.unsteady}", file=sys.stderr)
-    print(f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts -> {keep(to_json(found))}")
+    print(f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts -> {keep(SCHEMA, to_json(found))}")
     return 0

@@ -11,7 +11,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 
 if TYPE_CHECKING:
-    from specviz.prediction.study import Cell, Study
+    from specviz.prediction.study import Study, StudyCell
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -36,18 +36,20 @@ def run(options: argparse.Namespace) -> int:
         raise SettingsError("resume", str(options.resume), "left out with --read: nothing is measured")
     if options.out and options.out.is_dir():
         raise SettingsError("out", str(options.out), "a file, and this is a folder")
-    from specviz.prediction.study import Study
+    from specviz.prediction.study import SCHEMA, Study
+    from specviz.records import read_text
 
     if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
+        SCHEMA.refuse_other(options.out)  # before minutes of work, not after
+        options.out.parent.mkdir(parents=True, exist_ok=True)  # finished cells are kept there meanwhile
     if options.read:
         if not options.read.is_file():
             raise SettingsError("read", str(options.read), "a file that study --out has written")
-        study = Study.from_json(options.read.read_text(encoding="utf-8"))
+        study = Study.from_json(read_text(options.read, "The study"))
     else:
         study = measured(options)
     if options.out:
-        options.out.write_text(study.to_json() + "\n", encoding="utf-8")
+        SCHEMA.save(options.out, study.to_json())
     if kept := kept_in(options):
         kept.unlink(missing_ok=True)
     print(study.to_json() if options.format == "json" else as_text(study))
@@ -81,7 +83,7 @@ def how_to_go_on(path: Path | None) -> str:
     return f"every finished cell is kept in '{path}'; the same command goes on from there"
 
 
-def _probs(cell: Cell) -> str:
+def _probs(cell: StudyCell) -> str:
     return f"{cell.temperature:g}" if cell.top_p is None else f"p {cell.top_p:g}"
 
 
@@ -100,8 +102,7 @@ def as_text(study: Study) -> str:
             f"  {'predictor':<52}{'mean error (middle 95% over kinds)':<38}{'explained':>9}",
         ]
         for score in study.scores(drafts):
-            error = f"{score.error:.3f} ({score.low:.3f} to {score.high:.3f})"
-            lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{error:<38}{score.explained:>9.2f}")
+            lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{score.error.said('.3f'):<38}{score.explained:>9.2f}")
         lines.append("")
     lines.append(
         "share of tested draft tokens that were kept, by kind of text, over temperature, and over top-p at temperature 1"

@@ -23,7 +23,7 @@ from specviz.errors import SettingsError
 from specviz.settings import Settings
 
 if TYPE_CHECKING:
-    from specviz.evidence.saved import Kept
+    from specviz.evidence.saved import SavedSamples
 
 LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-distributions", "engine")
@@ -136,34 +136,34 @@ def settings_of(options: argparse.Namespace) -> Settings:
     )
 
 
-def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], Kept]:
+def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
     """Draw and test in every mode that was asked for: the report, JSON-ready, and the file to be forgotten when it is safe.
 
     An interruption says how to go on.
     """
     from specviz.evidence import sources
-    from specviz.evidence.saved import Kept
+    from specviz.evidence.saved import SavedSamples
     from specviz.evidence.shards import asked
 
     name = sources.known(options.decoder)
     settings = sources.under(name, settings)
     out = options.out and options.out.absolute()
     path = options.resume or (out and out.with_name(f"{out.name}.draws"))
-    kept = Kept.open(path, asked(name, pair, settings, options.samples, options.seconds))
+    kept = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds))
     try:
         return examined(kept, name, pair, settings, options), kept
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(how_to_go_on(kept)) from stop
 
 
-def how_to_go_on(kept: Kept) -> str:
+def how_to_go_on(kept: SavedSamples) -> str:
     """What an interrupted examination leaves, in words."""
     if kept.path is None:
         return "nothing was kept; with --out DIR or --resume FILE the same command can go on where it stopped"
     return f"all draws but those of the last {kept.age:.0f} s are kept in '{kept.path}'; the same command goes on from there"
 
 
-def examined(kept: Kept, name: str, pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+def examined(kept: SavedSamples, name: str, pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     """Draw what is not kept yet, test, and report."""
     from specviz.evidence import sources
     from specviz.evidence.experiment import Plan, answer

@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -20,17 +19,18 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.sampler import Half
-from specviz.errors import EvidenceError, SettingsError
+from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import canonical
+from specviz.records import Schema, write
 
-SCHEMA = "specviz-draws-2"
+SCHEMA = Schema("draws", 2, "The file of draws")
 EVERY = 3.0  # seconds between two times that the file is written
 REST = 20.0  # times as long as writing took: a large file is written less often
 HEAD = 1 << 20  # bytes that the line of JSON may take
 
 
 @dataclass(slots=True)
-class Part:
+class ModeSamples:
     """The draws of one mode: how many it will be, those that are complete from the first on, and a shard that is half done."""
 
     n: int
@@ -45,7 +45,7 @@ class Part:
 
 
 @dataclass(slots=True)
-class Kept:
+class SavedSamples:
     """The file and what it holds; ``path`` None keeps nothing.
 
     asked  what draws follow from, JSON-ready: a file of other draws is refused
@@ -54,17 +54,17 @@ class Kept:
 
     path: Path | None
     asked: dict[str, Any]
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, ModeSamples] = field(default_factory=dict)
     _written: float = 0.0
     _due: float = 0.0
 
     @classmethod
-    def open(cls, path: Path | None, asked: dict[str, Any]) -> Kept:
+    def open(cls, path: Path | None, asked: dict[str, Any]) -> SavedSamples:
         """What is there already, or nothing yet. Raises EvidenceError for a file that is damaged or of another run, and
         SettingsError where no file can be written."""
         kept = cls(path, json.loads(canonical(asked)))
         if path is not None:
-            with suppress(FileNotFoundError):
+            if os.path.exists(path):  # unlike Path.exists, false where nobody may look
                 kept.parts = _read(path, kept.asked)
             kept.write()
         return kept
@@ -83,20 +83,8 @@ class Kept:
         """Put the file in its place, whole. Raises SettingsError where that cannot be done; the earlier one then stays."""
         if self.path is None:
             return
-        began, beside = time.monotonic(), None
-        try:
-            handle, beside = tempfile.mkstemp(prefix=".specviz-", dir=self.path.absolute().parent)
-            with os.fdopen(handle, "wb") as target:
-                for content in _content(self.asked, self.parts):
-                    target.write(content)
-            os.replace(beside, self.path)
-            beside = None
-        except OSError as error:
-            raise SettingsError("resume", str(self.path), f"a file that can be written ({error.strerror})") from error
-        finally:
-            if beside is not None:
-                with suppress(OSError):
-                    os.unlink(beside)
+        began = time.monotonic()
+        write(self.path, _content(self.asked, self.parts), over=True, name="resume")
         self._written = time.monotonic()
         self._due = self._written + max(EVERY, REST * (self._written - began))
 
@@ -107,7 +95,7 @@ class Kept:
                 self.path.unlink()
 
 
-def _content(asked: dict[str, Any], parts: dict[str, Part]) -> Iterator[bytes]:
+def _content(asked: dict[str, Any], parts: dict[str, ModeSamples]) -> Iterator[bytes]:
     arrays = [np.ascontiguousarray(array) for part in parts.values() for array in part.arrays]
     total = hashlib.sha256()
     for array in arrays:
@@ -117,14 +105,14 @@ def _content(asked: dict[str, Any], parts: dict[str, Part]) -> Iterator[bytes]:
          "shapes": [array.shape for array in part.arrays]}
         for mode, part in parts.items()
     ]  # fmt: skip
-    head = {"schema": SCHEMA, "asked": asked, "parts": described, "sha256": total.hexdigest()}
+    head = {"schema": SCHEMA.tag, "asked": asked, "parts": described, "sha256": total.hexdigest()}
     line = canonical(head | {"digest": hashlib.sha256(canonical(head).encode()).hexdigest()})
     yield line.encode() + b"\n"
     yield from (array.data for array in arrays)
 
 
-def _read(path: Path, asked: dict[str, Any]) -> dict[str, Part]:
-    """The parts of a file. Raises EvidenceError with a sentence, FileNotFoundError where there is none."""
+def _read(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
+    """The parts of a file. Raises EvidenceError with a sentence."""
     try:
         with path.open("rb") as source:
             head = _head(source.readline(HEAD), path)
@@ -136,8 +124,6 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, Part]:
             parts = {one["mode"]: _part(one, source, path.stat().st_size, total) for one in head["parts"]}
             if source.read(1) or total.hexdigest() != head["sha256"]:
                 raise ValueError("its numbers are not those that were written")
-    except FileNotFoundError:
-        raise
     except OSError as error:
         raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -149,9 +135,9 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, Part]:
 
 def _head(line: bytes, path: Path) -> dict[str, Any]:
     head = json.loads(line)
-    if head.get("schema") != SCHEMA:
+    if head.get("schema") != SCHEMA.tag:
         raise EvidenceError(
-            f"'{path}' keeps no draws that this version reads: its schema is {head.get('schema')!r}, {SCHEMA!r} can be read."
+            f"'{path}' keeps no draws that this version reads: its schema is {head.get('schema')!r}, {SCHEMA.tag!r} can be read."
         )
     if (
         hashlib.sha256(canonical({key: value for key, value in head.items() if key != "digest"}).encode()).hexdigest()
@@ -161,7 +147,7 @@ def _head(line: bytes, path: Path) -> dict[str, Any]:
     return head
 
 
-def _part(one: dict[str, Any], source, size: int, total) -> Part:
+def _part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
     kinds, arrays = (np.int32, np.int32, np.int16, np.bool_), []
     for shape, kind in zip(one["shapes"], kinds, strict=False):
         length = int(np.prod(shape)) * np.dtype(kind).itemsize
@@ -170,7 +156,7 @@ def _part(one: dict[str, Any], source, size: int, total) -> Part:
             raise ValueError("its end is missing")
         total.update(raw)
         arrays.append(np.frombuffer(raw, dtype=kind).reshape(shape).copy())
-    return Part(one["n"], one["source"], arrays[0], Half(*one["half"], *arrays[1:]) if one["half"] else None)
+    return ModeSamples(one["n"], one["source"], arrays[0], Half(*one["half"], *arrays[1:]) if one["half"] else None)
 
 
 def first_difference(stored: Any, wanted: Any, name: str = "") -> str:

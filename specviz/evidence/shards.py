@@ -13,7 +13,7 @@ from specviz.decoding.sampler import Half, Watch, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence import sources
 from specviz.evidence.report import fingerprints, versions
-from specviz.evidence.saved import Kept, Part
+from specviz.evidence.saved import ModeSamples, SavedSamples
 from specviz.models.pairs.loading import Pair
 from specviz.settings import Settings
 
@@ -38,7 +38,7 @@ def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float)
 
 
 def draw_all(
-    kept: Kept,
+    kept: SavedSamples,
     name: str,
     mode: str,
     pair: Pair,
@@ -77,17 +77,26 @@ def cuts(mode: str, n: int) -> list[int]:
     return pilot + [min(size, left - done) for done in range(0, left, size)]
 
 
-def _begun(name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], most: int, seconds: float) -> Part:
+def _begun(name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], most: int, seconds: float) -> ModeSamples:
     if mode == sources.SHARED:
-        return Part(most, name, np.zeros((0, 0), dtype=np.int32))
+        return ModeSamples(most, name, np.zeros((0, 0), dtype=np.int32))
     began = time.perf_counter()
     pilot = sources.draw(name, mode, pair, settings, ids, 0, min(most, PILOT))
     each = (time.perf_counter() - began) / len(pilot)
-    return Part(max(len(pilot), min(most, int(seconds / each))), pilot.source, pilot.tokens)
+    return ModeSamples(max(len(pilot), min(most, int(seconds / each))), pilot.source, pilot.tokens)
 
 
 def _shard(
-    kept: Kept, part: Part, name: str, mode: str, pair: Pair, settings: Settings, ids, first: int, count: int, watch: Watch
+    kept: SavedSamples,
+    part: ModeSamples,
+    name: str,
+    mode: str,
+    pair: Pair,
+    settings: Settings,
+    ids,
+    first: int,
+    count: int,
+    watch: Watch,
 ) -> Samples:
     if mode != sources.SHARED:
         return sources.draw(name, mode, pair, settings, ids, first, count, watch)

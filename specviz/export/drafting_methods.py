@@ -15,17 +15,17 @@ from specviz.figures.drafting_methods import block_gain
 from specviz.figures.drafting_methods import matrix as all_rules
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import Lineup, to_json
-from specviz.prediction.plan import Plan
+from specviz.prediction.plan import SpeedPlan
 
 ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "kept_of_tested",
-        "ms_per_token", "ms_least", "ms_most", "blank_because")  # fmt: skip
+        "ms_per_token", "ms_low", "ms_high", "blank_because")  # fmt: skip
 CELLS = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
 GAIN = ("draft_tokens", "tokens_per_pass", "counted", "counted_low", "counted_high", "measured", "measured_low", "measured_high")
 FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "written")
 
 
 def other_proposers(
-    one: Lineup, choice: str, said: Mapping[str, Any], gain: Plan | None = None, matrix: Mapping[str, Any] | None = None
+    one: Lineup, choice: str, said: Mapping[str, Any], gain: SpeedPlan | None = None, matrix: Mapping[str, Any] | None = None
 ) -> Package:
     """What stands on the page.
 
@@ -66,11 +66,15 @@ def _rows(one: Lineup) -> Iterator[list[Any]]:
     for row in one.rows:
         counts = " ".join(f"{kept}/{tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
         verdict = "" if row.reason else figures.verdict(row)
-        measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *row.ms] if row.ms else [""] * 8
+        measured = (
+            [row.tokens, row.passes, row.per_pass, row.nodes, counts, row.ms.value, row.ms.low, row.ms.high]
+            if row.ms
+            else [""] * 8
+        )
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]
 
 
-def _gain(plan: Plan) -> Iterator[list[Any]]:
+def _gain(plan: SpeedPlan) -> Iterator[list[Any]]:
     """What is above the token rule, for each gamma; low and high hold the middle 95% of resampled texts."""
     measured = {one.gamma: one.gain for one in plan.checked}
     for row in plan.rows:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 import tempfile
@@ -10,7 +9,8 @@ from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from specviz.errors import SettingsError
+from specviz.errors import SettingsError, TraceError
+from specviz.records import flushed, read_json
 
 MANIFEST, ZIP = "manifest.json", "evidence.zip"
 SCHEMA = "specviz-evidence-2"  # of the manifest
@@ -38,7 +38,7 @@ def write(folder: Path, found: Mapping[str, bytes]) -> None:
         beside = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))
         beside.chmod(0o755)
         for name, content in found.items():
-            (beside / name).write_bytes(content)
+            flushed(beside / name, (content,))
         if folder.is_dir() and any(folder.iterdir()):
             old = Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.parent))
             os.replace(folder, old)
@@ -62,10 +62,10 @@ def _replaceable(folder: Path) -> None:
         if not folder.is_dir():
             raise SettingsError("out", str(folder), ALLOWED)
         inside = {path.name for path in folder.iterdir()}
-        earlier = json.loads((folder / MANIFEST).read_text(encoding="utf-8")) if MANIFEST in inside else {}
+        earlier = read_json(folder / MANIFEST, "The manifest") if MANIFEST in inside else {}
     except OSError as error:
         raise _unwritable(folder, error) from error
-    except ValueError:
+    except TraceError:
         earlier = {}
     ours = set(earlier.get("files", ())) | {MANIFEST, ZIP} if earlier.get("schema") == SCHEMA else set()
     if others := sorted(inside - ours):

@@ -11,7 +11,7 @@ from specviz.export.facts import conditions
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
-from specviz.prediction.plan import Interval
+from specviz.measure.estimate import Estimate
 from specviz.serving.near_ties import ARMS
 from specviz.serving.setups import Laboratory, to_json
 
@@ -46,7 +46,7 @@ def _rows(one: Laboratory) -> Iterator[list[Any]]:
                *ms, row.reason]  # fmt: skip
 
 
-def _span(found: Interval | None) -> tuple[Any, Any, Any]:
+def _span(found: Estimate | None) -> tuple[Any, Any, Any]:
     return ("", "", "") if found is None else (found.value, found.low, found.high)
 
 

@@ -14,8 +14,9 @@ from specviz.figures.speed import batch, surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
 from specviz.figures.speed.surface import Spot
-from specviz.prediction.batches import Batches
-from specviz.prediction.plan import Interval, Plan
+from specviz.measure.estimate import Estimate
+from specviz.prediction.batches import BatchSpeeds
+from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.study import STATISTICS, Study
 
 ROWS = ("gamma", *(f"{name}{end}" for name in ("tokens", "measured_tokens", "factor", "measured_factor") for end in ("", "_low", "_high")),
@@ -33,11 +34,11 @@ class Sections:
     """
 
     study: tuple[Study, str] | None = None
-    many: tuple[Batches, str] | None = None
+    many: tuple[BatchSpeeds, str] | None = None
     what_if: tuple[int, Spot, Spot | None] | None = None
 
 
-def how_fast(plan: Plan, sections: Sections, said: Mapping[str, Any]) -> Package:
+def how_fast(plan: SpeedPlan, sections: Sections, said: Mapping[str, Any]) -> Package:
     """What stands on the page. said: of the manifest."""
     where = conditions(plan.settings, plan.models)
     pictures = {"tokens": Picture(partial(figures.tokens, plan), "Tokens per target pass")}
@@ -65,7 +66,9 @@ def _study(section: tuple[Study, str], pictures: dict[str, Picture], captions: l
     tables["study.csv"] = lambda: (CELLS, _cells(found))
 
 
-def _many(section: tuple[Batches, str], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]) -> None:
+def _many(
+    section: tuple[BatchSpeeds, str], pictures: dict[str, Picture], captions: list[str], tables: dict[str, Callable]
+) -> None:
     found, key = section
     pictures["many-texts"] = Picture(partial(batch.factors, found, key), "Many texts at once")
     pictures["passes"] = Picture(partial(batch.passes, found), "What verification costs")
@@ -88,14 +91,14 @@ def _plain(rows: list[dict[str, Any]]) -> Iterator[list[Any]]:
         yield ["" if value is None else value for value in row.values()]
 
 
-def _batches(found: Batches, key: str) -> Iterator[list[Any]]:
+def _batches(found: BatchSpeeds, key: str) -> Iterator[list[Any]]:
     for rows in found.rows:
         for gamma in found.gammas:
             spans = (found.factor(key, rows, gamma), found.cost(rows, gamma), found.tokens(key, gamma))
             yield [rows, gamma, *(x for span in spans for x in _span(span))]
 
 
-def _rows(plan: Plan) -> Iterator[list[Any]]:
+def _rows(plan: SpeedPlan) -> Iterator[list[Any]]:
     measured = {row.gamma: row for row in plan.checked}
     for row in plan.rows:
         one = measured.get(row.gamma)
@@ -104,7 +107,7 @@ def _rows(plan: Plan) -> Iterator[list[Any]]:
         yield [row.gamma, *(x for span in spans for x in _span(span)), *("" if x is None else x for x in plain)]
 
 
-def _span(found: Interval | None) -> tuple[Any, Any, Any]:
+def _span(found: Estimate | None) -> tuple[Any, Any, Any]:
     return ("", "", "") if found is None else (found.value, found.low, found.high)
 
 

@@ -12,7 +12,8 @@ from specviz.export.package import Package, Picture, quoted
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
-from specviz.measure.divergence import TOPS, Read, Share, Spread
+from specviz.measure.divergence import TOPS, Read, Spread
+from specviz.measure.estimate import Estimate
 from specviz.measure.passage import LANES, Passage, to_json
 
 TOKENS = ("way", "token", "id", "text", "origin", "round", "seconds")
@@ -72,8 +73,8 @@ def _kinds(one: Spread) -> Iterator[list[Any]]:
         yield [row.name, row.count, row.tokens, *_numbers(row.apart), *_numbers(row.divergence)]
 
 
-def _numbers(share: Share) -> list[Any]:
-    return [share.value, "" if share.low is None else share.low, "" if share.high is None else share.high]
+def _numbers(share: Estimate) -> list[Any]:
+    return [share.value, *(["", ""] if share.n < 2 else [share.low, share.high])]
 
 
 def _text(pieces: Mapping[int, str], token: int) -> str:

@@ -1,8 +1,8 @@
-"""Measured speed: every contestant on the same pair, prompts and settings, interleaved in one run, medians and spread.
+"""Measured speed: every contestant on the same pair, prompts and settings, by one interleaved clock, with 95% intervals.
 
 Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, transformers' assisted
 generation (same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
-Costs are measured on passes of their own, with the same cache length, between the contestants' turns; for another proposer or
+Costs are measured on passes of their own, with the same cache length, between the contestants' texts; for another proposer or
 rule than the draft's chain and the token rule, whose rounds are not all alike, they are means over the rounds of the runs, but
 for each run's first, which reads the prompt.
 """
@@ -11,9 +11,7 @@ from __future__ import annotations
 
 import os
 import platform
-import statistics
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,13 +22,14 @@ import transformers
 
 from specviz.decoding.engine import decode, target_only
 from specviz.evidence.analytic.fresh import given
+from specviz.measure.clock import Clock, Lap
 from specviz.measure.costs import Costs, measure_costs, median_costs, timeline
+from specviz.measure.estimate import Estimate
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.registry import opened
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.statistics.medians import median_within
 from specviz.theory import wall_clock_factor
 from specviz.trace import Round
 from specviz.verification.registry import rule_of
@@ -42,29 +41,13 @@ PROMPTS = {
 }
 PLAIN = Settings()
 PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
+TOKENS_A_SECOND = "tokens/s"
 CONTESTANTS = ("target only", "generate", "speculative", "assisted")
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
-    """Median and extremes of a repeated measurement.
-
-    within  as statistics.medians.median_within has it
-    """
-
-    median: float
-    low: float
-    high: float
-    within: tuple[float, float]
-
-    @classmethod
-    def of(cls, values: list[float]) -> Spread:
-        return cls(statistics.median(values), min(values), max(values), median_within(values))
-
-
-@dataclass(frozen=True, slots=True)
 class Result:
-    """One temperature's figures. Rates in tokens per second; ratios are medians of ratios taken turn by turn.
+    """One temperature's figures. Rates in tokens per second; ratios are taken run by run.
 
     draft_tokens    proposed tokens per round, in the mean
     leviathan  what their formula gives; None where draft tokens are no chain of fixed length from a draft model
@@ -73,8 +56,9 @@ class Result:
 
     temperature: float
     gamma: int
-    rates: dict[str, Spread]
-    ratio: dict[str, Spread]
+    runs: int
+    rates: dict[str, Estimate]
+    ratio: dict[str, Estimate]
     baseline: str
     tokens_per_pass: float
     draft_tokens: float
@@ -90,18 +74,18 @@ def bench(
     pair: Pair,
     gamma: int = 4,
     length: int = 96,
-    turns: int = 5,
+    runs: int = 6,
     temperatures: tuple[float, ...] = (0.0, 1.0),
     say: Callable = print,
     base: Settings = PLAIN,
 ) -> list[Result]:
     """Run everything.
 
-    length  tokens per prompt, end-of-text switched off for all; turns  rounds of interleaved runs
+    length  tokens per prompt, end-of-text switched off for all; runs  interleaved ones that count
     base    names the proposer and the rule that run as "speculative"; a tree without a size gets the nodes that pay there
     """
     settings = replace(base, gamma=gamma, length=length)
-    return [_one_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), turns, say) for t in temperatures]
+    return [_one_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, say) for t in temperatures]
 
 
 def is_plain(settings: Settings) -> bool:
@@ -109,36 +93,56 @@ def is_plain(settings: Settings) -> bool:
     return (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
 
 
-def _one_temperature(pair: Pair, settings: Settings, turns: int, say: Callable) -> Result:
-    seconds: dict[str, list[float]] = {name: [] for name in CONTESTANTS}
-    rounds: list[Round] = []
+def prompts(run: int) -> Sequence[str]:
+    """What every contestant goes on with in a run: the same in all."""
+    return tuple(PROMPTS.values())
+
+
+def _one_temperature(pair: Pair, settings: Settings, runs: int, say: Callable) -> Result:
     costs: list[Costs] = []
-    for turn in range(turns + 1):  # the first turn warms up and is not counted
-        say(f"temperature {settings.temperature:g}: turn {turn} of {turns}")
-        spent = dict.fromkeys(CONTESTANTS, 0.0)
-        for prompt in PROMPTS.values():
-            ids, asked = pair.encode(prompt), replace(settings, prompt=prompt, seed=turn)
-            for name in CONTESTANTS:
-                began = time.perf_counter()
-                result = _RUNS[name](pair, asked, ids)
-                spent[name] += time.perf_counter() - began
-                if name == "speculative" and turn:
-                    rounds.extend(result)
-            costs.append(measure_costs(pair, asked, ids))
-        if turn:
-            for name in CONTESTANTS:
-                seconds[name].append(spent[name])
-    return _result(settings, seconds, rounds, median_costs(costs[len(PROMPTS) :]))
+
+    def asked(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
+        return replace(settings, prompt=prompt, seed=run), pair.encode(prompt)
+
+    def contestant(name: str) -> Callable[[Lap], None]:
+        def write(lap: Lap) -> None:
+            made = _RUNS[name](pair, *asked(lap.item, lap.run))
+            if name == "speculative":
+                lap.keep(made)
+
+        return write
+
+    def cost(share: float, run: int, prompt: str) -> None:
+        found = measure_costs(pair, *asked(prompt, run))
+        costs.extend([found] * (run > 0))
+
+    clock = Clock({name: contestant(name) for name in CONTESTANTS}, items=prompts)
+    told = once_a_run(runs, lambda line: say(f"temperature {settings.temperature:g}: {line}"))
+    clock.until(runs, told, cost)
+    return _result(settings, clock, median_costs(costs))
 
 
-def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Round], costs: Costs) -> Result:
+def once_a_run(runs: int, say: Callable[[str], None]) -> Callable[[float, int, Any], None]:
+    """A clock's watch that says the number of each run as it begins."""
+    told: set[int] = set()
+
+    def watch(share: float, run: int, key: Any) -> None:
+        if run not in told:
+            told.add(run)
+            say(f"run {run} of {runs}" if run > 0 else "warm-up")
+
+    return watch
+
+
+def _result(settings: Settings, clock: Clock[str], costs: Costs) -> Result:
+    rounds = [round_ for made in clock.kept("speculative") for round_ in made]
     tokens = settings.length * len(PROMPTS)
-    rates = {name: Spread.of([tokens / s for s in values]) for name, values in seconds.items()}
-    baseline = max(("target only", "generate"), key=lambda name: rates[name].median)
+    rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS}
+    baseline = max(("target only", "generate"), key=lambda name: rates[name].value)
     ratio = {
-        "speculative / baseline": _ratios(seconds[baseline], seconds["speculative"]),
-        "speculative / assisted": _ratios(seconds["assisted"], seconds["speculative"]),
-        "assisted / baseline": _ratios(seconds[baseline], seconds["assisted"]),
+        "speculative / baseline": clock.ratio(baseline, "speculative"),
+        "speculative / assisted": clock.ratio("assisted", "speculative"),
+        "assisted / baseline": clock.ratio(baseline, "assisted"),
     }
     tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
     alpha = sum(d.accepted for d in tested) / max(1, len(tested))
@@ -146,10 +150,12 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
     plain = is_plain(settings)
     if not plain:
         costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
-    allowed = per_pass / (((settings.gamma if plain else 1) * costs.draft + costs.block + costs.rule) / costs.one)
+    one, block, draft, rule = (getattr(costs, name).value for name in ("one", "block", "draft", "rule"))
+    allowed = per_pass / (((settings.gamma if plain else 1) * draft + block + rule) / one)
     return Result(
         temperature=settings.temperature,
         gamma=settings.gamma,
+        runs=clock.runs,
         rates=rates,
         ratio=ratio,
         baseline=baseline,
@@ -158,20 +164,16 @@ def _result(settings: Settings, seconds: dict[str, list[float]], rounds: list[Ro
         accepted_per_tested=alpha,
         costs=costs,
         allowed=allowed,
-        leviathan=wall_clock_factor(alpha, settings.gamma, costs.draft / costs.one) if plain else None,
-        share=ratio["speculative / baseline"].median / allowed,
-        timeline=timeline(rounds, sum(seconds["speculative"])),
+        leviathan=wall_clock_factor(alpha, settings.gamma, draft / one) if plain else None,
+        share=ratio["speculative / baseline"].value / allowed,
+        timeline=timeline(rounds, sum(clock.seconds("speculative"))),
     )
 
 
-def _mean(rounds: list[Round], part: str) -> float:
+def _mean(rounds: list[Round], part: str) -> Estimate:
     """Seconds of one part of a round, in the mean over all that go on with a text; a run's first has the prompt to read."""
     later = [after for before, after in pairwise(rounds) if after.prefix_length > before.prefix_length]
-    return statistics.mean(round_.timing[part] for round_ in later or rounds)
-
-
-def _ratios(slow: list[float], fast: list[float]) -> Spread:
-    return Spread.of([a / b for a, b in zip(slow, fast, strict=True)])
+    return Estimate.of_mean([round_.timing[part] for round_ in later or rounds], "s")
 
 
 def drain(rounds: Iterator[Round]) -> list[Round]:

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import statistics
-import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
+from specviz.measure.clock import Clock, Lap
+from specviz.measure.estimate import Estimate
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.draft import DraftModel
@@ -23,46 +25,50 @@ from specviz.verification.token_rule import TokenRule
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds per pass at one cache length: T(1), T(gamma + 1), one draft step (pass, distribution and draw), the rule.
+    """Seconds per pass at one cache length, medians: T(1), T(gamma + 1), one draft step (pass, distribution and draw), the rule.
 
     The draft's step is a block's drafting divided by gamma: the first step after a target pass finds its weights evicted from
     the processor's caches, the later ones do not.
     """
 
-    one: float
-    block: float
-    draft: float
-    rule: float
+    one: Estimate
+    block: Estimate
+    draft: Estimate
+    rule: Estimate
 
 
-def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
-    """Medians over ``repeats`` interleaved passes after a prefix of the length that the runs have halfway."""
+def probes(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
+    """What a round consists of, after a prefix of the length that the runs have halfway; each call makes it anew."""
     target, draft = pair.open(settings)
     prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
-    row = Prefix(prefix, 0, settings.length)
-    randomness, gamma = PhiloxRandomness(settings.seed), settings.gamma
-    proposer = DraftModel(draft, gamma)
+    row, randomness = Prefix(prefix, 0, settings.length), PhiloxRandomness(settings.seed)
+    proposer = DraftModel(draft, settings.gamma)
     block = proposer.propose([row], randomness)
     p = target.distributions([row], block)
-    probes: dict[str, Callable[[], Any]] = {
+    return {
         "one": lambda: target.distributions([row], empty_tree(1)),
         "block": lambda: target.distributions([row], block),
         "draft": lambda: proposer.propose([row], randomness),
         "rule": lambda: TokenRule().verify([row], block, p, randomness),
     }
-    times = {name: [] for name in probes}
-    for _ in range(repeats):
-        for name, probe in probes.items():
-            began = time.perf_counter()
-            probe()
-            times[name].append(time.perf_counter() - began)
-    medians = {name: statistics.median(values) for name, values in times.items()}
-    return Costs(**medians | {"draft": medians["draft"] / gamma})
 
 
-def median_costs(costs: list[Costs]) -> Costs:
-    """Field by field."""
-    return Costs(*(statistics.median(getattr(c, name) for c in costs) for name in ("one", "block", "draft", "rule")))
+def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
+    """Medians over ``repeats`` interleaved passes."""
+    found = {name: (lambda lap, probe=probe: probe()) for name, probe in probes(pair, settings, ids).items()}
+    clock = Clock(found, warm=0, settle=partial(settle, pair)).until(repeats)
+    return Costs(**{name: clock.median(name, settings.gamma if name == "draft" else 1) for name in found})
+
+
+def median_costs(costs: Sequence[Costs]) -> Costs:
+    """Field by field, over costs that were measured at different times."""
+    return Costs(*(Estimate.of_runs([getattr(one, part.name).value for one in costs], "s") for part in fields(Costs)))
+
+
+def settle(pair: Pair) -> None:
+    """Wait for a device that works on its own."""
+    if pair.target.device.type == "cuda":
+        torch.cuda.synchronize()
 
 
 def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
@@ -74,39 +80,35 @@ def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
     return parts | {"rest": seconds / len(rounds) - sum(parts.values())}
 
 
-def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> float:
-    """Median seconds that the rule takes for one block at a vocabulary size, on random distributions; no model is involved."""
+def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> Estimate:
+    """Seconds that the rule takes for one block at a vocabulary size, on random distributions; no model is involved."""
     make = torch.Generator().manual_seed(0)
     p, q = (torch.softmax(3 * torch.randn(1, gamma + 1, vocabulary, generator=make, dtype=torch.float64), -1) for _ in range(2))
     tokens = tuple(torch.multinomial(q[0, :gamma], 1, generator=make)[:, 0].tolist())
     block = DraftTree((tokens,), (tuple(range(ROOT, gamma - 1)),), (q[0, :gamma],), ((None,) * gamma,), "draft")
-    times = []
-    for number in range(repeats):
-        began = time.perf_counter()
-        TokenRule().verify([Prefix((0,), number, 64)], block, p, PhiloxRandomness(number))
-        times.append(time.perf_counter() - began)
-    return statistics.median(times)
+
+    def judged(lap: Lap) -> None:
+        TokenRule().verify([Prefix((0,), lap.run, 64)], block, p, PhiloxRandomness(lap.run))
+
+    return Clock({"rule": judged}, warm=0).until(repeats).median("rule")
 
 
 def shape_seconds(
     shapes: Sequence[tuple[int, int]], blocks: Sequence[int], vocabulary: int = 4096, held: int = 128, repeats: int = 25
-) -> dict[tuple[int, int], dict[int, float]]:
-    """Median seconds of one pass of Llama-style decoders at random weights, interleaved: shape -> tokens in the pass -> s.
+) -> dict[tuple[int, int], dict[int, Estimate]]:
+    """Seconds of one pass of Llama-style decoders at random weights, interleaved: shape -> tokens in the pass -> median.
 
     shapes  (layers, width) with heads of 64; blocks  tokens per pass; held  tokens in the cache before it
     """
     rows = [Prefix(tuple(range(held + 1)), 0, 64)]
-    sources = {shape: CachedModel(_random_model(*shape, vocabulary), Settings()) for shape in shapes}
-    times: dict[tuple[int, int], dict[int, list[float]]] = {shape: {n: [] for n in blocks} for shape in shapes}
-    for turn in range(repeats + 2):
-        for shape, source in sources.items():
-            for n in blocks:
-                block = DraftTree((tuple(range(n - 1)),), (tuple(range(ROOT, n - 2)),), (None,), ((None,) * (n - 1),), "none")
-                began = time.perf_counter()
-                source.logits(rows, block)
-                if turn > 1:  # the first turns fill the cache and warm up
-                    times[shape][n].append(time.perf_counter() - began)
-    return {shape: {n: statistics.median(values) for n, values in by.items()} for shape, by in times.items()}
+    contestants: dict[tuple[tuple[int, int], int], Callable[[Lap], Any]] = {}
+    for shape in shapes:
+        source = CachedModel(_random_model(*shape, vocabulary), Settings())
+        for n in blocks:
+            block = DraftTree((tuple(range(n - 1)),), (tuple(range(ROOT, n - 2)),), (None,), ((None,) * (n - 1),), "none")
+            contestants[shape, n] = lambda lap, source=source, block=block: source.logits(rows, block)
+    clock = Clock(contestants, warm=2).until(repeats)  # the first run fills the caches
+    return {shape: {n: clock.median((shape, n)) for n in blocks} for shape in shapes}
 
 
 def _random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:

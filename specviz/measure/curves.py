@@ -1,22 +1,22 @@
 """Cost curves: what a pass over more tokens, over a tree, or over more rows costs, in one-token passes; and what follows.
 
-All passes read the same number of tokens from the cache and are measured in turns, so that a busy moment meets all alike. Two
+All passes read the same number of tokens from the cache and are measured by one interleaved clock. Two
 choices follow from the curves: how many nodes of a tree are worth their pass, and from how many rows on speculation stops
 paying, because a pass over many rows is no longer limited by reading the weights.
 """
 
 from __future__ import annotations
 
-import statistics
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-
-import torch
+from functools import partial
 
 from specviz.decoding.engine import decode
 from specviz.errors import ModelError
 from specviz.measure.bench import PROMPTS
+from specviz.measure.clock import Clock
+from specviz.measure.costs import settle
+from specviz.measure.estimate import Estimate
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.draft import DraftModel
@@ -37,14 +37,14 @@ HELD = 128  # tokens in the cache
 class Batch:
     """Seconds at so many rows: a pass of one token each, of gamma + 1 each, one draft step, and the rule."""
 
-    one: float
-    block: float
-    draft: float
-    rule: float
+    one: Estimate
+    block: Estimate
+    draft: Estimate
+    rule: Estimate
 
     def factor(self, tokens_per_pass: float, gamma: int) -> float:
         """How many times as fast as the target alone these costs let speculation be."""
-        return tokens_per_pass * self.one / (self.block + gamma * self.draft + self.rule)
+        return tokens_per_pass * self.one.value / (self.block.value + gamma * self.draft.value + self.rule.value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ class Budget:
 
     nodes: int
     tokens_per_pass: float
-    drafting: float
+    drafting: Estimate
     speed: float
 
 
@@ -65,8 +65,8 @@ class Budget:
 class Curves:
     """Seconds by tokens of a pass (chain), by nodes of a tree, and by rows; tokens per pass of the draft's chain at temperature 1."""
 
-    chain: dict[int, float]
-    tree: dict[int, float]
+    chain: dict[int, Estimate]
+    tree: dict[int, Estimate]
     rows: dict[int, Batch]
     gamma: int
     tokens_per_pass: float
@@ -77,10 +77,10 @@ class Curves:
         return max(self.budgets[name], key=lambda budget: budget.speed)
 
 
-def measure(pair: Pair, gamma: int, length: int, repeats: int = 15, say: Callable[[str], None] = print) -> Curves:
+def measure(pair: Pair, gamma: int, length: int, runs: int = 15, say: Callable[[str], None] = print) -> Curves:
     """All curves of a pair. length: tokens that each prompt is continued by where texts are written."""
     say("passes over chains, trees and rows")
-    times = _passes(pair, gamma, repeats)
+    times = _passes(pair, gamma, runs)
     chain, tree = ({n: times[kind, n] for n in numbers} for kind, numbers in (("chain", BLOCKS), ("tree", NODES)))
     rows = {n: Batch(*(times[kind, n] for kind in ("one", "block", "draft", "rule"))) for n in ROWS}
     say("texts")
@@ -89,7 +89,9 @@ def measure(pair: Pair, gamma: int, length: int, repeats: int = 15, say: Callabl
     budgets = {}
     for name, fields in _trees(pair).items():
         say(f"texts with {name}")
-        budgets[name] = tuple(_budget(pair, replace(plain, **fields), nodes, chain[1], tree[nodes]) for nodes in BUDGETS)
+        budgets[name] = tuple(
+            _budget(pair, replace(plain, **fields), nodes, chain[1].value, tree[nodes].value) for nodes in BUDGETS
+        )
     return Curves(chain, tree, rows, gamma, tokens_per_pass, budgets)
 
 
@@ -108,8 +110,8 @@ def _trees(pair: Pair) -> dict[str, dict[str, object]]:
     return found
 
 
-def _passes(pair: Pair, gamma: int, repeats: int) -> dict[tuple[str, int], float]:
-    """Median seconds of each kind of work, in turns; the first two turns fill caches and are left out."""
+def _passes(pair: Pair, gamma: int, runs: int) -> dict[tuple[str, int], Estimate]:
+    """Seconds of each kind of work, interleaved; the first two runs fill caches and are left out."""
     probes: dict[tuple[str, int], Callable[[], object]] = {}
     for n in BLOCKS:
         probes["chain", n] = target_pass(_opened(pair), 1, tuple(range(ROOT, n - 2)))
@@ -117,17 +119,9 @@ def _passes(pair: Pair, gamma: int, repeats: int) -> dict[tuple[str, int], float
         probes["tree", n] = target_pass(_opened(pair), 1, branching(n))
     for rows in ROWS:
         probes |= _batch(pair, rows, gamma)
-    times: dict[tuple[str, int], list[float]] = {key: [] for key in probes}
-    for turn in range(repeats + 2):
-        for key, probe in probes.items():
-            settle(pair)
-            began = time.perf_counter()
-            probe()
-            settle(pair)
-            if turn > 1:
-                times[key].append(time.perf_counter() - began)
-    per_step = {key: gamma if key[0] == "draft" else 1 for key in probes}
-    return {key: statistics.median(values) / per_step[key] for key, values in times.items()}
+    clock = Clock({key: (lambda lap, probe=probe: probe()) for key, probe in probes.items()}, 2, settle=partial(settle, pair))
+    clock.until(runs)
+    return {key: clock.median(key, gamma if key[0] == "draft" else 1) for key in probes}
 
 
 def branching(nodes: int) -> tuple[int, ...]:
@@ -170,10 +164,10 @@ def _batch(pair: Pair, count: int, gamma: int) -> dict[tuple[str, int], Callable
 
 def _budget(pair: Pair, settings: Settings, nodes: int, one: float, tree: float) -> Budget:
     tokens_per_pass, drafting = _written(pair, replace(settings, nodes=nodes))
-    return Budget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting))
+    return Budget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting.value))
 
 
-def _written(pair: Pair, settings: Settings) -> tuple[float, float]:
+def _written(pair: Pair, settings: Settings) -> tuple[float, Estimate]:
     """Tokens per pass, and median seconds of drafting in a round, over the bench's prompts; texts are not ended early."""
     rounds = []
     for prompt in PROMPTS.values():
@@ -182,10 +176,4 @@ def _written(pair: Pair, settings: Settings) -> tuple[float, float]:
         ids: Sequence[int] = pair.encode(prompt)
         rounds += list(decode(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids))[1:]
     tokens = sum(len(round_.committed) for round_ in rounds)
-    return tokens / len(rounds), statistics.median(round_.timing["draft"] for round_ in rounds)
-
-
-def settle(pair: Pair) -> None:
-    """Wait for a device that works on its own."""
-    if pair.target.device.type == "cuda":
-        torch.cuda.synchronize()
+    return tokens / len(rounds), Estimate.of_runs([round_.timing["draft"] for round_ in rounds], "s")

@@ -7,14 +7,14 @@ both how far the two distributions lie apart and how often a draft token there i
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
-from specviz.errors import TraceError
+from specviz.measure.estimate import Estimate
 from specviz.measure.word_kinds import KINDS
+from specviz.records import digits
 from specviz.statistics.luck import Use, generator
 from specviz.trace import Distribution
 
@@ -22,8 +22,6 @@ TOPS = (0.01, 0.05, 0.10)  # of the tokens
 FORKS = 12  # places whose distributions are kept
 MANY = 8  # texts from which on whole texts are drawn again, not tokens
 AGAIN = 1000  # heaps drawn again
-LEVEL = 0.95  # of every interval here
-DIGITS = 6  # that a record keeps of a probability
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,54 +29,36 @@ class Read:
     """One text, read by both models: one entry for each of its tokens.
 
     tokens  (N,) ids; p, q  (N,) what the target and the draft gave to each; beta  (N,) sum of min(p, q) over the vocabulary
-    kinds   (N,) of words.KINDS
-    forks   place -> both distributions there, at the FORKS places where beta is least; the token written is among each distribution's tokens
+    kinds   (N,) of KINDS
+    forks   place -> both distributions there, at the FORKS places where beta is least; the token written is among each one's tokens
     pieces  id -> bytes as hex, of every token that it mentions; empty where nobody looks at single tokens
+
+    Raises ValueError for columns of different lengths and entries that are no kinds or probabilities.
     """
 
     tokens: tuple[int, ...]
-    p: tuple[float, ...]
-    q: tuple[float, ...]
-    beta: tuple[float, ...]
+    p: tuple[float, ...] = field(metadata=digits(6))
+    q: tuple[float, ...] = field(metadata=digits(6))
+    beta: tuple[float, ...] = field(metadata=digits(6))
     kinds: tuple[str, ...]
     forks: Mapping[int, Distribution] = field(default_factory=dict, hash=False)
     pieces: Mapping[int, str] = field(default_factory=dict, hash=False)
 
+    def __post_init__(self) -> None:
+        if len({len(column) for column in (self.tokens, self.p, self.q, self.beta, self.kinds)}) != 1:
+            raise ValueError("the columns of a reading differ in length")
+        if not all(0.0 <= beta <= 1.0 + 1e-9 for beta in self.beta) or not set(self.kinds) <= set(KINDS):
+            raise ValueError("a beta of a reading is no probability, or a kind is not known")
+
     @property
     def apart(self) -> np.ndarray:
-        """(N,) 1 - beta: the distance of the two distributions, and the chance that a draft token is refused, in [0, 1]."""
+        """(N,) 1 - beta: the distance of the two distributions, and the chance that a draft token is rejected, in [0, 1]."""
         return 1.0 - np.asarray(self.beta)
 
     @property
     def deepest(self) -> tuple[int, ...]:
         """The places whose distributions are kept, furthest apart first."""
         return tuple(sorted(self.forks, key=lambda place: (self.beta[place], place)))
-
-    def to_record(self) -> dict[str, Any]:
-        numbers = {name: [round(value, DIGITS) for value in getattr(self, name)] for name in ("p", "q", "beta")}
-        forks = {str(place): asdict(probs) for place, probs in self.forks.items()}
-        sorts = [KINDS.index(kind) for kind in self.kinds]
-        return {"tokens": self.tokens, **numbers, "kinds": sorts, "forks": forks, "pieces": dict(self.pieces)}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Read:
-        """Back from to_record. Raises TraceError for columns of different lengths and betas that are no probabilities."""
-        columns = {name: tuple(record[name]) for name in ("tokens", "p", "q", "beta")}
-        kinds = tuple(KINDS[place] for place in record["kinds"])
-        if len({len(kinds), *map(len, columns.values())}) != 1 or not all(0.0 <= beta <= 1.0 + 1e-9 for beta in columns["beta"]):
-            raise TraceError("The reading is damaged: its columns differ in length, or a beta is no probability.")
-        forks = {int(place): Distribution(**{key: tuple(v) if isinstance(v, list) else v for key, v in probs.items()})
-                 for place, probs in record["forks"].items()}  # fmt: skip
-        return cls(**columns, kinds=kinds, forks=forks, pieces={int(token): raw for token, raw in record["pieces"].items()})
-
-
-@dataclass(frozen=True, slots=True)
-class Share:
-    """A number with the interval in which it stayed in LEVEL of the heaps drawn again; low and high None where there is none."""
-
-    value: float
-    low: float | None
-    high: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,13 +71,13 @@ class Kind:
     name: str
     count: int
     tokens: float
-    apart: Share
-    divergence: Share
+    apart: Estimate
+    divergence: Estimate
 
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How the divergence of some texts is spread. x, y: Lorenz's curve, from (0, 0); tops: share held by TOPS of the tokens.
+    """How the divergence of some texts is spread over their tokens. x, y: Lorenz's curve, from (0, 0); tops: share held by TOPS of the tokens.
 
     by_text  whether whole texts were drawn again for the intervals; else single tokens, as if they were independent
     """
@@ -107,7 +87,7 @@ class Spread:
     total: float
     x: tuple[float, ...]
     y: tuple[float, ...]
-    tops: tuple[Share, ...]
+    tops: tuple[Estimate, ...]
     kinds: tuple[Kind, ...]
     by_text: bool
 
@@ -157,15 +137,14 @@ def _measured(apart: np.ndarray, kinds: np.ndarray) -> tuple[np.ndarray, ...]:
         return np.interp(TOPS, *lorenz(apart)), sums / counts, sums / sums.sum(), counts
 
 
-def _share(value: float, again: Sequence[np.ndarray], place: int, count: int) -> Share:
-    """A number with the middle LEVEL of what the heaps drawn again gave for it; of a single token nothing can be drawn again."""
+def _share(value: float, again: Sequence[np.ndarray], place: int, count: int) -> Estimate:
+    """A number with the middle 95% of what the heaps drawn again gave for it; of a single token nothing can be drawn again."""
     found = np.array([row[place] for row in again])
     found = found[np.isfinite(found)]
     value = float(value) if np.isfinite(value) else 0.0
     if count < 2 or not found.size:
-        return Share(value, None, None)
-    low, high = np.quantile(found, [(1.0 - LEVEL) / 2.0, (1.0 + LEVEL) / 2.0])
-    return Share(value, float(low), float(high))
+        return Estimate(value, value, value, 1)
+    return Estimate.of_resamples(value, found, int(count))
 
 
 def _again(sizes: Sequence[int]) -> Iterator[np.ndarray]:

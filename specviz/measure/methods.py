@@ -1,22 +1,23 @@
-"""Who may draft: every proposer and rule of the gallery on one prompt, as plain records. No torch; lineup_run.py fills them.
+"""Drafting methods: every proposer and rule of the gallery on one prompt, as plain records. No torch; methods_run.py fills them.
 
-Each row is measured under the same settings as the others, in turns; a row that makes no sense there is blank and says why.
+Each row is measured under the same settings as the others, by one interleaved clock; a row that makes no sense there is blank and
+says why.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError
+from specviz.measure.estimate import Estimate
 from specviz.proposers.trees.node_count import with_paying_nodes
-from specviz.records import from_record, to_text
+from specviz.records import Schema, build, plain
 from specviz.settings import SHAPE, TREES, Settings
 from specviz.trace import Trace
 
-SCHEMA = "specviz-gallery-2"
+SCHEMA = Schema("gallery", 2, "The gallery")
 CHOICES = {  # the distributions that the page offers
     "0": {"temperature": 0.0, "top_p": None},
     "1": {"temperature": 1.0, "top_p": None},
@@ -25,7 +26,7 @@ CHOICES = {  # the distributions that the page offers
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Method:
     """One row of the gallery. settings: what it changes; draft token: who drafts, in a sentence."""
 
     key: str
@@ -43,8 +44,8 @@ class Entry:
         return self.settings["proposer"] in TREES and "tree" not in self.settings
 
 
-def _entries(*rows: tuple[str, str, dict[str, Any], str]) -> dict[str, Entry]:
-    return {row[0]: Entry(*row) for row in rows}
+def _entries(*rows: tuple[str, str, dict[str, Any], str]) -> dict[str, Method]:
+    return {row[0]: Method(*row) for row in rows}
 
 
 ENTRIES = _entries(
@@ -75,7 +76,7 @@ ENTRIES = _entries(
 )  # fmt: skip
 
 
-def senseless(entry: Entry, settings: Settings) -> str:
+def senseless(entry: Method, settings: Settings) -> str:
     """Why a row says nothing under these settings; empty where it does."""
     if settings.temperature == 0.0 and entry.key == "tree":
         return "At temperature 0 nothing is drawn: this is the tree of the likeliest tokens."
@@ -114,13 +115,13 @@ class First:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class MethodRow:
     """What one proposer did under one rule. A blank row has a reason and nothing else.
 
     rule     its title; exact  whether the rule keeps the target's distribution
-    tokens   written in so many passes of the target, over all measured turns; nodes  draft tokens of a pass, on average
+    tokens   written in so many passes of the target, over all measured runs; nodes  draft tokens of a pass, on average
     tested, kept  draft tokens by depth, from the first token of a round: how many a random number met, how many of these were kept
-    ms       milliseconds for each token: median, least and most of the turns
+    ms       milliseconds for each token
     trace    its last round with a refusal, else its last, among those that had room for all draft tokens; with the distributions
     """
 
@@ -133,12 +134,16 @@ class Row:
     nodes: float = 0.0
     tested: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
-    ms: tuple[float, float, float] | None = None
+    ms: Estimate | None = None
     first: First | None = None
     trace: Trace | None = None
 
+    def __post_init__(self) -> None:
+        if self.key not in ENTRIES:
+            raise ValueError(f"there is no row {self.key!r}")
+
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> Method:
         return ENTRIES[self.key]
 
     @property
@@ -158,56 +163,27 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Lineup:
-    """All rows of one run. turns: how often each was timed; machine, models, date: what it was measured on, and when."""
+    """All rows. runs: how often each was timed; machine, models, date: what it was measured on, and when."""
 
     settings: Settings
-    rows: tuple[Row, ...]
-    turns: int
+    rows: tuple[MethodRow, ...]
+    runs: int
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
 
-    def row(self, key: str) -> Row | None:
+    def row(self, key: str) -> MethodRow | None:
         return next((row for row in self.rows if row.key == key), None)
 
 
 def to_json(lineups: Mapping[str, Lineup]) -> str:
     """A gallery: one lineup for each choice."""
-    found = {}
-    for choice, one in lineups.items():
-        rows = [asdict(replace(row, trace=None)) | {"trace": _trace_record(row.trace)} for row in one.rows]
-        found[choice] = {
-            "settings": one.settings.to_record(), "rows": rows, "turns": one.turns, "machine": dict(one.machine),
-            "models": dict(one.models), "date": one.date,
-        }  # fmt: skip
-    return to_text(SCHEMA, {"lineups": found})
+    return SCHEMA.text({"lineups": plain(lineups)})
 
 
 def from_json(text: str) -> dict[str, Lineup]:
     """The gallery of a file. Raises TraceError for anything that is none."""
-    return from_record(
-        text, SCHEMA, "The gallery", lambda record: {choice: _lineup(one) for choice, one in record["lineups"].items()}
-    )
-
-
-def _lineup(one: Mapping[str, Any]) -> Lineup:
-    rows = tuple(_row(row) for row in one["rows"])
-    return Lineup(Settings.from_record(one["settings"]), rows, one["turns"], one["machine"], one["models"], one["date"])
-
-
-def _row(row: Mapping[str, Any]) -> Row:
-    plain = {key: tuple(value) if isinstance(value, list) else value for key, value in row.items()}
-    if plain["key"] not in ENTRIES:
-        raise ValueError(f"row {plain['key']!r}")
-    if first := row["first"]:
-        plain["first"] = First(**{key: tuple(value) if isinstance(value, list) else value for key, value in first.items()})
-    if row["trace"] is not None:
-        plain["trace"] = Trace.from_json(json.dumps(row["trace"]))
-    return Row(**plain)
-
-
-def _trace_record(trace: Trace | None) -> dict[str, Any] | None:
-    return None if trace is None else json.loads(trace.to_json())
+    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Lineup]], record)["lineups"])
 
 
 def chosen(base: Settings, choice: str) -> Settings:

@@ -1,12 +1,11 @@
-"""Fills the gallery's records: every row decodes the same prompt in turns, keeps one round to be drawn, and draws its first token.
+"""Fills the gallery's records: every row decodes the same prompt by one clock, keeps one round to be drawn, and draws its first token.
 
-Turns are interleaved: in each, every row writes the same number of tokens under the same seed. The first one is not timed; it
-warms up and is the run that a round is kept of.
+In each run of the clock every row writes the same number of tokens under the same seed. A first run is not timed: it warms up, and it
+is the one that a round is kept of.
 """
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -18,8 +17,9 @@ from specviz.decoding.engine import decode, randomness_of
 from specviz.decoding.run import run, written
 from specviz.decoding.sampler import decoded
 from specviz.errors import SpecvizError
-from specviz.measure.bench import Spread, machine
-from specviz.measure.methods import ENTRIES, Entry, First, Lineup, Row, senseless
+from specviz.measure.bench import machine
+from specviz.measure.clock import Clock, Contestant, Lap
+from specviz.measure.methods import ENTRIES, First, Lineup, Method, MethodRow, senseless
 from specviz.models.pairs.loading import Pair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
@@ -35,6 +35,7 @@ BARS = 7  # largest tokens per distribution that a kept round holds
 SHOWN = 12  # tokens of the first one's distribution that get a bar
 LEVELS = 3  # tokens of a draw: enough for two draft tokens, one below the other
 CHUNK = 100  # draws between two looks at the watch
+MS = "ms/token"
 BAND = 0.99  # of all bars together
 
 Watch = Callable[[float, str], None]
@@ -43,45 +44,41 @@ Watch = Callable[[float, str], None]
 def line_up(
     pair: Pair,
     settings: Settings,
-    turns: int = 5,
+    runs: int = 6,
     draws: int = 2000,
     watch: Watch = lambda share, doing: None,
     keys: Sequence[str] = tuple(ENTRIES),
 ) -> Lineup:
     """Run every row. settings: the prompt, the distribution and the length of all; what a row is, its entry says.
 
-    turns  timed ones, at least 1; draws  of each row's first token; keys  rows to run
+    runs  timed ones, at least 1; draws  of each row's first token; keys  rows to run
     """
     rows = {key: _opened(pair, ENTRIES[key], settings) for key in keys}
     live = [key for key, row in rows.items() if not row.reason]
-    work, done = len(live) * (turns + 3), 0
+    work = len(live) * (runs + 3)
 
-    def tick(doing: str, step: float = 1.0) -> None:
-        nonlocal done
-        done += step
+    def tell(done: float, doing: str) -> None:
         watch(min(1.0, done / work), doing)
 
-    for key in live:
+    for number, key in enumerate(live):
+        tell(number, f"{ENTRIES[key].name}: a first run")
         rows[key] = replace(rows[key], trace=last_round(pair, ENTRIES[key].under(settings)))
-        tick(f"{ENTRIES[key].name}: a first run")
-    seconds: dict[str, list[float]] = {key: [] for key in live}
-    rounds: dict[str, list[Round]] = {key: [] for key in live}
-    for turn in range(turns):
-        for key in live:
-            spent, made = timed(pair, replace(ENTRIES[key].under(settings), seed=(settings.seed + turn) % 2**63))
-            seconds[key].append(1e3 * spent / sum(len(one.committed) for one in made))
-            rounds[key] += made
-            tick(f"Turn {turn + 1} of {turns}: {ENTRIES[key].name}")
+    clock = Clock({key: _writing(pair, ENTRIES[key].under(settings)) for key in live}, warm=0)
+    clock.until(runs, lambda share, run, key: tell(len(live) * (1 + runs * share), f"Run {run} of {runs}: {ENTRIES[key].name}"))
     remembering = RememberingPair(pair, len(pair.encode(settings.prompt)) + 1)
-    for key in live:
-        first = first_token(remembering, ENTRIES[key].under(settings), draws,
-                            lambda share, key=key: tick(f"First tokens: {ENTRIES[key].name}", 2.0 * share))  # fmt: skip
-        rows[key] = replace(rows[key], **counted(rounds[key]), ms=_spread(seconds[key]), first=first)
+    for number, key in enumerate(live):
+
+        def told(done: float, number: int = number, key: str = key) -> None:
+            tell(len(live) * (1 + runs) + 2 * (number + done), f"First tokens: {ENTRIES[key].name}")
+
+        first = first_token(remembering, ENTRIES[key].under(settings), draws, told)
+        ms = clock.median(key, settings.length).times(1e3, MS)
+        rows[key] = replace(rows[key], **counted(clock.kept(key)), ms=ms, first=first)
     now = datetime.now(UTC).strftime("%-d %B %Y")
-    return Lineup(settings, tuple(rows.values()), turns, machine(pair), pair.describe(), now)
+    return Lineup(settings, tuple(rows.values()), runs, machine(pair), pair.describe(), now)
 
 
-def _opened(pair: Pair, entry: Entry, settings: Settings) -> Row:
+def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:
     """A row before it has run; blank where it makes no sense or cannot be opened."""
     rule = rule_of(entry.under(settings))
     reason = senseless(entry, settings)
@@ -90,26 +87,23 @@ def _opened(pair: Pair, entry: Entry, settings: Settings) -> Row:
             opened(pair, entry.under(settings))
     except SpecvizError as error:
         reason = str(error)
-    return Row(entry.key, rule.title, rule.exact, reason)
+    return MethodRow(entry.key, rule.title, rule.exact, reason)
 
 
-def timed(pair: Pair, settings: Settings) -> tuple[float, list[Round]]:
-    """Seconds of one text, and its rounds; the end-of-text token does not end it, so that all write the same number."""
-    ids = pair.encode(settings.prompt)
-    began = time.perf_counter()
-    target, proposer = opened(pair, settings)
-    stream = decode(target, proposer, rule_of(settings), randomness_of(settings), settings, ids)
-    made = [replace(one, full=None) for one in stream]
-    return time.perf_counter() - began, made
+def _writing(pair: Pair, settings: Settings) -> Contestant:
+    """One text a run; the end-of-text token does not end it, so that all write the same number of tokens."""
 
+    def write(lap: Lap) -> None:
+        own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
+        target, proposer = opened(pair, own)
+        for one in decode(target, proposer, rule_of(own), randomness_of(own), own, pair.encode(own.prompt)):
+            lap.keep(replace(one, full=None))
 
-def _spread(values: list[float]) -> tuple[float, float, float]:
-    spread = Spread.of(values)
-    return spread.median, spread.low, spread.high
+    return write
 
 
 def counted(rounds: Sequence[Round]) -> dict[str, object]:
-    """Fields of a Row: tokens, passes, draft tokens, and what became of those that were tested, by depth."""
+    """Fields of a MethodRow: tokens, passes, draft tokens, and what became of those that were tested, by depth."""
     tested: dict[int, int] = {}
     kept: dict[int, int] = {}
     for one in rounds:
@@ -150,7 +144,7 @@ def _levels(settings: Settings) -> int:
 
 
 def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Callable[[float], None]) -> First:
-    """Draws of the first token through the engine, beside the exact distribution of the target."""
+    """Draws of the first token through the engine, beside the exact distribution of the target. watch: told the share that is done."""
     ids, own = pair.encode(settings.prompt), replace(settings, length=LEVELS)
     target, proposer = opened(pair, own)
     row = Prefix(ids, 0, LEVELS)
@@ -161,7 +155,7 @@ def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Ca
         count = min(CHUNK, draws - len(tokens))
         samples = decoded(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
         tokens += samples.tokens[:, 0].tolist()
-        watch(count / draws)
+        watch(len(tokens) / draws)
     cells = _cells(probs, top)
     counts = np.array([tokens.count(token) for token in top])
     counts = np.append(counts, draws - counts.sum())

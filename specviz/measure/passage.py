@@ -6,17 +6,17 @@ measurements: equality leaves them out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 from specviz.measure.divergence import Read
-from specviz.records import from_record, to_text
+from specviz.measure.estimate import Estimate
+from specviz.records import Schema, build, digits, plain
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
-SCHEMA = "specviz-passage-2"
+SCHEMA = Schema("passage", 2, "The passage")
 ALONE, SPECULATIVE = LANES = ("target", "speculative")
 KEPT, REPLACED, BONUS, WRITTEN = ORIGINS = ("kept", "residual", "bonus", "target")
 DISTRIBUTIONS = {  # under which a passage is recorded
@@ -61,12 +61,24 @@ class Token:
 class Lane:
     """One way of writing.
 
-    clock  seconds of its own work at the end of each round, in the turn that is shown; rates  tokens per second, by turn
+    clock  seconds of its own work at the end of each round, in the run that is shown; rates  tokens per second, by run
+
+    Raises ValueError for a clock that runs back or has not one time for each round.
     """
 
     trace: Trace
-    clock: tuple[float, ...] = field(compare=False)
+    clock: tuple[float, ...] = field(compare=False, metadata=digits(6))
     rates: tuple[float, ...] = field(default=(), compare=False)
+
+    def __post_init__(self) -> None:
+        times = (0.0, *self.clock)
+        if len(self.clock) != len(self.trace.rounds) or any(b < a for a, b in zip(times, self.clock, strict=False)):
+            raise ValueError("a clock needs one time for each round, none before the last")
+
+    @property
+    def rate(self) -> Estimate:
+        """Tokens per second over all runs, of which there is one at least."""
+        return Estimate.of_runs(self.rates, "tokens/s")
 
     @property
     def tokens(self) -> tuple[Token, ...]:
@@ -89,8 +101,8 @@ class Passage:
     """A text written both ways under the same settings.
 
     read     the target's own text, read by both models; None while it is being written
-    warm     seconds of the warm-up before the first turn, which nothing else counts
-    survey   other texts of the target, read by both models under the same distribution; empty for a visitor's own passage
+    warm     seconds of the warm-up before the first run, which nothing else counts
+    survey   other texts of the target, read by both models under the same settings; empty for a visitor's own passage
     machine, models, date  what it was measured on, and when
     """
 
@@ -98,26 +110,31 @@ class Passage:
     target: Lane
     speculative: Lane
     read: Read | None = None
-    warm: float = field(default=0.0, compare=False)
+    warm: float = field(default=0.0, compare=False, metadata=digits(4))
     survey: tuple[Read, ...] = ()
     machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
     models: Mapping[str, Any] = field(default_factory=dict, compare=False)
     date: str = field(default="", compare=False)
 
     @property
-    def turns(self) -> int:
+    def runs(self) -> int:
         return len(self.speculative.rates)
 
     @property
     def factors(self) -> tuple[float, ...]:
-        """Tokens per second, speculative over alone, turn by turn."""
+        """Tokens per second, speculative over alone, run by run."""
         return tuple(fast / slow for fast, slow in zip(self.speculative.rates, self.target.rates, strict=True))
 
     @property
+    def gain(self) -> Estimate | None:
+        """The factor over all runs; None before any has ended."""
+        return Estimate.of_runs(self.factors, "times") if self.runs else None
+
+    @property
     def middle(self) -> int | None:
-        """The turn whose factor is the median (of two, the lower); None before any turn has ended."""
-        order = sorted(range(self.turns), key=lambda turn: (self.factors[turn], turn))
-        return order[(self.turns - 1) // 2] if order else None
+        """The run whose factor is the median (of two, the lower); None before any has ended."""
+        order = sorted(range(self.runs), key=lambda run: (self.factors[run], run))
+        return order[(self.runs - 1) // 2] if order else None
 
     @property
     def same_text(self) -> bool:
@@ -125,52 +142,10 @@ class Passage:
 
 
 def to_json(passages: Mapping[str, Passage]) -> str:
-    """Passages by the name of their distribution."""
-    found = {name: _record(one) for name, one in passages.items()}
-    return to_text(SCHEMA, {"passages": found})
-
-
-def _record(one: Passage) -> dict[str, Any]:
-    return {
-        "settings": one.settings.to_record(),
-        "lanes": {name: _lane_record(getattr(one, name)) for name in LANES},
-        "read": one.read and one.read.to_record(),
-        "survey": [read.to_record() for read in one.survey],
-        "warm": round(one.warm, 4),
-        "machine": dict(one.machine),
-        "models": dict(one.models),
-        "date": one.date,
-    }
-
-
-def _lane_record(lane: Lane) -> dict[str, Any]:
-    clock = [round(at, 6) for at in lane.clock]
-    return {"trace": json.loads(lane.trace.to_json()) | {"timing": None}, "clock": clock, "rates": list(lane.rates)}
+    """Passages by the name of what they were drawn under."""
+    return SCHEMA.text({"passages": plain(passages)})
 
 
 def from_json(text: str) -> dict[str, Passage]:
     """Back from to_json. Raises TraceError for anything that holds no passages."""
-    return from_record(
-        text, SCHEMA, "The passage", lambda record: {name: _passage(one) for name, one in record["passages"].items()}
-    )
-
-
-def _passage(record: Mapping[str, Any]) -> Passage:
-    lanes = {name: _lane(record["lanes"][name]) for name in LANES}
-    return Passage(
-        Settings.from_record(record["settings"]),
-        **lanes,
-        read=record["read"] and Read.from_record(record["read"]),
-        warm=record["warm"],
-        survey=tuple(map(Read.from_record, record["survey"])),
-        machine=record["machine"],
-        models=record["models"],
-        date=record["date"],
-    )
-
-
-def _lane(record: Mapping[str, Any]) -> Lane:
-    lane = Lane(Trace.from_json(json.dumps(record["trace"])), tuple(record["clock"]), tuple(record["rates"]))
-    if len(lane.clock) != len(lane.trace.rounds) or any(b < a for a, b in zip((0.0, *lane.clock), lane.clock, strict=False)):
-        raise ValueError("a clock needs one time for each round, none before the last")
-    return lane
+    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Passage]], record)["passages"])

@@ -1,4 +1,4 @@
-"""Fills a passage's records: one text both ways, in turns on one machine, then the target's text read by both models.
+"""Fills a passage's records: one text both ways, side by side on one machine, then the target's text read by both models.
 
 The two ways alternate: whichever has worked for less time writes its next round. So they share whatever else the machine
 does, and at every moment both have had the same time, to a round. What is read afterwards costs neither of them.
@@ -6,7 +6,6 @@ does, and at every moment both have had the same time, to a round. What is read 
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -15,6 +14,7 @@ from functools import partial
 from specviz.decoding.engine import decode, target_only
 from specviz.decoding.run import written
 from specviz.measure.bench import machine
+from specviz.measure.clock import taking_turns
 from specviz.measure.divergence import FORKS, Read
 from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Event, Lane, Passage
 from specviz.measure.word_kinds import kinds
@@ -38,21 +38,13 @@ Watch = Callable[[float, str, Sequence[Event]], None]
 
 
 def writing(pair: Pair, settings: Settings) -> Iterator[Event]:
-    """Both ways on one prompt, each with luck of its own, as their rounds end.
+    """Both ways on one prompt, each with random numbers of its own, as their rounds end.
 
     A lane's seconds are those of its own rounds, opening its models and reading the prompt included. Stopping between two
     events leaves nothing behind.
     """
-    streams, spent = {ALONE: _alone(pair, settings), SPECULATIVE: _drafted(pair, settings)}, dict.fromkeys(LANES, 0.0)
-    while streams:
-        lane = min(streams, key=spent.get)
-        began = time.perf_counter()
-        round_ = next(streams[lane], None)
-        spent[lane] += time.perf_counter() - began
-        if round_ is None:
-            del streams[lane]
-        else:
-            yield Event(lane, replace(round_, full=None), spent[lane])
+    for lane, round_, at in taking_turns({ALONE: _alone(pair, settings), SPECULATIVE: _drafted(pair, settings)}):
+        yield Event(lane, replace(round_, full=None, timing={}), at)
 
 
 def _alone(pair: Pair, settings: Settings) -> Iterator[Round]:
@@ -66,38 +58,39 @@ def _drafted(pair: Pair, settings: Settings) -> Iterator[Round]:
     yield from decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids)
 
 
-def write(pair: Pair, settings: Settings, turns: int = 3, watch: Watch = lambda share, doing, events: None) -> Passage:
-    """A whole passage: a warm-up, ``turns`` turns (the first is seen as it goes on), and the reading of the target's text.
+def write(pair: Pair, settings: Settings, runs: int = 3, watch: Watch = lambda share, doing, events: None) -> Passage:
+    """A whole passage: a warm-up, ``runs`` runs (the first is seen as it goes on), and the reading of the target's text.
 
-    watch  (share done, what is done, events of the first turn so far), after every round; what it raises ends the work
+    watch  (share done, what is done, events of the first run so far), after every round; what it raises ends the work
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
     settings = replace(settings, uniforms={})
-    where, began = machine(pair), time.perf_counter()
-    for _ in writing(pair, replace(settings, length=min(WARM, settings.length))):
+    where = machine(pair)
+    spent = dict.fromkeys(LANES, 0.0)
+    for event in writing(pair, replace(settings, length=min(WARM, settings.length))):
+        spent[event.lane] = event.at
         watch(0.0, "Warming up", ())
-    warm = time.perf_counter() - began
     made: list[list[Event]] = []
-    for turn in range(turns):
+    for run in range(runs):
         made.append([])
-        doing = "Writing both ways" if turn == 0 else f"Writing them again to measure: turn {turn + 1} of {turns}"
+        doing = "Writing both ways" if run == 0 else f"Writing them again to measure: run {run + 1} of {runs}"
         done = 0
         for event in writing(pair, settings):
             made[-1].append(event)
             done += len(event.round.committed)
-            watch((turn + min(1.0, done / (2 * settings.length))) / (turns + 0.5), doing, made[0])
+            watch((run + min(1.0, done / (2 * settings.length))) / (runs + 0.5), doing, made[0])
     one = measured(so_far(pair, settings, made[0]), made)
-    last = partial(watch, turns / (turns + 0.5), "Both models read the big one’s text", made[0])
+    last = partial(watch, runs / (runs + 0.5), "Both models read the big one’s text", made[0])
     text = read(pair, settings, one.target.trace.prompt_ids, one.target.trace.output_ids, last)
     now = datetime.now(UTC).strftime("%-d %B %Y")
-    return replace(one, read=text, warm=warm, machine=where, models=pair.describe(), date=now)
+    return replace(one, read=text, warm=sum(spent.values()), machine=where, models=pair.describe(), date=now)
 
 
-def measured(one: Passage, turns: Sequence[Sequence[Event]]) -> Passage:
-    """The passage of the first turn with the rates of all, and the clocks of the middle one where it wrote the same rounds."""
-    rates, lanes = {lane: [] for lane in LANES}, [{lane: _of(events, lane) for lane in LANES} for events in turns]
-    for turn in lanes:
-        for lane, mine in turn.items():
+def measured(one: Passage, runs: Sequence[Sequence[Event]]) -> Passage:
+    """The passage of the first run with the rates of all, and the clocks of the middle one where it wrote the same rounds."""
+    rates, lanes = {lane: [] for lane in LANES}, [{lane: _of(events, lane) for lane in LANES} for events in runs]
+    for run in lanes:
+        for lane, mine in run.items():
             rates[lane].append(sum(len(event.round.committed) for event in mine) / mine[-1].at)
     one = replace(one, **{lane: replace(getattr(one, lane), rates=tuple(rates[lane])) for lane in LANES})
     first, middle = lanes[0], lanes[one.middle]

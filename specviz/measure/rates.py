@@ -5,14 +5,15 @@ from __future__ import annotations
 import resource
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
 
 from specviz.decoding.sampler import decoded, shared_distributions
-from specviz.measure.bench import PROMPTS, Spread
+from specviz.measure.bench import PROMPTS
+from specviz.measure.clock import Clock, Lap
+from specviz.measure.estimate import Estimate
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -22,52 +23,48 @@ from specviz.verification.token_rule import TokenRule
 
 BATCH = 64
 ONE_BY_ONE, BATCHED, SHARED = "one after the other", f"batches of {BATCH}", "shared distributions"
-SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # draws of one turn
+SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # draws of one run
+UNIT = "draws/s"
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
     """One prompt: draws per second by each way, and how many times the first way's rate that is.
 
-    entropy  of the first token's distribution, nats; seconds  of the ``draws`` on shared distributions
+    entropy  of the first token's distribution, nats; seconds  of the ``draws`` on shared distributions, which are made once
     """
 
     prompt: str
     entropy: float
     draws: int
     seconds: float
-    rates: dict[str, Spread]
+    rates: dict[str, Estimate]
     ratios: dict[str, float]
 
 
-def draw_rates(pair: Pair, draws: int, length: int = 3, gamma: int = 4, turns: int = 3, say: Callable = print) -> list[Rates]:
-    """Interleaved turns of the first two ways around one long run of the third, at temperature 1, for each prompt of the bench."""
+def draw_rates(pair: Pair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, say: Callable = print) -> list[Rates]:
+    """Interleaved runs of the first two ways around one long run of the third, at temperature 1, for each prompt of the bench."""
     asked = {name: Settings(prompt=prompt, length=length, gamma=gamma) for name, prompt in PROMPTS.items()}
-    return [_one(pair, name, draws, settings, turns, say) for name, settings in asked.items()]
+    return [_one(pair, name, draws, settings, runs, say) for name, settings in asked.items()]
 
 
-def _one(pair: Pair, name: str, draws: int, settings: Settings, turns: int, say: Callable) -> Rates:
+def _one(pair: Pair, name: str, draws: int, settings: Settings, runs: int, say: Callable) -> Rates:
     ids = pair.encode(settings.prompt)
-    found: dict[str, list[float]] = {ONE_BY_ONE: [], BATCHED: []}
 
-    def turn(count: bool) -> None:
-        for way, number in SHORT.items():
-            began = time.perf_counter()
-            decoded(*_arguments(pair, settings), settings, ids, count=number, batch=1 if way == ONE_BY_ONE else BATCH)
-            if count:
-                found[way].append(number / (time.perf_counter() - began))
+    def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
+        return lambda lap: decoded(*_arguments(pair, settings), settings, ids, count=count, batch=batch)
 
-    turn(False)  # warms up
-    for number in range(turns):
-        turn(True)
-        if number == turns // 2:
-            say(f"{name}: {draws:,} draws on shared distributions")
-            began = time.perf_counter()
-            shared_distributions(*_arguments(pair, settings), settings, ids, count=draws)
-            seconds = time.perf_counter() - began
-    rates = {way: Spread.of(values) for way, values in found.items()} | {SHARED: Spread.of([draws / seconds])}
-    ratios = {way: rate.median / rates[ONE_BY_ONE].median for way, rate in rates.items()}
-    return Rates(name, _entropy(pair, settings, ids), draws, seconds, rates, ratios)
+    def on_shared(lap: Lap) -> None:
+        say(f"{name}: {draws:,} draws on shared distributions")
+        shared_distributions(*_arguments(pair, settings), settings, ids, count=draws)
+
+    short = Clock({way: in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SHORT.items()})
+    short.until((runs + 1) // 2)
+    long = Clock({SHARED: on_shared}, warm=0).until(1)
+    short.until(runs)
+    rates = {way: short.rate(way, count, UNIT) for way, count in SHORT.items()} | {SHARED: long.rate(SHARED, draws, UNIT)}
+    ratios = {way: rate.value / rates[ONE_BY_ONE].value for way, rate in rates.items()}
+    return Rates(name, _entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
 
 
 def _arguments(pair: Pair, settings: Settings) -> tuple:
@@ -90,7 +87,7 @@ def as_text(found: list[Rates]) -> str:
     """A table, and the medians over prompts."""
     lines = [f"draws per second; {found[0].draws:,} draws on shared distributions; temperature 1"]
     for one in found:
-        rates = ", ".join(f"{way} {rate.median:,.0f} ({one.ratios[way]:,.1f}x)" for way, rate in one.rates.items())
+        rates = ", ".join(f"{way} {rate.value:,.0f} ({one.ratios[way]:,.1f}x)" for way, rate in one.rates.items())
         lines.append(f"  {one.prompt:<20} entropy {one.entropy:.2f} nats, {one.seconds:5.1f} s: {rates}")
     medians = {way: statistics.median(one.ratios[way] for one in found) for way in (BATCHED, SHARED)}
     seconds = statistics.median(one.seconds for one in found)

@@ -7,32 +7,31 @@ Tokens per pass do not depend on how many texts there are: rows do not see each 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from specviz.prediction.plan import UNSTEADY, Interval
-from specviz.records import from_record
+from specviz.measure.clock import busy, middle_half
+from specviz.measure.estimate import LEAST, Estimate
+from specviz.records import Schema, build, digits, plain
 from specviz.settings import Settings
 
-SCHEMA = "specviz-batches-2"
+SCHEMA = Schema("batches", 2, "The record of batches")
 RESAMPLES = 400
-LEAST = 6  # turns under which their middle half says nothing
-MIDDLE = (2.5, 97.5)  # percentiles
-Turns = tuple[tuple[tuple[float, ...], ...], ...]
+PER_PASS, TIMES = "tokens/pass", "times"  # units
+Runs = tuple[tuple[tuple[float, ...], ...], ...]
 
 
 @dataclass(frozen=True)
-class Batches:
-    """Seconds in one process, taken in turns, and rounds of texts that were decoded speculatively.
+class BatchSpeeds:
+    """Seconds in one process, by one interleaved clock, and rounds of texts that were decoded speculatively.
 
     rows      how many texts side by side; gammas  draft tokens of a round
-    passes    [rows][0 and then each gamma][turn]: the target's pass over gamma + 1 tokens of every text, over one at 0
-    drafting  [rows][gamma][turn]: all gamma steps of the draft;  rule  [rows][gamma][turn]: judging them
+    passes    [rows][0 and then each gamma][run]: the target's pass over gamma + 1 tokens of every text, over one at 0
+    drafting  [rows][gamma][run]: all gamma steps of the draft;  rule  [rows][gamma][run]: judging them
     rounds    by "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took
     held      tokens in the caches where passes were timed
     """
@@ -40,9 +39,9 @@ class Batches:
     settings: Settings
     rows: tuple[int, ...]
     gammas: tuple[int, ...]
-    passes: Turns
-    drafting: Turns
-    rule: Turns
+    passes: Runs = field(metadata=digits(7))
+    drafting: Runs = field(metadata=digits(7))
+    rule: Runs = field(metadata=digits(7))
     rounds: Mapping[str, tuple[tuple[int, ...], ...]]
     length: int
     held: int
@@ -52,7 +51,7 @@ class Batches:
 
     @cached_property
     def seconds(self) -> np.ndarray:
-        """(rows, 1 + gammas, turns): one token of every text by the target alone, then a round with each gamma."""
+        """(rows, 1 + gammas, runs): one token of every text by the target alone, then a round with each gamma."""
         rounds = np.array(self.passes)
         rounds[:, 1:] += np.array(self.drafting) + np.array(self.rule)
         return rounds
@@ -62,35 +61,35 @@ class Batches:
         """A draft step over a pass of the target on the fewest rows, both over one token: medians, at the most draft tokens."""
         return float(np.median(self.drafting[0][-1]) / self.gammas[-1] / np.median(self.passes[0][0]))
 
-    def cost(self, rows: int, gamma: int) -> Interval:
+    def cost(self, rows: int, gamma: int) -> Estimate:
         """A pass over gamma + 1 tokens of every text, in passes over one of each."""
         own = np.array(self.passes)[self.rows.index(rows)]
-        return _interval(*_ratio(own[1 + self.gammas.index(gamma)], own[0], self._turns))
+        return Estimate.of_resamples(*_ratio(own[1 + self.gammas.index(gamma)], own[0], self._picked), self.runs)
 
-    def tokens(self, key: str, gamma: int) -> Interval:
+    def tokens(self, key: str, gamma: int) -> Estimate:
         """Tokens per pass of each text; the interval from texts drawn again."""
         counts = np.array(self.rounds[key][self.gammas.index(gamma)])
         many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
-        return _interval(self.length * len(counts) / counts.sum(), many)
+        return Estimate.of_resamples(self.length * len(counts) / counts.sum(), many, len(counts), PER_PASS)
 
-    def factor(self, key: str, rows: int, gamma: int) -> Interval:
-        """Tokens per second over those of the target alone on as many rows; the interval from texts and turns drawn again."""
+    def factor(self, key: str, rows: int, gamma: int) -> Estimate:
+        """Tokens per second over those of the target alone on as many rows; the interval from texts and runs drawn again."""
         if (key, rows, gamma) not in self._factors:
             self._factors[key, rows, gamma] = self._factor(key, rows, gamma)
         return self._factors[key, rows, gamma]
 
     @cached_property
-    def _factors(self) -> dict[tuple[str, int, int], Interval]:
+    def _factors(self) -> dict[tuple[str, int, int], Estimate]:
         """What was asked for already: a picture and its sentence ask for the same numbers."""
         return {}
 
-    def _factor(self, key: str, rows: int, gamma: int) -> Interval:
+    def _factor(self, key: str, rows: int, gamma: int) -> Estimate:
         counts, own = np.array(self.rounds[key][self.gammas.index(gamma)]), self.seconds[self.rows.index(rows)]
-        cost, costs = _ratio(own[0], own[1 + self.gammas.index(gamma)], self._turns)
+        cost, costs = _ratio(own[0], own[1 + self.gammas.index(gamma)], self._picked)
         tokens, texts = self.length * len(counts), self._texts(len(counts))
-        return _interval(tokens / counts.sum() * cost, tokens / (texts @ counts) * costs)
+        return Estimate.of_resamples(tokens / counts.sum() * cost, tokens / (texts @ counts) * costs, len(counts), TIMES)
 
-    def best(self, key: str, rows: int) -> tuple[int, Interval]:
+    def best(self, key: str, rows: int) -> tuple[int, Estimate]:
         """The gamma that is fastest on so many rows, and its factor."""
         found = {gamma: self.factor(key, rows, gamma) for gamma in self.gammas}
         chosen = max(found, key=lambda gamma: found[gamma].value)
@@ -107,25 +106,29 @@ class Batches:
         return (before[-1] if before else None), first
 
     @property
+    def runs(self) -> int:
+        return len(self.passes[0][0])
+
+    @property
     def spread(self) -> float:
-        """The widest middle half of the turns of any round, as a share of its median."""
-        low, middle, high = np.percentile(self.seconds, (25, 50, 75), axis=-1)
-        return float(((high - low) / middle).max())
+        """The widest middle half of the runs of any round, as a share of its median."""
+        return max(middle_half(runs) for rows in self.seconds for runs in rows)
 
     @property
     def steady(self) -> bool:
-        """Whether there are turns enough for a verdict, and they lie close enough together."""
-        return self._turn_count >= LEAST and self.spread <= UNSTEADY
+        """Whether there are runs enough for a verdict, and they lie close enough together."""
+        return not self._unsteady
+
+    @property
+    def _unsteady(self) -> str:
+        if self.runs < LEAST:
+            return f"each pass was timed {self.runs} times; fewer than {LEAST} do not show how far runs lie apart."
+        return busy(self.spread, "one round’s runs")
 
     def in_words(self, key: str) -> str:
         """Where speculation stops paying, as a sentence."""
-        if self._turn_count < LEAST:
-            return f"No verdict: each pass was timed {self._turn_count} times; fewer than {LEAST} do not show how far turns lie apart."
-        if not self.steady:
-            return (
-                f"No verdict: the middle half of the turns of one round spans {self.spread:.0%} of their median; at most {UNSTEADY:.0%} is "
-                "allowed. Another program may have kept this machine busy."
-            )
+        if why := self._unsteady:
+            return f"No verdict: {why}"
         last, after = self.edge(key)
         if last is None:
             return "Speculation does not pay on this machine, not even for one text."
@@ -140,55 +143,33 @@ class Batches:
         more = f" It gains again on {', '.join(map(str, again))}, {max(again.values()):.2f} times at most." if again else ""
         return f"Speculation stops paying between {last} and {after} texts side by side: on {many} it is {gain}, {said}.{more}"
 
-    @property
-    def _turn_count(self) -> int:
-        return len(self.passes[0][0])
-
     @cached_property
-    def _turns(self) -> np.ndarray:
-        return np.random.default_rng(0).integers(0, self._turn_count, (RESAMPLES, self._turn_count))
+    def _picked(self) -> np.ndarray:
+        """The runs of each resample, (RESAMPLES, runs)."""
+        return np.random.default_rng(0).integers(0, self.runs, (RESAMPLES, self.runs))
 
     def _texts(self, texts: int) -> np.ndarray:
         """How often each text is drawn in each resample, (RESAMPLES, texts)."""
         return np.random.default_rng(1).multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)
 
     def to_json(self) -> str:
-        record = asdict(self) | {"settings": self.settings.to_record(), "schema": SCHEMA}
-        for name in ("passes", "drafting", "rule"):
-            record[name] = [[[round(x, 7) for x in turns] for turns in row] for row in getattr(self, name)]
-        return json.dumps(record, ensure_ascii=False, allow_nan=False)
+        return SCHEMA.text(plain(self))
 
     @classmethod
-    def from_json(cls, text: str) -> Batches:
+    def from_json(cls, text: str) -> BatchSpeeds:
         """Back from to_json. Raises TraceError for anything that is no such record."""
+        return SCHEMA.read(text, lambda record: build(cls, record))
 
-        def made(record: dict) -> Batches:
-            tables = {name: _tuples(record[name]) for name in ("rows", "gammas", "passes", "drafting", "rule")}
-            tables["rounds"] = {key: _tuples(rounds) for key, rounds in record["rounds"].items()}
-            one = cls(**record | tables | {"settings": Settings.from_record(record["settings"])})
-            one._check()
-            return one
-
-        return from_record(text, SCHEMA, "The record of batches", made)
-
-    def _check(self) -> None:
-        """Raises ValueError where the measured tables do not have the shape that rows, gammas and turns give."""
-        rows, gammas, turns = len(self.rows), len(self.gammas), self._turn_count
-        shapes = {"passes": (rows, gammas + 1, turns), "drafting": (rows, gammas, turns), "rule": (rows, gammas, turns)}
+    def __post_init__(self) -> None:
+        """Raises ValueError where the measured tables do not have the shape that rows, gammas and runs give."""
+        shapes = {"passes": (len(self.rows), len(self.gammas) + 1), "drafting": (len(self.rows), len(self.gammas))}
+        shapes["rule"] = shapes["drafting"]
         for name, shape in shapes.items():
-            if np.array(getattr(self, name), dtype=float).shape != shape:
-                raise ValueError(f"{name} must have the shape {shape}")
+            table = np.array(getattr(self, name), dtype=float)
+            if table.shape[:2] != shape or table.shape[2:] != (len(self.passes[0][0]),):
+                raise ValueError(f"{name} must have the shape {shape} by runs")
 
 
 def _ratio(above: np.ndarray, below: np.ndarray, picked: np.ndarray) -> tuple[float, np.ndarray]:
-    """Median over median of two kinds of work in the same turns (T,), and the same in each resample of the turns (RESAMPLES, T)."""
+    """Median over median of two kinds of work in the same runs (T,), and the same in each resample of the runs (RESAMPLES, T)."""
     return float(np.median(above) / np.median(below)), np.median(above[picked], 1) / np.median(below[picked], 1)
-
-
-def _interval(value: float, many: np.ndarray) -> Interval:
-    low, high = np.percentile(many, MIDDLE).tolist()
-    return Interval(float(value), low, high)
-
-
-def _tuples(values: Any) -> Any:
-    return tuple(map(_tuples, values)) if isinstance(values, list) else values

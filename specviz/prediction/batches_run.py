@@ -1,16 +1,18 @@
-"""Fills the record of batches: passes over many rows in turns, and texts decoded speculatively to count their rounds."""
+"""Fills the record of batches: passes over many rows by one interleaved clock, and texts decoded speculatively to count their rounds."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
+from functools import partial
 
 from specviz.measure.bench import machine
-from specviz.measure.curves import HELD, prefixes, settle, target_pass
+from specviz.measure.clock import Clock
+from specviz.measure.costs import settle
+from specviz.measure.curves import HELD, prefixes, target_pass
 from specviz.models.pairs.loading import Pair
-from specviz.prediction.batches import Batches
+from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.predict import Ids, openings, readable, written
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
@@ -22,6 +24,7 @@ ROWS = (1, 2, 4, 8, 16, 32, 64)
 GAMMAS = (1, 2, 3, 4, 6, 8)
 Watch = Callable[[float, str], None]
 Probe = Callable[[], object]
+Kind = tuple[str, int, int]  # of work: which, rows, draft tokens
 
 
 def measure_batches(
@@ -29,15 +32,15 @@ def measure_batches(
     text: str,
     texts: int,
     opening: int,
-    turns: int,
+    runs: int,
     rows: Sequence[int] = ROWS,
     gammas: Sequence[int] = GAMMAS,
     watch: Watch = lambda share, doing: None,
-) -> Batches:
+) -> BatchSpeeds:
     """Passes of the first pair at its settings, and the rounds that every one takes for texts.
 
     pairs    name as the record has it -> pair and settings, whose draft is a model; all of one shape: they share the first one's costs
-    texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.length`` tokens each; turns  of the clock, at least 1
+    texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.length`` tokens each; runs  of the clock, at least 1
     """
     first, settings = next(iter(pairs.values()))
     ids = readable(first, text, opening, settings.length)
@@ -46,12 +49,12 @@ def measure_batches(
     for number, (key, (pair, asked)) in enumerate(pairs.items()):
         found[key] = tuple(_rounds(pair, replace(asked, gamma=gamma), prompts) for gamma in gammas)
         watch(0.5 * (number + 1) / len(pairs), "counting rounds")
-    times = _timed(first, settings, rows, gammas, turns, lambda share: watch(0.5 + 0.5 * share, "passes"))
+    clock = _timed(first, settings, rows, gammas, runs, lambda share: watch(0.5 + 0.5 * share, "passes"))
 
     def table(kind: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        return tuple(tuple(tuple(times[kind, count, gamma]) for gamma in sizes) for count in rows)
+        return tuple(tuple(clock.seconds((kind, count, gamma)) for gamma in sizes) for count in rows)
 
-    return Batches(
+    return BatchSpeeds(
         settings,
         tuple(rows),
         tuple(gammas),
@@ -73,30 +76,21 @@ def _rounds(pair: Pair, settings: Settings, prompts: Sequence[Ids]) -> tuple[int
 
 
 def _timed(
-    pair: Pair, settings: Settings, rows: Sequence[int], gammas: Sequence[int], turns: int, watch: Callable[[float], None]
-) -> dict[tuple[str, int, int], list[float]]:
-    """Seconds of every kind of work in every turn; a turn before them fills caches and is left out."""
-    probes: dict[tuple[str, int, int], Probe] = {}
+    pair: Pair, settings: Settings, rows: Sequence[int], gammas: Sequence[int], runs: int, watch: Callable[[float], None]
+) -> Clock[Kind]:
+    """Every kind of work; a run before them fills caches and is left out."""
+    probes: dict[Kind, Probe] = {}
     for count in rows:
         probes |= _probes(pair, settings, count, gammas)
-    times: dict[tuple[str, int, int], list[float]] = {key: [] for key in probes}
-    for turn in range(turns + 1):
-        for number, (key, probe) in enumerate(probes.items()):
-            settle(pair)
-            began = time.perf_counter()
-            probe()
-            settle(pair)
-            if turn:
-                times[key].append(time.perf_counter() - began)
-            watch((turn + (number + 1) / len(probes)) / (turns + 1))
-    return times
+    clock = Clock({kind: (lambda lap, probe=probe: probe()) for kind, probe in probes.items()}, settle=partial(settle, pair))
+    return clock.until(runs, lambda share, run, kind: watch(share))
 
 
-def _probes(pair: Pair, settings: Settings, count: int, gammas: Sequence[int]) -> dict[tuple[str, int, int], Probe]:
+def _probes(pair: Pair, settings: Settings, count: int, gammas: Sequence[int]) -> dict[Kind, Probe]:
     """What a round on so many rows consists of, each part with caches of its own."""
     target, draft = pair.open(settings)
     rows, randomness, rule = prefixes(count), PhiloxRandomness(settings.seed), rule_of(settings)
-    found: dict[tuple[str, int, int], Probe] = {("pass", count, 0): target_pass(target, count, ())}
+    found: dict[Kind, Probe] = {("pass", count, 0): target_pass(target, count, ())}
     for gamma in gammas:
         proposer = DraftModel(draft, gamma)
         block = proposer.propose(rows, randomness)

@@ -11,18 +11,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from specviz.prediction.plan import Interval
-from specviz.prediction.study import RESAMPLES, Cell
+from specviz.measure.estimate import Estimate
+from specviz.prediction.study import RESAMPLES, StudyCell
 
 
 @dataclass(frozen=True, slots=True)
-class Point:
-    """One bin of a draft's confidence: its mean, how often the draft was right, the middle 95% of that, and places of the texts."""
+class CalibrationPoint:
+    """One bin of a draft's confidence: its mean, how often the draft was right, and places of the texts."""
 
     sure: float
-    right: float
-    low: float
-    high: float
+    right: Estimate
     places: int
 
 
@@ -34,19 +32,16 @@ def calibration(predicted: Sequence[float], measured: Sequence[float], groups: i
     return tuple((float(a), float(b), n) for a, b, n in pairs)
 
 
-def over_kinds(cells: Sequence[Cell], seed: int = 0) -> Interval:
-    """Mean of the measured shares of different kinds of text, and the middle 95% over resampled kinds."""
-    shares = np.array([cell.share for cell in cells])
-    picked = np.random.default_rng(seed).integers(0, len(shares), (RESAMPLES, len(shares)))
-    low, high = np.percentile(shares[picked].mean(1), (2.5, 97.5)).tolist()
-    return Interval(float(shares.mean()), low, high)
+def over_kinds(cells: Sequence[StudyCell]) -> Estimate:
+    """Mean of the measured shares of different kinds of text; the interval is over resampled kinds."""
+    return Estimate.of_mean([cell.share for cell in cells])
 
 
-def reliability(cells: Sequence[Cell], least: int = 30, seed: int = 0) -> tuple[Point, ...]:
+def reliability(cells: Sequence[StudyCell], least: int = 30, seed: int = 0) -> tuple[CalibrationPoint, ...]:
     """How often a draft's largest token stands in the text, against the probability that the draft gives it, over all cells together.
 
     cells  of different kinds of text, with bins; least  places that a bin must have to be a point
-    Intervals are the middle 95% over resampled kinds: places of one text resemble each other.
+    Intervals are over resampled kinds: places of one text resemble each other.
     """
     bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float)  # (kinds, bins, 3)
     if not len(bins):
@@ -59,12 +54,13 @@ def reliability(cells: Sequence[Cell], least: int = 30, seed: int = 0) -> tuple[
             continue
         many = bins[picked, place].sum(1)
         shares = many[many[:, 0] > 0, 2] / many[many[:, 0] > 0, 0]
-        low, high = np.percentile(shares, (2.5, 97.5)).tolist()
-        found.append(Point(float(sure / places), float(right / places), low, high, int(places)))
+        found.append(
+            CalibrationPoint(float(sure / places), Estimate.of_resamples(right / places, shares, len(bins)), int(places))
+        )
     return tuple(found)
 
 
-def calibration_error(cells: Sequence[Cell]) -> float:
+def calibration_error(cells: Sequence[StudyCell]) -> float:
     """Mean distance of the draft's confidence from how often it is right, over the bins of all cells together, weighted by places."""
     bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float).sum(0)
     return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())

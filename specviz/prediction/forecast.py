@@ -6,12 +6,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from specviz.measure.estimate import TAILS, Estimate
 from specviz.prediction.accepted_count import Chances, Rounds, rounds
-from specviz.prediction.plan import Checked, Curve, Interval, Row
+from specviz.prediction.plan import Checked, CostCurve, PlanRow
 from specviz.theory import LinearCost, best_gamma, expected_tokens, factor, hazard_tokens, wall_clock_factor
 
 RESAMPLES = 400
-MIDDLE = (2.5, 97.5)  # percentiles
+PER_PASS, TIMES = "tokens/pass", "times"  # units
 
 
 class Forecast:
@@ -30,12 +31,12 @@ class Forecast:
         texts = len(ours.kept)
         self.weights = self.dice.multinomial(texts, np.full(texts, 1.0 / texts), RESAMPLES)  # how often each text is drawn
 
-    def row(self, gamma: int) -> Row:
+    def row(self, gamma: int) -> PlanRow:
         """Tokens per pass at one gamma by every formula, without costs."""
         found = self.rounds[gamma]
-        return Row(
+        return PlanRow(
             gamma,
-            tokens=interval(found.per_pass, self.resampled(gamma)),
+            tokens=Estimate.of_resamples(found.per_pass, self.resampled(gamma), len(found.count), PER_PASS),
             hazards=hazard_tokens(self.hazards(), gamma),
             independent=expected_tokens(found.alpha, gamma),
             own_text=self.own[gamma].per_pass,
@@ -43,10 +44,10 @@ class Forecast:
             gain=self._gain(found, self.plain[gamma]) if self.plain else None,
         )
 
-    def _gain(self, found: Rounds, plain: Rounds) -> Interval:
+    def _gain(self, found: Rounds, plain: Rounds) -> Estimate:
         """Tokens per pass above the token rule's, both over the same texts in every resample."""
         many = [one.tokens * len(one.count) / (self.weights @ one.count) for one in (found, plain)]
-        return interval(found.per_pass - plain.per_pass, many[0] - many[1])
+        return Estimate.of_resamples(found.per_pass - plain.per_pass, many[0] - many[1], len(found.count), PER_PASS)
 
     def resampled(self, gamma: int) -> np.ndarray:
         """Tokens per pass in each resample, (RESAMPLES,)."""
@@ -61,21 +62,22 @@ class Forecast:
         tested, kept = weights @ longest.tested, weights @ longest.kept
         return np.divide(kept, tested, out=np.zeros_like(kept), where=tested > 0.0).T
 
-    def factors(self, curve: Curve) -> tuple[dict[int, Interval], Interval]:
-        """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' turns."""
+    def factors(self, curve: CostCurve) -> tuple[dict[int, Estimate], Estimate]:
+        """Speed-ups by gamma, and the gamma that is best, over resamples of texts and of the probes' runs."""
         table = np.column_stack([curve.alone, np.array(curve.rounds), np.array(curve.first)])
-        table /= np.exp(np.log(table).mean(1, keepdims=True))  # a machine that is slower for a turn is so for all of its probes
-        turns = self.dice.integers(0, len(table), (RESAMPLES, len(table)))
-        costs, resampled = np.median(table, axis=0), np.median(table[turns], axis=1)
+        table /= np.exp(np.log(table).mean(1, keepdims=True))  # a machine that is slower for a run is so for all of its probes
+        runs = self.dice.integers(0, len(table), (RESAMPLES, len(table)))
+        costs, resampled = np.median(table, axis=0), np.median(table[runs], axis=1)
         plain = np.ones((1, len(self.weights[0])))
         found, many = {}, {}
         for gamma in self.gammas:
             many[gamma] = self._factor(gamma, self.weights, resampled)
-            found[gamma] = interval(float(self._factor(gamma, plain, costs[None])[0]), many[gamma])
+            value = self._factor(gamma, plain, costs[None])[0]
+            found[gamma] = Estimate.of_resamples(value, many[gamma], len(self.weights[0]), TIMES)
         best = [best_gamma({gamma: float(many[gamma][k]) for gamma in self.gammas}) for k in range(RESAMPLES)]
         chosen = best_gamma({gamma: one.value for gamma, one in found.items()})
-        low, high = np.percentile(best, MIDDLE, method="nearest").tolist()
-        return found, Interval(float(chosen), float(low), float(high))
+        low, high = np.percentile(best, TAILS, method="nearest").tolist()
+        return found, Estimate(float(chosen), float(low), float(high), len(self.weights[0]))
 
     def _factor(self, gamma: int, weights: np.ndarray, costs: np.ndarray) -> np.ndarray:
         """Seconds of the target alone over those of speculation, (K,), both with their first rounds, which read the prompts.
@@ -90,7 +92,7 @@ class Forecast:
         seconds += texts * (first[:, 1 + longest] - warm[:, longest])
         return texts * (one.tokens * alone + first[:, 0] - alone) / seconds
 
-    def formulas(self, gamma: int, curve: Curve) -> tuple[float, float]:
+    def formulas(self, gamma: int, curve: CostCurve) -> tuple[float, float]:
         """Speed-ups of plainer theory: Leviathan's formula at the measured c, and the hazards at a cost with a fixed part."""
         costs, alone, alpha = np.median(np.array(curve.rounds), axis=0), float(np.median(curve.alone)), self.rounds[gamma].alpha
         linear = LinearCost.fitted({n: float(seconds) for n, seconds in enumerate(costs) if n})
@@ -104,19 +106,22 @@ class Forecast:
         row, one = self.row(gamma), self.rounds[gamma]
         hazards = self.hazards(self.weights)
         alphas = self._alphas(one)
+        predicted = {
+            "accepted draft tokens": (row.tokens.value, self.resampled(gamma)),
+            "hazards": (row.hazards, 1.0 + np.cumprod(hazards[:gamma], axis=0).sum(0)),
+            "independent": (row.independent, np.array([expected_tokens(alpha, gamma) for alpha in alphas])),
+            "own text": (row.own_text, self._own(gamma)),
+        }
+        count = len(measured)
         gaps = {
-            "accepted draft tokens": interval(row.tokens.value / value - 1.0, self.resampled(gamma) / many - 1.0),
-            "hazards": interval(row.hazards / value - 1.0, (1.0 + np.cumprod(hazards[:gamma], axis=0).sum(0)) / many - 1.0),
-            "independent": interval(
-                row.independent / value - 1.0, np.array([expected_tokens(alpha, gamma) for alpha in alphas]) / many - 1.0
-            ),
-            "own text": interval(row.own_text / value - 1.0, self._own(gamma) / many - 1.0),
+            name: Estimate.of_resamples(one / value - 1.0, others / many - 1.0, count)
+            for name, (one, others) in predicted.items()
         }
         gain = None
         if plain is not None:
-            below = tokens * len(plain) / float(plain.sum()), tokens * len(plain) / (picked @ plain)
-            gain = interval(value - below[0], many - below[1])
-        return Checked(gamma, interval(value, many), gaps, gain=gain)
+            below = tokens * count / float(plain.sum()), tokens * count / (picked @ plain)
+            gain = Estimate.of_resamples(value - below[0], many - below[1], count, PER_PASS)
+        return Checked(gamma, Estimate.of_resamples(value, many, count, PER_PASS), gaps, gain=gain)
 
     def _alphas(self, one: Rounds) -> np.ndarray:
         tested, kept = self.weights @ one.tested.sum(1), self.weights @ one.kept.sum(1)
@@ -126,8 +131,3 @@ class Forecast:
         """Tokens per pass of the user's text read on, in each resample; its texts begin where the target's do."""
         own = self.own[gamma]
         return own.tokens * len(own.count) / (self.weights @ own.count)
-
-
-def interval(value: float, many: np.ndarray) -> Interval:
-    low, high = np.percentile(many, MIDDLE).tolist()
-    return Interval(float(value), low, high)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,10 +12,12 @@ import numpy as np
 from specviz.decoding.engine import decode, target_only
 from specviz.errors import SettingsError
 from specviz.measure.bench import drain, machine
+from specviz.measure.clock import Clock, Contestant, Lap
+from specviz.measure.estimate import Estimate
 from specviz.models.pairs.loading import Pair
-from specviz.prediction.cost_curve import Probes, Text, cost_curve
+from specviz.prediction.cost_curve import Probes, Text
 from specviz.prediction.forecast import Forecast
-from specviz.prediction.plan import Curve, Interval, Plan, Row
+from specviz.prediction.plan import CostCurve, PlanRow, SpeedPlan
 from specviz.prediction.predict import Ids, chances, openings, readable, refuse_unplanned, same_weights, written
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness
@@ -29,19 +30,19 @@ PLAIN = "token"  # the rule that another's gain is held against
 
 
 @dataclass(frozen=True, slots=True)
-class Effort:
+class PlanEffort:
     """How much is done for a plan.
 
     texts, opening  continuations, and tokens of the user's text before each; ``Settings.length`` tokens follow
-    probes          turns of the cost probes, 0 for a plan without speed
-    check           whether rounds are measured as well, on other luck; turns  of its clock, each over other texts, ``timed`` in all at most
+    probes          runs of the cost probes, 0 for a plan without speed
+    check           whether rounds are measured as well, on other seeds; runs  of its clock, each over other texts, ``timed`` in all at most
     """
 
     texts: int = 64
     opening: int = 64
     probes: int = 45
     check: bool = False
-    turns: int = 5
+    runs: int = 6
     timed: int = 64
 
 
@@ -50,10 +51,10 @@ def make_plan(
     settings: Settings,
     text: str,
     gammas: Sequence[int],
-    effort: Effort = Effort(),
+    effort: PlanEffort = PlanEffort(),
     name: str = "",
     watch: Watch = lambda share, doing: None,
-) -> Plan:
+) -> SpeedPlan:
     """Predict, and measure if asked.
 
     settings  pair, proposer, distribution, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
@@ -76,7 +77,7 @@ def make_plan(
         gammas,
         plain=None if settings.rule == PLAIN else chances(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
     )
-    plan = Plan(
+    plan = SpeedPlan(
         settings=settings,
         text={"name": name, "tokens": len(ids), "sha256": hashlib.sha256(text.encode()).hexdigest()},
         openings=len(prompts),
@@ -91,12 +92,11 @@ def make_plan(
         return _checked(pair, plan, ours, forecast, effort, tell)
     if not effort.probes:
         return plan
-    return _with_costs(
-        plan, forecast, cost_curve(pair, settings, ours, gammas[-1], effort.probes, lambda share: tell("costs", share))
-    )
+    probes = Probes(pair, settings, ours, gammas[-1]).until(effort.probes, lambda share: tell("costs", share))
+    return _with_costs(plan, forecast, probes.curve())
 
 
-def _rows(pair: Pair, settings: Settings, forecast: Forecast, gammas: Sequence[int]) -> tuple[Row, ...]:
+def _rows(pair: Pair, settings: Settings, forecast: Forecast, gammas: Sequence[int]) -> tuple[PlanRow, ...]:
     rows = tuple(forecast.row(gamma) for gamma in gammas)
     if settings.proposer != "draft":
         return rows
@@ -104,17 +104,17 @@ def _rows(pair: Pair, settings: Settings, forecast: Forecast, gammas: Sequence[i
     return tuple(replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows)
 
 
-def _with_costs(plan: Plan, forecast: Forecast, costs: Curve) -> Plan:
+def _with_costs(plan: SpeedPlan, forecast: Forecast, costs: CostCurve) -> SpeedPlan:
     factors, best = forecast.factors(costs)
     rows = tuple(_priced(row, factors[row.gamma], forecast.formulas(row.gamma, costs)) for row in plan.rows)
     return replace(plan, rows=rows, costs=costs, best=best)
 
 
-def _priced(row: Row, found: Interval, formulas: tuple[float, float]) -> Row:
+def _priced(row: PlanRow, found: Estimate, formulas: tuple[float, float]) -> PlanRow:
     return replace(row, factor=found, leviathan=formulas[0], linear=formulas[1])
 
 
-def _stages(watch: Watch, effort: Effort) -> Callable[[str, float], None]:
+def _stages(watch: Watch, effort: PlanEffort) -> Callable[[str, float], None]:
     """Shares of stages as one share of the whole; what a stage is worth was read off runs of the shipped pair."""
     worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over yours": 8}
     if effort.check:
@@ -126,11 +126,11 @@ def _stages(watch: Watch, effort: Effort) -> Callable[[str, float], None]:
 
 
 def _checked(
-    pair: Pair, plan: Plan, ours: Sequence[Text], forecast: Forecast, effort: Effort, tell: Callable[[str, float], None]
-) -> Plan:
+    pair: Pair, plan: SpeedPlan, ours: Sequence[Text], forecast: Forecast, effort: PlanEffort, tell: Callable[[str, float], None]
+) -> SpeedPlan:
     """The same openings by the speculative decoder under other seeds: rounds counted for every gamma, then speed by the clock.
 
-    Probes and measured texts take turns: what slows the machine down for a minute is in the prediction and in what it is held against.
+    Probes lie between measured texts: what slows the machine down for a minute is in the prediction and in what it is held against.
     """
     prompts = [prompt for prompt, _ in ours]
     lengths, other = [row.gamma for row in plan.rows], plan.settings.rule != PLAIN
@@ -150,67 +150,57 @@ def _checked(
         return replace(plan, checked=tuple(found))
     picked = [prompts[place] for place in sorted({round(x) for x in np.linspace(0, len(prompts) - 1, effort.timed)})]
     probes = Probes(pair, plan.settings, ours, lengths[-1])
-    seconds, sizes, made = timed(
-        pair, plan.settings, (0, *lengths), picked, effort.turns, lambda share: tell("timing", share),
+    parts = parts_of(picked, effort.runs)
+    clock = timed(
+        pair, plan.settings, (0, *lengths), parts, lambda share: tell("timing", share),
         between=lambda share: probes.until(round(effort.probes * share)),
     )  # fmt: skip
     plan = _with_costs(plan, forecast, probes.curve())
-    rates = {
-        gamma: tuple(size * plan.length / spent for size, spent in zip(sizes, values, strict=True))
-        for gamma, values in seconds.items()
-    }
-    predicted = {row.gamma: sum(sizes) * plan.length / row.tokens.value for row in plan.rows}
+    texts = sum(map(len, parts))
+
+    def rates(gamma: int) -> tuple[float, ...]:
+        return tuple(len(part) * plan.length / spent for part, spent in zip(parts, clock.seconds(gamma), strict=True))
+
     found = [
         replace(
             row,
-            rate=rates[row.gamma],
-            factor=_ratio(seconds[0], seconds[row.gamma]),
-            luck=made[row.gamma] / predicted[row.gamma] - 1.0,
+            rate=rates(row.gamma),
+            factor=clock.ratio(0, row.gamma),
+            luck=sum(clock.kept(row.gamma)) / (texts * plan.length / plan.row(row.gamma).tokens.value) - 1.0,
         )
         for row in found
     ]
-    return replace(plan, checked=tuple(found), alone=rates[0])
+    return replace(plan, checked=tuple(found), alone=rates(0))
 
 
-def _ratio(alone: Sequence[float], own: Sequence[float]) -> Interval:
-    """Seconds of the target alone over its own, all turns together; and the least and the most of single turns."""
-    ratios = [a / b for a, b in zip(alone, own, strict=True)]
-    return Interval(sum(alone) / sum(own), min(ratios), max(ratios))
+def parts_of(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:
+    """The texts of each run: every text once in all runs together; with fewer texts than runs some come again."""
+    return [prompts[run % len(prompts) :: runs] for run in range(runs)]
 
 
 def timed(
     pair: Pair,
     settings: Settings,
     gammas: Sequence[int],
-    prompts: Sequence[Ids],
-    turns: int,
-    watch: Callable[[float], None],
+    parts: Sequence[Sequence[Ids]],
+    watch: Callable[[float], None] = lambda share: None,
     between: Callable[[float], None] = lambda share: None,
-) -> tuple[dict[int, list[float]], list[int], dict[int, int]]:
-    """Seconds of each turn by gamma, 0 being the target alone; how many texts each turn wrote; and by gamma the rounds of all turns.
+) -> Clock[int]:
+    """The clock of every gamma, 0 being the target alone, over the texts of each run; it keeps the rounds of each text.
 
-    A turn has texts of its own, so that all turns together have every text once; with fewer texts than turns some come again. Each text is
-    written by all gammas, one right after the other under the same seed, before the next text begins: a burst of other work meets all
-    alike. Who goes first moves on by one with every text. A turn of one text before them warms up. between: told after each text which
-    share of the work is done; what it does is not timed.
+    Each text is written by all gammas, one right after the other under the same seed, before the next text begins: a burst of other
+    work meets all alike. A run of one text before them warms up. between: told after each text which share of the work is done.
     """
-    parts = [prompts[turn % len(prompts) :: turns] for turn in range(turns)]
-    seconds: dict[int, list[float]] = {gamma: [] for gamma in gammas}
-    rounds, first = dict.fromkeys(gammas, 0), 0
-    for turn, part in enumerate([prompts[:1], *parts]):
-        seed, spent = (settings.seed + 100 + turn) % 2**63, dict.fromkeys(gammas, 0.0)
-        for number, prompt in enumerate(part):
-            for place, gamma in enumerate((*gammas[first:], *gammas[:first])):
-                began = time.perf_counter()
-                made = _one_text(pair, replace(settings, gamma=gamma, seed=seed), prompt)
-                spent[gamma] += time.perf_counter() - began
-                rounds[gamma] += made if turn else 0
-                watch((turn + (number + (place + 1) / len(gammas)) / len(part)) / (turns + 1))
-            first = (first + 1) % len(gammas)
-            between((turn + (number + 1) / len(part)) / (turns + 1))
-        for gamma in gammas if turn else ():
-            seconds[gamma].append(spent[gamma])
-    return seconds, [len(part) for part in parts], rounds
+
+    def contestant(gamma: int) -> Contestant:
+        def write(lap: Lap) -> None:
+            own = replace(settings, gamma=gamma, seed=(settings.seed + 100 + lap.run) % 2**63)
+            lap.keep(_one_text(pair, own, lap.item))
+
+        return write
+
+    clock = Clock({gamma: contestant(gamma) for gamma in gammas}, items=lambda run: parts[run - 1] if run > 0 else parts[0][:1])
+    return clock.until(len(parts), lambda share, run, key: watch(share), lambda share, run, item: between(share))
 
 
 def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> int:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from specviz.errors import SettingsError
-from specviz.prediction.plan import Plan
-from specviz.records import from_record, to_text
+from specviz.prediction.plan import SpeedPlan
+from specviz.records import Schema, build, plain
 from specviz.settings import Settings
 
-SCHEMA = "specviz-plans-2"
+SCHEMA = Schema("plans", 2, "The record of plans")
 TEXT = "bedtime"  # kind of text that they are made on
 GAMMAS = tuple(range(1, 9))
 DRAFTS = {  # name -> what of the settings says so, and who that is
@@ -46,13 +45,10 @@ class Choice:
 CHOICES = tuple(Choice(draft, temperature) for draft in DRAFTS for temperature in TEMPERATURES)
 
 
-def to_json(plans: Mapping[str, Plan]) -> str:
-    return to_text(SCHEMA, {"plans": {key: json.loads(one.to_json()) for key, one in plans.items()}})
+def to_json(plans: Mapping[str, SpeedPlan]) -> str:
+    return SCHEMA.text({"plans": plain(plans)})
 
 
-def from_json(text: str) -> dict[str, Plan]:
+def from_json(text: str) -> dict[str, SpeedPlan]:
     """The plans of a file by key. Raises TraceError for anything that is none."""
-    return from_record(
-        text, SCHEMA, "The record of plans",
-        lambda record: {key: Plan.from_json(json.dumps(one)) for key, one in record["plans"].items()},
-    )  # fmt: skip
+    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, SpeedPlan]], record)["plans"])

@@ -8,16 +8,16 @@ the target alone, and is fitted to nothing; so is ``overlap itself``, the mean o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from specviz.errors import TraceError
+from specviz.measure.estimate import Estimate
+from specviz.records import Schema, build, digits, plain
 
-SCHEMA = "specviz-study-2"
+SCHEMA = Schema("study", 2, "The study")
 KINDS = {
     "bedtime": "bedtime story",
     "fairytale": "fairy tale",
@@ -52,7 +52,7 @@ RESAMPLES = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Cell:
+class StudyCell:
     """One kind of text, distribution and draft.
 
     statistics  on the text itself, over the places where something is drafted; kept  the share foretold from texts of the target
@@ -66,7 +66,7 @@ class Cell:
     kind: str
     temperature: float
     draft: str
-    statistics: Mapping[str, float] = field(default_factory=dict)
+    statistics: Mapping[str, float] = field(default_factory=dict, metadata=digits(6))
     kept: float = 0.0
     tested: int = 0
     accepted: int = 0
@@ -75,7 +75,7 @@ class Cell:
     per_pass: float = 0.0
     reason: str = ""
     top_p: float | None = None
-    bins: tuple[tuple[int, float, int], ...] = ()
+    bins: tuple[tuple[int, float, int], ...] = field(default=(), metadata=digits(4))
 
     @property
     def share(self) -> float:
@@ -87,24 +87,18 @@ class Cell:
         """Standard error of the share if tests were independent."""
         return (max(self.share * (1.0 - self.share), 0.25 / self.tested) / self.tested) ** 0.5
 
-    @classmethod
-    def of_record(cls, record: Mapping[str, Any]) -> Cell:
-        return cls(**record | {"bins": tuple(map(tuple, record.get("bins", ())))})
-
 
 @dataclass(frozen=True, slots=True)
 class Score:
     """How well one predictor did on kinds of text it had not seen.
 
-    error      mean absolute error of the predicted share, with the middle 95% over resampled kinds
+    error      mean absolute error of the predicted share, its interval over resampled kinds
     explained  1 - squared errors over squared deviations from the mean share; below 0 where a constant is better
     predicted  one number for each cell that was measured, in their order
     """
 
     name: str
-    error: float
-    low: float
-    high: float
+    error: Estimate
     explained: float
     predicted: tuple[float, ...]
 
@@ -113,7 +107,7 @@ class Score:
 class Study:
     """All cells of one run. gamma: draft tokens of a round; openings, opening, length: continuations of a text, as in a plan."""
 
-    cells: tuple[Cell, ...]
+    cells: tuple[StudyCell, ...]
     gamma: int
     openings: int
     opening: int
@@ -122,14 +116,14 @@ class Study:
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
 
-    def measured(self, drafts: Sequence[str] = tuple(DRAFTS)) -> tuple[Cell, ...]:
+    def measured(self, drafts: Sequence[str] = tuple(DRAFTS)) -> tuple[StudyCell, ...]:
         return tuple(cell for cell in self.cells if cell.draft in drafts and not cell.reason)
 
-    def over_temperature(self, draft: str) -> tuple[Cell, ...]:
+    def over_temperature(self, draft: str) -> tuple[StudyCell, ...]:
         """Measured cells of a draft under whole distributions."""
         return tuple(cell for cell in self.measured((draft,)) if cell.top_p is None)
 
-    def over_top_p(self, draft: str) -> tuple[Cell, ...]:
+    def over_top_p(self, draft: str) -> tuple[StudyCell, ...]:
         """Measured cells of a draft at temperature 1, whole and cut."""
         return tuple(cell for cell in self.measured((draft,)) if cell.temperature == 1.0)
 
@@ -142,28 +136,18 @@ class Study:
             predicted[key] = left_out(np.array([cell.statistics[key] for cell in cells]), truth, kinds)
         predicted["mean of the others"] = left_out(np.zeros(len(cells)), truth, kinds)
         found = [_score(name, values, truth, kinds, seed) for name, values in predicted.items()]
-        return tuple(sorted(found, key=lambda score: score.error))
+        return tuple(sorted(found, key=lambda score: score.error.value))
 
     def to_json(self) -> str:
-        record = {name: getattr(self, name) for name in ("gamma", "openings", "opening", "length", "seed", "date")}
-        cells = [asdict(cell) | {"statistics": {k: round(v, 6) for k, v in cell.statistics.items()}} for cell in self.cells]
-        for cell in cells:
-            cell["bins"] = [(places, round(sure, 4), right) for places, sure, right in cell["bins"]]
-        return json.dumps({"schema": SCHEMA, "models": dict(self.models), "cells": cells, **record}, allow_nan=False)
+        return SCHEMA.text(plain(self))
 
     @classmethod
     def from_json(cls, text: str) -> Study:
         """Back from to_json. Raises TraceError for anything that is no study."""
-        try:
-            record = json.loads(text)
-            if record.pop("schema") != SCHEMA:
-                raise TraceError(f"The study has another schema; this version reads {SCHEMA!r}.")
-            return cls(**record | {"cells": tuple(map(Cell.of_record, record["cells"]))})
-        except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError) as error:
-            raise TraceError(f"The study is damaged: {type(error).__name__} {str(error)[:200]}.") from error
+        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
-def _value(cell: Cell, key: str) -> float:
+def _value(cell: StudyCell, key: str) -> float:
     return cell.kept if key == "kept" else cell.statistics[key]
 
 
@@ -183,6 +167,6 @@ def _score(name: str, predicted: np.ndarray, truth: np.ndarray, kinds: np.ndarra
     names = np.unique(kinds)
     sums, counts = (np.array([values[kinds == kind].sum() for kind in names]) for values in (errors, np.ones_like(errors)))
     picked = np.random.default_rng(seed).integers(0, len(names), (RESAMPLES, len(names)))
-    low, high = np.percentile(sums[picked].sum(1) / counts[picked].sum(1), (2.5, 97.5)).tolist()
+    error = Estimate.of_resamples(errors.mean(), sums[picked].sum(1) / counts[picked].sum(1), len(names))
     explained = 1.0 - float(((predicted - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
-    return Score(name, float(errors.mean()), low, high, explained, tuple(predicted.tolist()))
+    return Score(name, error, explained, tuple(predicted.tolist()))

@@ -16,7 +16,7 @@ from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair, load_pair
 from specviz.prediction.accepted_count import rounds
 from specviz.prediction.predict import Ids, along, chances, openings, readable, written
-from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Cell, Study
+from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.prediction.study_saved import KeptCells
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
@@ -103,7 +103,7 @@ def _asked(
     }
 
 
-def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> Cell:
+def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:
     found = statistics(pair, settings, own)
     foretold = rounds(chances(pair, settings, ours, settings.gamma), settings.gamma)
     _, count, draft_tokens = written(
@@ -111,9 +111,9 @@ def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, dr
     )
     tested, accepted = draft_tokens.sum(0).tolist()
     if not tested or found is None:
-        return Cell(kind, settings.temperature, draft, reason="Nothing was drafted.", top_p=settings.top_p)
+        return StudyCell(kind, settings.temperature, draft, reason="Nothing was drafted.", top_p=settings.top_p)
     numbers = (foretold.alpha, tested, accepted, len(own) * settings.length, int(count.sum()), foretold.per_pass)
-    return Cell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
+    return StudyCell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
 
 
 def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:

@@ -8,19 +8,17 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
-from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from specviz.errors import SettingsError, TraceError
+from specviz.errors import TraceError
 from specviz.evidence.certificate.seal import canonical, digest
 from specviz.evidence.saved import first_difference
-from specviz.prediction.study import Cell
-from specviz.records import from_record, to_text
+from specviz.prediction.study import StudyCell
+from specviz.records import Schema, build, read_text, write
 
-SCHEMA = "specviz-study-cells-1"
+SCHEMA = Schema("study-cells", 2, "The file of a study's cells")
 Key = tuple[str, float, float | None, str]
 
 
@@ -34,7 +32,7 @@ class KeptCells:
 
     path: Path | None
     asked: dict[str, Any]
-    cells: dict[Key, Cell] = field(default_factory=dict)
+    cells: dict[Key, StudyCell] = field(default_factory=dict)
 
     @classmethod
     def open(cls, path: Path | None, asked: dict[str, Any]) -> KeptCells:
@@ -42,52 +40,36 @@ class KeptCells:
         where no file can be written."""
         kept = cls(path, json.loads(canonical(asked)))
         if path is not None:
-            with suppress(FileNotFoundError):
+            if os.path.exists(path):  # unlike Path.exists, false where nobody may look
                 kept.cells = {key(cell): cell for cell in _read(path, kept.asked)}
             kept.write()
         return kept
 
-    def add(self, cell: Cell) -> None:
+    def add(self, cell: StudyCell) -> None:
         """A cell is finished: the file holds it from now on."""
         self.cells[key(cell)] = cell
         self.write()
 
     def write(self) -> None:
         """Put the file in its place, whole. Raises SettingsError where that cannot be done; the earlier one then stays."""
-        if self.path is None:
-            return
-        beside, body = (
-            None,
-            {"asked": self.asked, "cells": json.loads(json.dumps([asdict(cell) for cell in self.cells.values()]))},
-        )
-        try:
-            handle, beside = tempfile.mkstemp(prefix=".specviz-", dir=self.path.absolute().parent)
-            with os.fdopen(handle, "w", encoding="utf-8") as target:
-                target.write(to_text(SCHEMA, body | {"digest": digest(body)}))
-            os.replace(beside, self.path)
-        except OSError as error:
-            if beside is not None:
-                with suppress(OSError):
-                    os.unlink(beside)
-            raise SettingsError("resume", str(self.path), f"a file that can be written ({error.strerror})") from error
+        if self.path is not None:
+            body = {"asked": self.asked, "cells": [cell_record(cell) for cell in self.cells.values()]}
+            write(self.path, SCHEMA.text(body | {"digest": digest(body)}), over=True, name="resume")
 
 
-def key(cell: Cell) -> Key:
+def key(cell: StudyCell) -> Key:
     return cell.kind, cell.temperature, cell.top_p, cell.draft
 
 
-def _read(path: Path, asked: dict[str, Any]) -> list[Cell]:
-    """The cells of a file. Raises TraceError with a sentence, FileNotFoundError where there is none."""
+def cell_record(cell: StudyCell) -> dict[str, Any]:
+    """JSON-ready, with all digits: what a study rounds for its record may not depend on whether it was interrupted."""
+    return json.loads(json.dumps(asdict(cell)))
+
+
+def _read(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
+    """The cells of a file. Raises TraceError with a sentence."""
     what = f"The file '{path}' of a study's cells"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise TraceError(f"{what} is damaged: it is no text.") from error
-    except FileNotFoundError:
-        raise
-    except OSError as error:
-        raise TraceError(f"'{path}' could not be read ({error.strerror}).") from error
-    stored, cells = from_record(text, SCHEMA, what, _made)
+    stored, cells = replace(SCHEMA, what=what).read(read_text(path, what), _made)
     if other := first_difference(stored, asked):
         raise TraceError(
             f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."
@@ -95,7 +77,7 @@ def _read(path: Path, asked: dict[str, Any]) -> list[Cell]:
     return cells
 
 
-def _made(record: dict[str, Any]) -> tuple[dict[str, Any], list[Cell]]:
+def _made(record: dict[str, Any]) -> tuple[dict[str, Any], list[StudyCell]]:
     if record.pop("digest") != digest(record):
         raise ValueError("its cells are not those that were written; remove it to begin anew")
-    return record["asked"], [Cell.of_record(cell) for cell in record["cells"]]
+    return record["asked"], [build(StudyCell, cell) for cell in record["cells"]]

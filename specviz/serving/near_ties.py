@@ -7,11 +7,8 @@ first two logits lie nearer together than that; from there on they write differe
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from statistics import median
-from typing import Any
-
-from specviz.errors import TraceError
 
 DIGITS = 6  # that a record keeps of a margin
 
@@ -39,26 +36,30 @@ ARMS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Greedy:
+class GreedyText:
     """One greedy text: its tokens, and how far apart the two largest logits were before each, in logits, at least 0."""
 
     tokens: tuple[int, ...]
     margins: tuple[float, ...]
 
+    def __post_init__(self) -> None:
+        if len(self.tokens) != len(self.margins) or min(self.margins, default=0.0) < 0.0:
+            raise ValueError("a greedy text has one margin, 0 or more, for each of its tokens")
 
-def parting(one: Greedy, other: Greedy) -> int | None:
+
+def parting(one: GreedyText, other: GreedyText) -> int | None:
     """The first place with different tokens, from 0; None where there is none."""
     pairs = enumerate(zip(one.tokens, other.tokens, strict=False))
     return next((place for place, (a, b) in pairs if a != b), None)
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
+class GreedyPair:
     """One prompt under one arm. begins: the end of the prompt; pieces: id -> bytes as hex, of every token that it mentions."""
 
     begins: tuple[int, ...]
-    first: Greedy
-    second: Greedy
+    first: GreedyText
+    second: GreedyText
     pieces: Mapping[int, str]
 
     @property
@@ -80,38 +81,25 @@ class Pairing:
 class Microscope:
     """Every prompt under every arm that could run."""
 
-    arms: Mapping[str, tuple[Pairing, ...]]
+    arms: Mapping[str, tuple[GreedyPair, ...]]
 
-    def seen(self, key: str) -> Seen | None:
-        return Seen(key, self.arms[key]) if self.arms.get(key) else None
+    def seen(self, key: str) -> ArmSummary | None:
+        return ArmSummary(key, self.arms[key]) if self.arms.get(key) else None
 
-    def to_record(self) -> dict[str, Any]:
-        return {key: [asdict(one) for one in pairings] for key, pairings in self.arms.items()}
-
-    @classmethod
-    def from_record(cls, record: Mapping[str, Any]) -> Microscope:
-        """Back from to_record. Raises TraceError for an arm that is none and for texts without a margin for each token."""
-        if unknown := set(record) - set(ARMS):
-            raise TraceError(f"The microscope is damaged: it has the arms {sorted(unknown)}, known are {', '.join(ARMS)}.")
-        return cls({key: tuple(map(_pairing, pairings)) for key, pairings in record.items()})
-
-
-def _pairing(record: Mapping[str, Any]) -> Pairing:
-    texts = [Greedy(tuple(record[name]["tokens"]), tuple(record[name]["margins"])) for name in ("first", "second")]
-    if any(len(text.tokens) != len(text.margins) or min(text.margins, default=0.0) < 0.0 for text in texts):
-        raise TraceError("The microscope is damaged: a text has not one margin, 0 or more, for each of its tokens.")
-    return Pairing(tuple(record["begins"]), *texts, {int(token): raw for token, raw in record["pieces"].items()})
+    def __post_init__(self) -> None:
+        if unknown := set(self.arms) - set(ARMS):
+            raise ValueError(f"the microscope has the arms {sorted(unknown)}, known are {', '.join(ARMS)}")
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ArmSummary:
     """What one arm shows over its prompts."""
 
     key: str
-    pairings: tuple[Pairing, ...]
+    pairings: tuple[GreedyPair, ...]
 
     @property
-    def parted(self) -> tuple[Pairing, ...]:
+    def parted(self) -> tuple[GreedyPair, ...]:
         return tuple(one for one in self.pairings if one.place is not None)
 
     @property

@@ -12,8 +12,8 @@ from specviz.models.pairs.loading import Pair
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
-from specviz.serving.near_ties import ARMS, DIGITS, Arm, Greedy, Microscope, Pairing
-from specviz.serving.served import Ids, Served, Source, Watch
+from specviz.serving.near_ties import ARMS, DIGITS, Arm, GreedyPair, GreedyText, Microscope
+from specviz.serving.served import Ids, ServedTarget, Source, Watch
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.token_rule import TokenRule
@@ -23,21 +23,23 @@ _SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("
 
 
 def microscope(
-    pair: Pair, ways: dict[str, Served], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
+    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
 ) -> Microscope:
     """Write every prompt on under every arm whose targets are served. settings: gamma of the arms with draft tokens; length: tokens of each text."""
     greedy = replace(settings, temperature=0.0, length=length)
     arms = {key: arm for key, arm in ARMS.items() if set(_SERVED[key]) <= ways.keys()}
-    found: dict[str, list[Pairing]] = {key: [] for key in arms}
+    found: dict[str, list[GreedyPair]] = {key: [] for key in arms}
     for number, prompt in enumerate(prompts):
-        known: dict[str, Greedy] = {}
+        known: dict[str, GreedyText] = {}
         for key, arm in arms.items():
             watch(number / len(prompts), f"greedy texts: {arm.name}")
             found[key].append(_pairing(pair, ways, greedy, prompt, arm, known))
     return Microscope({key: tuple(pairings) for key, pairings in found.items()})
 
 
-def _pairing(pair: Pair, ways: dict[str, Served], settings: Settings, prompt: Ids, arm: Arm, known: dict[str, Greedy]) -> Pairing:
+def _pairing(
+    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, prompt: Ids, arm: Arm, known: dict[str, GreedyText]
+) -> GreedyPair:
     one, other = _SERVED[arm.key]
     for key in (one,) if arm.draft_tokens else (one, other):
         if key not in known:
@@ -48,16 +50,16 @@ def _pairing(pair: Pair, ways: dict[str, Served], settings: Settings, prompt: Id
     else:
         second = known[other]
     begins = prompt[-SHOWN:]
-    return Pairing(begins, known[one], second, pair.pieces({*begins, *known[one].tokens, *second.tokens}))
+    return GreedyPair(begins, known[one], second, pair.pieces({*begins, *known[one].tokens, *second.tokens}))
 
 
-def written(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> Greedy:
+def written(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> GreedyText:
     """One greedy text, each token with the margin that the pass which decided about it saw."""
     watched = Watched(source)
     rounds = decode(watched, proposer, TokenRule(), PhiloxRandomness(settings.seed), settings, prompt)
     tokens = tuple(token for one in rounds for token in one.committed)
     margins = [watched.margins[(*prompt, *tokens[:place])] for place in range(len(tokens))]
-    return Greedy(tokens, tuple(round(margin, DIGITS) for margin in margins))
+    return GreedyText(tokens, tuple(round(margin, DIGITS) for margin in margins))
 
 
 @dataclass(slots=True)

@@ -31,14 +31,14 @@ Watch = Callable[[float, str], None]  # told the share of the work that is done 
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServedTarget:
     """One way to serve a target. open: the target of one request under settings, its caches empty; rule: who judges draft tokens."""
 
     open: Callable[[Settings], Source]
     rule: Rule = field(default_factory=TokenRule)
 
 
-def served(pair: Pair, key: str) -> Served:
+def served(pair: Pair, key: str) -> ServedTarget:
     """The entry of that key on a pair; its draft stays what it is.
 
     Raises ModelError where a pair cannot be served so, UnsupportedModel where nothing here can be compared with its target.
@@ -75,31 +75,31 @@ def banned(pair: Pair) -> list[int]:
     return found
 
 
-def _network(change: Callable[[PreTrainedModel], PreTrainedModel]) -> Callable[[Pair], Served]:
+def _network(change: Callable[[PreTrainedModel], PreTrainedModel]) -> Callable[[Pair], ServedTarget]:
     """Another network in the target's place."""
 
-    def way(pair: Pair) -> Served:
+    def way(pair: Pair) -> ServedTarget:
         other = change(pair.target)
-        return Served(lambda settings: pair.source(other, settings, pair.vocabulary))
+        return ServedTarget(lambda settings: pair.source(other, settings, pair.vocabulary))
 
     return way
 
 
-def _processed(kind: type[Processed], make: Callable[[Pair], Callable]) -> Callable[[Pair], Served]:
+def _processed(kind: type[Processed], make: Callable[[Pair], Callable]) -> Callable[[Pair], ServedTarget]:
     """The target behind a processor."""
 
-    def way(pair: Pair) -> Served:
+    def way(pair: Pair) -> ServedTarget:
         processor = make(pair)
-        return Served(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
+        return ServedTarget(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
 
     return way
 
 
-def _cut(pair: Pair) -> Served:
-    return Served(lambda settings: pair.source(pair.target, replace(settings, top_k=TOP_K), pair.vocabulary))
+def _cut(pair: Pair) -> ServedTarget:
+    return ServedTarget(lambda settings: pair.source(pair.target, replace(settings, top_k=TOP_K), pair.vocabulary))
 
 
-def _banned_in_draws(pair: Pair) -> Served:
+def _banned_in_draws(pair: Pair) -> ServedTarget:
     return replace(_network(lambda model: model)(pair), rule=OnDrawsAlone(without(banned(pair))))
 
 
@@ -111,7 +111,7 @@ def _penalty(pair: Pair) -> RepetitionPenaltyLogitsProcessor:
     return RepetitionPenaltyLogitsProcessor(PENALTY)
 
 
-_WAYS: dict[str, Callable[[Pair], Served]] = {
+_WAYS: dict[str, Callable[[Pair], ServedTarget]] = {
     "fp32": _network(lambda model: model),
     "bf16": _network(in_bfloat16),
     "int8": _network(quantised),

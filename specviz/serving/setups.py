@@ -1,22 +1,22 @@
 """Targets served as something else than their weights in float32: which distribution each has, how far it lies off, whether draft tokens keep it.
 
-Speculation is exact with respect to the distribution of the target as it is served. Who quantises, changes the number type or adds a processor
-changes that distribution; nothing in the rule can know. Plain records, no torch; laboratory_run.py fills them.
+Exactness is relative to the target as it is served, quantisation, number type and logits processors included; nothing in the rule can
+know of them. Plain records, no torch; setups_run.py fills them.
 """
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.errors import SettingsError, TraceError
-from specviz.prediction.plan import UNSTEADY, Interval
+from specviz.measure.clock import busy
+from specviz.measure.estimate import Estimate
+from specviz.records import Schema, build, plain
 from specviz.serving.near_ties import Microscope
 from specviz.settings import Settings
 
-SCHEMA = "specviz-surroundings-2"
+SCHEMA = Schema("surroundings", 2, "The laboratory")
 TOP_K, PENALTY, WORD = 20, 1.3, "the"
 EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
 REFERENCE = "fp32"
@@ -24,7 +24,7 @@ TOLERANCE = 5e-6  # of evidence/analytic.py, which says why; a test compares the
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class Setup:
     """One way to serve a target.
 
     kind  EXACT: draft tokens keep its distribution; ROUNDING: up to what passes of several tokens round otherwise; LOSSY: they do not, by mistake
@@ -40,8 +40,8 @@ class Entry:
     of: str
 
 
-def _entries(*rows: tuple[str, ...]) -> dict[str, Entry]:
-    return {row[0]: Entry(*row) if len(row) == 6 else Entry(*row, row[0]) for row in rows}
+def _entries(*rows: tuple[str, ...]) -> dict[str, Setup]:
+    return {row[0]: Setup(*row) if len(row) == 6 else Setup(*row, row[0]) for row in rows}
 
 
 ENTRIES = _entries(
@@ -65,7 +65,7 @@ ENTRIES = _entries(
 
 
 @dataclass(frozen=True, slots=True)
-class Kept:
+class OwnCheck:
     """The distribution with draft tokens against the same target's own, alone and one token at a time, where no cut is near a tie.
 
     prefixes  different texts at whose ends it was looked; near_ties  places set apart
@@ -78,32 +78,36 @@ class Kept:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class SetupRow:
     """What one way of serving did. A row that cannot be served here has a reason and nothing else.
 
-    apart    mean TV of its own distribution from the reference's over all prefixes, with the middle 95% over texts drawn again (one text: none)
+    apart    mean TV of its own distribution from the reference's over all prefixes; the interval is over texts drawn again (one text: no width)
     overlap  chance that the unchanged draft's first draft token is kept, beta = sum of min(p, q), mean over the same prefixes, alike
     own      what draft tokens change
     tokens   written in so many passes; tested, kept  draft tokens
-    alone    times the speed of the reference target alone, without draft tokens and with them: median, least and most of the turns
+    alone    times the speed of the reference target alone, run by run; drafted  the same with draft tokens
     ms       milliseconds a token, medians: alone (None for a mistake, which is its sibling there), and with draft tokens
     """
 
     key: str
     reason: str = ""
-    apart: Interval | None = None
-    overlap: Interval | None = None
-    own: Kept | None = None
+    apart: Estimate | None = None
+    overlap: Estimate | None = None
+    own: OwnCheck | None = None
     tokens: int = 0
     passes: int = 0
     tested: int = 0
     kept: int = 0
-    alone: Interval | None = None
-    drafted: Interval | None = None
+    alone: Estimate | None = None
+    drafted: Estimate | None = None
     ms: tuple[float | None, float] | None = None
 
+    def __post_init__(self) -> None:
+        if self.key not in ENTRIES:
+            raise ValueError(f"there is no row {self.key!r}")
+
     @property
-    def entry(self) -> Entry:
+    def entry(self) -> Setup:
         return ENTRIES[self.key]
 
     @property
@@ -127,64 +131,40 @@ class Laboratory:
     """All rows of one run, and the microscope on greedy texts of the same places.
 
     text      name of what the texts were cut from; texts  how many; opening, length  tokens before and after each place
-    turns     how often each row was timed; spread  middle half of the reference's own turns, as a share of their median
+    runs      how often each row was timed; spread  middle half of the reference's own runs, as a share of their median
     """
 
     settings: Settings
-    rows: tuple[Row, ...]
+    rows: tuple[SetupRow, ...]
     microscope: Microscope
     text: str
     texts: int
     opening: int
     length: int
-    turns: int
+    runs: int
     spread: float
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
     date: str = ""
 
-    def row(self, key: str) -> Row | None:
+    def row(self, key: str) -> SetupRow | None:
         return next((row for row in self.rows if row.key == key), None)
 
     @property
     def steady(self) -> bool:
-        """Whether the turns of the reference lie close enough together for its speed to be believed."""
-        return self.spread <= UNSTEADY
+        """Whether the runs of the reference lie close enough together for its speed to be believed."""
+        return not self.unsteady
 
     @property
     def unsteady(self) -> str:
         """The sentence where they do not; empty where they do."""
-        if self.steady:
-            return ""
-        return (
-            f"the middle half of the reference’s own turns spans {self.spread:.0%} of their median; at most {UNSTEADY:.0%} is allowed. "
-            "Another program may keep this machine busy: run it again alone."
-        )
+        return busy(self.spread, "the reference’s own runs")
 
 
 def to_json(one: Laboratory) -> str:
-    record = {name: getattr(one, name) for name in ("text", "texts", "opening", "length", "turns", "spread", "date")}
-    record |= {"settings": one.settings.to_record(), "rows": [asdict(row) for row in one.rows], "machine": dict(one.machine)}
-    record |= {"models": dict(one.models), "microscope": one.microscope.to_record()}
-    return json.dumps({"schema": SCHEMA} | record, ensure_ascii=False, allow_nan=False)
+    return SCHEMA.text(plain(one))
 
 
 def from_json(text: str) -> Laboratory:
     """The laboratory of a file. Raises TraceError for anything that is none."""
-    try:
-        record = json.loads(text)
-        if record.pop("schema") != SCHEMA:
-            raise TraceError(f"The laboratory has another schema than {SCHEMA!r}, which this version reads.")
-        record["settings"] = Settings.from_record(record["settings"])
-        record["rows"] = tuple(_row(row) for row in record["rows"])
-        record["microscope"] = Microscope.from_record(record["microscope"])
-        return Laboratory(**record)
-    except (json.JSONDecodeError, RecursionError, LookupError, TypeError, ValueError, AttributeError, SettingsError) as error:
-        raise TraceError(f"The laboratory is damaged: {type(error).__name__} {str(error)[:200]}.") from error
-
-
-def _row(row: Mapping[str, Any]) -> Row:
-    if row["key"] not in ENTRIES:
-        raise ValueError(f"row {row['key']!r}")
-    spans = {name: row[name] and Interval(**row[name]) for name in ("apart", "overlap", "alone", "drafted")}
-    return Row(**{**row, **spans, "own": row["own"] and Kept(**row["own"]), "ms": row["ms"] and tuple(row["ms"])})
+    return SCHEMA.read(text, lambda record: build(Laboratory, record))

@@ -171,7 +171,7 @@ def test_every_contestant_of_the_bench_writes_the_same_greedy_text(encoder_decod
 
 
 def test_the_bench_measures_an_encoder_decoder_pair(encoder_decoders):
-    (result,) = bench_module.bench(encoder_decoders["t5"], gamma=2, length=8, turns=1, temperatures=(1.0,), say=lambda _: None)
+    (result,) = bench_module.bench(encoder_decoders["t5"], gamma=2, length=8, runs=1, temperatures=(1.0,), say=lambda _: None)
     assert all(spread.low > 0 for spread in result.rates.values()) and 1.0 <= result.tokens_per_pass <= 3.0
 
 

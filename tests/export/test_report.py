@@ -11,7 +11,6 @@ import math
 import os
 import shlex
 import zipfile
-from pathlib import Path
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -209,18 +208,18 @@ def test_an_export_replaces_an_earlier_one_and_nothing_else(tmp_path, found):
 
 @pytest.mark.parametrize("earlier", [False, True])
 def test_a_full_disk_leaves_nothing_half_written(tmp_path, found, monkeypatch, earlier):
-    folder, real, written = tmp_path / "evidence", Path.write_bytes, []
+    folder, real, written = tmp_path / "evidence", os.fsync, []
     if earlier:
         write(folder, found)
     before = {path.name: path.read_bytes() for path in folder.iterdir()} if earlier else None
 
-    def full(self, content):
-        written.append(self)
+    def full(handle):
+        written.append(handle)
         if len(written) == 3:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        return real(self, content)
+        return real(handle)
 
-    monkeypatch.setattr(Path, "write_bytes", full)
+    monkeypatch.setattr(os, "fsync", full)
     with pytest.raises(SettingsError, match="No space left on device"):
         write(folder, found)
     assert [path.name for path in tmp_path.iterdir()] == (["evidence"] if earlier else [])

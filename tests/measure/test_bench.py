@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from dataclasses import replace
 
 import pytest
 
@@ -11,36 +11,37 @@ from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.measure import bench as bench_module
 from specviz.measure import curves, rates
-from specviz.measure.bench import CONTESTANTS, Spread, bench
+from specviz.measure.bench import CONTESTANTS, bench
 from specviz.measure.costs import block_gap
+from specviz.measure.estimate import Estimate
 from specviz.models.pairs.loading import load_pair
 from specviz.theory import expected_tokens, wall_clock_factor
 
 
 @pytest.fixture
 def result(pair):
-    return bench(pair, gamma=2, length=12, turns=2, temperatures=(1.0,), say=lambda _: None)[0]
+    return bench(pair, gamma=2, length=12, runs=2, temperatures=(1.0,), say=lambda _: None)[0]
 
 
-def test_every_contestant_runs_and_the_ratios_come_from_the_same_turns(result):
+def test_every_contestant_runs_and_the_ratios_come_from_the_same_runs(result):
     assert set(result.rates) == set(CONTESTANTS)
-    assert all(0 < spread.low <= spread.median <= spread.high for spread in result.rates.values())
-    faster = max(("target only", "generate"), key=lambda name: result.rates[name].median)
+    assert all(0 < rate.low <= rate.value <= rate.high for rate in result.rates.values())
+    faster = max(("target only", "generate"), key=lambda name: result.rates[name].value)
     assert result.baseline == faster
 
 
 def test_the_allowed_factor_is_tokens_per_pass_over_the_measured_costs(result):
-    c = result.costs
-    assert result.allowed == pytest.approx(result.tokens_per_pass / ((2 * c.draft + c.block + c.rule) / c.one))
-    assert result.share == pytest.approx(result.ratio["speculative / baseline"].median / result.allowed)
-    assert result.leviathan == pytest.approx(wall_clock_factor(result.accepted_per_tested, 2, c.draft / c.one))
+    one, block, draft, rule = (getattr(result.costs, name).value for name in ("one", "block", "draft", "rule"))
+    assert result.allowed == pytest.approx(result.tokens_per_pass / ((2 * draft + block + rule) / one))
+    assert result.share == pytest.approx(result.ratio["speculative / baseline"].value / result.allowed)
+    assert result.leviathan == pytest.approx(wall_clock_factor(result.accepted_per_tested, 2, draft / one))
     assert 1.0 <= result.tokens_per_pass <= 3.0
 
 
 def test_the_timeline_of_a_round_is_all_of_the_time_that_the_runs_took(result):
     """Nothing is left out: what is in no part is the rest."""
     tokens, both = 12 * len(bench_module.PROMPTS), result.rates["speculative"]
-    rounds = 2 * tokens / result.tokens_per_pass  # of two turns, whose rates are the lowest and the highest
+    rounds = 2 * tokens / result.tokens_per_pass  # of two runs, whose rates are the lowest and the highest
     assert list(result.timeline) == ["draft", "target", "rule", "rest"] and min(result.timeline.values()) > 0
     assert sum(result.timeline.values()) == pytest.approx((tokens / both.low + tokens / both.high) / rounds)
 
@@ -59,11 +60,12 @@ def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
 
 def test_the_command_prints_json_with_the_machine(pair_folders, capsys):
     target, draft = map(str, pair_folders)
-    short = ["--turns", "1", "--max-new-tokens", "8", "--gamma", "2", "--format", "json"]
-    assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", *short]) == 0
+    short = ["--runs", "1", "--max-new-tokens", "8", "--gamma", "2", "--format", "json"]
+    assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", *short]) == bench_command.NO_VERDICT
     record = json.loads(capsys.readouterr().out)
     assert {"processor", "cores", "threads", "torch", "transformers", "dtype"} <= record["machine"].keys()
     assert [r["temperature"] for r in record["results"]] == [0.0, 1.0]
+    assert "1 runs; fewer than 6 give no 95% interval" in record["verdict"]
 
 
 def test_in_float32_a_block_has_the_distribution_of_single_passes_and_in_bfloat16_the_gap_is_measured(pair_folders):
@@ -102,7 +104,7 @@ def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair
     assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--samples", "500", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     for one in record["results"]:
-        assert one["rates"][rates.SHARED]["median"] == pytest.approx(500 / one["seconds"])
+        assert one["rates"][rates.SHARED]["value"] == pytest.approx(500 / one["seconds"])
         assert one["ratios"][rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
     assert main(["bench", "--samples", "0"]) == 2
 
@@ -111,18 +113,19 @@ def test_curves_hang_together_and_the_best_budget_is_the_fastest(pair_folders, c
     for name, few in {"BLOCKS": (1, 3), "NODES": (2, 4), "BUDGETS": (2, 4), "ROWS": (1, 2)}.items():
         monkeypatch.setattr(curves, name, few)
     given = [part for role, folder in zip(("--target", "--draft"), pair_folders, strict=True) for part in (role, str(folder))]
-    asked = ["bench", *given, "--device", "cpu", "--curve", "--turns", "1", "--max-new-tokens", "8"]
+    asked = ["bench", *given, "--device", "cpu", "--curve", "--runs", "1", "--max-new-tokens", "8"]
     assert main([*asked, "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert set(record["budgets"]) == {"draft's tree, temperature 0", "draft's tree, temperature 1"}  # this pair has no heads
     for name, budgets in record["budgets"].items():
         for one in budgets:
-            spent = record["tree"][str(one["nodes"])] + one["drafting"]
-            assert one["speed"] == pytest.approx(one["tokens_per_pass"] * record["chain"]["1"] / spent)
+            spent = record["tree"][str(one["nodes"])]["value"] + one["drafting"]["value"]
+            assert one["speed"] == pytest.approx(one["tokens_per_pass"] * record["chain"]["1"]["value"] / spent)
         assert record["best_nodes"][name] == max(budgets, key=lambda one: one["speed"])["nodes"]
     for count, batch in record["rows"].items():
-        spent = batch["block"] + record["gamma"] * batch["draft"] + batch["rule"]
-        assert record["allowed"][count] == pytest.approx(record["tokens_per_pass"] * batch["one"] / spent)
+        one, block, draft, rule = (batch[name]["value"] for name in ("one", "block", "draft", "rule"))
+        spent = block + record["gamma"] * draft + rule
+        assert record["allowed"][count] == pytest.approx(record["tokens_per_pass"] * one / spent)
     assert main(asked) == 0 and "speculation stops paying" in capsys.readouterr().out
 
 
@@ -130,15 +133,16 @@ def test_a_tree_of_curves_branches():
     assert curves.branching(9) == (-1, -1, -1, 0, 0, 1, 1, 2, 2)
 
 
-def test_a_bench_whose_turns_lie_far_apart_gives_no_verdict():
-    """Five turns count whole; of more, one that was disturbed is no reason to say nothing."""
-    turns, one_slow = [1.4, 1.45, 1.5, 1.55, 1.6], [1.4, 1.45, 1.5, 1.55, 2.4]
+def test_a_bench_whose_runs_are_few_or_lie_far_apart_gives_no_verdict(result):
+    """Six runs count whole; of more, one that was disturbed is no reason to say nothing."""
+    calm, one_slow = [1.4, 1.45, 1.5, 1.55, 1.6, 1.5], [1.4, 1.45, 1.5, 1.55, 1.6, 2.4]
     for values, verdict in (
-        (turns, True),
+        (calm, True),
+        (calm[:5], False),
         (one_slow, False),
-        (turns * 2 + one_slow, True),
-        (one_slow * 3, True),
-        (turns + [2.4] * 5, False),
+        (calm + one_slow, True),
+        (calm + [2.4] * 6, False),
     ):
-        said = bench_command.unsteady([{"temperature": 0.0, "ratio": {"speculative / baseline": asdict(Spread.of(values))}}])
-        assert (said == "") is verdict and ("No verdict: at temperature 0" in said) is not verdict
+        ratio = {"speculative / baseline": Estimate.of_runs(values, "times")}
+        said = bench_command.unsteady([replace(result, ratio=ratio)])
+        assert (said == "") is verdict and ("at temperature 1" in said) is not verdict

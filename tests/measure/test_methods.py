@@ -24,22 +24,21 @@ DRAWS = 250
 @pytest.fixture(scope="module")
 def shown(pair) -> Lineup:
     """Every row at temperature 1."""
-    return line_up(pair, chosen(BASE, "1"), turns=2, draws=DRAWS)
+    return line_up(pair, chosen(BASE, "1"), runs=2, draws=DRAWS)
 
 
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(shown):
     assert [row.key for row in shown.rows] == list(ENTRIES)
     assert [row.key for row in shown.rows if row.reason] == ["medusa", "medusa-wide", "early-exit"]
     assert "no Medusa heads" in shown.row("medusa").reason and "no trained exit" in shown.row("early-exit").reason
-    assert shown.turns == 2 and shown.machine["threads"] >= 1 and shown.date
+    assert shown.runs == 2 and shown.machine["threads"] >= 1 and shown.date
 
 
-def test_times_are_of_every_turn_and_rows_write_the_same_number_of_tokens(shown):
+def test_times_are_of_every_run_and_rows_write_the_same_number_of_tokens(shown):
     for row in shown.rows:
         if not row.reason:
             assert row.tokens == 2 * BASE.length
-            median, low, high = row.ms
-            assert 0.0 < low <= median <= high
+            assert 0.0 < row.ms.low <= row.ms.value <= row.ms.high and (row.ms.n, row.ms.unit) == (2, "ms/token")
 
 
 def test_counts_are_those_of_the_rounds(pair):
@@ -93,7 +92,7 @@ def test_what_typical_acceptance_is_said_to_write_is_what_it_draws(shown):
 
 
 def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_blank(pair):
-    found = line_up(pair, chosen(BASE, "0"), turns=1, draws=20, keys=("tree", "several", "several-kseq", "typical"))
+    found = line_up(pair, chosen(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical"))
     assert found.row("typical").coincides and not found.row("typical").exact
     assert all("temperature 0" in found.row(key).reason for key in ("tree", "several", "several-kseq"))
     assert found.row("tree").trace is None and found.row("tree").per_pass is None
@@ -127,11 +126,11 @@ def test_draws_of_the_first_token_add_up_over_pieces(pair):
     remembering = RememberingPair(pair, len(pair.encode(BASE.prompt)) + 1)
     shares = []
     first = first_token(remembering, chosen(BASE, "1"), 250, shares.append)
-    assert sum(shares) == pytest.approx(1.0) and len(shares) == 3
+    assert shares == [0.4, 0.8, 1.0]
     assert first.n == 250 and len(first.labels) == len(first.counts) == len(first.probs)
 
 
-def test_record_writes_a_gallery_and_refuses_no_turns(pair, tmp_path, monkeypatch):
+def test_record_writes_a_gallery_and_refuses_no_runs(pair, tmp_path, monkeypatch):
     import argparse
 
     from specviz.models.pairs import loading
@@ -140,11 +139,16 @@ def test_record_writes_a_gallery_and_refuses_no_turns(pair, tmp_path, monkeypatc
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     out = tmp_path / "gallery.json"
-    asked = ["--gallery", "--turns", "1", "--samples", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
+    asked = ["--gallery", "--runs", "1", "--samples", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
     assert list(from_json(out.read_text())) == list(CHOICES)
-    with pytest.raises(SettingsError, match="turns must be 1 or more"):
-        record.run(parser.parse_args(["--gallery", "--turns", "0"]))
+    out.write_text("dear reader")
+    monkeypatch.setattr(loading, "load_pair", None)  # nothing is begun
+    with pytest.raises(SettingsError, match="an earlier record of the same kind"):
+        record.run(parser.parse_args(asked))
+    assert out.read_text() == "dear reader"
+    with pytest.raises(SettingsError, match="runs must be 1 or more"):
+        record.run(parser.parse_args(["--gallery", "--runs", "0"]))
 
 
 def test_an_encoder_decoder_pair_has_its_gallery_too(encoder_decoders):

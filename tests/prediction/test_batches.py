@@ -1,4 +1,4 @@
-"""Many texts at once: numbers worked out by hand, a verdict only where turns agree, and the command's record comes back.
+"""Many texts at once: numbers worked out by hand, a verdict only where runs agree, and the command's record comes back.
 
 No test looks at how fast anything is: seconds are given by hand, or only asked to be there.
 """
@@ -14,9 +14,9 @@ from specviz.__main__ import main
 from specviz.commands import record_batches as command
 from specviz.errors import TraceError
 from specviz.figures.speed import batch as figures
+from specviz.measure.estimate import Estimate
 from specviz.prediction import batches_run
-from specviz.prediction.batches import Batches
-from specviz.prediction.plan import Interval
+from specviz.prediction.batches import BatchSpeeds
 from specviz.records import ASSETS
 from specviz.settings import Settings
 from tests.prediction.test_plan import TEXT
@@ -24,26 +24,26 @@ from tests.prediction.test_plan import TEXT
 KEY = "storybook 1"
 
 
-def by_hand(dear: float = 3.0, wobble: float = 0.0) -> Batches:
+def by_hand(dear: float = 3.0, wobble: float = 0.0) -> BatchSpeeds:
     """One and four texts, gamma 2, a token 1 s: alone a block costs 1.2 passes, on four texts ``dear``; draft .2, rule .1.
 
-    Two texts of 20 tokens took 8 and 12 rounds: 2 tokens per pass. Every other turn takes ``wobble`` longer, as a share.
+    Two texts of 20 tokens took 8 and 12 rounds: 2 tokens per pass. Every other run takes ``wobble`` longer, as a share.
     """
 
-    def turns(seconds: float) -> tuple[float, ...]:
-        return tuple(seconds * (1.0 + wobble * (turn % 2)) for turn in range(6))
+    def runs(seconds: float) -> tuple[float, ...]:
+        return tuple(seconds * (1.0 + wobble * (run % 2)) for run in range(6))
 
-    return Batches(
+    return BatchSpeeds(
         Settings(), (1, 4), (2,),
-        passes=((turns(1.0), turns(1.2)), (turns(1.0), turns(dear))),
-        drafting=((turns(0.2),), (turns(0.2),)), rule=((turns(0.1),), (turns(0.1),)),
+        passes=((runs(1.0), runs(1.2)), (runs(1.0), runs(dear))),
+        drafting=((runs(0.2),), (runs(0.2),)), rule=((runs(0.1),), (runs(0.1),)),
         rounds={KEY: ((8, 12),)}, length=20, held=128,
     )  # fmt: skip
 
 
 def test_the_factor_is_tokens_over_the_seconds_of_a_round():
     found = by_hand()
-    assert found.tokens(KEY, 2) == Interval(2.0, 20 / 12, 20 / 8)
+    assert found.tokens(KEY, 2) == Estimate(2.0, 20 / 12, 20 / 8, 2, "tokens/pass")
     assert found.cost(1, 2).value == pytest.approx(1.2) and found.cost(4, 2).value == pytest.approx(3.0)
     assert found.factor(KEY, 1, 2).value == pytest.approx(2.0 / 1.5) and found.factor(KEY, 4, 2).value == pytest.approx(2.0 / 3.3)
     assert found.c == pytest.approx(0.1)
@@ -67,17 +67,17 @@ def test_a_gain_that_comes_back_on_more_texts_is_said():
     assert back.edge(KEY) == (1, 2) and "gains again on 4" in back.in_words(KEY)
 
 
-def test_turns_far_apart_give_no_verdict():
+def test_runs_far_apart_give_no_verdict():
     assert by_hand(wobble=0.1).steady and not by_hand(wobble=1.0).steady
     assert "middle half" in by_hand(wobble=1.0).in_words(KEY)
-    few = replace(by_hand(), **{name: tuple(tuple(turns[:3] for turns in row) for row in getattr(by_hand(), name))
+    few = replace(by_hand(), **{name: tuple(tuple(runs[:3] for runs in row) for row in getattr(by_hand(), name))
                                 for name in ("passes", "drafting", "rule")})  # fmt: skip
     assert not few.steady and "timed 3 times" in few.in_words(KEY)
 
 
 def test_the_record_comes_back_and_damage_is_refused():
     found = by_hand()
-    again = Batches.from_json(found.to_json())
+    again = BatchSpeeds.from_json(found.to_json())
     assert again == found
     whole = json.loads(found.to_json())
     for damaged in (
@@ -88,7 +88,7 @@ def test_the_record_comes_back_and_damage_is_refused():
         [],
     ):
         with pytest.raises(TraceError):
-            Batches.from_json(json.dumps(damaged))
+            BatchSpeeds.from_json(json.dumps(damaged))
 
 
 def test_the_pictures_show_the_records_numbers():
@@ -123,8 +123,8 @@ def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tm
         batches_run, "measure_batches", lambda *given, **more: measure(*given, **more, rows=(1, 3), gammas=(1, 2))
     )
     file = tmp_path / "batches.json"
-    code = main(["record", "--curve", "--turns", "1", "--texts", "3", "--out", str(file)])
-    found = Batches.from_json(file.read_text())
+    code = main(["record", "--curve", "--runs", "1", "--texts", "3", "--out", str(file)])
+    found = BatchSpeeds.from_json(file.read_text())
     assert code == (0 if found.steady else command.NO_VERDICT)
     assert len(found.rounds) == 6 and all(len(counts) == 3 for counts in found.rounds[KEY])
     assert all(12 / 3 <= count <= 12 for count in found.rounds[KEY][1])
@@ -134,6 +134,6 @@ def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tm
 
 
 def test_the_recorded_measurement_is_whole():
-    found = Batches.from_json((ASSETS / "traces" / "batches.json").read_text(encoding="utf-8"))
+    found = BatchSpeeds.from_json((ASSETS / "traces" / "batches.json").read_text(encoding="utf-8"))
     assert (found.rows, found.gammas) == (batches_run.ROWS, batches_run.GAMMAS)
     assert next(iter(found.rounds)) == KEY and found.in_words(KEY)

@@ -18,8 +18,8 @@ from specviz.evidence.enumeration.enumerate import target_distribution
 from specviz.figures.drafting_methods import block_gain as words
 from specviz.models.pairs.loading import load_pair
 from specviz.prediction.accepted_count import Chances, rounds
-from specviz.prediction.plan import Plan
-from specviz.prediction.plan_run import Effort, make_plan
+from specviz.prediction.plan import SpeedPlan
+from specviz.prediction.plan_run import PlanEffort, make_plan
 from specviz.prediction.predict import chain_chances, chain_ratios
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.texts import TEXTS
@@ -103,8 +103,8 @@ def test_runs_of_the_engine_gain_what_the_fractions_say():
 
 def test_plan_says_what_the_block_rule_gains_and_what_it_was_measured_to_gain(asked, capsys):  # noqa: F811
     assert main([*asked[0], "--rule", "block", "--tokens-only", "--check", "--format", "json"]) == 0
-    plan = Plan.from_json(capsys.readouterr().out)
-    assert plan.settings.rule == "block" and Plan.from_json(plan.to_json()) == plan
+    plan = SpeedPlan.from_json(capsys.readouterr().out)
+    assert plan.settings.rule == "block" and SpeedPlan.from_json(plan.to_json()) == plan
     for row, seen in zip(plan.rows, plan.checked, strict=True):
         assert -1e-12 <= row.gain.low <= row.gain.value <= row.gain.high
         assert seen.gain.low <= seen.gain.value <= seen.gain.high
@@ -116,7 +116,7 @@ def test_plan_says_what_the_block_rule_gains_and_what_it_was_measured_to_gain(as
 
 def test_a_plan_under_the_token_rule_has_no_gain_to_tell(asked, capsys):  # noqa: F811
     assert main([*asked[0], "--tokens-only", "--check", "--format", "json"]) == 0
-    plan = Plan.from_json(capsys.readouterr().out)
+    plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert all(row.gain is None for row in (*plan.rows, *plan.checked))
 
 
@@ -138,7 +138,7 @@ def test_on_the_shipped_pair_the_measured_gain_is_the_counted_one():
     """256 texts of 64 tokens each way, gamma 4: the middle 95% of resamples is 3.92 errors wide, and the two differ by at most five."""
     settings = Settings(gamma=4, length=64, rule="block")
     plan = make_plan(
-        load_pair("storybook"), settings, TEXTS["dorothy"].read_text(), (4,), Effort(texts=256, probes=0, check=True)
+        load_pair("storybook"), settings, TEXTS["dorothy"].read_text(), (4,), PlanEffort(texts=256, probes=0, check=True)
     )
     told, seen = plan.rows[0].gain, plan.checked[0].gain
     error = np.hypot(told.high - told.low, seen.high - seen.low) / 3.92

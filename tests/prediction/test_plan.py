@@ -14,10 +14,11 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.errors import TraceError
+from specviz.measure.estimate import Estimate
 from specviz.prediction import plan_run
 from specviz.prediction.accepted_count import Chances
 from specviz.prediction.forecast import Forecast
-from specviz.prediction.plan import Checked, Curve, Interval, Plan
+from specviz.prediction.plan import Checked, CostCurve, SpeedPlan
 from specviz.settings import Settings
 
 TEXT = (
@@ -30,36 +31,36 @@ SHORT = ("--texts", "4", "--opening", "8", "--max-new-tokens", "12", "--gammas",
 
 @pytest.fixture
 def asked(pair_folders, tmp_path, monkeypatch):
-    """The command on the tiny pair, with few turns of probes, and the file of its text."""
-    monkeypatch.setattr(plan_run, "Effort", partial(plan_run.Effort, probes=PROBES))
+    """The command on the tiny pair, with few runs of probes, and the file of its text."""
+    monkeypatch.setattr(plan_run, "PlanEffort", partial(plan_run.PlanEffort, probes=PROBES))
     file = tmp_path / "text.txt"
     file.write_text(TEXT)
     target, draft = map(str, pair_folders)
     return ["plan", "--target", target, "--draft", draft, "--device", "cpu", "--text", str(file), *SHORT], file
 
 
-def curve(draft_token: float, turns: int = 5, wobble: float = 0.0) -> Curve:
-    """Rounds of 5 ms and ``draft_token`` ms more for each draft token; in every other turn one with 4 draft tokens takes ``wobble`` longer, as a share."""
+def curve(draft_token: float, runs: int = 5, wobble: float = 0.0) -> CostCurve:
+    """Rounds of 5 ms and ``draft_token`` ms more for each draft token; in every other run one with 4 draft tokens takes ``wobble`` longer, as a share."""
     plain = [5.0 + n * draft_token for n in range(5)]
-    rounds = tuple((*plain[:4], plain[4] * (1.0 + wobble * (turn % 2))) for turn in range(turns))
+    rounds = tuple((*plain[:4], plain[4] * (1.0 + wobble * (run % 2))) for run in range(runs))
     first = tuple((5.0, *one) for one in rounds)
-    return Curve((5.0,) * turns, rounds, first, {"draft": tuple(n * draft_token for n in range(5))})
+    return CostCurve((5.0,) * runs, rounds, first, {"draft": tuple(n * draft_token for n in range(5))})
 
 
-def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> Plan:
+def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> SpeedPlan:
     """Twenty texts of forty places that all have one chance, planned by hand."""
     every = Chances.of_chain(np.full((20, 40), chance), 4)
     forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
     factors, best = forecast.factors(costs)
     rows = [replace(forecast.row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
-    return Plan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
+    return SpeedPlan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
 
 
 def test_a_cheap_draft_is_worth_long_blocks_and_a_dear_one_nothing():
     cheap, dear = planned(0.1), planned(4.6)
     rows = tuple(replace(row, linear=1.2, leviathan=row.gamma / 2.0) for row in cheap.rows)
     assert replace(cheap, rows=rows).chosen_by == {"accepted draft tokens": 4, "hazards": 1, "Leviathan": 4}
-    assert cheap.verdict == "speculate" and cheap.best == Interval(4.0, 4.0, 4.0)
+    assert cheap.verdict == "speculate" and cheap.best == Estimate(4.0, 4.0, 4.0, 20)
     assert dear.verdict == "do not speculate" and dear.best.value == 0.0
     assert "Do not speculate" in dear.in_words
 
@@ -80,15 +81,15 @@ def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
     assert factors[4].value == pytest.approx((40 * 5.0 + 30.0) / (8 * 7.0 + 40.0))
 
 
-def test_a_machine_that_is_slower_for_whole_turns_changes_no_ratio():
-    """Every other turn takes twice as long, all probes alike: the same factors and intervals, and as steady."""
+def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
+    """Every other run takes twice as long, all probes alike: the same factors and intervals, and as steady."""
     every, calm = Chances.of_chain(np.full((20, 40), 0.8), 4), curve(0.1)
-    slow = [1.0 + turn % 2 for turn in range(5)]
+    slow = [1.0 + run % 2 for run in range(5)]
     torn = replace(
         calm,
         alone=tuple(s * x for s, x in zip(slow, calm.alone, strict=True)),
-        rounds=tuple(tuple(s * x for x in turn) for s, turn in zip(slow, calm.rounds, strict=True)),
-        first=tuple(tuple(s * x for x in turn) for s, turn in zip(slow, calm.first, strict=True)),
+        rounds=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.rounds, strict=True)),
+        first=tuple(tuple(s * x for x in run) for s, run in zip(slow, calm.first, strict=True)),
     )
     (one, best), (other, chosen) = (Forecast(every, every, (2, 4)).factors(costs) for costs in (calm, torn))
     assert best == chosen and [one[g].value for g in (2, 4)] == pytest.approx([other[g].value for g in (2, 4)])
@@ -102,28 +103,30 @@ def test_a_machine_that_wobbles_gets_no_verdict_and_is_told_why():
     assert planned(0.1, wobble=0.1).verdict == "speculate"
 
 
-def test_the_chosen_gamma_is_held_against_the_one_that_was_fastest_in_the_other_turns():
-    point = Interval(1.0, 1.0, 1.0)
+def test_the_chosen_gamma_is_held_against_the_one_that_was_fastest_in_the_other_runs():
+    point = Estimate(1.0, 1.0, 1.0, 6)
     rows = tuple(Checked(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
-    plan = replace(planned(0.1), best=Interval(4.0, 4.0, 4.0), checked=rows, alone=(5.0,) * 5)
-    assert plan.lost == 0.0, "one lucky turn of gamma 3 is not held against gamma 4"
-    assert replace(plan, best=Interval(3.0, 3.0, 3.0)).lost == pytest.approx(0.1)
+    plan = replace(planned(0.1), best=Estimate(4.0, 4.0, 4.0, 20), checked=rows, alone=(5.0,) * 5)
+    assert plan.lost == 0.0, "one lucky run of gamma 3 is not held against gamma 4"
+    assert replace(plan, best=Estimate(3.0, 3.0, 3.0, 20)).lost == pytest.approx(0.1)
 
 
-def test_a_measurement_whose_turns_lie_far_apart_is_not_believed():
-    point = Interval(1.3, 1.2, 1.4)
+def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed():
+    point = Estimate(1.3, 1.2, 1.4, 6, "times")
     calm = replace(planned(0.1), machine={}, checked=(Checked(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
     assert calm.believed and planned(0.1).believed
-    torn = replace(calm, checked=(replace(calm.checked[0], factor=Interval(0.9, 0.5, 1.3)),))
-    assert not torn.believed
+    torn = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, low=0.5)),))
+    assert not torn.believed and "spans 69% of it" in torn.unsure
+    few = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, n=5)),))
+    assert not few.believed and "5 runs; fewer than 6" in few.unsure
 
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, temperature):
-    code = main([*asked[0], "--temperature", str(temperature), "--check", "--turns", "2", "--format", "json"])
-    plan = Plan.from_json(capsys.readouterr().out)
+    code = main([*asked[0], "--temperature", str(temperature), "--check", "--runs", "2", "--format", "json"])
+    plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert code == (0 if plan.verdict != "no verdict" and plan.believed else 3)
-    assert Plan.from_json(plan.to_json()) == plan
+    assert SpeedPlan.from_json(plan.to_json()) == plan
     assert [row.gamma for row in plan.rows] == [row.gamma for row in plan.checked] == [1, 2, 3]
     for row, measured in zip(plan.rows, plan.checked, strict=True):
         assert 1.0 <= row.tokens.low <= row.tokens.value <= row.tokens.high <= row.gamma + 1
@@ -141,8 +144,8 @@ def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsy
 
 
 def test_a_copying_proposer_is_planned_like_any_chain(asked, capsys):
-    assert main([*asked[0], "--proposer", "ngram", "--temperature", "0", "--check", "--turns", "2", "--format", "json"]) in (0, 3)
-    plan = Plan.from_json(capsys.readouterr().out)
+    assert main([*asked[0], "--proposer", "ngram", "--temperature", "0", "--check", "--runs", "2", "--format", "json"]) in (0, 3)
+    plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert all(row.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12) for row in plan.checked)
 
 
@@ -199,4 +202,4 @@ def test_a_record_that_is_none_is_refused():
     whole = json.loads(planned(0.1).to_json())
     for damaged in ({**whole, "schema": "other"}, {k: v for k, v in whole.items() if k != "rows"}, {**whole, "more": 1}, []):
         with pytest.raises(TraceError):
-            Plan.from_json(json.dumps(damaged))
+            SpeedPlan.from_json(json.dumps(damaged))

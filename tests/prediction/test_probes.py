@@ -1,4 +1,4 @@
-"""What plan puts on the clock: probes that go on like a run, and texts that all lengths write in turns.
+"""What plan puts on the clock: probes that go on like a run, and texts that all lengths write side by side.
 
 Nothing here looks at how fast anything is, only at what is done and in which order.
 """
@@ -17,35 +17,32 @@ from specviz.settings import Settings
 from tests.prediction.test_plan import PROBES, asked  # noqa: F401
 
 
-def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_turn(monkeypatch):
+def test_every_text_is_timed_once_and_all_lengths_write_the_same_ones_in_a_run(monkeypatch):
     seen = []
     monkeypatch.setattr(
         plan_run, "_one_text", lambda pair, settings, prompt: seen.append((settings.seed, settings.gamma, prompt)) or 2
     )
     prompts = [(n,) for n in range(7)]
-    shares = []
-    seconds, sizes, rounds = plan_run.timed(None, Settings(), (0, 1, 2), prompts, 3, lambda share: None, shares.append)
-    assert sizes == [3, 2, 2] and rounds == dict.fromkeys((0, 1, 2), 14), "the text that warms up is not counted"
-    assert (
-        len(shares) == 8
-        and shares == sorted(shares)
-        and shares[-1] == 1.0
-        and all(len(values) == 3 for values in seconds.values())
-    )
+    shares, parts = [], plan_run.parts_of(prompts, 3)
+    clock = plan_run.timed(None, Settings(), (0, 1, 2), parts, between=shares.append)
+    assert [len(part) for part in parts] == [3, 2, 2]
+    assert all(sum(clock.kept(gamma)) == 14 for gamma in (0, 1, 2)), "the text that warms up is not counted"
+    assert len(shares) == 8 and shares == sorted(shares) and shares[-1] == 1.0
+    assert all(len(clock.seconds(gamma)) == 3 for gamma in (0, 1, 2))
     counted = [one for one in seen if one[0] > Settings().seed + 100]
     for gamma in (0, 1, 2):
         assert sorted(prompt for _, g, prompt in counted if g == gamma) == prompts
     for seed in {seed for seed, _, _ in counted}:
         texts = [{p for s, g, p in counted if (s, g) == (seed, gamma)} for gamma in (0, 1, 2)]
         assert texts[0] == texts[1] == texts[2]
-    assert plan_run.timed(None, Settings(), (0,), prompts[:2], 3, lambda share: None)[1] == [1, 1, 1]
+    assert [len(part) for part in plan_run.parts_of(prompts[:2], 3)] == [1, 1, 1]
 
 
 def test_a_text_is_written_by_all_lengths_before_the_next_begins_and_each_goes_first_equally_often(monkeypatch):
     """A burst of other work then meets all contestants alike, and none has the caches as the one before left them more often."""
     seen = []
     monkeypatch.setattr(plan_run, "_one_text", lambda pair, settings, prompt: seen.append((prompt, settings.gamma)) or 1)
-    plan_run.timed(None, Settings(), (0, 1, 2), [(n,) for n in range(6)], 2, lambda share: None)
+    plan_run.timed(None, Settings(), (0, 1, 2), plan_run.parts_of([(n,) for n in range(6)], 2))
     threes = [seen[n : n + 3] for n in range(3, len(seen), 3)]
     assert len(threes) == 6
     assert all(len({prompt for prompt, _ in three}) == 1 and {gamma for _, gamma in three} == {0, 1, 2} for three in threes)
@@ -88,10 +85,10 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
 def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(asked, capsys, monkeypatch):  # noqa: F811
     """What slows the machine down for a minute then meets both the prediction and what it is held against."""
     seen = []
-    probe, text = cost_curve.Probes.turn, plan_run._one_text
-    monkeypatch.setattr(cost_curve.Probes, "turn", lambda self: seen.append("probe") or probe(self))
+    place, text = cost_curve.Probes._place, plan_run._one_text  # asked for once a run
+    monkeypatch.setattr(cost_curve.Probes, "_place", lambda self, run: seen.append("probe") or place(self, run))
     monkeypatch.setattr(plan_run, "_one_text", lambda *a: seen.append("text") or text(*a))
-    main([*asked[0], "--check", "--turns", "2"])
+    main([*asked[0], "--check", "--runs", "2"])
     *texts, rest = re.split("(?:probe)+", "".join(seen).replace("text", "t"))
-    assert rest == "" and seen.count("probe") == PROBES + cost_curve.WARM_TURNS and seen.count("text") == 5 * 4
+    assert rest == "" and seen.count("probe") == PROBES + cost_curve.WARM_RUNS and seen.count("text") == 5 * 4
     assert len(texts) == PROBES and all(len(one) % 4 == 0 for one in texts), "the target alone and three lengths write each text"

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,7 +12,7 @@ from specviz.errors import TraceError
 from specviz.prediction import study_run
 from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.prediction.predict import openings, readable
-from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Cell, Study, left_out
+from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell, left_out
 from specviz.prediction.study_run import TEXTS_FOLDER, Size, run_study, statistics
 from specviz.records import ASSETS
 from specviz.settings import Settings
@@ -92,13 +91,13 @@ def test_a_kind_is_predicted_by_a_line_that_never_saw_it():
 
 def test_a_right_predictor_explains_all_and_a_wrong_one_less_than_nothing():
     cells = tuple(
-        Cell(kind, 1.0, "storybook", dict.fromkeys(STATISTICS, 0.5) | {"overlap": share}, share, 100, round(100 * share))
+        StudyCell(kind, 1.0, "storybook", dict.fromkeys(STATISTICS, 0.5) | {"overlap": share}, share, 100, round(100 * share))
         for kind, share in (("bedtime", 0.2), ("bedtime", 0.6), ("code", 0.3), ("code", 0.7), ("verse", 0.9), ("verse", 0.5))
     )
     scores = {score.name: score for score in Study(cells, 4, 2, 8, 8, 7).scores()}
-    assert scores["accepted draft tokens"].error == scores["overlap itself"].error == 0.0
+    assert scores["accepted draft tokens"].error.value == scores["overlap itself"].error.value == 0.0
     assert scores["overlap"].explained == pytest.approx(1.0) and scores["mean of the others"].explained < 0.0
-    assert scores["accepted draft tokens"].low <= scores["accepted draft tokens"].high
+    assert scores["accepted draft tokens"].error.low <= scores["accepted draft tokens"].error.high
 
 
 def test_calibration_groups_are_equal_and_ordered():
@@ -126,24 +125,21 @@ def test_the_bins_hold_every_place_and_give_the_calibration_error(small):
 
 def test_a_draft_that_is_as_right_as_it_is_sure_lies_on_the_diagonal_and_another_below():
     """Two kinds of 100 places in two bins; the third bin has too few places for a point."""
-    honest = Cell("bedtime", 1.0, "storybook", bins=((100, 20.0, 20), (100, 80.0, 80), (2, 1.9, 0)))
-    proud = Cell("code", 1.0, "storybook", bins=((100, 20.0, 10), (100, 80.0, 60), (2, 1.9, 0)))
-    assert [(one.sure, one.right, one.low, one.high) for one in reliability([honest])] == [(0.2,) * 4, (0.8,) * 4]
+    honest = StudyCell("bedtime", 1.0, "storybook", bins=((100, 20.0, 20), (100, 80.0, 80), (2, 1.9, 0)))
+    proud = StudyCell("code", 1.0, "storybook", bins=((100, 20.0, 10), (100, 80.0, 60), (2, 1.9, 0)))
+    assert [(one.sure, one.right.value, one.right.low, one.right.high) for one in reliability([honest])] == [
+        (0.2,) * 4,
+        (0.8,) * 4,
+    ]
     low, high = reliability([honest, proud])
-    assert (low.right, high.right, high.low, high.high) == (0.15, 0.7, 0.6, 0.8)
+    assert (low.right.value, high.right.value, high.right.low, high.right.high) == (0.15, 0.7, 0.6, 0.8)
     assert calibration_error([honest]) == pytest.approx(1.9 / 202) and reliability([]) == ()
 
 
 def test_a_mean_over_kinds_lies_between_the_kinds():
-    cells = [Cell(kind, 1.0, "storybook", tested=100, accepted=kept) for kind, kept in (("bedtime", 40), ("code", 80))]
+    cells = [StudyCell(kind, 1.0, "storybook", tested=100, accepted=kept) for kind, kept in (("bedtime", 40), ("code", 80))]
     found = over_kinds(cells)
     assert (found.value, found.low, found.high) == (pytest.approx(0.6), 0.4, 0.8)
-
-
-def test_a_study_from_before_the_cuts_is_read(small):
-    cells = [{k: v for k, v in cell.items() if k not in ("top_p", "bins")} for cell in json.loads(small.to_json())["cells"]]
-    old = Study.from_json(json.dumps(json.loads(small.to_json()) | {"cells": cells}))
-    assert all(cell.top_p is None and cell.bins == () for cell in old.cells)
 
 
 def test_the_record_comes_back_and_damage_is_refused(small):
@@ -249,3 +245,14 @@ def test_bad_input_is_a_sentence(capsys, tmp_path):
     assert "from 2 to 1024" in capsys.readouterr().err
     assert main(["study", "--read", str(tmp_path / "none.json")]) == 2
     assert "study --out" in capsys.readouterr().err
+
+
+def test_out_is_a_new_file_or_an_earlier_study_and_is_looked_at_before_the_work(small, tmp_path, monkeypatch, capsys):
+    out, asked = tmp_path / "deep" / "study.json", []
+    monkeypatch.setattr(study_run, "run_study", lambda *_, **__: asked.append(out.parent.is_dir()) or small)
+    assert main(["study", "--out", str(out)]) == 0 == main(["study", "--out", str(out)])
+    assert asked == [True, True], "the folder is there before cells are kept in it"
+    out.write_text("dear reader")
+    assert main(["study", "--out", str(out)]) == 2
+    assert "a new file, or an earlier record of the same kind (study)" in capsys.readouterr().err
+    assert len(asked) == 2 and out.read_text() == "dear reader"

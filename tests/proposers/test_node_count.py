@@ -11,7 +11,7 @@ from specviz.errors import TraceError
 from specviz.export.facts import decode_command
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.curves import Budget, Curves
-from specviz.measure.methods import ENTRIES, Row
+from specviz.measure.methods import ENTRIES, MethodRow
 from specviz.proposers.trees import node_count
 from specviz.proposers.trees.node_count import Paying, Point, with_paying_nodes
 from specviz.settings import NODES_MAX, SHAPE, TREES, Settings
@@ -98,7 +98,7 @@ def test_a_row_says_where_its_size_comes_from(curve):
     from specviz.trace import Trace
 
     settings = ENTRIES["tree-top"].under(Settings(temperature=0.0))
-    row = Row("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
+    row = MethodRow("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
     said = figures.sized(row, curve)
     assert "At most 6 nodes: of 2 6 16" in said and "1.50 times the target alone" in said and "2.90 tokens per pass" in said
     assert figures.sized(replace(row, key="tree-wide"), curve) == "" == figures.sized(row, None)

@@ -15,26 +15,26 @@ from specviz.commands import record, record_setups
 from specviz.decoding.engine import target_only
 from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModel
 from specviz.evidence.analytic import along_text
+from specviz.measure.clock import UNSTEADY
+from specviz.measure.estimate import Estimate
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs import loading
 from specviz.models.pairs.loading import load_pair
-from specviz.prediction.plan import UNSTEADY
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.serving import served
-from specviz.serving.near_ties import ARMS, Greedy, Microscope, Pairing, Seen, parting
+from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText, Microscope, parting
 from specviz.serving.near_ties_run import written
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, Laboratory, from_json, to_json
-from specviz.serving.setups_run import Effort, cut_from, laboratory, over_texts, written_from
-from specviz.serving.timing import timing
+from specviz.serving.setups_run import SetupEffort, cut_from, laboratory, timing, written_from
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.warp import warp
 from tests.pairs import TEXT
 
 SETTINGS = Settings(gamma=2)
-EFFORT = Effort(positions=10, turns=2, tokens=8, prompts=1, greedy=12)
+EFFORT = SetupEffort(positions=10, runs=2, tokens=8, prompts=1, greedy=12)
 BOOK = TEXT[0] * 6
 
 
@@ -76,13 +76,13 @@ def test_counts_and_factors_hang_together(shown):
     reference = shown.row(REFERENCE)
     assert (reference.alone.value, reference.alone.low, reference.alone.high) == (1.0, 1.0, 1.0)
     for row in shown.rows:
-        assert row.tokens == EFFORT.turns * EFFORT.tokens and 0 <= row.kept <= row.tested
+        assert row.tokens == EFFORT.runs * EFFORT.tokens and 0 <= row.kept <= row.tested
         assert 1.0 <= row.per_pass <= 1 + SETTINGS.gamma
         assert (row.alone is None) == (row.ms[0] is None) == (row.entry.kind == LOSSY)
         assert row.drafted.low <= row.drafted.value <= row.drafted.high
 
 
-def test_a_reference_whose_turns_lie_far_apart_is_no_verdict(shown):
+def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(shown):
     assert replace(shown, spread=UNSTEADY).unsteady == ""
     said = replace(shown, spread=0.4).unsteady
     assert "spans 40% of their median" in said and f"at most {UNSTEADY:.0%}" in said
@@ -91,7 +91,7 @@ def test_a_reference_whose_turns_lie_far_apart_is_no_verdict(shown):
 def test_a_file_gives_the_laboratory_back_and_damage_is_one_sentence(shown):
     text = to_json(shown)
     assert from_json(text) == shown
-    damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("surroundings-1", "surroundings-9"),
+    damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("surroundings-2", "surroundings-9"),
                text.replace('"fp32-blocks"', '"other"'), text.replace('"margins": [', '"margins": [-1.0, '))  # fmt: skip
     for broken in damaged:
         assert broken != text
@@ -120,7 +120,7 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     monkeypatch.setattr(served, "WORD", "xylophone")
     with pytest.raises(ModelError, match="xylophone"):
         served.banned(pair)
-    found = laboratory(pair, SETTINGS, cut_from(pair, BOOK, 6, 5, 1), Effort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban"))
+    found = laboratory(pair, SETTINGS, cut_from(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban"))
     assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.microscope.seen("bf16")
 
 
@@ -131,9 +131,9 @@ def test_texts_of_the_visitors_prompt_begin_with_it_and_differ(pair):
 
 
 def test_intervals_are_of_texts():
-    one = over_texts([0.2] * 5)
+    one = Estimate.of_mean([0.2] * 5)
     assert (one.low, one.high) == (pytest.approx(0.2), pytest.approx(0.2))
-    wide = over_texts([0.0, 0.4])
+    wide = Estimate.of_mean([0.0, 0.4])
     assert (wide.value, wide.low, wide.high) == (0.2, 0.0, 0.4)
 
 
@@ -141,10 +141,12 @@ def test_intervals_are_of_texts():
 
 
 def test_the_first_place_that_differs_is_found():
-    one = Greedy((1, 2, 3, 4), (0.9, 0.8, 0.02, 0.7))
-    assert parting(one, Greedy((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7))) == 2
-    assert parting(one, one) is None and parting(one, Greedy((9,), (1.0,))) == 0
-    seen = Seen("bf16", (Pairing((0,), one, Greedy((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7)), {}), Pairing((0,), one, one, {})))
+    one = GreedyText((1, 2, 3, 4), (0.9, 0.8, 0.02, 0.7))
+    assert parting(one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7))) == 2
+    assert parting(one, one) is None and parting(one, GreedyText((9,), (1.0,))) == 0
+    seen = ArmSummary(
+        "bf16", (GreedyPair((0,), one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7)), {}), GreedyPair((0,), one, one, {}))
+    )
     assert len(seen.parted) == 1 and seen.parted[0].margins == (0.02, 0.01) and (seen.there, seen.largest) == (0.02, 0.02)
     assert seen.all_margins == (0.9, 0.8, 0.02, 0.9, 0.8, 0.02, 0.7), "after they part nothing is compared"
     assert seen.as_near == pytest.approx(2 / 7)
@@ -201,30 +203,30 @@ def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_gre
 
 
 def test_an_arm_that_is_none_is_damage():
-    with pytest.raises(TraceError, match="arms"):
-        Microscope.from_record({"bf17": []})
+    with pytest.raises(ValueError, match="arms"):
+        Microscope({"bf17": ()})
 
 
 # the command
 
 
-def test_record_writes_a_laboratory_and_refuses_no_turns(pair, tmp_path, monkeypatch, capsys):
+def test_record_writes_a_laboratory_and_refuses_no_runs(pair, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
     for name, value in {"OPENING": 6, "LENGTH": 5, "TOKENS": 4, "GREEDY": 4}.items():
         monkeypatch.setattr(record_setups, name, value)
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     out = tmp_path / "surroundings.json"
-    asked = ["--surroundings", "--turns", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
+    asked = ["--surroundings", "--runs", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
     found = from_json(out.read_text())
     assert [row.key for row in found.rows] == list(ENTRIES) and found.settings.gamma == record_setups.DRAFT_TOKENS
-    for wrong in (["--turns", "0"], ["--texts", "1"], ["--positions", "0"]):
+    for wrong in (["--runs", "0"], ["--texts", "1"], ["--positions", "0"]):
         with pytest.raises(SettingsError, match="or more"):
             record.run(parser.parse_args(["--surroundings", *wrong]))
 
 
-def test_the_turn_that_warms_up_leaves_no_rounds_behind(pair):
+def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
     ways = {REFERENCE: served.served(pair, REFERENCE)}
     places = cut_from(pair, BOOK, 6, 5, 2)
     fields, spread = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)

@@ -27,7 +27,7 @@ BASE = Settings(prompt="Once upon")
 @pytest.fixture
 def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and each row is drawn less."""
-    monkeypatch.setattr(work, "TURNS", 1)
+    monkeypatch.setattr(work, "RUNS", 1)
     monkeypatch.setattr(work, "DRAWS", 20)
     monkeypatch.setattr(web, "LENGTH", 6)
 
@@ -47,7 +47,7 @@ def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
     assert "Run the gallery" in seen["buttons"] and "Stop" not in seen["buttons"]
-    assert any(one.startswith("Recorded, measured ") and "cores" in one and "turns" in one for one in seen["text"])
+    assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
@@ -243,9 +243,9 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     found = parser.parse_args(shlex.split(command(shown))[4:])
-    assert (found.gallery, found.prompt, found.turns, found.draws) == (
+    assert (found.gallery, found.prompt, found.runs, found.draws) == (
         True,
         shown.settings.prompt,
-        shown.turns,
+        shown.runs,
         shown.rows[0].first.n,
     )

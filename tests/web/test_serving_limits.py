@@ -10,7 +10,7 @@ import pytest
 from specviz.errors import SettingsError
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
-from specviz.serving.near_ties import ARMS, Greedy, Pairing, Seen
+from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, Laboratory
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
@@ -20,8 +20,8 @@ from specviz.web.serving_limits.state import Ask, Surroundings, recorded
 from tests.pages import FreeTicket, first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
-HAND_MADE = Seen("bf16", tuple(
-    Pairing((1, 2), Greedy((3, 4, 5), (2.0, 0.5, margin)), Greedy((3, 4, last), (2.1, 0.4, margin)), PIECES)
+HAND_MADE = ArmSummary("bf16", tuple(
+    GreedyPair((1, 2), GreedyText((3, 4, 5), (2.0, 0.5, margin)), GreedyText((3, 4, last), (2.1, 0.4, margin)), PIECES)
     for margin, last in ((0.01, 6), (0.03, 7), (1.0, 5), (0.0, 5))
 ))  # fmt: skip
 
@@ -31,7 +31,7 @@ def ready(pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and everything is small."""
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "weights", lambda *key: pair)
-    for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "TURNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
+    for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "RUNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
         monkeypatch.setattr(work, name, value)
 
 
@@ -113,7 +113,7 @@ def test_the_microscope_draws_margins_up_to_where_texts_part():
     assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
     assert list(named["here they part"].y) == [0.01, 0.03] and list(named["here they part"].x) == [2, 2]
     assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
-    lines = ties.margins(Seen("int8", HAND_MADE.pairings[:1]))
+    lines = ties.margins(ArmSummary("int8", HAND_MADE.pairings[:1]))
     assert [trace.name for trace in lines.data] == ["float32", "int8", "here they part"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
@@ -132,10 +132,10 @@ def test_the_microscopes_words_follow_its_counts():
     assert "Of 4 greedy texts of 3 tokens 2 part between float32 and bfloat16, the first after 2 tokens." in said
     assert "0.02 apart in the middle, at most 0.03" in said and f"{3 / 12:.1%} of the places" in said
     assert (
-        ties.conclusion(Seen("int8", HAND_MADE.pairings[2:]))
+        ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[2:]))
         == "Float32 and int8 write 2 greedy texts of 3 tokens alike, to the last token."
     )
-    one = ties.conclusion(Seen("int8", HAND_MADE.pairings[:1]))
+    one = ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
         "The greedy texts part between float32 and int8, after 2 tokens. There the two largest logits lie 0.01 apart; "
     )

@@ -12,7 +12,7 @@ from specviz.errors import TraceError
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
 from specviz.figures.speed import surface
-from specviz.prediction.plan import Interval
+from specviz.measure.estimate import Estimate
 from specviz.prediction.plans import CHOICES, GAMMAS, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
@@ -229,5 +229,5 @@ def test_a_verdict_in_words_stands_for_each_outcome():
     assert curve(0.1).spread == pytest.approx(0.0)
     assert "Speculate with gamma 4" in planned(0.1).in_words
     straddling = planned(0.1)
-    rows = tuple(replace(row, factor=Interval(1.01, 0.97, 1.05)) for row in straddling.rows)
+    rows = tuple(replace(row, factor=Estimate(1.01, 0.97, 1.05, 32)) for row in straddling.rows)
     assert "told from chance" in replace(straddling, rows=rows).in_words

@@ -94,7 +94,7 @@ def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
     for name, one in recorded().items():
         assert {key: getattr(one.settings, key) for key in DISTRIBUTIONS[name]} == DISTRIBUTIONS[name]
         assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
-        assert len(one.survey) >= 20 and one.turns >= 5 and one.models["target_sha256"]
+        assert len(one.survey) >= 20 and one.runs >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
             assert len(lane.clock) == len(lane.trace.rounds) and lane.trace.settings == one.settings.to_record()
     assert recorded()["temperature 0"].same_text
@@ -160,7 +160,7 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
     facts = package.facts
-    assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.turns
+    assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.runs
     assert facts["commands"][0].startswith("python -m specviz decode") and facts["permalink"].startswith("whole?")
 
 
@@ -175,7 +175,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         str(pair_folders[0]),
         "--draft",
         str(pair_folders[1]),
-        "--turns",
+        "--runs",
         "1",
         "--texts",
         "1",

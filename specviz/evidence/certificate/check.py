@@ -5,7 +5,6 @@ The certificate is the report of ``verify`` itself. What needs every draw again 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -13,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from specviz.errors import EvidenceError, SettingsError
+from specviz.errors import EvidenceError, SettingsError, TraceError
 from specviz.evidence.certificate.seal import broken, parts
 from specviz.evidence.experiment import Answer, Plan, joint_tests, judged
 from specviz.evidence.partition import Partition
 from specviz.evidence.report import SCHEMA, as_record, remark
 from specviz.evidence.sample_files.two_files import judged as two_files
+from specviz.records import read_json
 from specviz.settings import Settings
 from specviz.statistics.findings import Finding
 from specviz.statistics.variation import Band
@@ -26,7 +26,6 @@ from specviz.statistics.variation import Band
 CONFIRMED, ITSELF, ALTERED = "confirmed", "consistent in itself, not redrawn", "altered"
 JOINT = ("chi-square", "G")  # what the counts alone give; the other tests look at every draw
 FIELDS = ("verdict", "sentence", "mode", "n", "tests", "tv", "tv_null_band", "detectable_tv", "pooled_mass", "plan", "cells")
-LARGEST = 100 * 2**20  # bytes of a certificate
 DIGITS = 1e-7  # relative; another version of scipy rounds otherwise
 SPREAD = 0.05  # relative; other versions of numpy draw the replicates of the null band from other numbers
 
@@ -43,13 +42,9 @@ class Line:
 def read(path: Path) -> dict[str, Any]:
     """A certificate from a file. Raises EvidenceError with a sentence where there is none in it."""
     try:
-        if path.stat().st_size > LARGEST:
-            raise EvidenceError(f"'{path}' is no certificate: it is larger than {LARGEST >> 20} MB.")
-        record = json.loads(path.read_text(encoding="utf-8"), parse_constant=_no_number)
-    except OSError as error:
-        raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
-    except (UnicodeDecodeError, ValueError, RecursionError) as error:
-        raise EvidenceError(f"'{path}' is no certificate: it is damaged, or no JSON ({error}).") from error
+        record = read_json(path, f"'{path}'")
+    except TraceError as error:
+        raise EvidenceError(str(error)) from error
     schema = record.get("schema") if isinstance(record, dict) else None
     if schema != SCHEMA:
         raise EvidenceError(f"'{path}' is no certificate of this version: its schema is {schema!r}, {SCHEMA!r} can be read.")
@@ -204,10 +199,6 @@ def difference(stored: Any, found: Any, level: float = DIGITS) -> str:
 def _short(value: Any) -> str:
     said = f"{value:.6g}" if isinstance(value, float) else str(value)
     return said if len(said) < 160 else said[:157] + "..."
-
-
-def _no_number(word: str) -> None:
-    raise ValueError(f"{word} is no number")
 
 
 def _what(error: Exception) -> str:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from specviz.figures.common.narration import number
-from specviz.prediction.plan import Interval, Plan
+from specviz.measure.estimate import Estimate
+from specviz.prediction.plan import SpeedPlan
 
 WIDEST = 4  # gamma that the sentence speaks of, where the plan has it
 
 
-def rows(plan: Plan) -> list[dict[str, object]]:
+def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """A line for each gamma; in brackets the middle 95% of resampled texts."""
     measured = {one.gamma: one.gain for one in plan.checked}
     return [
@@ -23,7 +24,7 @@ def rows(plan: Plan) -> list[dict[str, object]]:
     ]
 
 
-def sentence(plan: Plan) -> str:
+def sentence(plan: SpeedPlan) -> str:
     """What is gained at one gamma, and whether the measurement holds the counted number; empty for a plan of the token rule."""
     known = [row for row in plan.rows if row.gain is not None]
     if not known:
@@ -40,7 +41,7 @@ def sentence(plan: Plan) -> str:
     return f"{said} Decoding with both rules measured {span(seen)}, {holds} the counted number. With one draft token both rules are the same."
 
 
-def span(gain: Interval) -> str:
+def span(gain: Estimate) -> str:
     """To a thousandth of a token; what rounding leaves is 0."""
     value, low, high = (number(round(one, 3) + 0.0, 3) for one in (gain.value, gain.low, gain.high))
     return f"{value} ({low} to {high})"

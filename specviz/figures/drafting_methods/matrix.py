@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from html import escape
 from typing import Any
 
-from specviz.records import from_record
+from specviz.records import Schema
 
-SCHEMA = "specviz-matrix-2"
+SCHEMA = Schema("matrix", 2, "The matrix")
 MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
     "consistent": ("exact", "✓", "exact"),
     "coincides": ("same", "=", "coincides here"),
@@ -26,9 +26,9 @@ def read(text: str) -> dict[str, Any]:
         for cell in record["cells"]:
             mark(cell), cell["line"], cell["column"], record["rules"][cell["rule"]]["exact"], cell["said"]
         record["settings"]["prompt"], record["tv"], record["alpha"], record["columns"]
-        return {"schema": SCHEMA} | record
+        return {"schema": SCHEMA.tag} | record
 
-    return from_record(text, SCHEMA, "The matrix", whole)
+    return SCHEMA.read(text, whole)
 
 
 def mark(cell: Mapping[str, Any]) -> tuple[str, str, str]:

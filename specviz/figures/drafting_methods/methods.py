@@ -7,7 +7,8 @@ import plotly.graph_objects as go
 from specviz.figures.common.narration import number
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, REST, label, safe, short
-from specviz.measure.methods import First, Lineup, Row
+from specviz.measure.estimate import interval_of
+from specviz.measure.methods import First, Lineup, MethodRow
 from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 
@@ -22,25 +23,25 @@ COLUMNS = (
 )
 
 
-def verdict(row: Row) -> str:
+def verdict(row: MethodRow) -> str:
     """exact or lossy; blank for a row that makes no sense."""
     if row.reason:
         return "–"
     return "exact" if row.exact else "lossy, same here" if row.coincides else "lossy"
 
 
-def signed(row: Row) -> str:
+def signed(row: MethodRow) -> str:
     """The verdict behind the sign that it has in the matrix."""
     word = verdict(row)
     return word if row.reason else f"{'✓' if row.exact else '=' if row.coincides else '✗'} {word}"
 
 
-def marked(row: Row) -> str:
+def marked(row: MethodRow) -> str:
     """The row's name behind the sign of its verdict: on a phone the column of names alone stays in sight."""
     return f"{signed(row)[0]} {row.entry.name}"
 
 
-def evidence(row: Row) -> str:
+def evidence(row: MethodRow) -> str:
     """How the word beside it was shown, with numbers of this prompt; for a blank row, why it is blank."""
     if row.reason:
         return row.reason
@@ -61,20 +62,20 @@ def certain(first: First) -> bool:
 def table(one: Lineup) -> list[dict[str, object]]:
     """A line for each row, in the gallery's order; its columns are COLUMNS."""
     return [
-        dict(zip(COLUMNS, (row.entry.name, row.per_pass, row.ms and row.ms[0], signed(row), list(row.shares),
+        dict(zip(COLUMNS, (row.entry.name, row.per_pass, row.ms and row.ms.value, signed(row), list(row.shares),
                            None if row.reason else row.nodes, evidence(row)), strict=True))
         for row in one.rows
     ]  # fmt: skip
 
 
 def details(one: Lineup) -> list[dict[str, object]]:
-    """What stands behind the table: the rule, every count, the spread of the turns."""
+    """What stands behind the table: the rule, every count, the interval of the times."""
     rows = []
     for row in one.rows:
-        spread = f"{row.ms[1]:.1f} to {row.ms[2]:.1f}" if row.ms else ""
+        spread = f"{row.ms.low:.1f} to {row.ms.high:.1f}" if row.ms else ""
         counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
         rows.append({"who drafts": row.entry.name, "in words": row.entry.draft_token, "rule": row.rule, "tokens": row.tokens or None,
-                     "passes": row.passes or None, "kept of tested, by position": counts, "ms per token, least to most": spread})  # fmt: skip
+                     "passes": row.passes or None, "kept of tested, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
     return rows
 
 
@@ -105,7 +106,7 @@ def positions(one: Lineup) -> str:
     return said
 
 
-def sized(row: Row, paying: Paying | None) -> str:
+def sized(row: MethodRow, paying: Paying | None) -> str:
     """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
     if not row.entry.pays or row.trace is None or paying is None:
         return ""
@@ -121,7 +122,7 @@ def sized(row: Row, paying: Paying | None) -> str:
     )  # fmt: skip
 
 
-def _speed(row: Row) -> float:
+def _speed(row: MethodRow) -> float:
     return row.per_pass or 0.0
 
 

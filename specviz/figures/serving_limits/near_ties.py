@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import DRAWS, GRID, label, safe
-from specviz.serving.near_ties import ARMS, Pairing, Seen
+from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair
 
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-3  # margins below stand on this edge of the logarithmic axis
@@ -19,7 +19,7 @@ BINS = 14
 MARGIN = "margin of the two largest logits"
 
 
-def conclusion(seen: Seen) -> str:
+def conclusion(seen: ArmSummary) -> str:
     """What the microscope shows of one arm."""
     arm, many, parted = ARMS[seen.key], len(seen.pairings), seen.parted
     length = max(len(one.first.tokens) for one in seen.pairings)
@@ -38,7 +38,7 @@ def conclusion(seen: Seen) -> str:
     )
 
 
-def margins(seen: Seen, kind: str = "light") -> go.Figure:
+def margins(seen: ArmSummary, kind: str = "light") -> go.Figure:
     """How far the two largest logits lie apart at each place, up to where the texts part; the parting places marked."""
     figure, grey = go.Figure(), DRAWS[kind]
     if len(seen.pairings) <= FEW:
@@ -63,7 +63,7 @@ def _line(figure: go.Figure, found: Sequence[float], shared: int, name: str, col
                        hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
 
 
-def spread(seen: Seen, kind: str = "light") -> go.Figure:
+def spread(seen: ArmSummary, kind: str = "light") -> go.Figure:
     """How margins are spread: all places, and those where texts part, each as shares of their own number."""
     figure = go.Figure()
     edges, everywhere, there = histogram(seen)
@@ -82,7 +82,7 @@ def spread(seen: Seen, kind: str = "light") -> go.Figure:
     return figure
 
 
-def histogram(seen: Seen) -> tuple[list[float], list[float], list[float]]:
+def histogram(seen: ArmSummary) -> tuple[list[float], list[float], list[float]]:
     """Logarithms of the edges of BINS equal bins (BINS + 1,), and the share of all places and of the partings in each.
 
     What lies below FLOOR is counted into the first bin.
@@ -99,7 +99,7 @@ def histogram(seen: Seen) -> tuple[list[float], list[float], list[float]]:
     return edges, shares(seen.all_margins), shares([one.margins[0] for one in seen.parted])
 
 
-def partings(seen: Seen) -> list[dict[str, object]]:
+def partings(seen: ArmSummary) -> list[dict[str, object]]:
     """Every place where two texts part, the earliest first."""
     arm = ARMS[seen.key]
     return [
@@ -109,16 +109,16 @@ def partings(seen: Seen) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def tokens(one: Pairing) -> tuple[str, str]:
+def tokens(one: GreedyPair) -> tuple[str, str]:
     """What both write where they part, spaces shown."""
     return tuple(named(one, text.tokens[one.place]) for text in (one.first, one.second))
 
 
-def named(one: Pairing, token: int) -> str:
+def named(one: GreedyPair, token: int) -> str:
     return label((token,), True, one.pieces)
 
 
-def _end(one: Pairing, count: int = 8) -> str:
+def _end(one: GreedyPair, count: int = 8) -> str:
     """The last tokens before they part, as text."""
     before = (*one.begins, *one.first.tokens[: one.place])[-count:]
     return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")

@@ -7,8 +7,8 @@ import plotly.graph_objects as go
 from specviz.figures.common.narration import number
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, safe, short
-from specviz.prediction.plan import Interval
-from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, Row
+from specviz.measure.estimate import Estimate, interval_of
+from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, SetupRow
 
 COLUMNS = ("the target, served as", "TV by draft tokens", "verdict", "exact with respect to", "TV to float32", "draft token kept",
            "tokens per pass", "speed alone", "with draft tokens")  # fmt: skip
@@ -26,20 +26,20 @@ def table(one: Laboratory) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def marked(row: Row) -> str:
+def marked(row: SetupRow) -> str:
     """The row's name behind the sign of its verdict: on a phone the column of names alone stays in sight."""
     return f"{'–' if row.reason else SIGNS[row.verdict]} {row.entry.name}"
 
 
-def _mean(found: Interval | None) -> str:
+def _mean(found: Estimate | None) -> str:
     return "" if found is None else f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
 
 
-def _speed(one: Laboratory, found: Interval | None) -> float | None:
+def _speed(one: Laboratory, found: Estimate | None) -> float | None:
     return found.value if one.steady and found is not None else None
 
 
-def _draft_tokens(row: Row) -> str:
+def _draft_tokens(row: SetupRow) -> str:
     if row.own is None:
         return ""
     return f"{number(row.own.mean)}, ≤ {number(row.own.worst)}"
@@ -58,11 +58,11 @@ def details(one: Laboratory) -> list[dict[str, object]]:
         rows.append({"the target, served as": row.entry.name, "prefixes checked": own and own.prefixes, "near ties set apart": own and own.near_ties,
                      "kept of tested": f"{row.kept} of {row.tested}" if row.tested else "", "tokens": row.tokens or None, "passes": row.passes or None,
                      "ms per token alone": ms and ms[0], "ms per token with draft tokens": ms and ms[1],
-                     "speed alone, least to most": _span(row.alone), "with draft tokens": _span(row.drafted)})  # fmt: skip
+                     f"speed alone, {interval_of(one.runs)}": _span(row.alone), "with draft tokens": _span(row.drafted)})  # fmt: skip
     return rows
 
 
-def _span(found: Interval | None) -> str:
+def _span(found: Estimate | None) -> str:
     return "" if found is None else f"{found.low:.2f} to {found.high:.2f}"
 
 

@@ -6,12 +6,12 @@ import plotly.graph_objects as go
 
 from specviz.figures.exactness.evidence import BAND, DRAWS
 from specviz.figures.speed.plan import PLAIN, banded, laid_out, names
-from specviz.prediction.batches import Batches
+from specviz.prediction.batches import BatchSpeeds
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
-def factors(found: Batches, key: str, kind: str = "light") -> go.Figure:
+def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     """Times as fast as the target alone over the number of texts: each gamma, the best of them with its band, and where it stops paying."""
     figure, places = go.Figure(), list(range(len(found.rows)))
     lines = {gamma: [found.factor(key, rows, gamma).value for rows in found.rows] for gamma in found.gammas}
@@ -32,7 +32,7 @@ def factors(found: Batches, key: str, kind: str = "light") -> go.Figure:
     return figure
 
 
-def passes(found: Batches, kind: str = "light") -> go.Figure:
+def passes(found: BatchSpeeds, kind: str = "light") -> go.Figure:
     """A pass over more tokens of every text, in passes over one of each: a line for each number of texts."""
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in found.gammas)]
     figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as dear as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
@@ -48,7 +48,7 @@ def passes(found: Batches, kind: str = "light") -> go.Figure:
     return figure
 
 
-def passes_conclusion(found: Batches) -> str:
+def passes_conclusion(found: BatchSpeeds) -> str:
     """What the longest and a short pass cost, on one text and on the most."""
     short, long = found.gammas[min(1, len(found.gammas) - 1)], found.gammas[-1]
     one, many = found.rows[0], found.rows[-1]
@@ -62,7 +62,7 @@ def passes_conclusion(found: Batches) -> str:
     )
 
 
-def rows(found: Batches, key: str) -> list[dict[str, object]]:
+def rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
     """Every number of texts and every gamma as a row."""
     table = []
     for count in found.rows:

@@ -8,7 +8,8 @@ import plotly.graph_objects as go
 
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import DRAWS, GRID
-from specviz.prediction.plan import Interval, Plan
+from specviz.measure.estimate import Estimate
+from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.reported import ROWS
 
 LETTERS = 11  # px: names beside the ends of lines
@@ -17,7 +18,7 @@ PLAIN = "#8a94a0"  # formulas that are simpler than what happens
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
-def tokens(plan: Plan, kind: str = "light") -> go.Figure:
+def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Tokens per pass over gamma: accepted draft tokens with their band, two plainer formulas, what was measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
     banded(figure, gammas, [row.tokens for row in plan.rows], "accepted draft tokens", kind)
@@ -27,7 +28,7 @@ def tokens(plan: Plan, kind: str = "light") -> go.Figure:
     return laid_out(figure, gammas, "tokens per pass of the target")
 
 
-def factors(plan: Plan, kind: str = "light") -> go.Figure:
+def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Speed-up over the target alone, over gamma: by accepted draft tokens and measured rounds, by plainer theory, as measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
     banded(figure, gammas, [row.factor for row in plan.rows], "accepted draft tokens", kind)
@@ -41,7 +42,7 @@ def factors(plan: Plan, kind: str = "light") -> go.Figure:
     return laid_out(figure, gammas, "times as fast as the target alone")
 
 
-def tokens_conclusion(plan: Plan) -> str:
+def tokens_conclusion(plan: SpeedPlan) -> str:
     """What the first picture shows."""
     if not plan.checked:
         last = plan.rows[-1]
@@ -56,7 +57,7 @@ def tokens_conclusion(plan: Plan) -> str:
     )
 
 
-def rows(plan: Plan) -> list[dict[str, object]]:
+def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
@@ -79,11 +80,11 @@ def published() -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _said(one: Interval) -> str:
+def _said(one: Estimate) -> str:
     return f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
 
 
-def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Interval], name: str, kind: str) -> None:
+def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
     colour = getattr(MEANINGS["target"], kind)
     figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
                        fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
@@ -96,7 +97,7 @@ def _line(figure: go.Figure, x: list[int], y: Sequence[float | None], name: str,
                        hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
 
 
-def _measured(figure: go.Figure, x: list[int], found: Sequence[Interval], kind: str) -> None:
+def _measured(figure: go.Figure, x: list[int], found: Sequence[Estimate], kind: str) -> None:
     if not found:
         return
     spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],

@@ -10,9 +10,9 @@ import plotly.graph_objects as go
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import DRAWS, GRID
 from specviz.figures.speed.plan import PLAIN, banded, laid_out, names
+from specviz.measure.estimate import Estimate
 from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
-from specviz.prediction.plan import Interval
-from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, Cell, Study
+from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, Study, StudyCell
 
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by what was foretold: a mean of each
@@ -20,9 +20,9 @@ WIDE = 1.96  # standard errors on each side of a share
 ROOM = 0.15  # of an axis, between two numbers under it
 
 
-def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[Cell]]:
+def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[StudyCell]]:
     """Measured cells of a draft by their place on one of AXES, ascending; a whole distribution has top-p 1."""
-    found: dict[float, list[Cell]] = {}
+    found: dict[float, list[StudyCell]] = {}
     for cell in study.over_temperature(draft) if axis == TEMPERATURE else study.over_top_p(draft):
         found.setdefault(cell.temperature if axis == TEMPERATURE else cell.top_p or 1.0, []).append(cell)
     return dict(sorted(found.items()))
@@ -65,7 +65,7 @@ def _spaced(places: Sequence[float]) -> list[float]:
     return found
 
 
-def means(study: Study, draft: str, axis: str) -> dict[float, Interval]:
+def means(study: Study, draft: str, axis: str) -> dict[float, Estimate]:
     """Place on the axis -> mean share over the kinds of text, with the middle 95% over resampled kinds."""
     return {place: over_kinds(cells) for place, cells in cells_over(study, draft, axis).items()}
 
@@ -105,7 +105,7 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     return _square(figure, "foretold share", "measured share of tested draft tokens kept", span(cells))
 
 
-def span(cells: Sequence[Cell]) -> tuple[float, float]:
+def span(cells: Sequence[StudyCell]) -> tuple[float, float]:
     """Tenths between which all foretold and measured shares lie: one range for both axes."""
     shares = [x for cell in cells for x in (cell.share, cell.kept, cell.statistics["overlap"])]
     return max(0.0, floor(10 * min(shares) - 0.3) / 10), min(1.0, ceil(10 * max(shares) + 0.3) / 10)
@@ -129,9 +129,9 @@ def confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
     """How often the draft's first choice stands in the text, over the probability that it gives it, with intervals over kinds of text."""
     points, figure = reliability(uncut(study, draft)), go.Figure()
     _diagonal(figure)
-    spread = {"type": "data", "symmetric": False, "array": [one.high - one.right for one in points],
-              "arrayminus": [one.right - one.low for one in points], "thickness": 1.4, "width": 4}  # fmt: skip
-    figure.add_scatter(x=[one.sure for one in points], y=[one.right for one in points], mode="lines+markers", name="the draft", error_y=spread,
+    spread = {"type": "data", "symmetric": False, "array": [one.right.high - one.right.value for one in points],
+              "arrayminus": [one.right.value - one.right.low for one in points], "thickness": 1.4, "width": 4}  # fmt: skip
+    figure.add_scatter(x=[one.sure for one in points], y=[one.right.value for one in points], mode="lines+markers", name="the draft", error_y=spread,
                        customdata=[one.places for one in points], line={"width": 2, "color": MEANINGS["draft"].light}, marker={"size": 8, "symbol": "square"},
                        hovertemplate="sure %{x:.2f}, right %{y:.2f}, %{customdata:,} places<extra></extra>")  # fmt: skip
     return _square(figure, "probability of the draft’s first choice", "how often the text has it", (0.0, 1.0))
@@ -143,12 +143,12 @@ def confidence_conclusion(study: Study, draft: str) -> str:
     points = reliability(cells)
     if len(points) < 2:
         return (
-            f"These draft tokens are all equally sure ({points[0].sure:.2f}) and stand in the text {points[0].right:.2f} of the time."
+            f"These draft tokens are all equally sure ({points[0].sure:.2f}) and stand in the text {points[0].right.value:.2f} of the time."
             if points
             else "Too few places for a point."
         )
     places = sum(one.places for one in points)
-    lean = sum((one.sure - one.right) * one.places for one in points) / places
+    lean = sum((one.sure - one.right.value) * one.places for one in points) / places
     more = "surer than it is right" if lean > 0.0 else "less sure than it is right"
     return (
         f"At temperature 1, over {places:,} places of the nine kinds, the draft is {abs(lean):.3f} {more} about the text in the mean; its "
@@ -156,20 +156,20 @@ def confidence_conclusion(study: Study, draft: str) -> str:
     )
 
 
-def uncut(study: Study, draft: str) -> list[Cell]:
+def uncut(study: Study, draft: str) -> list[StudyCell]:
     """Cells of a draft under the whole distribution of temperature 1."""
     return [cell for cell in study.over_temperature(draft) if cell.temperature == 1.0]
 
 
-def probs(cell: Cell) -> str:
+def probs(cell: StudyCell) -> str:
     return f"temperature {cell.temperature:g}" + ("" if cell.top_p is None else f", top-p {cell.top_p:g}")
 
 
 def scores(study: Study) -> list[dict[str, object]]:
     """Every predictor as a row: its error on kinds of text that its fit had not seen."""
     return [
-        {"predictor": STATISTICS.get(one.name, one.name), "mean error": round(one.error, 3),
-         "middle 95% over kinds": f"{one.low:.3f} to {one.high:.3f}", "explained": round(one.explained, 2)}
+        {"predictor": STATISTICS.get(one.name, one.name), "mean error": round(one.error.value, 3),
+         "middle 95% over kinds": f"{one.error.low:.3f} to {one.error.high:.3f}", "explained": round(one.explained, 2)}
         for one in study.scores(tuple(DRAFTS))
     ]  # fmt: skip
 
@@ -186,13 +186,13 @@ def rows(study: Study, draft: str) -> list[dict[str, object]]:
 def bins(study: Study, draft: str) -> list[dict[str, object]]:
     """Every point of the draft's calibration as a row."""
     return [
-        {"sure": round(one.sure, 3), "right": round(one.right, 3), "middle 95% over kinds": f"{one.low:.3f} to {one.high:.3f}",
+        {"sure": round(one.sure, 3), "right": round(one.right.value, 3), "middle 95% over kinds": f"{one.right.low:.3f} to {one.right.high:.3f}",
          "places": one.places}
         for one in reliability(uncut(study, draft))
     ]  # fmt: skip
 
 
-def _said(one: Interval) -> str:
+def _said(one: Estimate) -> str:
     return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
 
 

@@ -10,7 +10,8 @@ from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.common.narration import number
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import DRAWS, GRID, safe, short
-from specviz.measure.divergence import LEVEL, TOPS, Kind, Read, Share, Spread, spread
+from specviz.measure.divergence import TOPS, Kind, Read, Spread, spread
+from specviz.measure.estimate import CONFIDENCE, Estimate
 from specviz.measure.word_kinds import MEANT
 
 AROUND = 4  # tokens before one that its label shows
@@ -124,8 +125,8 @@ def _half(one: Spread) -> str:
     return said + (f" At {same:.0%} of them the two models agree fully." if same >= 0.05 else "")
 
 
-def _interval(share: Share) -> str:
-    if share.low is None:
+def _interval(share: Estimate) -> str:
+    if share.n < 2:
         return ""
     return f" ({share.low:.0%} to {share.high:.0%})"
 
@@ -152,7 +153,7 @@ def _dots(
     figure: go.Figure, rows: Sequence[Kind], places: Mapping[str, int], symbol: str, colour: str, name: str, lower: float
 ) -> None:
     values = [row.apart.value for row in rows]
-    ends = [(row.apart.value if end is None else end) for row in rows for end in (row.apart.low, row.apart.high)]
+    ends = [end for row in rows for end in (row.apart.low, row.apart.high)]
     bars = {"type": "data", "symmetric": False, "array": [b - v for b, v in zip(ends[1::2], values, strict=True)],
             "arrayminus": [v - a for a, v in zip(ends[::2], values, strict=True)], "thickness": 1.5, "width": 4}  # fmt: skip
     figure.add_scatter(x=values, y=[places[row.name] + lower for row in rows], mode="markers", error_x=bars, name=safe(name),
@@ -168,12 +169,12 @@ def kinds_conclusion(one: Spread) -> str:
         return "There are too few words here to compare their kinds."
     least, most = rows[0], rows[-1]
     heap = f"{one.texts} texts" if one.by_text else f"{one.count} tokens"
-    if least.apart.high is None or most.apart.low is None or least.apart.high >= most.apart.low:
-        return f"No kind of word stands out for sure in these {heap}: the intervals ({LEVEL:.0%}) overlap."
+    if least.apart.n < 2 or most.apart.n < 2 or least.apart.high >= most.apart.low:
+        return f"No kind of word stands out for sure in these {heap}: the intervals ({CONFIDENCE:.0%}) overlap."
     return (
         f"Furthest apart at “{most.name}”: {_mean(most)}. Nearest at “{least.name}”: {_mean(least)}. "
         f"Most of all divergence, {_most(rows).divergence.value:.0%}, sits at “{_most(rows).name}”, {_most(rows).tokens:.0%} of the tokens. "
-        f"Intervals: {LEVEL:.0%}, from {heap} drawn again."
+        f"Intervals: {CONFIDENCE:.0%}, from {heap} drawn again."
     )
 
 
@@ -203,9 +204,9 @@ def tops_table(curves: Sequence[tuple[str, Spread]]) -> list[dict[str, object]]:
     ]
 
 
-def _numbers(share: Share) -> str:
+def _numbers(share: Estimate) -> str:
     said = f"{share.value:.3f}"
-    return said if share.low is None else f"{said} ({share.low:.3f} to {share.high:.3f})"
+    return said if share.n < 2 else f"{said} ({share.low:.3f} to {share.high:.3f})"
 
 
 def curves_of(own: Read, surveys: Mapping[str, Sequence[Read]]) -> list[tuple[str, Spread]]:

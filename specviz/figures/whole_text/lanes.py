@@ -10,6 +10,7 @@ from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piec
 from specviz.figures.common.narration import number
 from specviz.figures.one_round.stage import write_cursor
 from specviz.measure.divergence import Read
+from specviz.measure.estimate import interval_of
 from specviz.measure.passage import ALONE, BONUS, KEPT, LANES, REPLACED, SPECULATIVE, WRITTEN, Lane, Passage, Token
 from specviz.settings import Settings
 
@@ -24,7 +25,7 @@ MEANT = {
 SIGNS = {"kept": "✓", "residual": "◆", "bonus": "+", "target": ""}
 LASTS = 9.0  # seconds that a replay should take
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than it was it may be shown
-BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest turn; tokens per second that people read
+BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest run; tokens per second that people read
 
 
 def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
@@ -196,26 +197,25 @@ def _why(one: Passage, key: str) -> str:
 
 def speed(one: Passage) -> str:
     """The two clocks compared, with their spread."""
-    if one.middle is None:
+    if (gain := one.gain) is None:
         return ""
-    middle, low, high = one.factors[one.middle], min(one.factors), max(one.factors)
-    alone, drafted = one.target.rates[one.middle], one.speculative.rates[one.middle]
-    spread = f"{low:.2f} to {high:.2f} over {one.turns} turns" if one.turns > 1 else "one turn"
-    verdict = "With draft tokens it went" if middle >= 1.0 else "Drafting did not pay here: with draft tokens it went"
-    return f"{verdict} {middle:.2f} times as fast ({spread}): {drafted:.0f} instead of {alone:.0f} tokens per second."
+    alone, drafted = one.target.rate.value, one.speculative.rate.value
+    spread = f"{gain.low:.2f} to {gain.high:.2f}, {interval_of(gain.n)}" if one.runs > 1 else "one run"
+    verdict = "With draft tokens it went" if gain.value >= 1.0 else "Drafting did not pay here: with draft tokens it went"
+    return f"{verdict} {gain.value:.2f} times as fast ({spread}): {drafted:.0f} instead of {alone:.0f} tokens per second."
 
 
 def cautions(one: Passage) -> list[str]:
     """What the reader of these times must know of the machine."""
     said, machine = [], one.machine
     load, cores = machine.get("load", 0.0), machine.get("cores") or 1
-    turns = max((max(lane.rates) / min(lane.rates) for lane in (one.target, one.speculative) if lane.rates), default=1.0)
+    uneven = max((max(lane.rates) / min(lane.rates) for lane in (one.target, one.speculative) if lane.rates), default=1.0)
     if load > BUSY * cores:
         said.append(
             f"The machine was busy when this began (load {load:.1f} on {cores} cores): an idle one is faster, and the two ways may compare otherwise."
         )
-    elif turns > UNEVEN:
-        said.append(f"The turns differ by a factor of {turns:.1f}: the machine did other things as well.")
+    elif uneven > UNEVEN:
+        said.append(f"The runs differ by a factor of {uneven:.1f}: the machine did other things as well.")
     if one.target.rates and max(one.target.rates) < SLOW:
         said.append("This machine writes these models about as slowly as people read, or slower.")
     return said
@@ -225,7 +225,5 @@ def measured(one: Passage) -> str:
     """What the times were measured on, and how."""
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
-    turns = f"{one.turns} turns" if one.turns != 1 else "one turn"
-    return (
-        f"measured {one.date} on {where}; {turns} after a warm-up of {one.warm:.1f} s. The clocks are those of the middle turn."
-    )
+    runs = f"{one.runs} runs" if one.runs != 1 else "one run"
+    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s. The clocks are those of the middle run."

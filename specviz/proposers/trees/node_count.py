@@ -6,14 +6,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
-from specviz.records import ASSETS, from_record, of_file, to_text
+from specviz.records import ASSETS, Schema, build, of_file, plain
 from specviz.settings import NODES_MAX, TREES, Settings, number, whole
 
-SCHEMA = "specviz-trees-2"
+SCHEMA = Schema("trees", 2, "The curve of trees")
 RECORDED = ASSETS / "traces" / "trees.json"
 
 
@@ -24,6 +24,11 @@ class Point:
     nodes: int
     tokens_per_pass: float
     speed: float
+
+    def __post_init__(self) -> None:
+        whole("nodes", self.nodes, 1, NODES_MAX)
+        for name in ("tokens_per_pass", "speed"):
+            number(name, getattr(self, name), 0.0, 1e3, "a number above 0", above=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,25 +49,12 @@ class Paying:
         return self.points.get(key_of(proposer, float(temperature > 0.0)), ())
 
     def to_json(self) -> str:
-        return to_text(SCHEMA, asdict(self), indent=1)
+        return SCHEMA.text(plain(self), indent=1)
 
     @classmethod
     def from_json(cls, text: str) -> Paying:
         """Back from to_json. Raises TraceError for anything that is no such record."""
-
-        def made(record: dict[str, Any]) -> Paying:
-            points = {key: tuple(map(_point, values)) for key, values in record.pop("points").items()}
-            return cls(points, **record)
-
-        return from_record(text, SCHEMA, "The curve of trees", made)
-
-
-def _point(record: Mapping[str, Any]) -> Point:
-    point = Point(**record)
-    whole("nodes", point.nodes, 1, NODES_MAX)
-    for name in ("tokens_per_pass", "speed"):
-        number(name, getattr(point, name), 0.0, 1e3, "a number above 0", above=True)
-    return point
+        return SCHEMA.read(text, lambda record: build(cls, record))
 
 
 def key_of(proposer: str, temperature: float) -> str:

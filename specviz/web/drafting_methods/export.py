@@ -31,7 +31,7 @@ def lineup_package(gallery: Gallery, one: Lineup) -> Package:
     link = gallery.question.link() | {"prompt": one.settings.prompt}
     said = facts(
         one.settings, one.models, "proposers", link, [command(one)], n=max((row.first.n for row in one.rows if row.first), default=0),
-        turns=one.turns, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
+        runs=one.runs, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
     )  # fmt: skip
     return other_proposers(one, choice, said, block_gain(), recorded_matrix())
 
@@ -43,14 +43,5 @@ def command(one: Lineup) -> str:
     words = ["python", "-m", "specviz", "record", "--gallery"]
     words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
-    words += [
-        "--max-new-tokens",
-        str(settings.length),
-        "--turns",
-        str(one.turns),
-        "--samples",
-        str(draws),
-        "--out",
-        "gallery.json",
-    ]
+    words += ["--max-new-tokens", str(settings.length), "--runs", str(one.runs), "--samples", str(draws), "--out", "gallery.json"]
     return shlex.join(words)

@@ -9,7 +9,7 @@ from types import ModuleType
 
 from specviz.errors import SettingsError
 from specviz.measure.methods import ENTRIES, Lineup, chosen, from_json
-from specviz.prediction.plan import Plan
+from specviz.prediction.plan import SpeedPlan
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
 from specviz.web.common.access import linked
@@ -28,9 +28,9 @@ def recorded() -> dict[str, Lineup]:
 
 
 @lru_cache(maxsize=1)
-def block_gain() -> Plan | None:
+def block_gain() -> SpeedPlan | None:
     """The recorded plan that says what block verification gains; None where the file is missing or damaged."""
-    return of_file(GAIN, Plan.from_json, None)
+    return of_file(GAIN, SpeedPlan.from_json, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.figures.drafting_methods import block_gain as words
 from specviz.figures.drafting_methods import methods as figures
 from specviz.figures.drafting_methods.tree import tree_payload
-from specviz.measure.methods import CHOICES, ENTRIES, Lineup, Row
+from specviz.measure.methods import CHOICES, ENTRIES, Lineup, MethodRow
 from specviz.proposers.trees import node_count
 from specviz.web.common.queued import LOOK_AGAIN
 from specviz.web.drafting_methods import export, matrix
@@ -26,7 +26,7 @@ COLUMN_HELP = {
     "tokens per pass": "Per pass: tokens written for each pass of the target.",
     "kept, by position": "Of the draft tokens tested at the first, second, … place of a round, the share that was kept. "
     "Under the block rule all are tested: of the rounds, the share that kept at least so many.",
-    "ms per token": "Milliseconds for each token: median over the turns; all rows took turns on one machine.",
+    "ms per token": "Milliseconds for each token: median over the runs; all rows ran side by side on one machine.",
     "how that is known": "Enumerated: on small tables every outcome of this rule with this proposer adds up to the target's distribution. "
     "Drawn: how far (TV) first tokens drawn here lie from the exact distribution of this text, and what chance stays below 99 times in 100. "
     "Computed: how far the distribution that the rule writes lies from it.",
@@ -102,7 +102,7 @@ def _buttons(gallery: Gallery) -> None:
         st.button("Run the gallery", key="lineup-run", on_click=gallery.ask_all, type="primary", disabled=gallery.busy)
         if gallery.busy:
             st.button("Stop", key="lineup-stop", on_click=gallery.stop)
-        st.caption("Every row in turns on this text, about half a minute on two cores. Select a row to see its last round.")
+        st.caption("Every row side by side on this text, about half a minute on two cores. Select a row to see its last round.")
     place = st.container(key="lineup-progress")  # always there: what stands below keeps its position
     if gallery.busy:
         place.progress(min(1.0, max(0.0, gallery.ticket.share)), text=gallery.progress())
@@ -112,7 +112,7 @@ def measured(gallery: Gallery, one: Lineup) -> str:
     """Where the numbers come from; for a recorded gallery also of which text."""
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
-    when = f"measured {one.date} on {where}; {one.turns} turns of {one.settings.length} tokens."
+    when = f"measured {one.date} on {where}; {one.runs} runs of {one.settings.length} tokens."
     if gallery.own:
         return f"Your run, {when}"
     if gallery.question.settings.prompt != one.settings.prompt:
@@ -147,7 +147,7 @@ def _table(gallery: Gallery, one: Lineup) -> None:
         keep_link(gallery, "lineup")
 
 
-def _chosen(row: Row) -> None:
+def _chosen(row: MethodRow) -> None:
     st.container(key="lineup-second").markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.draft_token}")
     if row.reason:
         notes([row.reason], "row")

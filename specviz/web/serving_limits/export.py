@@ -30,7 +30,7 @@ def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
     link = link if surroundings.own else {key: value for key, value in link.items() if key != "prompt"}
     commands = [] if surroundings.own else [command(one)]
     said = facts(
-        one.settings, one.models, "around", link, commands, n=one.texts, turns=one.turns, machine=dict(one.machine),
+        one.settings, one.models, "around", link, commands, n=one.texts, runs=one.runs, machine=dict(one.machine),
         measured=one.date, recorded=not surroundings.own, sentence=figures.conclusion(one),
     )  # fmt: skip
     return around_the_rule(one, arm, said)
@@ -42,5 +42,5 @@ def command(one: Laboratory) -> str:
     words = ["python", "-m", "specviz", "record", "--surroundings"]
     words += as_options(settings.pair)
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
-    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--turns", str(one.turns)]
+    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--runs", str(one.runs)]
     return shlex.join([*words, "--positions", str(positions), "--out", "surroundings.json"])

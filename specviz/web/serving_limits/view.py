@@ -27,8 +27,8 @@ COLUMN_HELP = {
     "alone: mean and largest over the prefixes checked.",
     "draft token kept": "Chance that the unchanged draft’s draft token is kept: sum of min(p, q), mean over all prefixes.",
     "tokens per pass": "Tokens written for each pass of the target, with draft tokens.",
-    "speed alone": "Times the float32 target alone; median of the turns.",
-    "with draft tokens": "Times the float32 target alone; median of the turns.",
+    "speed alone": "Times the float32 target alone; median of the runs.",
+    "with draft tokens": "Times the float32 target alone; median of the runs.",
 }
 WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 85, 115, 95, 100), strict=True))
 
@@ -114,7 +114,7 @@ def measured(surroundings: Surroundings, one: Laboratory) -> str:
     """Where the numbers come from."""
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
-    size = f"{one.texts} texts of {one.length} tokens, {one.turns} turns; {one.date}, {where}."
+    size = f"{one.texts} texts of {one.length} tokens, {one.runs} runs; {one.date}, {where}."
     slow = "" if one.steady else f" Its speeds are no verdict: {one.unsteady}"
     if surroundings.own:
         return f"Your run: the target went on from your text; {size}{slow}"

@@ -7,7 +7,7 @@ from specviz.web.common.queue import Ticket
 from specviz.web.serving_limits.state import Ask, Surroundings
 
 TEXTS, LENGTH = 3, 24  # continuations of the prompt by the target, and tokens of each
-POSITIONS, TURNS, TOKENS, GREEDY = 24, 3, 24, 96
+POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96
 KEPT = 6  # laboratories of one visitor that are remembered
 
 
@@ -16,12 +16,12 @@ def run_all(surroundings: Surroundings, ticket: Ticket, ask: Ask) -> None:
     settings = ask.settings
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.serving.served import refuse_uncompared
-    from specviz.serving.setups_run import Effort, laboratory, written_from
+    from specviz.serving.setups_run import SetupEffort, laboratory, written_from
 
     refuse_uncompared(pair)
     ticket.tick(0.0, "The target goes on from your text")
     places = written_from(pair, settings, settings.prompt, LENGTH, TEXTS)
-    effort = Effort(POSITIONS, TURNS, TOKENS, 1, GREEDY)
+    effort = SetupEffort(POSITIONS, RUNS, TOKENS, 1, GREEDY)
     found = laboratory(pair, settings, places, effort, "your text", ticket.tick)
     known = list(surroundings.found.items())[1 - KEPT :]
     surroundings.found = dict(known) | {(settings.prompt, settings.pair): found}

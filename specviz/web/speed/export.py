@@ -8,7 +8,7 @@ from specviz.export.facts import facts
 from specviz.export.package import Package
 from specviz.export.speed import Sections, how_fast
 from specviz.models.pairs.names import as_options
-from specviz.prediction.plan import Plan
+from specviz.prediction.plan import SpeedPlan
 from specviz.web.common.download import export
 from specviz.web.speed.sections import of_batches, running, what_if
 from specviz.web.speed.state import Forecasts, batches, study
@@ -25,7 +25,7 @@ def fold(forecasts: Forecasts) -> None:
     export("fast", package.stem, package.names, lambda: package, said)
 
 
-def fast_package(forecasts: Forecasts, plan: Plan) -> Package:
+def fast_package(forecasts: Forecasts, plan: SpeedPlan) -> Package:
     said = facts(
         plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study", "python -m specviz record --curve"], n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not forecasts.own, sentence=plan.in_words,
@@ -33,7 +33,7 @@ def fast_package(forecasts: Forecasts, plan: Plan) -> Package:
     return how_fast(plan, sections(forecasts, plan), said)
 
 
-def sections(forecasts: Forecasts, plan: Plan) -> Sections:
+def sections(forecasts: Forecasts, plan: SpeedPlan) -> Sections:
     """What stands behind the tabs, the sliders where the visitor has left them."""
     choice, found, many = forecasts.question.choice, study(), batches()
     asked = what_if(forecasts.question, plan, many)
@@ -44,7 +44,7 @@ def sections(forecasts: Forecasts, plan: Plan) -> Sections:
     )
 
 
-def command(plan: Plan) -> str:
+def command(plan: SpeedPlan) -> str:
     """What makes the same plan without the page, on the same text in a file; times are those of the machine it runs on."""
     settings, gammas = plan.settings, [row.gamma for row in plan.rows]
     words = ["python", "-m", "specviz", "plan", *as_options(settings.pair), "--proposer", settings.proposer, "--text", "text.txt"]

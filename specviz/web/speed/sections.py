@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from specviz.figures.speed.surface import Spot
-from specviz.prediction.batches import Batches
-from specviz.prediction.plan import Plan
+from specviz.prediction.batches import BatchSpeeds
+from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import DRAFTS, Choice
 from specviz.theory import best_gamma
 from specviz.web.speed.state import NUMBERS, TABS, Ask
@@ -25,7 +25,7 @@ class WhatIf:
     spot: Spot
 
 
-def running(choice: Choice, plan: Plan | None, many: Batches | None, gamma: int) -> Spot | None:
+def running(choice: Choice, plan: SpeedPlan | None, many: BatchSpeeds | None, gamma: int) -> Spot | None:
     """Where the running pair stands: alpha as counted at this gamma, or at the nearest one planned for, and c as measured.
 
     Where the plan was made without the clock, c is that of the passes that were timed for many texts, of which the first are over one.
@@ -38,7 +38,7 @@ def running(choice: Choice, plan: Plan | None, many: Batches | None, gamma: int)
     return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
 
 
-def what_if(ask: Ask, plan: Plan | None, many: Batches | None) -> WhatIf:
+def what_if(ask: Ask, plan: SpeedPlan | None, many: BatchSpeeds | None) -> WhatIf:
     """Where the sliders stand: where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
     choice = ask.choice
     planned = plan.row(int(plan.best.value)) if plan and plan.best else None
@@ -50,7 +50,7 @@ def what_if(ask: Ask, plan: Plan | None, many: Batches | None) -> WhatIf:
     return WhatIf(gamma, Spot(alpha, c))
 
 
-def followed(ask: Ask, plan: Plan | None, many: Batches | None, state: Mapping[str, Any], turn: int) -> Ask:
+def followed(ask: Ask, plan: SpeedPlan | None, many: BatchSpeeds | None, state: Mapping[str, Any], turn: int) -> Ask:
     """What is asked once tabs and sliders have been touched (a page's state); what was never drawn stays as it was asked.
 
     A slider that stands where it begins was not moved: a link says nothing of it.
@@ -77,7 +77,7 @@ def slider(name: str, choice: Choice, turn: int) -> str:
     return f"fast-what-{name}-{choice.key}-{turn}"
 
 
-def of_batches(found: Batches, choice: Choice) -> tuple[str, str]:
+def of_batches(found: BatchSpeeds, choice: Choice) -> tuple[str, str]:
     """Whose rounds are shown beside the passes of the shipped pair, and a sentence that says so and where both were measured."""
     stands_in = Choice(NEAREST.get(choice.draft, "storybook"), choice.temperature)
     key = choice.key if choice.key in found.rounds else stands_in.key

@@ -8,8 +8,8 @@ from functools import lru_cache
 from types import ModuleType
 
 from specviz.errors import SettingsError
-from specviz.prediction.batches import Batches
-from specviz.prediction.plan import Plan
+from specviz.prediction.batches import BatchSpeeds
+from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import TEXT, Choice, from_json
 from specviz.prediction.study import Study
 from specviz.records import ASSETS, of_file
@@ -30,7 +30,7 @@ NUMBERS = {"alpha": float, "c": float, "gamma": int}  # of the section What if?
 
 
 @lru_cache(maxsize=1)
-def recorded() -> dict[str, Plan]:
+def recorded() -> dict[str, SpeedPlan]:
     """The plans that the page opens with, by choice; empty where the file is missing or damaged."""
     return of_file(PLANS, from_json, {})
 
@@ -42,9 +42,9 @@ def study() -> Study | None:
 
 
 @lru_cache(maxsize=1)
-def batches() -> Batches | None:
+def batches() -> BatchSpeeds | None:
     """The recorded rounds over many texts; None where the file is missing or damaged."""
-    return of_file(BATCHES, Batches.from_json, None)
+    return of_file(BATCHES, BatchSpeeds.from_json, None)
 
 
 @lru_cache(maxsize=1)
@@ -125,11 +125,11 @@ def _number(name: str, text: str) -> float:
 
 
 class Forecasts(Queued):
-    """What was asked, with every plan that this visitor has made: (text, choice) -> Plan."""
+    """What was asked, with every plan that this visitor has made: (text, choice) -> SpeedPlan."""
 
     def __init__(self, question: Ask, *queue):
         super().__init__(question, *queue)
-        self.found: dict[tuple[str, str], Plan] = {}
+        self.found: dict[tuple[str, str], SpeedPlan] = {}
 
     def serves(self, question: Ask) -> bool:
         """A plan under way goes on where only another tab is opened, or a slider moved."""
@@ -146,7 +146,7 @@ class Forecasts(Queued):
         return self.question.text, self.question.choice.key
 
     @property
-    def shown(self) -> Plan | None:
+    def shown(self) -> SpeedPlan | None:
         """The visitor's own plan, else the recorded one."""
         return self.found.get(self.key) or recorded().get(self.question.choice.key)
 

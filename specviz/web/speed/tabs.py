@@ -6,8 +6,8 @@ import streamlit as st
 
 from specviz.figures.speed import batch, surface
 from specviz.figures.speed import study as fast_study
-from specviz.prediction.batches import Batches
-from specviz.prediction.plan import Plan
+from specviz.prediction.batches import BatchSpeeds
+from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import Choice
 from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
@@ -16,7 +16,7 @@ from specviz.web.speed.sections import of_batches, running, slider, tabs, what_i
 from specviz.web.speed.state import TABS, Ask, Forecasts, batches, study
 
 
-def sections(forecasts: Forecasts, plan: Plan | None, kind: str, turn: int) -> None:
+def sections(forecasts: Forecasts, plan: SpeedPlan | None, kind: str, turn: int) -> None:
     """All tabs, and in the open one its section."""
     ask, choice, found = forecasts.question, forecasts.question.choice, study()
     shown = st.tabs([*TABS.values()], default=TABS[ask.tab], key=tabs(turn), on_change="rerun")
@@ -72,7 +72,7 @@ def _foretold(found: Study, draft: str, kind: str) -> None:
         st.dataframe(fast_study.bins(found, draft), hide_index=True)
 
 
-def _many(found: Batches | None, choice: Choice, kind: str) -> None:
+def _many(found: BatchSpeeds | None, choice: Choice, kind: str) -> None:
     if found is None:
         st.caption("There is no recorded measurement of many texts.")
         return
@@ -91,7 +91,7 @@ def _many(found: Batches | None, choice: Choice, kind: str) -> None:
         st.dataframe(batch.rows(found, key), hide_index=True)
 
 
-def _what_if(ask: Ask, plan: Plan | None, kind: str, turn: int) -> None:
+def _what_if(ask: Ask, plan: SpeedPlan | None, kind: str, turn: int) -> None:
     """The surface with its three sliders, which begin where the running pair stands."""
     st.caption(surface.FORMULA)
     choice = ask.choice
@@ -111,6 +111,6 @@ def _what_if(ask: Ask, plan: Plan | None, kind: str, turn: int) -> None:
         st.dataframe(surface.table(pair, spot), hide_index=True)
 
 
-def counted(plan: Plan | None, gamma: int) -> float | None:
+def counted(plan: SpeedPlan | None, gamma: int) -> float | None:
     row = plan and plan.row(gamma)
     return row.factor.value if row and row.factor else None

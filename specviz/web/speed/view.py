@@ -9,7 +9,7 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.figures.speed import plan as figures
-from specviz.prediction.plan import Plan
+from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import DRAFTS, TEMPERATURES, Choice
 from specviz.prediction.reported import SOURCE
 from specviz.web.common.queued import LOOK_AGAIN
@@ -117,7 +117,7 @@ def _buttons(forecasts: Forecasts) -> None:
         place.progress(min(1.0, max(0.0, forecasts.ticket.share)), text=forecasts.progress())
 
 
-def measured(forecasts: Forecasts, plan: Plan) -> str:
+def measured(forecasts: Forecasts, plan: SpeedPlan) -> str:
     """Where the numbers come from."""
     machine = plan.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
@@ -128,7 +128,7 @@ def measured(forecasts: Forecasts, plan: Plan) -> str:
     return f"Recorded for the text {plan.text['name']}, and measured beside it: {size}{more}"
 
 
-def _pictures(plan: Plan, kind: str) -> None:
+def _pictures(plan: SpeedPlan, kind: str) -> None:
     left, right = st.columns(2, gap="large") if plan.costs else (st.container(), None)
     with left:
         st.markdown(
@@ -145,7 +145,7 @@ def _pictures(plan: Plan, kind: str) -> None:
         picture(figures.factors(plan, kind), "factors", f"The best gamma by each: {by}; 0 is the target alone.")
 
 
-def _folds(plan: Plan) -> None:
+def _folds(plan: SpeedPlan) -> None:
     with st.expander("The numbers behind the pictures"):
         st.dataframe(figures.rows(plan), hide_index=True)
     with st.expander("How near was the formula to the paper’s own table?"):

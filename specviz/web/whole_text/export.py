@@ -25,7 +25,7 @@ def fold(writing: Writing) -> None:
 def passage_package(one: Passage, recorded: bool) -> Package:
     said = facts(
         one.settings, one.models, "whole", Ask(one.settings).link(), [decode_command(one.settings, one.models)],
-        n=len(one.speculative.trace.output_ids), turns=one.turns, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
+        n=len(one.speculative.trace.output_ids), runs=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
         warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.speed(one),
     )  # fmt: skip
     return whole_text(one, surveys(one.settings.pair), heap(one.settings), said)

@@ -1,0 +1,90 @@
+"""A measured number with a 95% interval. Every measurement of the project is told by one of these; numpy alone, no torch.
+
+Two ways lead to one, by what was repeated:
+- *runs* of a clock: the median, and the order statistics that bracket it (``of_runs``). Nothing is assumed of how seconds are
+  distributed, and a run that another program disturbed widens the interval little.
+- *texts*, or kinds of text, drawn again: what was computed of all of them, and the middle 95% of the same computed of samples drawn
+  with replacement (``of_resamples``; ``of_mean`` where it is a plain mean).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import median
+
+import numpy as np
+
+from specviz.statistics.luck import Use, generator
+
+CONFIDENCE = 0.95
+TAILS = (2.5, 97.5)  # percentiles between which the middle 95% lie
+LEAST = 6  # runs from which on an interval of their median can have 95%: 1 - 2 / 2**6 is 0.969, one run less leaves 0.938
+RESAMPLES = 1000  # of a mean
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number, the 95% interval around it, how many values it was taken from, and its unit ("" for a ratio or a share).
+
+    Of fewer than LEAST runs no interval of a median has 95%: low and high are then the lowest and the highest.
+    """
+
+    value: float
+    low: float
+    high: float
+    n: int
+    unit: str = ""
+
+    @classmethod
+    def of_runs(cls, values: Sequence[float], unit: str = "") -> Estimate:
+        """The median of independent repetitions, and the two of them between which the true median lies with 95% at least.
+
+        Each value falls below the true median with probability 1/2, so the number of those that do is binomial: the k-th values
+        from both ends miss it with probability 2 P(Bin(n, 1/2) < k), whatever the distribution. k is as large as that allows.
+        Thompson 1936, Annals of Mathematical Statistics 7(3); David and Nagaraja 2003, Order Statistics, section 7.1.
+
+        Raises ValueError for no values.
+        """
+        if not values:
+            raise ValueError("no values, at least one is needed")
+        ordered = sorted(values)
+        inward, missed = 0, 2.0 / 2 ** len(ordered)  # probability to miss it with as many values left out at either end
+        while (missed := missed + 2.0 * math.comb(len(ordered), inward + 1) / 2 ** len(ordered)) <= 1.0 - CONFIDENCE:
+            inward += 1
+        return cls(float(median(ordered)), float(ordered[inward]), float(ordered[-1 - inward]), len(ordered), unit)
+
+    @classmethod
+    def of_resamples(cls, value: float, many: np.ndarray, n: int, unit: str = "") -> Estimate:
+        """What was computed of n units, and the middle 95% of what was computed of samples of them, drawn with replacement.
+
+        The percentile bootstrap: Efron 1979, Annals of Statistics 7(1).  many: (R,), one number for each resample
+        """
+        low, high = np.percentile(many, TAILS).tolist()
+        return cls(float(value), low, high, n, unit)
+
+    @classmethod
+    def of_mean(cls, values: Sequence[float], unit: str = "") -> Estimate:
+        """The mean over exchangeable units such as texts of one length, by resampling them. Of one unit no width is known."""
+        found = np.array(values, dtype=float)
+        again = generator(0, Use.RESAMPLED).integers(0, len(found), (RESAMPLES, len(found)))
+        return cls.of_resamples(float(found.mean()), found[again].mean(1), len(found), unit)
+
+    @property
+    def width(self) -> float:
+        """How wide the interval is, as a share of the number."""
+        return (self.high - self.low) / self.value
+
+    def times(self, factor: float, unit: str) -> Estimate:
+        """The same in another unit. factor: above 0."""
+        return replace(self, value=self.value * factor, low=self.low * factor, high=self.high * factor, unit=unit)
+
+    def said(self, form: str = ".2f") -> str:
+        """``1.52 (1.46 to 1.60)``, each number in this form."""
+        return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
+
+
+def interval_of(runs: int) -> str:
+    """What low and high of a median of so many runs are, in words."""
+    return f"{CONFIDENCE:.0%} interval of {runs} runs" if runs >= LEAST else f"lowest to highest of {runs} runs"
