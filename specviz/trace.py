@@ -214,9 +214,10 @@ def _round(row: dict[str, Any], timing: dict[str, float]) -> Round:
         proposals=tuple(Decision(**one) for one in row["proposals"]),
         accepted_path=tuple(row["accepted_path"]),
         ending=ending,
-        distributions=tuple(
-            Distribution(**{k: tuple(v) if isinstance(v, list) else v for k, v in one.items()})
-            for one in row.get("distributions", ())
-        ),
+        distributions=tuple(Distribution(**_tuples(one)) for one in row.get("distributions", ())),
         timing=timing,
     )
+
+
+def _tuples(record: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in record.items()}

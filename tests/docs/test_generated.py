@@ -1,0 +1,105 @@
+"""What the docs say of options and terms is what the parsers and the glossary say, and nothing in the docs points nowhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from specviz.__main__ import COMMANDS
+from specviz.web.common.glossary import GLOSSARY, define
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINK = re.compile(r"!?\[[^\]]*\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+
+
+def tool(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def prose(text: str) -> str:
+    """Without blocks of code."""
+    return re.sub(r"```.*?```", "", text, flags=re.S)
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings, as the site and GitHub both make them."""
+    titles = (re.sub(r"[`*]", "", title).strip().lower() for title in re.findall(r"^#+ (.+)$", prose(text), re.M))
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_generated_parts_are_up_to_date(page):
+    text = page.read_text(encoding="utf-8")
+    assert tool("generated_docs").renewed(text) == text, "python tools/generated_docs.py writes them anew"
+
+
+def test_every_command_has_a_section_with_each_of_its_options():
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"<!-- generated: (\w+) -->", text)) >= set(COMMANDS)
+    made = tool("generated_docs")
+    for name in COMMANDS:
+        module = importlib.import_module(f"specviz.commands.{name}")
+        for action in made.actions(module.arguments):
+            assert all(f"`{option}" in text for option in action.option_strings), (name, action.option_strings)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_and_every_picture_of_a_page_leads_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    for found in LINK.finditer(prose(text)):
+        if "://" in found["path"]:
+            continue
+        other = page.parent / found["path"] if found["path"] else page
+        assert other.is_file(), found[0]
+        if found["anchor"]:
+            assert found["anchor"] in anchors(other.read_text(encoding="utf-8")), found[0]
+
+
+def test_every_page_stands_in_the_menu_of_the_site():
+    menu = set(re.findall(r"- [^:]+: ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert menu == {page.name for page in PAGES}
+
+
+def test_a_change_of_an_option_changes_the_page(monkeypatch):
+    made = tool("generated_docs")
+    monkeypatch.setitem(made.COMMANDS, "decode", "something else")
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert made.renewed(text) != text
+
+
+def test_aligned_lines_of_a_docstring_become_a_list(monkeypatch):
+    monkeypatch.setitem(sys.modules, "griffe", SimpleNamespace(Extension=object, Object=object))  # only `make docs` installs it
+    said = "What it does.\n\nrows     B prefixes,\n         each with room\np, q     (V,)\n\nRaises nothing."
+    assert tool("docstring_fields").listed(said) == (
+        "What it does.\n\n- `rows`: B prefixes, each with room\n- `p, q`: (V,)\n\nRaises nothing."
+    )
+
+
+# The glossary --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_term_is_found_in_every_way_to_write_it():
+    assert define("draft tokens") == define("Draft token") == GLOSSARY["draft token"]
+    with pytest.raises(KeyError):
+        define("no such word")
+
+
+def test_definitions_are_short_plain_sentences_and_no_way_to_write_a_term_stands_twice():
+    import tomllib
+
+    record = tomllib.loads((ROOT / "assets" / "glossary.toml").read_text(encoding="utf-8"))
+    names = [name.lower() for term, entry in record.items() for name in (term, *entry.get("also", ()))]
+    assert sorted(names) == sorted(set(names))
+    for term, said in GLOSSARY.items():
+        assert said[0].isupper() and said[-1] == "." and len(said) <= 150, term
+        assert len(re.findall(r"[.?!] [A-Z]", said)) <= 1, f"{term}: at most two sentences"
+        assert not re.search(r"[<>`*_\[\]]", said.replace("num_speculative_tokens", "")), f"{term}: plain text"
