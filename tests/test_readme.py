@@ -87,6 +87,14 @@ def test_the_pages_of_its_table_are_the_pages_of_the_app():
     assert named == titles
 
 
+def test_the_numbers_that_it_gives_of_the_code_are_the_codes():
+    from specviz.evidence.mutants.catalogue import MUTANTS
+    from specviz.models.pairs.families import FAMILIES
+
+    assert f"- {len(FAMILIES)} families of transformers models" in README
+    assert f"- {len(MUTANTS)} [mistakes]" in README
+
+
 def test_the_python_example_runs_and_is_ten_lines_long(pair_folders):
     (example,) = blocks("python")
     assert sum(bool(line.strip()) for line in example.splitlines()) <= 10

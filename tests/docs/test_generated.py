@@ -103,3 +103,19 @@ def test_definitions_are_short_plain_sentences_and_no_way_to_write_a_term_stands
         assert said[0].isupper() and said[-1] == "." and len(said) <= 150, term
         assert len(re.findall(r"[.?!] [A-Z]", said)) <= 1, f"{term}: at most two sentences"
         assert not re.search(r"[<>`*_\[\]]", said.replace("num_speculative_tokens", "")), f"{term}: plain text"
+
+
+# Words ---------------------------------------------------------------------------------------------------------------------
+
+NOT_THE_FIELDS = r"laws?|coins?|guess(?:es|ed|ing)?|heaps?|luck|never looked at|as ever|for ever"
+BRITISH = r"colou?rs?(?<!color)(?<!colors)|neighbours?|licences?|favours?|labelled|catalogues?|quantis\w+|tokenis\w+|memoris\w+"
+TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "assets" / "glossary.toml", *ROOT.glob("assets/**/README.md")]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_texts_use_the_fields_words_american_spelling_and_leading_zeros(page):
+    text = tool("generated_docs").BLOCK.sub("", page.read_text(encoding="utf-8"))  # options have their words in specviz/commands
+    text = re.sub(r"`[^`]*`", "`code`", prose(text))
+    for number, line in enumerate(text.splitlines(), start=1):
+        for pattern in (rf"\b(?:{NOT_THE_FIELDS})\b", rf"\b(?:{BRITISH})\b", r"(?<![\w.])\.\d"):
+            assert not (found := re.search(pattern, line, re.I)), f"{page.name}, line {number}: {found[0]!r} in {line[:120]!r}"
