@@ -12,6 +12,7 @@ import pytest
 
 from specviz.__main__ import COMMANDS
 from specviz.web.common.glossary import GLOSSARY, define
+from tests.test_floors import FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
@@ -67,6 +68,14 @@ def test_every_link_and_every_picture_of_a_page_leads_somewhere(page):
 def test_every_page_stands_in_the_menu_of_the_site():
     menu = set(re.findall(r"- [^:]+: ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
     assert menu == {page.name for page in PAGES}
+
+
+def test_the_folders_of_the_architecture_page_stand_on_the_floors_that_the_imports_keep():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", text, re.M)
+    said = {(int(height), name) for height, names in rows for name in re.findall(r"`(\w+)`", names)}
+    outside = {"pages", "app", "__main__"}
+    assert said == {(height, name) for height, names in enumerate(FLOORS) for name in names - outside}
 
 
 def test_a_change_of_an_option_changes_the_page(monkeypatch):
