@@ -11,37 +11,46 @@ BIN := .venv/bin
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: run test test-all mutants check bench train record clean
+.DEFAULT_GOAL := help
+.PHONY: help run test test-all mutants check docs bench train record clean
 
-run: .venv/ready
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: .venv/ready ## serve the app at http://localhost:8501 (PORT=8600, HOST=0.0.0.0, OWN_PAIRS=yes or no)
 	$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST) $(FLAGS)
 
-test: .venv/ready-test
+test: .venv/ready-test ## the fast tests
 	$(PYTEST) -m "not slow and not gpu"
 
-test-all: .venv/ready-test
+test-all: .venv/ready-test ## the fast tests and those of minutes
 	$(PYTEST) -m "not gpu"
 
 # Breaks the code in one place at a time, in a copy, and says which breaks the fast tests find; about ten minutes.
-mutants: .venv/ready-test
+mutants: .venv/ready-test ## break the code in one place at a time, and say which breaks the fast tests find
 	$(BIN)/python tools/code_mutants.py
 
-check: .venv/ready-test
+check: .venv/ready-test ## lint, format and types
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/mypy
 
-bench: .venv/ready
+docs: .venv/ready-docs ## build the documentation into site/; a broken link is an error
+	$(BIN)/python tools/generated_docs.py
+	$(BIN)/zensical build --clean --strict
+
+bench: .venv/ready ## measure speed on this machine
 	$(BIN)/python -m specviz bench
 
-train: .venv/ready
+train: .venv/ready ## train the shipped pair anew: DATA=books.txt [HELDOUT=other.txt]
 	@test -n "$(DATA)" || { echo "make train DATA=books.txt [HELDOUT=other.txt]; see assets/models/storybook/README.md"; exit 2; }
 	$(BIN)/python -m specviz train --data "$(DATA)" $(if $(HELDOUT),--heldout "$(HELDOUT)")
 
-record: .venv/ready
+record: .venv/ready ## record the run that the first page opens with
 	$(BIN)/python -m specviz record
 
-clean:
-	rm -rf .venv
+clean: ## remove .venv and the built site
+	rm -rf .venv site .cache
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "specviz needs Python 3.11 or newer, this is %d.%d; make PYTHON=python3.12 run" % sys.version_info[:2])'
@@ -53,3 +62,6 @@ clean:
 
 .venv/ready-test: .venv/ready requirements-test.txt
 	@began=$$(date +%s); $(INSTALL) -r requirements-test.txt && echo "test set-up took $$(( $$(date +%s) - began )) s" && touch $@
+
+.venv/ready-docs: .venv/ready requirements-docs.txt
+	@began=$$(date +%s); $(INSTALL) -r requirements-docs.txt && echo "set-up of the docs took $$(( $$(date +%s) - began )) s" && touch $@

@@ -9,7 +9,7 @@ import math
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields, replace
-from typing import Any
+from typing import Any, TypeGuard
 
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
@@ -227,7 +227,7 @@ _READERS: dict[str, Any] = {
 # Ranges: a sentence with the value and what is allowed.
 
 
-def is_number(value: object) -> bool:
+def is_number(value: object) -> TypeGuard[float]:
     return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 

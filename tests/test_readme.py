@@ -1,60 +1,112 @@
-"""The README's tree names every file, and its commands are the ones that exist."""
+"""The README is short, and true: its links and pictures exist, its commands exist, and its Python example runs."""
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import io
 import re
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
+from specviz.__main__ import COMMANDS
+
 ROOT = Path(__file__).resolve().parents[1]
 README = (ROOT / "README.md").read_text(encoding="utf-8") if (ROOT / "README.md").exists() else ""
+LONGEST = 150  # lines
 
 
-def tree() -> tuple[set[str], set[str]]:
-    """Files of the README's tree, and folders (ending in /) that stand there for everything below them."""
-    block = re.search(r"## The files\n.*?```\n(.*?)```", README, re.S)[1]
-    names, above = [], []
-    for line in block.splitlines():
-        indent, name = len(line) - len(line.lstrip()), line.split()[0]
-        above = [(depth, folder) for depth, folder in above if depth < indent]
-        names.append((indent, "".join(folder for _, folder in above) + name))
-        if name.endswith("/"):
-            above.append((indent, name))
-    files = {name for _, name in names if not name.endswith("/")}
-    whole = {name for _, name in names if name.endswith("/") and not any(f != name and f.startswith(name) for _, f in names)}
-    return files, whole
+def blocks(language: str) -> list[str]:
+    """The code blocks of a language."""
+    return re.findall(rf"```{language}\n(.*?)```", README, re.S)
 
 
-def tracked() -> list[str]:
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
-    if listed.returncode:
-        pytest.skip("not a git checkout")
-    return [name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).exists()]
+def commands() -> list[list[str]]:
+    """Words of every ``specviz`` line in a code block and of every one in the text, without comments."""
+    lines = [line.split("#")[0] for block in blocks("sh") for line in block.splitlines()]
+    lines += re.findall(r"`((?:specviz|verify|decode|bench|plan|check) [^`]*)`", README)
+    words = [re.sub(r'"[^"]*"', "TEXT", line).split() for line in lines]
+    return [line[1:] if line[0] == "specviz" else line for line in words if line and line[0] != "make"]
 
 
-def test_every_file_has_its_line_in_the_readmes_tree():
-    files, whole = tree()
-    missing = [name for name in tracked() if name not in files and not any(name.startswith(folder) for folder in whole)]
-    assert missing == [], "add a line for each to the tree in README.md"
+def test_it_is_short():
+    assert 0 < len(README.splitlines()) <= LONGEST
 
 
-def test_the_tree_names_no_file_that_is_not_there():
-    files, whole = tree()
-    assert sorted(name for name in files | whole if not (ROOT / name).exists()) == []
-
-
-def test_the_readme_gives_the_two_commands_and_their_plain_equivalents():
-    for words in ("make run", "make test", "pip install -r requirements.txt -c constraints.txt", "streamlit run app.py"):
-        assert words in README
-
-
-def test_nothing_in_the_readme_is_left_to_be_filled_in():
+def test_nothing_is_left_to_be_filled_in():
     assert "@@" not in README
     assert "TODO" not in README
 
 
-def test_the_picture_of_the_page_is_there():
-    for target in re.findall(r"!\[[^\]]*\]\(([^)]+)\)", README):
-        assert (ROOT / target).is_file(), target
+def test_every_link_and_every_picture_leads_somewhere():
+    found = re.findall(r"\]\(([^)#\s]+)(?:#([^)]*))?\)", README)
+    assert len(found) > 10
+    for path, anchor in found:
+        assert (ROOT / path).is_file(), path
+        if anchor:
+            titles = re.findall(r"^#+ (.+)$", (ROOT / path).read_text(encoding="utf-8"), re.M)
+            assert anchor in {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}, (path, anchor)
+
+
+def test_every_folder_that_it_names_exists():
+    named = re.findall(r"`(specviz/\w+|static/[\w.]+|evidence|statistics|figures|web)`", README)
+    assert len(named) >= 7
+    assert [name for name in named if not any((place / name).exists() for place in (ROOT, ROOT / "specviz"))] == []
+
+
+def test_every_command_and_option_that_it_shows_exists():
+    import argparse
+
+    shown = commands()
+    assert {line[0] for line in shown} >= {"app", "decode", "verify", "plan", "bench"}
+    for name, *words in shown:
+        assert name in COMMANDS, name
+        parser = argparse.ArgumentParser()
+        importlib.import_module(f"specviz.commands.{name}").arguments(parser)
+        known = {option for action in parser._actions for option in action.option_strings}
+        assert {word for word in words if word.startswith("--")} <= known, (name, words)
+
+
+@pytest.mark.skipif(not shutil.which("make"), reason="make is not on the path")
+def test_every_make_target_that_it_shows_is_one_that_make_help_lists():
+    done = subprocess.run(["make", "--no-print-directory", "-C", str(ROOT), "help"], capture_output=True, text=True, check=True)
+    listed = set(re.findall(r"^make ([\w-]+) +\S", done.stdout, re.M))
+    shown = set(re.findall(r"(?:^|`)make ([a-z-]+)", README, re.M))
+    assert {"run", "test", "help"} <= shown <= listed
+    targets = re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.M)
+    assert listed == set(targets), "a target of the Makefile has no words after ##"
+
+
+def test_the_pages_of_its_table_are_the_pages_of_the_app():
+    table = README.split("## The pages")[1].split("\n## ")[0]
+    named = re.findall(r"^\| ([^|]+) \|", table, re.M)[1:]
+    titles = re.findall(r'st\.Page\([^)]*title="([^"]+)"', (ROOT / "app.py").read_text(encoding="utf-8"))
+    assert named == titles
+
+
+def test_the_numbers_that_it_gives_of_the_code_are_the_codes():
+    from specviz.evidence.mutants.catalogue import MUTANTS
+    from specviz.models.pairs.families import FAMILIES
+
+    assert f"- {len(FAMILIES)} families of transformers models" in README
+    assert f"- {len(MUTANTS)} [mistakes]" in README
+
+
+def test_the_python_example_runs_and_is_ten_lines_long(pair_folders):
+    (example,) = blocks("python")
+    assert sum(bool(line.strip()) for line in example.splitlines()) <= 10
+    for name, folder in zip(("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B"), pair_folders, strict=True):
+        assert name in example
+        example = example.replace(name, str(folder))
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        exec(compile(example, "README.md", "exec"), {})
+    text, per_pass = said.getvalue().rsplit("\n", 2)[:2]
+    assert text and 1.0 <= float(per_pass.split(" tokens per target pass")[0]) <= 5.0
+
+
+def test_the_python_example_of_the_docs_is_the_same():
+    (example,) = blocks("python")
+    assert example in (ROOT / "docs" / "python-api.md").read_text(encoding="utf-8")

@@ -58,7 +58,9 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tv", type=float, help="total variation that must be seen (default: 0.01; with --all 0.02)")
     matrix.arguments(parser)
     parser.add_argument("--seconds", type=float, default=BUDGET, help="time for draws through the engine (default: 60)")
-    parser.add_argument("--sample-file", type=Path, metavar="FILE", help="test draws from a file (docs/collecting-draws.md)")
+    parser.add_argument(
+        "--sample-file", type=Path, metavar="FILE", help="test samples from a file (docs/checking-your-server.md)"
+    )
     parser.add_argument(
         "--against", type=Path, metavar="FILE2", help="compare --sample-file with a second file, without any weights"
     )

@@ -7,6 +7,7 @@ is compared with, a threshold or the edge between two tokens, may fall to the ot
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -48,7 +49,7 @@ def near_edges(
 class _Edges(Shard):
     """The same draws as far as their texts are beginnings that matter, and how near each of their random numbers lies to an edge."""
 
-    def __init__(self, *shard, beginnings: Collection[tuple[int, ...]]):
+    def __init__(self, *shard: Any, beginnings: Collection[tuple[int, ...]]):
         super().__init__(*shard)
         self.beginnings = set(beginnings)
         self.near = np.zeros(self.count, dtype=bool)

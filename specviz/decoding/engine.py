@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
 from torch import Tensor
 
 from specviz.errors import SettingsError
@@ -16,7 +17,7 @@ from specviz.models.base import LanguageModel
 from specviz.proposers.base import Nothing, Proposer
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
-from specviz.trace import Ending, Outcome, Round
+from specviz.trace import Distribution, Ending, Outcome, Round
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.token_rule import Rule, TokenRule
 from specviz.verification.views import round_views
@@ -103,7 +104,7 @@ def decode(
 
 def target_only(
     target: LanguageModel,
-    randomness: Randomness,
+    randomness: StreamRandomness,
     settings: Settings,
     prompt: Sequence[int],
     eos_token_ids: frozenset[int] = frozenset(),
@@ -119,11 +120,11 @@ class TargetOnlyRandomness:
 
     randomness: StreamRandomness
 
-    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int):
+    def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         assert purpose is Purpose.BONUS, "a run without proposals draws nothing else"
         return self.randomness.take(Purpose.TARGET_ONLY, rows, node, depth)
 
-    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int):
+    def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
         assert purpose is Purpose.BONUS, "a run without proposals draws nothing else"
         return self.randomness.stream(Purpose.TARGET_ONLY, start, node, first, count)
 
@@ -171,7 +172,8 @@ def _record(
     timing: dict[str, float],
     bars: int,
 ) -> Round:
-    decisions, distributions = outcome.decisions, ()
+    decisions = outcome.decisions
+    distributions: tuple[Distribution, ...] = ()
     if bars:
         decisions, distributions = round_views(rule, row, block, index, p, outcome, randomness, bars)
     nodes = len(block.tokens[index])

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import torch
@@ -128,7 +129,18 @@ def shared_distributions(
 class Shard:
     """The draws of one call, all at the same length."""
 
-    def __init__(self, target, proposer, rule, randomness, settings, prompt, eos_token_ids, first, count):
+    def __init__(
+        self,
+        target: LanguageModel,
+        proposer: ChainProposer,
+        rule: TokenRule,
+        randomness: StreamRandomness,
+        settings: Settings,
+        prompt: Sequence[int],
+        eos_token_ids: frozenset[int],
+        first: int,
+        count: int,
+    ):
         self.target, self.proposer, self.rule, self.randomness = target, proposer, rule, randomness
         self.settings, self.prompt, self.first, self.count = settings, tuple(prompt), first, count
         self.eos_token_ids = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
@@ -174,14 +186,16 @@ class Shard:
             claimed = next(claims)[1] if claims else q
             for offset, number in enumerate(range(self.half.done, self.half.done + len(p))):
                 mine = who[ends[number] : ends[number + 1]]
-                distributions = (p[offset], None, None) if q is None else (p[offset], q[offset], claimed[offset])
+                distributions = (
+                    (p[offset], None, None) if q is None or claimed is None else (p[offset], q[offset], claimed[offset])
+                )
                 self._write(place, mine, distributions, {purpose: u[mine] for purpose, u in randomness.items()}, drafting[mine])
             self.half.done += len(p)
             yield self.half.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
         self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
 
-    def _drafts(self, paths: np.ndarray):
+    def _drafts(self, paths: np.ndarray) -> tuple[Iterator[Any], Iterator[Any] | None]:
         """The distributions that drafts are drawn from, and those that the proposer claims for them where these are others (a mutant)."""
         claimed = getattr(self.proposer, "claimed", None)
         drafts = distributions_after(self.proposer.draft, self.prompt, paths)
@@ -234,6 +248,7 @@ def settled(
     if closed.any():
         fill(closed, rule.bonus(p), Purpose.BONUS)
     if drafting.any():
+        assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
         draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
         here = rule.at(p)
         kept = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()

@@ -8,9 +8,9 @@ p-value is that of a multiple of a chi-square with this mean and variance. Where
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from scipy import special, stats
@@ -21,7 +21,7 @@ from specviz.statistics.power import detectable_impossible, detectable_tv
 
 LEAST = 1.0  # expected draws below which a cell is refused; cells are made with more (cells.MINIMUM)
 
-Array = Sequence[float] | np.ndarray
+Array: TypeAlias = Sequence[float] | np.ndarray
 
 
 class Null(NamedTuple):
@@ -101,7 +101,9 @@ def stopping_time_test(counts: Array, probs: Array, *, alpha: float = ALPHA, pow
     return _one("stopping time", "pearson", _pearson_null, counts, probs, alpha, power)
 
 
-def _one(name, lambda_, null, counts, probs, alpha, power) -> Finding:
+def _one(
+    name: str, lambda_: str, null: Callable[[np.ndarray], Null], counts: Array, probs: Array, alpha: float, power: float
+) -> Finding:
     masses = checked_distribution(probs)
     seen = checked_counts(counts, masses.size)
     possible = masses > 0.0
@@ -130,7 +132,7 @@ def _equality(name: str, n: int, impossible: int, df: int, alpha: float, power: 
     return Finding(name, n, float(impossible), df, 0.0 if impossible else 1.0, seen, alpha, power, note)
 
 
-def _finding(name, n, statistic, df, null: Null, impossible, alpha, power) -> Finding:
+def _finding(name: str, n: int, statistic: float, df: int, null: Null, impossible: int, alpha: float, power: float) -> Finding:
     note = _never(impossible, n) if impossible else ""
     p_value = 0.0 if impossible else float(stats.chi2.sf(statistic / null.scale, null.df))
     seen = detectable_tv(null.df, n / null.scale, alpha, power) if df else detectable_impossible(n, power)

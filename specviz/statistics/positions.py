@@ -6,6 +6,7 @@ Both condition on each draw's own prefix, so they need no partition and lose not
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 from scipy import special, stats
@@ -17,7 +18,7 @@ from specviz.statistics.power import detectable_distance, detectable_impossible,
 EXACT_UP_TO = 5000  # uncertain draws; the convolution behind it is quadratic
 NORMAL_FROM = 100.0  # variance under which a normal distribution is too far off
 
-Array = Sequence[float] | np.ndarray
+Array: TypeAlias = Sequence[float] | np.ndarray
 
 
 def share_test(

@@ -95,7 +95,9 @@ class BlockRule:
         found = weighed(block.tokens[index], p, block.q[index])
         return Shown(p[node], torch.minimum(found.weights[node] * p[node], block.q[index][node]), found.left[node])
 
-    def _judged(self, row: Prefix, block: DraftTree, index: int, p: Tensor, randomness: Randomness):
+    def _judged(
+        self, row: Prefix, block: DraftTree, index: int, p: Tensor, randomness: Randomness
+    ) -> tuple[tuple[tuple[Decision, ...], int], Tensor, float]:
         """The decisions and how many draft tokens are kept; the distribution of the token after them, (V,), not rescaled; the number that draws it."""
         tokens, q = block.tokens[index], block.q[index]
         found = weighed(tokens, p, q)

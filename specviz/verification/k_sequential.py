@@ -134,6 +134,8 @@ class SequentialRule(TokenRule):
 
 
 class _Sequence(Walk):
+    rule: SequentialRule
+
     def first_accepted(self, parent: int, siblings: list[int]) -> int:
         probs, q, k = self.p[parent + 1], self.q[siblings[0]], len(siblings)
         rho = self.rule.rho(probs, q, k)

@@ -10,6 +10,7 @@ many tokens are proposed.
 from __future__ import annotations
 
 from math import exp, log, sqrt
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -44,9 +45,10 @@ class TypicalRule(TokenRule):
         return TypicalRule(self.epsilon, least_typical(p, self.epsilon))
 
     def threshold(self, p: float, q: float) -> float:
+        assert self.bar is not None, "at() says which distribution is looked at"
         return float(p > self.bar)
 
-    def accepts(self, u, p, q):
+    def accepts(self, u: Any, p: Any, q: Any) -> Any:
         return p > self.bar
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
@@ -71,6 +73,8 @@ class TypicalRule(TokenRule):
 
 class _Longest(Walk):
     """Keeps, under each kept node, the typical child from which the longest typical way leads down."""
+
+    rule: TypicalRule
 
     def first_accepted(self, parent: int, siblings: list[int]) -> int:
         probs = self.p[parent + 1]

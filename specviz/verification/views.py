@@ -64,7 +64,7 @@ def round_views(
                 u = float(randomness.take(Purpose.RESIDUAL, [row], node, depth(block.parents[index], node))[0])
                 stand_in = _stand_in(shown.left, u)
         decisions.append(replace(decision, stand_in=stand_in, u_stand_in=None if stand_in is None else u))
-        always = (decision.token,) if stand_in is None else (decision.token, stand_in)
+        always: tuple[int, ...] = (decision.token,) if stand_in is None else (decision.token, stand_in)
         distributions.append(distribution_view(shown, block.q[index][node], bars, always))
     end = outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0
     always = (outcome.ending.token,) if outcome.ending.kind == "bonus" and outcome.ending.token is not None else ()

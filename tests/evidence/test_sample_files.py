@@ -241,7 +241,7 @@ def test_files_of_different_prompts_kinds_or_settings_are_not_compared():
 
 
 def test_the_guides_script_writes_what_is_read(tmp_path):
-    """The script of docs/collecting-draws.md against a server of this test's own."""
+    """The script of docs/checking-your-server.md against a server of this test's own."""
     import re
     import subprocess
     import sys
@@ -265,14 +265,14 @@ def test_the_guides_script_writes_what_is_read(tmp_path):
         def log_message(self, *_):
             pass
 
-    guide = (Path(__file__).parents[2] / "docs" / "collecting-draws.md").read_text()
+    guide = (Path(__file__).parents[2] / "docs" / "checking-your-server.md").read_text()
     script = re.search(r"```python\n(.*?)```", guide, re.S)[1]
     with HTTPServer(("127.0.0.1", 0), Server) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         script = script.replace("http://localhost:8000", f"http://127.0.0.1:{server.server_port}").replace("N = 4000", "N = 25")
         subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)
         server.shutdown()
-    found = reading.read(tmp_path / "draws.jsonl")
+    found = reading.read(tmp_path / "samples.jsonl")
     assert found.tokens and len(found.draws) == 25 and len({body["seed"] for body in asked}) == 25
     assert {(body["temperature"], body["max_tokens"]) for body in asked} == {(1.0, 3)}
     assert found.settings["temperature"] == 1.0

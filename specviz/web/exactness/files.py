@@ -18,7 +18,7 @@ def uploader(place: Any, turn: int) -> None:
     place.file_uploader(
         "Draws of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
         key=_key(turn), max_upload_size=LARGEST,
-        help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/collecting-draws.md.",
+        help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
     )  # fmt: skip
 
 

@@ -1,0 +1,130 @@
+"""What the docs say of options and terms is what the parsers and the glossary say, and nothing in the docs points nowhere."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from specviz.__main__ import COMMANDS
+from specviz.web.common.glossary import GLOSSARY, define
+from tests.test_floors import FLOORS
+
+ROOT = Path(__file__).resolve().parents[2]
+PAGES = sorted((ROOT / "docs").glob("*.md"))
+LINK = re.compile(r"!?\[[^\]]*\]\((?P<path>[^)#\s]*)(?:#(?P<anchor>[^)\s]+))?\)")
+
+
+def tool(name: str):
+    spec = importlib.util.spec_from_file_location(name, ROOT / "tools" / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def prose(text: str) -> str:
+    """Without blocks of code."""
+    return re.sub(r"```.*?```", "", text, flags=re.S)
+
+
+def anchors(text: str) -> set[str]:
+    """Of the headings, as the site and GitHub both make them."""
+    titles = (re.sub(r"[`*]", "", title).strip().lower() for title in re.findall(r"^#+ (.+)$", prose(text), re.M))
+    return {re.sub(r"[^\w\- ]", "", title).replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_the_generated_parts_are_up_to_date(page):
+    text = page.read_text(encoding="utf-8")
+    assert tool("generated_docs").renewed(text) == text, "python tools/generated_docs.py writes them anew"
+
+
+def test_every_command_has_a_section_with_each_of_its_options():
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert set(re.findall(r"<!-- generated: (\w+) -->", text)) >= set(COMMANDS)
+    made = tool("generated_docs")
+    for name in COMMANDS:
+        module = importlib.import_module(f"specviz.commands.{name}")
+        for action in made.actions(module.arguments):
+            assert all(f"`{option}" in text for option in action.option_strings), (name, action.option_strings)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_and_every_picture_of_a_page_leads_somewhere(page):
+    text = page.read_text(encoding="utf-8")
+    for found in LINK.finditer(prose(text)):
+        if "://" in found["path"]:
+            continue
+        other = page.parent / found["path"] if found["path"] else page
+        assert other.is_file(), found[0]
+        if found["anchor"]:
+            assert found["anchor"] in anchors(other.read_text(encoding="utf-8")), found[0]
+
+
+def test_every_page_stands_in_the_menu_of_the_site():
+    menu = set(re.findall(r"- [^:]+: ([\w-]+\.md)", (ROOT / "mkdocs.yml").read_text(encoding="utf-8")))
+    assert menu == {page.name for page in PAGES}
+
+
+def test_the_folders_of_the_architecture_page_stand_on_the_floors_that_the_imports_keep():
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (\d) \| ([^|]+) \|", text, re.M)
+    said = {(int(height), name) for height, names in rows for name in re.findall(r"`(\w+)`", names)}
+    outside = {"pages", "app", "__main__"}
+    assert said == {(height, name) for height, names in enumerate(FLOORS) for name in names - outside}
+
+
+def test_a_change_of_an_option_changes_the_page(monkeypatch):
+    made = tool("generated_docs")
+    monkeypatch.setitem(made.COMMANDS, "decode", "something else")
+    text = (ROOT / "docs" / "command-line.md").read_text(encoding="utf-8")
+    assert made.renewed(text) != text
+
+
+def test_aligned_lines_of_a_docstring_become_a_list(monkeypatch):
+    monkeypatch.setitem(sys.modules, "griffe", SimpleNamespace(Extension=object, Object=object))  # only `make docs` installs it
+    said = "What it does.\n\nrows     B prefixes,\n         each with room\np, q     (V,)\n\nRaises nothing."
+    assert tool("docstring_fields").listed(said) == (
+        "What it does.\n\n- `rows`: B prefixes, each with room\n- `p, q`: (V,)\n\nRaises nothing."
+    )
+
+
+# The glossary --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_term_is_found_in_every_way_to_write_it():
+    assert define("draft tokens") == define("Draft token") == GLOSSARY["draft token"]
+    with pytest.raises(KeyError):
+        define("no such word")
+
+
+def test_definitions_are_short_plain_sentences_and_no_way_to_write_a_term_stands_twice():
+    import tomllib
+
+    record = tomllib.loads((ROOT / "assets" / "glossary.toml").read_text(encoding="utf-8"))
+    names = [name.lower() for term, entry in record.items() for name in (term, *entry.get("also", ()))]
+    assert sorted(names) == sorted(set(names))
+    for term, said in GLOSSARY.items():
+        assert said[0].isupper() and said[-1] == "." and len(said) <= 150, term
+        assert len(re.findall(r"[.?!] [A-Z]", said)) <= 1, f"{term}: at most two sentences"
+        assert not re.search(r"[<>`*_\[\]]", said.replace("num_speculative_tokens", "")), f"{term}: plain text"
+
+
+# Words ---------------------------------------------------------------------------------------------------------------------
+
+NOT_THE_FIELDS = r"laws?|coins?|guess(?:es|ed|ing)?|heaps?|luck|never looked at|as ever|for ever"
+BRITISH = r"colou?rs?(?<!color)(?<!colors)|neighbours?|licences?|favours?|labelled|catalogues?|quantis\w+|tokenis\w+|memoris\w+"
+TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "assets" / "glossary.toml", *ROOT.glob("assets/**/README.md")]
+
+
+@pytest.mark.parametrize("page", TEXTS, ids=lambda page: str(page.relative_to(ROOT)))
+def test_texts_use_the_fields_words_american_spelling_and_leading_zeros(page):
+    text = tool("generated_docs").BLOCK.sub("", page.read_text(encoding="utf-8"))  # options have their words in specviz/commands
+    text = re.sub(r"`[^`]*`", "`code`", prose(text))
+    for number, line in enumerate(text.splitlines(), start=1):
+        for pattern in (rf"\b(?:{NOT_THE_FIELDS})\b", rf"\b(?:{BRITISH})\b", r"(?<![\w.])\.\d"):
+            assert not (found := re.search(pattern, line, re.I)), f"{page.name}, line {number}: {found[0]!r} in {line[:120]!r}"

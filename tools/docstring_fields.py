@@ -1,0 +1,41 @@
+"""A griffe extension for the Python API page: the aligned lines of our docstrings become lists.
+
+    rows     B prefixes, each with room for at least one token
+    returns  one Round per row
+
+is read well in the source, and would be one run-on paragraph on the page.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from griffe import Extension, Object
+
+FIELD = re.compile(r"(?P<name>[\w*\[\].]+(?:, [\w*\[\].]+)*) {2,}(?P<text>\S.*)")
+
+
+def listed(text: str) -> str:
+    """A docstring with every paragraph of aligned fields as a Markdown list; other paragraphs stay as they are."""
+    return "\n\n".join(_listed(part) if FIELD.match(part.lstrip()) else part for part in text.split("\n\n"))
+
+
+def _listed(paragraph: str) -> str:
+    items: list[str] = []
+    for line in paragraph.splitlines():
+        if found := FIELD.fullmatch(line.strip()):
+            items.append(f"- `{found['name']}`: {found['text']}")
+        elif items:
+            items[-1] += " " + line.strip()
+        else:
+            items.append(line)
+    return "\n".join(items)
+
+
+class DocstringFields(Extension):
+    """Rewrites every docstring as it is read."""
+
+    def on_object(self, *, obj: Object, **_: Any) -> None:
+        if obj.docstring:
+            obj.docstring.value = listed(obj.docstring.value)

@@ -1,0 +1,111 @@
+"""Writes the generated parts of docs/: the options of every command into command-line.md, and the glossary.
+
+    python tools/generated_docs.py
+
+Prose stays as it is. What stands between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is replaced, so that no option is
+described twice: its words are those of ``--help``. The terms come from assets/glossary.toml.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from specviz.__main__ import COMMANDS  # noqa: E402
+from specviz.commands import options  # noqa: E402
+from specviz.web.common.glossary import GLOSSARY  # noqa: E402
+
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
+SHARED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
+    "pair": ("[the pair of models](#the-pair-of-models)", options.pair_options),
+    "run": ("[one run](#one-run)", options.run_options),
+    "sampling": ("[sampling](#sampling)", options.cut_options),
+    "drafting": ("[drafting method and rule](#drafting-method-and-rule)", options.proposer_options),
+}
+
+
+def actions(arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Action]:
+    """What a command or a group of options takes, without --help."""
+    parser = argparse.ArgumentParser(add_help=False)
+    arguments(parser)
+    return parser._actions
+
+
+def fingerprint(action: argparse.Action) -> tuple:
+    return tuple(action.option_strings), action.help, repr(action.default)
+
+
+def cell(text: str) -> str:
+    """Plain text in a table: nothing in it is markup."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
+
+
+def row(action: argparse.Action) -> str:
+    """One line of a table: the option with what it takes, and its help."""
+    name = ", ".join(action.option_strings) or action.dest
+    if action.option_strings and action.nargs != 0:
+        name += " " + (",".join(map(str, action.choices)) if action.choices else action.metavar or action.dest.upper())
+    said = action.help or (f"default: {action.default}" if action.choices else "")
+    required = " Required." if action.required and action.option_strings else ""
+    return f"| `{name.replace('|', '/')}` | {cell(said)}{required} |"
+
+
+def table(rows: list[argparse.Action]) -> str:
+    return "\n".join(["| option | meaning |", "|---|---|", *map(row, rows)]) + "\n"
+
+
+def command(name: str) -> str:
+    """The options of a command: shared groups by their name, the rest as a table, and what its parser adds below."""
+    parser = argparse.ArgumentParser(add_help=False)
+    importlib.import_module(f"specviz.commands.{name}").arguments(parser)
+    rest, shared = {fingerprint(action): action for action in parser._actions}, []
+    for link, arguments in SHARED.values():
+        group = [fingerprint(action) for action in actions(arguments)]
+        if set(group) <= set(rest):
+            shared.append(link)
+            rest = {key: action for key, action in rest.items() if key not in group}
+    parts = [f"Options for {', '.join(shared)}{', and:' if rest else '.'}\n"] if shared else []
+    parts += [table(list(rest.values()))] if rest else []
+    parts += [parser.epilog + "\n"] if parser.epilog else []
+    return "\n".join(parts)
+
+
+def commands() -> str:
+    rows = [f"| [`{name}`](#{name}) | {cell(said)} |" for name, said in COMMANDS.items()]
+    return "\n".join(["| command | what it does |", "|---|---|", *rows]) + "\n"
+
+
+def glossary() -> str:
+    lines = ["| term | meaning |", "|---|---|"]
+    lines += [f"| **{cell(term)}** | {cell(said)} |" for term, said in sorted(GLOSSARY.items(), key=lambda item: item[0].lower())]
+    return "\n".join(lines) + "\n"
+
+
+def block(name: str) -> str:
+    """What stands between the marks of that name."""
+    if name in COMMANDS:
+        return command(name)
+    if name in SHARED:
+        return table(actions(SHARED[name][1]))
+    return {"commands": commands, "glossary": glossary}[name]()
+
+
+def renewed(text: str) -> str:
+    """The text of a page with every generated part made anew."""
+    return BLOCK.sub(lambda found: f"{found[1]}\n{block(found['name'])}\n{found[3]}", text)
+
+
+if __name__ == "__main__":
+    for page in sorted(DOCS.glob("*.md")):
+        before = page.read_text(encoding="utf-8")
+        if (after := renewed(before)) != before:
+            page.write_text(after, encoding="utf-8")
+            print(f"wrote {page.relative_to(ROOT)}")
