@@ -66,11 +66,12 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
         script, weight = pending.pop()
         randomness = ScriptedRandomness([script])
         if isinstance(rule, BlockRule):
-            (decisions, kept), probs, _ = rule._judged(row, block, 0, p, randomness)
-            edges, path = {node: one.threshold for node, one in enumerate(decisions)}, range(kept)
+            found = rule.judge(row, block, 0, p, randomness)
+            probs, edges = found.probs, {node: one.threshold for node, one in enumerate(found.decisions)}
+            path = range(found.accepted)
         else:
             walk = rule.walk(block, 0, row, p, randomness)
-            edges, path, probs = {node: looked[2] for node, looked in walk.looked.items()}, walk.path, walk.probs
+            edges, path, probs = {node: check.threshold for node, check in walk.checked.items()}, walk.path, walk.probs
         missing = next((address for address in randomness.missing[0] if address[0] is Purpose.ACCEPT), None)
         if missing is None:
             yield weight, tuple(block.tokens[0][node] for node in path), probs / probs.sum()

@@ -1,1 +1,1 @@
-"""Who decides: distributions from logits, the acceptance rules, the residual, draws. Proposers cannot reach in here."""
+"""Verification: logits become distributions, a rule accepts or rejects draft tokens, and tokens are drawn. Proposers have no access to it."""

@@ -25,7 +25,7 @@ def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids
     settings = Settings(gamma=gamma, length=length, seed=seed)
     target, draft = model(p, V, context=context), model(q, V, context=context)
     proposer = DraftModel(draft, gamma) if gamma else Nothing()
-    randomness = more.pop("uniforms", None) or PhiloxRandomness(seed)
+    randomness = more.pop("randomness", None) or PhiloxRandomness(seed)
     return list(decode(target, proposer, TokenRule(), randomness, settings, more.pop("prompt", (0,)), eos_token_ids, **more))
 
 

@@ -18,8 +18,8 @@ from specviz.proposers.trees.growth import Growth
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.theory import wall_clock_factor
-from specviz.verification.overlap import kept_chance, overlap
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.overlap import overlap
+from specviz.verification.token_rule import TokenRule, acceptance_probability
 from tests.proposer_cases import world
 from tests.tables import FixedTree, RecordingRandomness, model, pair
 
@@ -141,11 +141,11 @@ def test_after_many_refusals_one_draft_token_is_made_and_after_many_kept_blocks_
 # The ceiling -----------------------------------------------------------------------------------------------------------------
 
 
-def test_overlap_is_one_minus_the_distance_and_a_draft_token_is_kept_with_p_over_q():
+def test_overlap_is_one_minus_the_distance_and_a_draft_token_is_accepted_with_p_over_q():
     p, q = torch.tensor([0.5, 0.5, 0.0]).double(), torch.tensor([0.25, 0.25, 0.5]).double()
     assert float(overlap(p, q)) == 0.5 == 1 - float((p - q).abs().sum()) / 2
-    assert [kept_chance(p, q, token) for token in range(3)] == [1.0, 1.0, 0.0]
-    assert kept_chance(q, p, 0) == 0.5
+    assert [acceptance_probability(float(p[token]), float(q[token])) for token in range(3)] == [1.0, 1.0, 0.0]
+    assert acceptance_probability(float(q[0]), float(p[0])) == 0.5
 
 
 def test_the_ceiling_stops_where_the_chance_of_one_more_kept_draft_token_falls_below_its_worth(monkeypatch):

@@ -20,7 +20,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw
-from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, left_over
+from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, sequential_residual
 from specviz.verification.token_rule import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
@@ -174,7 +174,9 @@ def test_below_rho_star_the_residual_turns_negative():
                 left = Sequential(lambda ids, p=p: p, lambda ids, q=q: q, (3,), lambda p, q, k, rho=rho: rho).left(p, q, 3)
                 assert (min(left) < 0) is negative, (seed, rho)
                 assert sum(left) == (1 - sum(min(b, a / rho) for a, b in zip(p, q, strict=True))) ** 3
-                assert float(min(left)) == pytest.approx(float(left_over(*tensors(p, q), float(rho), 3).min()), abs=1e-15)
+                assert float(min(left)) == pytest.approx(
+                    float(sequential_residual(*tensors(p, q), float(rho), 3).min()), abs=1e-15
+                )
                 looked += negative
     assert looked > 25
 

@@ -19,7 +19,8 @@ from specviz.models.base import LanguageModel
 from specviz.proposers.trees.growth import Growth, tree_of
 from specviz.randomness import Prefix
 from specviz.settings import GAMMA_MAX
-from specviz.verification.overlap import kept_chance, overlap
+from specviz.verification.overlap import overlap
+from specviz.verification.token_rule import acceptance_probability
 
 SHARPNESS, LEAST = 0.2, 0.3  # of the entropy bound: its constant, and the bound below which drafting stops
 WORTH = 0.3  # chance of being kept below which a draft token costs more than it brings, on a pair whose draft costs a fifth
@@ -137,8 +138,11 @@ class Ceiling:
         p = self.target.distributions([chain.row for chain in chains], tree_of(chains, "ceiling"))
         result = []
         for index, (chain, probs) in enumerate(zip(chains, distributions, strict=True)):
-            kept = [kept_chance(p[index, n], chain.q[n], token) for n, token in enumerate(chain.tokens)]
-            result.append(math.prod(kept) * float(overlap(p[index, len(chain.tokens)], probs)) >= WORTH)
+            accepted = [
+                acceptance_probability(float(p[index, n, token]), float(chain.q[n][token]))
+                for n, token in enumerate(chain.tokens)
+            ]
+            result.append(math.prod(accepted) * float(overlap(p[index, len(chain.tokens)], probs)) >= WORTH)
         return result
 
 
