@@ -105,7 +105,7 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
         parts.append(shard(first, count))
         first += count
     assert np.array_equal(joined(parts[::-1]).tokens, shard(11, sum(cuts)).tokens)
-    with pytest.raises(ValueError, match="missing or there twice"):
+    with pytest.raises(ValueError, match="missing or present twice"):
         joined([parts[0], parts[0]])
 
 

@@ -228,5 +228,5 @@ def test_shared_distributions_draw_chains_of_fixed_length_and_refuse_all_others(
     if on_shared_distributions(settings):
         assert shared_distributions(*arguments, count=20).tokens.shape == (20, 2)
     else:
-        with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions draw no others"):
+        with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions cannot sample others"):
             shared_distributions(*arguments, count=20)
