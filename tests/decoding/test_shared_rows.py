@@ -125,7 +125,7 @@ def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
     assert nodes == [0, 1, 0, 1, 0, 2] and not randomness.reused
     for tree, node in zip(named, nodes, strict=True):
         alone = PhiloxRandomness(8).take(Purpose.DRAFT, [tree.row], node, 0)
-        assert tree.numbers[node] == alone[0] and tree.tokens[node] == int(draw(probs, torch.from_numpy(alone)[0]))
+        assert tree.uniforms[node] == alone[0] and tree.tokens[node] == int(draw(probs, torch.from_numpy(alone)[0]))
     asked = []
 
     class Together(PhiloxRandomness):

@@ -21,12 +21,12 @@ def norm(masses) -> Distribution:
 class BlockVerification:
     """Sun et al. 2024, Algorithm 2. p, q tables; gamma draft tokens, or as many as ``draft_tokens`` says after the ones before."""
 
-    def __init__(self, p: Table, q: Table, gamma: int, goes_on=lambda chain: True):
-        self.p, self.q, self.gamma, self.goes_on = p, q, gamma, goes_on
+    def __init__(self, p: Table, q: Table, gamma: int, continues=lambda chain: True):
+        self.p, self.q, self.gamma, self.continues = p, q, gamma, continues
 
     def chains(self, prefix: tuple[int, ...], chain: tuple[int, ...] = ()):
         """Every chain of draft tokens with its probability."""
-        if len(chain) == self.gamma or not self.goes_on(chain):
+        if len(chain) == self.gamma or not self.continues(chain):
             yield chain, ONE
             return
         for token, mass in enumerate(self.q(prefix + chain)):

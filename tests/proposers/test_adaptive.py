@@ -36,10 +36,10 @@ class Always:
     def __init__(self, gamma: int):
         self.gamma = gamma
 
-    def most(self, row):
+    def max_tokens(self, row):
         return self.gamma
 
-    def goes_on(self, chains, distributions):
+    def continues(self, chains, distributions):
         return [True] * len(chains)
 
 
@@ -52,7 +52,7 @@ def asked(policy, probs, tokens: int = 1) -> bool:
     chain = Growth(row(), 9)
     for token in range(tokens):
         chain.add(token - 1, 0, torch.tensor(probs, dtype=torch.float64), 0.5)
-    return policy.goes_on([chain], torch.tensor([probs], dtype=torch.float64))[0]
+    return policy.continues([chain], torch.tensor([probs], dtype=torch.float64))[0]
 
 
 def test_a_policy_that_never_stops_is_the_draft_proposer_number_by_number():
@@ -79,13 +79,13 @@ def test_a_round_is_remembered_as_draft_tokens_along_a_path_and_how_many_were_ke
 
 def test_two_more_after_a_whole_round_one_less_after_any_other():
     policy = Heuristic(4)
-    assert policy.most(row()) == 4
-    assert policy.most(row((4, 4))) == 6
-    assert policy.most(row((4, 3))) == 3
-    assert policy.most(row((4, 4), (6, 0), (5, 5))) == 7
-    assert policy.most(row(*[(4, 0)] * 9)) == 1
-    assert policy.most(row(*[(4, 4)] * 9)) == GAMMA_MAX
-    assert policy.most(row((0, 0))) == 4, "a round without draft tokens says nothing"
+    assert policy.max_tokens(row()) == 4
+    assert policy.max_tokens(row((4, 4))) == 6
+    assert policy.max_tokens(row((4, 3))) == 3
+    assert policy.max_tokens(row((4, 4), (6, 0), (5, 5))) == 7
+    assert policy.max_tokens(row(*[(4, 0)] * 9)) == 1
+    assert policy.max_tokens(row(*[(4, 4)] * 9)) == GAMMA_MAX
+    assert policy.max_tokens(row((0, 0))) == 4, "a round without draft tokens says nothing"
 
 
 # The entropy bound -----------------------------------------------------------------------------------------------------------
@@ -118,7 +118,7 @@ def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_w
 def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptance_believed(step):
     """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = .8 (Leviathan et al. 2023, theorem 3.8)."""
     best = max(range(1, 11), key=lambda gamma: wall_clock_factor(policies.BELIEF, gamma, step))
-    assert Gain(10, step).most(row()) == best
+    assert Gain(10, step).max_tokens(row()) == best
 
 
 def test_hazards_are_shares_of_tests_at_each_place_drawn_towards_the_share_of_all():
@@ -134,8 +134,8 @@ def test_what_lies_behind_a_short_block_was_not_tested():
 
 
 def test_after_many_refusals_one_draft_token_is_made_and_after_many_kept_blocks_all():
-    assert Gain(8, 0.2).most(row(*[(4, 0)] * 40)) == 1
-    assert Gain(8, 0.05).most(row(*[(8, 8)] * 200)) == 8
+    assert Gain(8, 0.2).max_tokens(row(*[(4, 0)] * 40)) == 1
+    assert Gain(8, 0.05).max_tokens(row(*[(8, 8)] * 200)) == 8
 
 
 # The ceiling -----------------------------------------------------------------------------------------------------------------

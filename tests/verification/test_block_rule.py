@@ -93,7 +93,7 @@ def test_a_chain_may_end_where_its_own_draft_tokens_say_so():
     """A stop that looks at the draft tokens but at no random number of the rule: exact on fractions, 12 tables."""
     for seed in range(12):
         p, q = pair("random", seed, 2, 6)
-        rule = BlockVerification(p, q, 3, goes_on=lambda chain: not chain or chain[-1] == 0)
+        rule = BlockVerification(p, q, 3, continues=lambda chain: not chain or chain[-1] == 0)
         assert token_rule.decoder_distribution(rule.round, 3) == token_rule.target_distribution(p, 3)
 
 

@@ -272,7 +272,7 @@ def test_under_block_verification_a_chain_may_end_where_its_own_tokens_say_so(vo
     """On fractions, by the paper's algorithm: the end is decided after x_i, before x_(i+1)."""
     for seed in range(3):
         p, q = pair("random", seed, vocabulary, 6)
-        rule = BlockVerification(p, q, 2, goes_on=lambda chain: not chain or chain[-1] == 0)
+        rule = BlockVerification(p, q, 2, continues=lambda chain: not chain or chain[-1] == 0)
         assert decoder_distribution(rule.round, 2) == distribution_on_fractions(p, 2)
 
 
