@@ -1,4 +1,4 @@
-"""Where the median of ever more measurements lies, told from a few and from nothing about the distribution that they follow."""
+"""A confidence interval of the median from a few measurements, with no assumption about their distribution."""
 
 from __future__ import annotations
 
@@ -6,14 +6,16 @@ from collections.abc import Sequence
 
 from scipy import stats
 
-CONFIDENCE = 0.93  # five values, taken whole, have .9375
+CONFIDENCE = 0.93  # the range of five values has 0.9375
 
 
 def median_within(values: Sequence[float]) -> tuple[float, float]:
-    """Two of the values between which the median of their distribution lies with a confidence of CONFIDENCE at least, where there are five or more.
+    """Confidence interval of the median: two of the values, with a confidence of at least CONFIDENCE from five values on.
 
-    As many values in from either end as that allows: each falls below the median like a fair random number (the sign test turned round;
-    Thompson 1936, order statistics). Fewer than five values are taken whole. Raises ValueError for none.
+    Each value lies below the median with probability 1/2, so the interval leaves out as many values at either end as the binomial
+    distribution allows (the sign test inverted; Thompson 1936, order statistics). Below five values it is their range.
+
+    Raises ValueError for no values.
     """
     if not values:
         raise ValueError("no values, at least one is needed")

@@ -13,7 +13,7 @@ from specviz.statistics.power import (
     corrected,
     detectable_distance,
     detectable_impossible,
-    detectable_share,
+    detectable_rate,
     detectable_tv,
     draws_needed,
     holm,
@@ -85,11 +85,11 @@ def test_the_mass_on_impossible_outcomes_that_shows():
 def test_shares_see_what_two_cells_see():
     """Equal shares of one half are a chi-square with one degree of freedom, but for the continuity correction."""
     n = 1_000_000
-    assert detectable_share(n / 2, n / 4, n) == pytest.approx(detectable_tv(1, n), rel=0.001)
+    assert detectable_rate(n / 2, n / 4, n) == pytest.approx(detectable_tv(1, n), rel=0.001)
 
 
 def test_a_share_that_no_change_could_show_says_one():
-    assert detectable_share(1.0, 0.5, 2) == 1.0
+    assert detectable_rate(1.0, 0.5, 2) == 1.0
 
 
 def test_the_gap_of_distribution_functions_is_larger_than_a_fixed_sets():

@@ -83,7 +83,7 @@ def test_the_answer_is_a_pure_function_of_draws_and_seed():
 def test_arms_that_cannot_differ_say_so():
     for arms in ((["a"] * 5, ["a"] * 9), (["a"], ["b"])):
         found = permutation_test(*arms)
-        assert found.p_value == 1.0 and "nothing can tell the arms apart" in found.note
+        assert found.p_value == 1.0 and "nothing can tell the samples apart" in found.note
 
 
 def test_a_two_by_two_table_by_hand():
@@ -114,7 +114,7 @@ def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
 @pytest.mark.parametrize(
     ("call", "words"),
     (
-        (lambda: permutation_test([], ["a"]), "first arm must have between 1 and 4,000 continuations, got 0"),
+        (lambda: permutation_test([], ["a"]), "first sample must have between 1 and 4,000 continuations, got 0"),
         (lambda: permutation_test(["a"], ["a"] * 4001), "second arm .* got 4,001. Take the first 4,000"),
         (lambda: homogeneity([5, 0], [7, 0]), "Nothing can be tested"),
         (lambda: homogeneity([5, 0], [7]), "one for each"),
