@@ -54,7 +54,7 @@ def handed(proposer, prefix: Prefix) -> list[Handed]:
 
 
 def middles(probs: Tensor) -> list[tuple[float, float]]:
-    """A number inside each token's share, and the share."""
+    """A random number inside each token's interval, and the token's mass."""
     ends = probs.cumsum(-1)
     return [(u, mass) for u, mass in zip(((ends - probs / 2) / ends[-1]).tolist(), probs.tolist(), strict=True) if mass > 0]
 
@@ -83,10 +83,10 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
 
 
 def written(target: Remembered, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
-    """Distribution of ``length`` tokens of which one round writes the first and the target alone all after them."""
+    """Distribution of ``length`` tokens: one round writes the first, target-only sampling the rest."""
     row, result = Prefix(prompt, 0, length), defaultdict(float)
     for one in handed(proposer, row):
-        if one.block.widest:  # what a rule refuses it refuses here
+        if one.block.widest:  # a rule that refuses the tree raises here
             rule.verify([row], one.block, target.distributions([row], one.block), ScriptedRandomness([{}]))
         p = target.distributions([row], one.block)[0]
         for weight, kept, probs in judged(rule, row, one.block, p):

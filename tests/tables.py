@@ -150,7 +150,7 @@ def join(trees: list, name: str) -> DraftTree:
 
 
 class RecordingRandomness:
-    """Other random numbers; keeps every address that was asked for."""
+    """Random numbers that record every address that was asked for."""
 
     def __init__(self, randomness: Randomness):
         self.randomness, self.addresses = randomness, []

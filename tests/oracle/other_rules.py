@@ -68,7 +68,7 @@ class BlockVerification:
 
 
 class Sequential(Algorithm1):
-    """SpecTr, Sun et al. 2023, Algorithm 3: k drafts from one distribution, each kept with probability min(1, p / (rho q))."""
+    """SpecTr, Sun et al. 2023, Algorithm 3: k drafts from one distribution, each accepted with probability min(1, p / (rho q))."""
 
     def __init__(self, p: Table, q: Table, branching: tuple[int, ...], rho):
         super().__init__(p, lambda prefix, count: q(prefix), branching)

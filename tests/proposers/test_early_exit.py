@@ -56,21 +56,21 @@ def admitted(tmp_path, monkeypatch):
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
 def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, warper):
-    """After random histories of kept and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
+    """After random histories of accepted and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
     settings = replace(EARLY, exit=admitted, **warper)
     found = analytic_of_pair(pair, settings, pair.encode(TEXT * 3), 50)
     assert found.passed() and len({*found.kept}) > 2 and found.prefixes >= 50
     assert sum(place.asked for place in found.places) > 40
 
 
-def test_refused_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
+def test_rejected_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
     monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRejected())
     found = analytic_of_pair(pair, EARLY, pair.encode(TEXT * 3), 20)
     assert not found.passed() and found.worst > 0.1
 
 
 @pytest.mark.parametrize("lengths", ("fixed", "entropy"))
-def test_greedy_is_the_target_alone_and_no_uniform_is_met_twice(pair, lengths):
+def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths):
     for temperature in (0.0, 1.0):
         settings = replace(EARLY, temperature=temperature, length=50, lengths=lengths)
         target, proposer = opened(pair, settings)
@@ -137,7 +137,7 @@ def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
         opened(replace(pair, target=tiny_model(300, layers=1)), EARLY)
 
 
-def test_exits_that_do_not_fit_are_a_sentence_and_nothing_is_kept(pair, tmp_path, monkeypatch):
+def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
     monkeypatch.setattr(stored.EXITS, "admitted", set())
     with pytest.raises(ModelError, match=f"holds no early exit: {CONFIG} and {WEIGHTS} are needed"):
         stored.EXITS.admit(str(tmp_path))
@@ -163,7 +163,7 @@ def test_exits_that_do_not_fit_are_a_sentence_and_nothing_is_kept(pair, tmp_path
         load_exit(folder, pair.target)
 
 
-def test_a_folder_is_named_on_the_command_line_alone_and_fits_its_layer(pair, admitted, tmp_path):
+def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, admitted, tmp_path):
     with pytest.raises(SettingsError, match=r"exit must be left out .* or a folder named on the command line: --exit DIR"):
         opened(pair, replace(EARLY, exit=random_exit(tmp_path / "other")))
     three = replace(pair, target=tiny_model(300, layers=3))

@@ -143,7 +143,7 @@ def test_an_index_is_made_once_for_each_tokenizer_and_text(folder, monkeypatch):
 
 
 def test_a_link_can_name_no_file(folder, tmp_path):
-    """Only whoever runs the program admits a path; then it is known by that name."""
+    """Only the command line admits a path; then it is known by that name."""
     path = tmp_path / "mine.txt"
     path.write_text("abc" * 40)
     settings, said = Settings.from_query({"proposer": "retrieval", "text": str(path)})
@@ -203,7 +203,7 @@ def test_unigram_counts_words_and_uniform_knows_none():
 
 
 def test_the_adversarial_draft_likes_best_what_the_draft_likes_least():
-    """From minus the logits: shares in proportion to 1 / q; what is impossible stays so."""
+    """From the negated logits: probabilities in proportion to 1 / q; impossible tokens stay impossible."""
     draft = model(lambda ids: (0.5, 0.25, 0.25, 0.0), 4)
     assert first_distribution(Reversed(draft, Settings())) == pytest.approx([0.2, 0.4, 0.4, 0.0])
     assert first_distribution(Reversed(draft, Settings(temperature=0.0))) == [0, 1, 0, 0]

@@ -11,7 +11,7 @@ from specviz.statistics.power import affordable_df, detectable_tv
 from tests.chance import zipf
 
 
-def test_heavy_outcomes_have_cells_light_ones_share_and_impossible_ones_wait():
+def test_heavy_outcomes_have_own_cells_light_ones_share_one_and_impossible_ones_have_the_last():
     """100 draws, at least 5 expected: .5, .3, .1 alone; .06 too; .03 and .01 expect 4 together, so they join ... nobody lighter.
 
     Packed: .03 + .01 = .04 < .05 reaches no cell, so the lightest single outcome, .06, takes them in.

@@ -19,7 +19,7 @@ def test_the_interval_covers_the_median_as_often_as_it_says_and_is_no_wider_than
     assert 1 - 2 * binom.cdf(inward, count, 0.5) >= CONFIDENCE > 1 - 2 * binom.cdf(inward + 1, count, 0.5)
 
 
-def test_few_values_are_taken_whole_and_none_is_refused():
+def test_few_values_give_their_range_and_none_is_refused():
     assert median_within([3.0, 1.0, 2.0]) == (1.0, 3.0) and median_within([2.0]) == (2.0, 2.0)
     with pytest.raises(ValueError, match="at least one"):
         median_within([])

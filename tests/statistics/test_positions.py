@@ -1,4 +1,4 @@
-"""What pooled cells hide: a Poisson-binomial share, and Rosenblatt's transform, both from each draw's own prefix."""
+"""What pooled cells hide: a Poisson-binomial rate, and Rosenblatt's transform, both from each draw's own prefix."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def test_very_rare_sets_are_poisson():
 
 
 @pytest.mark.parametrize(("n", "repeats"), ((300, 1000), (40_000, 2000)))
-def test_share_false_alarms_and_stated_power(n, repeats):
+def test_rate_false_alarms_and_stated_power(n, repeats):
     """Level .05 under the null, twice the smaller tail of a discrete distribution: .05 at most, not below the lattice's .04 (n 300) or
-    .045; level .001 with power .99 at the stated shift of every draw's share, towards one half where it varies most."""
+    .045; level 0.001 with power 0.99 at the stated shift of every draw's probability, towards one half where it varies most."""
     luck = np.random.default_rng(SEED + 1)
     p = luck.uniform(0.3, 0.4, size=20)
     trials = np.full(20, n // 20)
@@ -61,7 +61,7 @@ def test_share_false_alarms_and_stated_power(n, repeats):
     assert in_band(sum(rate_test(int(k), p, trials).rejected for k in moved), repeats, 0.99)
 
 
-def test_a_share_sees_a_change_that_hides_inside_pools():
+def test_a_rate_shows_a_change_that_hides_inside_pools():
     """Ten thousand light tokens in pairs of equal mass; a rule takes 4% of one partner's mass to the other. Every pool of whole pairs keeps
     its mass, so no cell sees it; the set of first partners holds half the mass by distribution, and .52 of the draws."""
     found = rate_test(10_400, [0.5], [20_000])

@@ -82,13 +82,13 @@ def test_the_mass_on_impossible_outcomes_that_shows():
     assert (1 - detectable_impossible(1000)) ** 1000 == pytest.approx(0.01)
 
 
-def test_shares_see_what_two_cells_see():
-    """Equal shares of one half are a chi-square with one degree of freedom, but for the continuity correction."""
+def test_rates_show_what_two_cells_show():
+    """Equal rates of one half are a chi-square with one degree of freedom, but for the continuity correction."""
     n = 1_000_000
     assert detectable_rate(n / 2, n / 4, n) == pytest.approx(detectable_tv(1, n), rel=0.001)
 
 
-def test_a_share_that_no_change_could_show_says_one():
+def test_a_rate_that_no_change_could_show_gives_one():
     assert detectable_rate(1.0, 0.5, 2) == 1.0
 
 

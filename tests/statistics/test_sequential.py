@@ -1,4 +1,4 @@
-"""Looking again and again is legal when the looks share one level (Lan and DeMets 1983), or by Ville's inequality (1939)."""
+"""Repeated tests are valid if the looks share one level (Lan and DeMets 1983), or by Ville's inequality (1939)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_three_looks_by_hand():
 
 
 def looks_at(luck, plan, probs, drawn_from):
-    """P-values of one growing heap of draws at each look."""
+    """P-values of one growing sample at each look."""
     steps = [plan.n(0), *(plan.n(look) for look in range(plan.looks - 1))]
     return [chi_square(total, probs).p_value for total in accumulate(luck.multinomial(step, drawn_from) for step in steps)]
 

@@ -106,7 +106,7 @@ def test_homogeneity_false_alarms_and_stated_power():
 
 
 def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
-    """10 per arm would be 5 expected: 3 + 3 and 2 + 2 share one cell; a lone 2 + 2 joins the 20 + 20."""
+    """10 per sample would be 5 expected: 3 + 3 and 2 + 2 share one cell; a lone 2 + 2 joins the 20 + 20."""
     assert homogeneity([50, 20, 3, 2], [50, 20, 3, 2]).df == 2
     assert homogeneity([50, 20, 2], [50, 20, 2]).df == 1
 
@@ -115,7 +115,7 @@ def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
     ("call", "words"),
     (
         (lambda: permutation_test([], ["a"]), "first sample must have between 1 and 4,000 continuations, got 0"),
-        (lambda: permutation_test(["a"], ["a"] * 4001), "second arm .* got 4,001. Take the first 4,000"),
+        (lambda: permutation_test(["a"], ["a"] * 4001), "second sample .* got 4,001. Take the first 4,000"),
         (lambda: homogeneity([5, 0], [7, 0]), "Nothing can be tested"),
         (lambda: homogeneity([5, 0], [7]), "one for each"),
         (lambda: homogeneity([0, 0], [7, 1]), "at least 1, got 0"),

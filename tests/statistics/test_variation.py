@@ -1,4 +1,4 @@
-"""The distance that chance alone makes: a closed form for its mean, and a band that is cheap at a million draws."""
+"""The distance due to sampling noise: a closed form for its mean, and a band that is cheap at a million draws."""
 
 from __future__ import annotations
 

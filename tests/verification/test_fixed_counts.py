@@ -157,8 +157,8 @@ def test_the_distance_of_the_first_token_is_the_one_in_the_table_of_mistakes():
     assert tv == pytest.approx(float(row.split("|")[4]), abs=5e-4)
 
 
-def test_a_proposer_that_does_not_say_that_its_numbers_are_fixed_is_refused_by_k_seq_whatever_it_has_drawn():
-    """Also where no second sibling was drawn: in that, too, luck was followed."""
+def test_k_seq_refuses_a_proposer_that_does_not_state_fixed_counts_whatever_it_has_drawn():
+    """Also where no second sibling was drawn: that, too, depended on random numbers."""
     p, q = pair("random", 5, 3, 7)
     target, seen = model(p, 3), set()
     for draw in range(20):
@@ -277,7 +277,7 @@ def test_under_block_verification_a_chain_may_end_where_its_own_tokens_say_so(vo
 
 
 class Ending:
-    """A chain of at most three tokens that goes on after token 0 alone."""
+    """A chain of at most three tokens that continues only after token 0."""
 
     name = "ending"
 
@@ -312,7 +312,7 @@ def test_the_production_rules_judge_a_chain_that_ends_where_its_own_tokens_say_s
     ),
 )
 def test_a_round_is_that_of_the_other_enumeration(make, rule):
-    """Two ways that share the production step alone, on a table where nothing cancels."""
+    """Two computations that share only the production step, on a table where nothing cancels."""
     p, q = pair("random", 4, 3, 7)
     target, proposer = model(p, 3), make(model(q, 3))
     found = Walk(target, proposer, rule, frozenset(), lambda randomness: randomness).round_distribution(Prefix(PROMPT, 0, LENGTH))

@@ -92,7 +92,7 @@ def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_t
         assert (total_variation(probs, target_distribution(target, PROMPT, 2)) < 1e-12) is alike
 
 
-def test_it_keeps_the_longest_typical_way_and_the_likelier_of_two_as_long():
+def test_it_accepts_the_longest_typical_path_and_the_likelier_of_two_equally_long_ones():
     """Draft tokens 0 and 1 are typical everywhere, 2 nowhere; under 0 stands 2, under 1 stands 0: the way 1, 0 is longer."""
     probs = constant((F(5, 10), F(45, 100), F(5, 100)))
     for below, kept in (({0: 2, 1: 0}, (1, 0)), ({0: 0, 1: 0}, (0, 0)), ({0: 2, 1: 2}, (0,))):
@@ -105,7 +105,7 @@ def test_it_keeps_the_longest_typical_way_and_the_likelier_of_two_as_long():
         assert round_.committed == (*kept, 0)
 
 
-def test_no_luck_decides():
+def test_random_numbers_decide_nothing():
     """The same draft tokens under fifty seeds, so fifty different random numbers, are one and the same round."""
     p, _ = pair("random", 5, 3, 7)
     tree = FixedTree(lambda ids, i: i, (2, 2), 3)
@@ -127,7 +127,7 @@ def test_an_epsilon_out_of_range_is_a_sentence(epsilon):
         Settings(typical=epsilon)
 
 
-def test_settings_bring_epsilon_and_an_unknown_rule_is_refused_with_the_names_there_are():
+def test_settings_give_epsilon_and_an_unknown_rule_is_refused_with_the_known_names():
     assert rule_of(Settings(rule="typical", typical=0.3)).epsilon == 0.3
     with pytest.raises(SettingsError, match="rule must be one of token, block, k-seq, typical, got 'magic'"):
         rule_of(replace(Settings(), rule="magic"))
