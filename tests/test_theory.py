@@ -99,7 +99,7 @@ def test_the_overlap_is_never_below_what_either_divergence_allows():
 
 
 def test_the_formula_misses_the_papers_own_rows_by_up_to_half_in_either_direction():
-    """Twelve rows at c of .02, .04 and .11: the translation rows from -13% to +47%, the lowest of all -23% on a summary."""
+    """Twelve rows at c of 0.02, 0.04 and 0.11: the translation rows from -13% to +47%, the lowest of all -23% on a summary."""
     translations = [row.error for row in ROWS if "German" in row.task]
     assert (round(min(translations), 2), round(max(translations), 2)) == (-0.13, 0.47)
     assert len(ROWS) == 12 and round(min(row.error for row in ROWS), 2) == -0.23

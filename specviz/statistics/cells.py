@@ -59,7 +59,7 @@ class Cells:
         Ties in mass are packed in the order listed. A remainder below the minimum joins the last pooled cell or, if there is none, the
         lightest single outcome.
 
-        Raises EvidenceError if all outcomes end up in one cell: then nothing can be tested.
+        Raises EvidenceError if several outcomes all end up in one cell: then nothing can be tested.
         """
         rest = max(0.0, rest) if rest > -1e-12 else rest  # one minus a sum may miss 0 by rounding
         masses = checked_distribution(probs, rest)

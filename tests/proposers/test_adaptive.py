@@ -92,7 +92,7 @@ def test_two_more_after_a_fully_accepted_round_one_fewer_after_any_other():
 
 
 def test_drafting_stops_where_the_entropy_bound_falls_below_its_minimum():
-    """1 - sqrt(.2 H) < .3 where H > 2.45 nats: more than 11.6 equally likely tokens."""
+    """1 - sqrt(0.2 H) < 0.3 where H > 2.45 nats: more than 11.6 equally likely tokens."""
     assert asked(Entropy(4), [1 / 11] * 11) and not asked(Entropy(4), [1 / 12] * 12)
     assert asked(Entropy(4), [1.0, 0.0])
 
@@ -116,7 +116,7 @@ def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_w
 
 @pytest.mark.parametrize("step", (0.05, 0.2, 0.4, 1.0))
 def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptance_believed(step):
-    """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = .8 (Leviathan et al. 2023, theorem 3.8)."""
+    """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = 0.8 (Leviathan et al. 2023, theorem 3.8)."""
     best = max(range(1, 11), key=lambda gamma: wall_clock_factor(policies.BELIEF, gamma, step))
     assert Gain(10, step).max_tokens(row()) == best
 

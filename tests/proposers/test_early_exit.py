@@ -179,7 +179,7 @@ def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, adm
 
 
 def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, capsys):
-    """Greedy, so that both texts are the target's; 200 draws of two tokens would show a distance of .9."""
+    """Greedy, so that both texts are the target's; 200 draws of two tokens would show a distance of 0.9."""
     places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon"]
     texts = []
     for more in ([], ["--proposer", "early-exit", "--exit-layer", "1"], ["--proposer", "early-exit", "--exit", admitted]):
@@ -200,7 +200,7 @@ def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, cap
 
 
 def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes():
-    """At its held-out acceptance of .46 a pass writes 1.67 tokens, give or take .8; below 1.2 in the mean of 36 comes once in 4,000 seeds."""
+    """At its held-out acceptance of 0.46 a pass writes 1.67 tokens, give or take 0.8; below 1.2 in the mean of 36 comes once in 4,000 seeds."""
     pair = load_pair("storybook", device="cpu")
     settings = Settings(proposer="early-exit", gamma=2, length=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)

@@ -13,7 +13,7 @@ from specviz.proposers.adaptive import policies
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.several import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.proposers.trees.fixed import Tree, likeliest
+from specviz.proposers.trees.fixed import Tree, most_likely
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, children, depth
@@ -173,7 +173,7 @@ def test_a_tree_without_chance_holds_the_likeliest_tokens_for_certain():
 @pytest.mark.parametrize("count", range(1, 6))
 def test_of_equally_likely_tokens_the_smaller_comes_first_and_none_is_impossible(probs, count):
     wanted = sorted((-mass, token) for token, mass in enumerate(probs) if mass)
-    assert likeliest(torch.tensor(probs, dtype=torch.float64) / sum(probs), count) == [token for _, token in wanted[:count]]
+    assert most_likely(torch.tensor(probs, dtype=torch.float64) / sum(probs), count) == [token for _, token in wanted[:count]]
 
 
 def test_no_address_is_met_twice_in_a_long_run():

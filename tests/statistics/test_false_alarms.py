@@ -1,7 +1,7 @@
 """A right decoder is called wrong as often as the level says, no more and no less.
 
 1,000 seeds of the speculative decoder on one pair of tables, 3,000 draws of three tokens each. The number of rejections at
-level .01 must lie in the central 99.9% of Binomial(1000, .01), which is 2 to 22: too few would mean a test that cannot fail.
+level 0.01 must lie in the central 99.9% of Binomial(1000, 0.01), which is 2 to 22: too few would mean a test that cannot fail.
 The p-values must be uniform: Kolmogorov-Smirnov refuses a uniform thousand once in 1,000 times.
 """
 

@@ -57,7 +57,7 @@ def test_the_affordable_cells_are_the_most_that_still_see_the_distance(tv, n):
 
 @pytest.mark.parametrize("probs", (np.full(40, 1 / 40), zipf(40)), ids=("flat", "zipf"))
 def test_the_stated_power_is_reached_at_the_least_favourable_alternative(probs):
-    """n 50,000, alpha .001, power .99, 2,000 repeats: rejections lie in the 99.99% band of Binomial(2000, .99)."""
+    """n 50,000, alpha 0.001, power 0.99, 2,000 repeats: rejections lie in the 99.99% band of Binomial(2000, 0.99)."""
     n, repeats = 50_000, 2000
     seen = chi_square((probs * n).round(), probs).detectable_tv
     draws = np.random.default_rng(SEED).multinomial(n, least_favourable(probs, seen), size=repeats)
@@ -77,7 +77,7 @@ def test_every_other_direction_at_that_distance_is_seen_more_often():
 
 
 def test_the_mass_on_impossible_outcomes_that_shows():
-    """By hand: 99 in 100 batches of 459 draws hold an outcome of mass .01."""
+    """By hand: 99 in 100 batches of 459 draws hold an outcome of mass 0.01."""
     assert detectable_impossible(459) == pytest.approx(0.01, rel=0.005)
     assert (1 - detectable_impossible(1000)) ** 1000 == pytest.approx(0.01)
 
@@ -102,14 +102,14 @@ def test_two_equal_arms_see_what_half_of_one_sees():
 
 
 def test_corrections_by_hand():
-    """Holm on .01, .04, .03: .01 * 3, .03 * 2, then .04 * 1, not below the one before it."""
+    """Holm on 0.01, 0.04, 0.03: 0.01 * 3, 0.03 * 2, then 0.04 * 1, not below the one before it."""
     assert corrected(0.01, 5) == pytest.approx(0.002)
     assert holm([0.01, 0.04, 0.03]) == pytest.approx((0.03, 0.06, 0.06))
     assert holm([0.5, 0.9]) == (1.0, 1.0)
 
 
 def test_a_holm_family_keeps_its_false_alarm_rate():
-    """Eight independent true nulls at .05: at least one falls with probability 1 - (1 - .05/8)^8 = .0489; 4,000 repeats."""
+    """Eight independent true nulls at 0.05: at least one falls with probability 1 - (1 - 0.05/8)^8 = 0.0489; 4,000 repeats."""
     values = np.random.default_rng(SEED + 2).random((4000, 8))
     assert in_band(sum(min(holm(row)) <= 0.05 for row in values), 4000, 1 - (1 - 0.05 / 8) ** 8)
 

@@ -2,7 +2,7 @@
 distributed identically to those sampled from p(x) alone.' (Leviathan et al. 2023, section 2.3 and appendix A.1)
 
 Proved here on fractions, where equality is ``==``: the algorithm of the paper itself, without the package. That the
-package does what this algorithm does is test_rule_production.py.
+package does what this algorithm does is test_token_rule.py.
 """
 
 from fractions import Fraction

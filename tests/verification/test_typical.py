@@ -43,8 +43,8 @@ def test_the_bar_is_the_papers_formula():
 
 
 def test_its_distribution_by_hand_on_one_table():
-    """H = .87 nats, so the bar is .09, less than .3 exp(-H) = .126. Tokens 2 and 3 lie below it: a draft token of one of them becomes token 0,
-    the likeliest, as does every token for which there is no draft token. TV .15 for a token drafted from the uniform draft, .4 for one without."""
+    """H = 0.87 nats, so the bar is 0.09, less than 0.3 exp(-H) = 0.126. Tokens 2 and 3 lie below it: a draft token of one of them becomes token 0,
+    the likeliest, as does every token for which there is no draft token. TV 0.15 for a token drafted from the uniform draft, 0.4 for one without."""
     probs = distribution_of(constant(P), constant(Q), 2)
     first = {x: sum(mass for text, mass in probs.items() if text[0] == x) for x in range(4)}
     assert first == pytest.approx({0: 3 / 4, 1: 1 / 4, 2: 0, 3: 0}, abs=1e-12)

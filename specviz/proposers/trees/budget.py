@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.trees.fixed import likeliest, next_distribution, possible
+from specviz.proposers.trees.fixed import most_likely, next_distribution, possible
 from specviz.proposers.trees.growth import Growth, Place, certain_below, draw_below, levels_of, places_below, tree_of
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
@@ -49,7 +49,7 @@ class RankedTree:
         """The best nodes of a tree with its next level added, and which of them are new. A node never ranks above its parent."""
         old = len(tree.tokens)
         for _, parent, probs in places:
-            tokens = likeliest(probs, width)
+            tokens = most_likely(probs, width)
             certain_below(tree, parent, tokens, probs)
             above = _path_prob(tree, parent)
             tree.path_probs += [above * prob for prob in probs[tokens].tolist()]

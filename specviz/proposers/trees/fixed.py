@@ -45,7 +45,7 @@ class Tree:
     def _children(self, places: list[Place], width: int, randomness: Randomness, level: int) -> list[tuple[Growth, int]]:
         """Grow one level. Returns the nodes to grow further: of siblings with the same token only the first."""
         if self.siblings == "top":
-            return [(tree, n) for tree, at, probs in places for n in certain_below(tree, at, likeliest(probs, width), probs)]
+            return [(tree, n) for tree, at, probs in places for n in certain_below(tree, at, most_likely(probs, width), probs)]
         grown = []
         for count in range(width):
             here = [place for place in places if possible(place[2], count, self.siblings)]
@@ -55,7 +55,7 @@ class Tree:
         return [(tree, node) for tree, node in grown if tree.first_of(node) == node]
 
 
-def likeliest(probs: Tensor, count: int) -> list[int]:
+def most_likely(probs: Tensor, count: int) -> list[int]:
     """The ``count`` most likely tokens of a distribution (V,), most likely first, smaller ids first among equals; none of mass 0."""
     masses, ids = (
         found.tolist() for found in probs.topk(min(count + 1, len(probs)))
