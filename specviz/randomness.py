@@ -1,9 +1,9 @@
 """Random numbers with addresses: every random number u of a run, uniform in [0, 1), has an address, and no address is used twice.
 
-There is one counter-based stream (Philox 4x64, Salmon et al. 2011) for each seed, purpose, output position at which the round starts,
-and node within the round. Sample (or batch row) number i uses the i-th number of that stream, so a sampler can take a slice, and a
-decoder of one text takes the same numbers one by one. The round's start is part of the address: if a number were addressed by its
-output position only, a round would reuse numbers that the round before has already used.
+There is one counter-based stream (Philox 4x64, Salmon et al. 2011) for each seed, purpose, output position at which the round
+starts, and node within the round. Sample (or batch row) number i uses the i-th number of that stream, so a sampler can take a
+slice, and a decoder of one text takes the same numbers one by one. The round's start is part of the address: if a number were
+addressed by its output position only, a round would reuse numbers that the round before has already used.
 """
 
 from __future__ import annotations

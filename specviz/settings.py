@@ -50,7 +50,8 @@ class Settings:
 
     Only the proposers and rules that need the following settings read them:
 
-    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: SHAPE, or a budget if ``nodes`` is given
+    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: SHAPE, or a budget if ``nodes`` is
+                 given
     siblings     how the children of a node are chosen: top (most likely, not drawn), independent draws, or distinct draws
     nodes        budget of a tree that grows where the draft is sure, 1 to 64 nodes
     drafts       chains drawn side by side, 1 to 8

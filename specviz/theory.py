@@ -1,9 +1,9 @@
-"""Formulas, each with its assumption. Letters as in Leviathan et al. 2023: alpha acceptance rate, gamma draft length, c cost ratio.
+"""Formulas and their assumptions. Letters as in Leviathan et al. 2023: alpha acceptance rate, gamma draft length, c cost ratio.
 
 There are two separate questions: how many tokens a target pass yields, and what a round costs. For the first there are the
 independent formula (one alpha for every draft token) and the hazard formula (one acceptance rate per depth);
-prediction/accepted_count.py counts without either assumption. For the second there are Leviathan's cost, in which a target pass over a
-draft costs as much as one over a single token, and a cost with a fixed part.
+prediction/accepted_count.py counts without either assumption. For the second there are Leviathan's cost, in which a target pass
+over a draft costs as much as one over a single token, and a cost with a fixed part.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
 
 
 def wall_clock_factor(alpha: float, gamma: int, c: float) -> float:
-    """Speed-up over target-only sampling if a target pass over the draft costs no more than over one token: tokens / (gamma c + 1).
+    """Speed-up over target-only sampling if a pass over the draft costs no more than over one token: tokens / (gamma c + 1).
 
     Leviathan et al. 2023, Theorem 3.8. c: time of one draft step over that of one target pass, >= 0.
     """
@@ -62,15 +62,15 @@ def pays(alpha: float, c: float) -> bool:
 
 
 def least_factor(alpha: float, c: float) -> float:
-    """Lower bound of the speed-up with the best gamma, if alpha > c: (1 + alpha) / (1 + c), the factor of gamma = 1 (Corollary 3.9)."""
+    """Lower bound of the best speed-up, if alpha > c: (1 + alpha) / (1 + c), the factor of gamma = 1 (Corollary 3.9)."""
     return (1.0 + alpha) / (1.0 + c)
 
 
 def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
     """Arithmetic operations of speculative decoding over those of target-only sampling: (1 - a)(g c_hat + g + 1) / (1 - a^(g+1)).
 
-    Leviathan et al. 2023, Theorem 3.11: speed is bought with more operations. c_hat: operations of a draft step over those of the target
-    for one token, >= 0. The result is at least 1 wherever a draft token can be rejected.
+    Leviathan et al. 2023, Theorem 3.11: speed is bought with more operations. c_hat: operations of a draft step over those of the
+    target for one token, >= 0. The result is at least 1 wherever a draft token can be rejected.
     """
     return operations(expected_tokens(alpha, gamma), gamma, c_hat)
 
@@ -103,7 +103,7 @@ class LinearCost:
 
 
 def factor(tokens: float, seconds: float, target_only: float) -> float:
-    """Speed-up of rounds that give ``tokens`` tokens in ``seconds``, over target-only sampling with ``target_only`` seconds per token."""
+    """Speed-up of rounds of ``tokens`` tokens in ``seconds`` over target-only sampling at ``target_only`` seconds per token."""
     return tokens * target_only / seconds
 
 

@@ -1,8 +1,8 @@
 """The trace: what the engine records and everything else reads. Frozen records, JSON both ways, no torch.
 
-A record stores what the rule decided; nothing derives it again. Timing is separate: equality, hashes and exports ignore it. A trace can
-be replayed without models: besides the decisions it holds the largest bars of each distribution, and one *rest* entry with sums over
-all other tokens.
+A record stores what the rule decided; nothing derives it again. Timing is separate: equality, hashes and exports ignore it. A
+trace can be replayed without models: besides the decisions it holds the largest bars of each distribution, and one *rest* entry
+with sums over all other tokens.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a round ended: the kind, the token that the rule added (None for eos on the path, and for length), and the u that drew it."""
+    """How a round ended: kind, the token that the rule added (None for eos on the path and for length), and the u that drew it."""
 
     kind: str
     token: int | None

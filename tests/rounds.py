@@ -1,8 +1,8 @@
 """One round, exactly: every block that a proposer can hand over, and every way in which a production rule judges it.
 
-A second way beside evidence/enumeration/enumerate.py, and a faster one for trees: the numbers that draw tokens are put into the middle of each
-token's share of the distribution that the block reports, those of the rule on both sides of the threshold that it recorded, and the
-last token is not drawn at all: the distribution that it would be drawn from is taken whole.
+A second way beside evidence/enumeration/enumerate.py, and a faster one for trees: the numbers that draw tokens are put into the
+middle of each token's share of the distribution that the block reports, those of the rule on both sides of the threshold that it
+recorded, and the last token is not drawn at all: the distribution that it would be drawn from is taken whole.
 """
 
 from __future__ import annotations

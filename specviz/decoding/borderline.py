@@ -1,7 +1,7 @@
 """Which samples lie so near an edge that another machine may draw other tokens.
 
-In float32, distributions differ in the seventh digit from machine to machine and with the shape of a pass. A random number that close
-to its threshold, or to the edge between two tokens, may fall on the other side.
+In float32, distributions differ in the seventh digit from machine to machine and with the shape of a pass. A random number that
+close to its threshold, or to the edge between two tokens, may fall on the other side.
 """
 
 from __future__ import annotations
@@ -84,6 +84,6 @@ class _Edges(Shard):
 
 
 def residual_window(distributions: Distributions) -> float:
-    """NEAR for the random number that draws from a residual: p - q is rescaled to sum to 1, and its rounding errors grow with it."""
+    """NEAR for the random number that draws from a residual: rescaling p - q to sum to 1 also scales its rounding errors."""
     p, _, q = distributions
     return NEAR if q is None else min(1.0, NEAR / max(NEAR, 1.0 - float(overlap(p, q))))

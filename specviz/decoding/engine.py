@@ -1,4 +1,4 @@
-"""The decoder: one round proposes, scores, verifies and commits. It joins proposers and rules, and depends on the insides of neither.
+"""The decoder: one round proposes, scores, verifies and commits. It joins proposers and rules without knowing their insides.
 
 Leviathan et al. 2023, Algorithm 1; Chen et al. 2023, Algorithm 2 (there p and q are swapped).
 """
@@ -52,8 +52,8 @@ def step(
 def cut(outcome: Outcome, row: Prefix, eos_token_ids: frozenset[int]) -> Outcome:
     """The outcome up to the first end-of-sequence token on the accepted path, and up to the row's remaining tokens.
 
-    An end-of-sequence token on the path closes the round (kind ``eos``, no further token); a path that uses up the remaining tokens
-    closes it with kind ``length``. An end-of-sequence token drawn by the rule itself needs no cut.
+    An end-of-sequence token on the path closes the round (kind ``eos``, no further token); a path that uses up the remaining
+    tokens closes it with kind ``length``. An end-of-sequence token drawn by the rule itself needs no cut.
     """
     path = outcome.accepted_path
     for count, node in enumerate(path, start=1):

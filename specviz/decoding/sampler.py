@@ -1,8 +1,8 @@
 """Many samples at once: through the real decoder in batches, or on shared distributions, each computed once for all samples.
 
-Both give the samples of ``engine.decode``: sample i takes the i-th number of every random stream. ``decoded`` runs the engine itself,
-caches included. ``shared_distributions`` changes the order of the work: all samples that have m tokens get their next token together,
-prefix by prefix, and the rule's own methods decide about each.
+Both give the samples of ``engine.decode``: sample i takes the i-th number of every random stream. ``decoded`` runs the engine
+itself, caches included. ``shared_distributions`` changes the order of the work: all samples that have m tokens get their next
+token together, prefix by prefix, and the rule's own methods decide about each.
 """
 
 from __future__ import annotations
@@ -71,8 +71,8 @@ def decoded(
 ) -> Samples:
     """Samples ``first`` to ``first + count - 1`` through ``engine.step``, ``batch`` rows at a time.
 
-    Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on its
-    number, up to the last digits in which passes over other numbers of rows round differently.
+    Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
+    its number, up to the last digits in which passes over other numbers of rows round differently.
     """
     opening = opening_row(prompt, settings, target.context)
     tokens = np.full((count, opening.remaining), NONE, dtype=np.int32)
@@ -114,8 +114,8 @@ def shared_distributions(
     half  state to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit
     keep  called with the state after each pass; the arrays change afterwards, so copy what is to last
 
-    The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit, so
-    a sample with a random number that close to its threshold may differ (``specviz.decoding.borderline`` finds these). Memory:
+    The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit,
+    so a sample with a random number that close to its threshold may differ (``specviz.decoding.borderline`` finds these). Memory:
     4 (L + 1) bytes per sample and stream, and the distributions of one pass.
 
     Raises SettingsError for a rule that does not judge token by token, and for a proposer of anything but chains of fixed length.
@@ -189,13 +189,13 @@ class Shard:
         self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
 
     def _drafts(self, paths: np.ndarray):
-        """The distributions that draft tokens are drawn from, and those that a mutant claims for them; None if it claims no others."""
+        """The distributions that draft tokens are drawn from, and those that a mutant claims for them, None if these are the same."""
         claimed = getattr(self.proposer, "claimed", None)
         drafts = distributions_after(self.proposer.draft, self.prompt, paths)
         return drafts, distributions_after(claimed, self.prompt, paths) if claimed else None
 
     def _randomness(self, place: int) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
-        """Each sample's random numbers for this place, (count,) float64 by purpose, and whether its round tests a draft token here."""
+        """Each sample's random numbers here, (count,) float64 by purpose, and whether its round tests a draft token here."""
         randomness = {
             purpose: np.zeros(self.count) for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS)
         }

@@ -36,7 +36,7 @@ class Samples:
         return (self.tokens != NONE).sum(1)
 
     def counts(self, length: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """The distinct samples, cut to ``length`` tokens and sorted by their ids, (M, length) int32, and how often each occurs."""
+        """The distinct samples, cut to ``length`` tokens and sorted by ids, (M, length) int32, and how often each occurs."""
         cut = self.tokens[:, :length] if length else self.tokens
         return np.unique(cut, axis=0, return_counts=True)
 

@@ -1,4 +1,4 @@
-"""Draft tokens copied from a text: what followed the last time the same tokens occurred. No model, nothing random, one-hot distributions.
+"""Draft tokens copied from a text: what followed the last time the same tokens occurred. No model, one-hot distributions.
 
 The rule accepts a copied token with the probability that the target gives it, so the text still has the target's distribution. If
 nothing matches, nothing is drafted and the round gives one token of the target.
@@ -43,10 +43,10 @@ class Copied:
 
 
 def from_own_text(ids: Text, count: int) -> list[int]:
-    """Prompt lookup (Saxena 2023; n-gram speculation): the tokens that followed the latest earlier occurrence of the text's ending.
+    """Prompt lookup (Saxena 2023; n-gram speculation): the tokens after the latest earlier occurrence of the text's ending.
 
-    The longest ending that occurs earlier is used, of at most LONGEST tokens. The copy may run into tokens that were just copied, so a
-    repeated phrase keeps repeating.
+    The longest ending that occurs earlier is used, of at most LONGEST tokens. The copy may run into tokens that were just copied,
+    so a repeated phrase keeps repeating.
     """
     for length in range(min(LONGEST, len(ids) - 1), 0, -1):
         ending, last = ids[-length:], ids[-1]

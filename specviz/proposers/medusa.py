@@ -1,8 +1,8 @@
 """Medusa: heads on the target's last hidden state draft several tokens at once, without a draft model (Cai et al. 2024).
 
-A head's distribution does not depend on what the heads before it drafted, so the distribution below a node depends only on its depth.
-Draft tokens are drawn from these distributions, or are their most likely tokens, just as with a draft model, and the same rule checks
-them.
+A head's distribution does not depend on what the heads before it drafted, so the distribution below a node depends only on its
+depth. Draft tokens are drawn from these distributions, or are their most likely tokens, just as with a draft model, and the same
+rule checks them.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ class HeadDistributions:
 
 
 class Medusa:
-    """Draft tokens of another proposer whose distributions are ``HeadDistributions``. Rows of one token have no state yet and get none."""
+    """A proposer of trees from ``HeadDistributions``. Rows of one token have no hidden state yet and get no draft tokens."""
 
     name = "medusa"
 

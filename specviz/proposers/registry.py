@@ -89,7 +89,7 @@ def chain(request: Request, source: LanguageModel, name: str = "draft") -> Propo
 
 
 def tree(request: Request) -> Proposer:
-    """A tree from the draft: of a fixed shape, or with a budget of nodes. At temperature 0 siblings are the most likely tokens."""
+    """A tree from the draft, of a fixed shape or with a budget of nodes. At temperature 0 siblings are the most likely tokens."""
     settings, shape = request.settings, widths(request.settings.tree)
     top = settings.siblings == "top" or settings.temperature == 0.0
     source = request.plain() if top else request.draft

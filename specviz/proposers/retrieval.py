@@ -27,7 +27,7 @@ class SuffixIndex:
         self.order = _order(self.tokens)
 
     def follow(self, ids: Sequence[int], count: int) -> list[int]:
-        """At most ``count`` tokens that follow the longest ending of ``ids`` found in the text, each the most frequent next token.
+        """At most ``count`` tokens after the longest ending of ``ids`` found in the text, each the most frequent next token.
 
         Endings of SHORTEST to LONGEST tokens are tried; the list is empty if none is found. Among equally frequent tokens the
         smallest id wins.

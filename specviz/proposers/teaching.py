@@ -1,7 +1,7 @@
 """Drafts for teaching: the uniform distribution, word frequencies, and a draft model reversed.
 
-Each is a language model, so ``DraftModel`` draws chains from it and the sampler shares its distributions. However bad they are, the text
-has the target's distribution: a bad draft costs only speed.
+Each is a language model, so ``DraftModel`` draws chains from it and the sampler shares its distributions. However bad they are,
+the text has the target's distribution: a bad draft costs only speed.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def unigram(tokens: np.ndarray, vocabulary: int, settings: Settings, device: tor
 
 @dataclass(frozen=True, slots=True)
 class Reversed:
-    """Distributions from the negated logits of a source: its least likely token becomes the most likely. Impossible tokens stay impossible.
+    """Distributions from negated logits: the least likely token becomes the most likely. Impossible tokens stay impossible.
 
     source    gives distributions at temperature 1 without cuts
     settings  temperature and cuts, applied after the reversal

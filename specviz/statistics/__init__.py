@@ -1,1 +1,1 @@
-"""Does a sample follow an exact distribution? Arrays in, findings out; each finding states what the test could have seen. No models, no torch."""
+"""Does a sample follow an exact distribution? Arrays in, findings out, with the power of each test. No models, no torch."""

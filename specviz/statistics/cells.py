@@ -50,14 +50,14 @@ class Cells:
 
         probs  (K,) float64, masses of the listed outcomes; zeros are allowed
         n      number of draws, above 0
-        rest   mass of all outcomes that are not listed; 0 makes them impossible. A long distribution need not be known in full: list
-               every outcome of mass ``minimum / n`` or more (there are at most n / minimum of them) and give the rest as one number.
-               Which outcomes are listed must follow from the distribution, never from what was drawn
+        rest   mass of all outcomes that are not listed; 0 makes them impossible. A long distribution need not be known in full:
+               list every outcome of mass ``minimum / n`` or more (there are at most n / minimum of them) and give the rest as one
+               number. Which outcomes are listed must follow from the distribution, never from what was drawn
         most   upper bound on the number of cells, at least 2: the minimum is raised to n / most, so that cells have about equal
                mass. A test with fewer cells sees a smaller distance (``power.affordable_df``)
 
-        Ties in mass are packed in the order listed. A remainder below the minimum joins the last pooled cell or, if there is none, the
-        lightest single outcome.
+        Ties in mass are packed in the order listed. A remainder below the minimum joins the last pooled cell or, if there is
+        none, the lightest single outcome.
 
         Raises EvidenceError if several outcomes all end up in one cell: then nothing can be tested.
         """

@@ -22,8 +22,8 @@ class Finding:
     statistic      its value; if impossible outcomes were drawn, its value on the others
     df             degrees of freedom, None if the test has none
     p_value        in [0, 1]; 0 if an outcome of probability 0 was drawn
-    detectable_tv  the smallest total variation distance, of whatever this test compares, that it detects with the stated power at the
-                   stated level in every direction. The whole distributions then differ by at least as much. None if no number
+    detectable_tv  the smallest total variation distance, of whatever this test compares, that it detects with the stated power at
+                   the stated level in every direction. The whole distributions then differ by at least as much. None if no number
                    holds for every direction
     alpha, power   the level and the power behind ``detectable_tv``
     note           a sentence to show beside the number, or ''
@@ -63,7 +63,7 @@ def checked_distribution(probs: Sequence[float] | np.ndarray, rest: float = 0.0)
 
 
 def checked_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) -> np.ndarray:
-    """The counts as int64 (K,). They must be whole, not negative, with a sum of at least 1, and K must equal ``size`` if given."""
+    """The counts as int64 (K,). They must be whole and not negative, with a sum of at least 1; K must equal ``size`` if given."""
     given = np.asarray(counts)
     whole = given.astype(np.int64)
     if given.ndim != 1 or (size is not None and given.size != size):

@@ -1,9 +1,9 @@
 """Counts against an exact distribution: Pearson's chi-square, the likelihood ratio G, and sums of chi-squares over prefixes.
 
-Sources: Pearson 1900; Cohen 1988 for power. Both statistics tend to the textbook chi-square distribution when every cell expects many
-draws. With tens of thousands of cells that expect five draws each, it is off: G lies far above its df, and Pearson's statistic varies
-more. So the null mean and variance are computed for the actual cells, and the p-value is that of a multiple of a chi-square with this
-mean and variance. If cells expect many draws, the multiple is 1.
+Sources: Pearson 1900; Cohen 1988 for power. Both statistics tend to the textbook chi-square distribution when every cell expects
+many draws. With tens of thousands of cells that expect five draws each, it is off: G lies far above its df, and Pearson's
+statistic varies more. So the null mean and variance are computed for the actual cells, and the p-value is that of a multiple of a
+chi-square with this mean and variance. If cells expect many draws, the multiple is 1.
 """
 
 from __future__ import annotations
@@ -45,10 +45,11 @@ def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: floa
     """Pearson's test of counts against an exact distribution: sum (count - expected)^2 / expected.
 
     counts  (C,) draws per cell, whole, at least one draw in all
-    probs   (C,) float64, exact mass of each cell: 0, or large enough to expect 1 draw. A draw in a cell of mass 0 rejects outright
+    probs   (C,) float64, exact mass of each cell: 0, or large enough to expect 1 draw. A draw in a cell of mass 0 rejects
+            outright
 
-    Cells must be fixed before any draw (``Cells``). The null mean is C - 1, the variance that of Haldane 1937. If one cell has all the
-    mass, the test is for equality, and its note says so.
+    Cells must be fixed before any draw (``Cells``). The null mean is C - 1, the variance that of Haldane 1937. If one cell has
+    all the mass, the test is for equality, and its note says so.
     """
     return _one("chi-square", "pearson", _pearson_null, counts, probs, alpha, power)
 
@@ -66,11 +67,12 @@ def conditional_chi_square(
 ) -> Finding:
     """The next token given the prefix, summed over prefixes: one statistic, one df, one p-value.
 
-    groups  for each prefix the counts of the next token and its exact distribution, each (C_g,), in cells made for n * P(prefix) draws
+    groups  for each prefix the counts of the next token and its exact distribution, each (C_g,), in cells made for n * P(prefix)
+            draws
 
-    Given how often each prefix occurred, the chi-squares of different prefixes are independent, so statistics, degrees of freedom and
-    variances add up; a prefix that did not occur adds nothing. ``detectable_tv`` is the mean of the distances after each prefix,
-    weighted by how often the prefix occurred: at a given mean, the sum of n_g TV_g^2 is least if all distances are equal.
+    Given how often each prefix occurred, the chi-squares of different prefixes are independent, so statistics, degrees of freedom
+    and variances add up; a prefix that did not occur adds nothing. ``detectable_tv`` is the mean of the distances after each
+    prefix, weighted by how often the prefix occurred: at a given mean, the sum of n_g TV_g^2 is least if all distances are equal.
     """
     observed, expected, nulls, impossible = [], [], [], 0
     for counts, probs in groups:
@@ -154,8 +156,8 @@ def _pearson_null(expected: np.ndarray) -> Null:
 def _g_null(expected: np.ndarray) -> Null:
     """Sums of the cells' Poisson moments, less 1 from the mean and 2 from the variance because the total is fixed.
 
-    The 1 and 2 are exact if cells expect many draws. For light cells the variance also loses the squared covariance with the total,
-    divided by n. From 1 expected draw on this is less than 1% of it, and is ignored.
+    The 1 and 2 are exact if cells expect many draws. For light cells the variance also loses the squared covariance with the
+    total, divided by n. From 1 expected draw on this is less than 1% of it, and is ignored.
     """
     mean, variance = _g_moments(expected)
     return Null(float(mean.sum() - 1.0), float(variance.sum() - 2.0))

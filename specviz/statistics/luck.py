@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Use(IntEnum):
-    """What the numbers are for; second word of the Philox key. No value is a Purpose of ``specviz.randomness``, which has such keys too."""
+    """What the numbers are for; second word of the Philox key. No value is also a Purpose of ``specviz.randomness``."""
 
     NULL_BAND = 1001
     PERMUTATION = 1002

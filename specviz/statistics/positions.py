@@ -1,4 +1,4 @@
-"""Tests position by position, which see what pooled cells hide: the rate of a set whose mass differs from draw to draw, and the transform.
+"""Tests position by position, which see what pooled cells hide: the rate of a set whose mass varies, and the transform.
 
 Both condition on each draw's own prefix, so they need no partition and lose nothing by pooling.
 """
@@ -31,20 +31,20 @@ def rate_test(
 ) -> Finding:
     """Two-sided test that the right number of draws fell into a set whose exact mass differs from draw to draw.
 
-    Example: a position's token with q > p. The set is {x : q(x | prefix) > p(x | prefix)}; its probability is the mass that the exact
-    distribution gives it after the draw's own prefix. A rule that accepts too much puts too many draws into the set, in every pooled
-    cell at once.
+    Example: a position's token with q > p. The set is {x : q(x | prefix) > p(x | prefix)}; its probability is the mass that the
+    exact distribution gives it after the draw's own prefix. A rule that accepts too much puts too many draws into the set, in
+    every pooled cell at once.
 
     successes      draws in the set
     probabilities  (G,) float64 in [0, 1], exact mass of the set for each draw, or for each group of draws
     trials         (G,) draws in each group; by default one each
 
-    The count is Poisson-binomial (Poisson 1837; Hong 2013). It is computed exactly for up to 5,000 draws with a probability strictly
-    between 0 and 1. Above, it is approximated by a normal distribution with a third-moment correction or, if the variance is below
-    100, by the binomial distribution with the same mean and variance. The p-value is twice the smaller tail.
+    The count is Poisson-binomial (Poisson 1837; Hong 2013). It is computed exactly for up to 5,000 draws with a probability
+    strictly between 0 and 1. Above, it is approximated by a normal distribution with a third-moment correction or, if the
+    variance is below 100, by the binomial distribution with the same mean and variance. The p-value is twice the smaller tail.
 
-    ``statistic`` is the rate of draws in the set. ``detectable_tv`` is a change of this rate, a lower bound of the distance between the
-    distributions.
+    ``statistic`` is the rate of draws in the set. ``detectable_tv`` is a change of this rate, a lower bound of the distance
+    between the distributions.
     """
     p, m = _checked_rates(probabilities, trials)
     n = int(m.sum())
@@ -66,7 +66,7 @@ def rate_test(
 
 
 def poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tuple[float, float]:
-    """P(S <= k) and P(S >= k) for a sum of independent Bernoulli variables, m_g of probability p_g each, all strictly in (0, 1)."""
+    """P(S <= k) and P(S >= k) for a sum of independent Bernoulli variables, m_g of each probability p_g, strictly in (0, 1)."""
     total = int(m.sum())
     if total <= EXACT_UP_TO:
         probs = stats.poisson_binom(np.repeat(p, m))
@@ -89,9 +89,9 @@ def transform(below: Array, at: Array, uniform: Array) -> np.ndarray:
     at       (N,) mass of the drawn token itself
     uniform  (N,) fresh random numbers that the decoder has not used
 
-    Any order of tokens is valid if it depends only on the distributions. In the order of p / q the tokens that a draft proposes too
-    often come first, and a rule that accepts too many of them shifts the distribution most. The values at different positions of
-    one sample are independent (Rosenblatt 1952), so positions may be tested together.
+    Any order of tokens is valid if it depends only on the distributions. In the order of p / q the tokens that a draft proposes
+    too often come first, and a rule that accepts too many of them shifts the distribution most. The values at different positions
+    of one sample are independent (Rosenblatt 1952), so positions may be tested together.
     """
     return np.asarray(below, dtype=np.float64) + np.asarray(uniform, dtype=np.float64) * np.asarray(at, dtype=np.float64)
 
@@ -101,8 +101,8 @@ def transform_test(
 ) -> Finding:
     """Kolmogorov-Smirnov test that the transformed draws are uniform. Arguments as in ``transform``; N at least 1.
 
-    ``detectable_tv`` is the gap between distribution functions that the test detects, whatever the rest of the distribution. A token of
-    mass 0 rejects outright.
+    ``detectable_tv`` is the gap between distribution functions that the test detects, whatever the rest of the distribution. A
+    token of mass 0 rejects outright.
     """
     values = transform(below, at, uniform)
     if not values.size:

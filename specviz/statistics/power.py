@@ -6,9 +6,9 @@ sqrt(lambda / n)). By Cauchy and Schwarz
 
     (2 TV)^2 = (sum |q - p|)^2 = (sum |q - p| / sqrt(p) * sqrt(p))^2 <= sum (q - p)^2 / p * sum p = lambda / n,
 
-so among all q at one distance TV, lambda is smallest if |q - p| / p is the same in every cell: half of the mass grows by the factor
-1 + 2 TV, the other half shrinks by 1 - 2 TV. This is the least favourable alternative; every other distribution that is as far away on
-the tested cells is detected with more power. A change inside a pooled cell is not detected at all.
+so among all q at one distance TV, lambda is smallest if |q - p| / p is the same in every cell: half of the mass grows by the
+factor 1 + 2 TV, the other half shrinks by 1 - 2 TV. This is the least favourable alternative; every other distribution that is as
+far away on the tested cells is detected with more power. A change inside a pooled cell is not detected at all.
 """
 
 from __future__ import annotations
@@ -89,8 +89,8 @@ def detectable_rate(mean: float, variance: float, n: float, alpha: float = ALPHA
 
     mean, variance  of the number of successes under the exact distribution: sum p_i and sum p_i (1 - p_i)
 
-    The two-sided test rejects beyond z(alpha/2) * sqrt(variance) + 1/2. With a mean rate s, the count varies most if all draws have
-    the same rate, with variance n s (1 - s); that variance is used here. Returns 1 if no change is detected.
+    The two-sided test rejects beyond z(alpha/2) * sqrt(variance) + 1/2. With a mean rate s, the count varies most if all draws
+    have the same rate, with variance n s (1 - s); that variance is used here. Returns 1 if no change is detected.
     """
     _check_rates(alpha, power)
     _check_draws(n)
@@ -111,9 +111,10 @@ def detectable_rate(mean: float, variance: float, n: float, alpha: float = ALPHA
 def detectable_distance(n: float, alpha: float = ALPHA, power: float = POWER) -> float:
     """Upper bound of the gap between distribution functions that a Kolmogorov-Smirnov test of n values detects with ``power``.
 
-    The test rejects when the empirical function differs from the true one by the critical distance c somewhere. Where the gap d is
-    reached, the empirical function is a mean of n draws with standard deviation at most 1 / (2 sqrt(n)). So the power is reached from
-    d = c + z / (2 sqrt(n)) on, whatever the rest of the distribution. The total variation distance is then at least d.
+    The test rejects when the empirical function differs from the true one by the critical distance c somewhere. Where the gap d
+    is reached, the empirical function is a mean of n draws with standard deviation at most 1 / (2 sqrt(n)). So the power is
+    reached from d = c + z / (2 sqrt(n)) on, whatever the rest of the distribution. The total variation distance is then at least
+    d.
     """
     _check_rates(alpha, power)
     _check_draws(n)

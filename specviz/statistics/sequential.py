@@ -1,17 +1,18 @@
 """Valid tests while draws accumulate: each look has its own level, and the levels add up to alpha.
 
-The pages use alpha spending at looks fixed beforehand (Lan and DeMets 1983, spent by a union bound): n = n0 * 2^k draws at look k,
-level alpha / ((k + 1)(k + 2)), and the last look gets the rest. Three reasons for it:
+The pages use alpha spending at looks fixed beforehand (Lan and DeMets 1983, spent by a union bound): n = n0 * 2^k draws at look
+k, level alpha / ((k + 1)(k + 2)), and the last look gets the rest. Three reasons for it:
 
 - It works with every test of this package, and each test's power statement holds at the level of the look.
-- It costs little. The level falls only like 1 / k^2, and a chi-square's noncentrality grows with log(1 / level): at the tenth look
+- It costs little. The level falls only like 1 / k^2, and a chi-square's noncentrality grows with log(1 / level): at the tenth
+look
   with 50 degrees of freedom the detectable distance is 14% larger than in a single test at the same n.
 - The number of draws doubles from look to look, so a mistake is found after little more than twice the draws that are needed.
 
 The e-process below may be evaluated after every draw and needs no plan, but it pays for its prior about half a log(n) per cell.
-With two or three cells it rejects after about as many draws as the looks do, with 50 cells after four to five times as many, with 1,000
-after almost twenty times as many (least favourable alternatives; tests/statistics/test_sequential.py repeats the comparison). So it
-suits few cells and the question "at which draw is the mistake found?"
+With two or three cells it rejects after about as many draws as the looks do, with 50 cells after four to five times as many, with
+1,000 after almost twenty times as many (least favourable alternatives; tests/statistics/test_sequential.py repeats the
+comparison). So it suits few cells and the question "at which draw is the mistake found?"
 """
 
 from __future__ import annotations
@@ -59,13 +60,13 @@ class Looks:
         return self.n(self.looks - 1)
 
     def level(self, look: int) -> float:
-        """Level of each test at a look. All levels of all tests sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
+        """Level of each test at a look. All levels sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
         assert 0 <= look < self.looks
         spent = 1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2))
         return corrected(self.alpha * spent, self.tests)
 
     def due(self, drawn: int) -> int | None:
-        """The latest look that ``drawn`` draws have reached, None before the first. Only the first ``n(look)`` draws may be tested."""
+        """The latest look that ``drawn`` draws have reached, None before the first. Test only the first ``n(look)`` draws."""
         if drawn < self.first:
             return None
         return max(look for look in range(self.looks) if self.n(look) <= drawn)
@@ -75,7 +76,7 @@ class Looks:
         return detectable_tv(df, self.n(look), self.level(look), power)
 
     def adjusted(self, p_values: Sequence[float]) -> float:
-        """One p-value for all looks so far, one test at each; compare it with alpha. The least p / (fraction of alpha at its look)."""
+        """One p-value for all looks so far, one test each; compare it with alpha. The least p / (fraction of alpha at its look)."""
         return min(1.0, min(p * self.alpha / (self.level(look) * self.tests) for look, p in enumerate(p_values)))
 
 
@@ -88,9 +89,9 @@ def dirichlet_e_value(
     probs          (C,) float64, exact mass of each cell. A draw in a cell of mass 0 gives infinity
     concentration  of the prior, above 0, fixed before the first draw; by default the number of cells
 
-    The e-value is the likelihood of the draws under a Dirichlet mixture around the exact distribution, divided by their likelihood under
-    the exact distribution. Under the null hypothesis this ratio is a martingale with mean 1, which ever reaches 1 / alpha with
-    probability at most alpha (Ville 1939).
+    The e-value is the likelihood of the draws under a Dirichlet mixture around the exact distribution, divided by their
+    likelihood under the exact distribution. Under the null hypothesis this ratio is a martingale with mean 1, which ever reaches
+    1 / alpha with probability at most alpha (Ville 1939).
     """
     masses = checked_distribution(probs)
     seen = checked_counts(counts, masses.size)

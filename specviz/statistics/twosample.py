@@ -1,4 +1,4 @@
-"""Two samples of continuations without a known distribution: were both drawn from the same one? For example speculation on and off.
+"""Two samples of continuations: were both drawn from the same, unknown distribution? For example speculation on and off.
 
 Continuations are tuples of ids, or texts; a text is compared character by character and never tokenised again.
 """
@@ -45,11 +45,12 @@ def permutation_test(
     The statistic is the largest difference between the two samples' frequencies of a beginning, in standard deviations under
     permutation, over all beginnings that two or more continuations share (whole continuations included). Long texts hardly ever
     repeat as a whole, so a distance between distributions of whole texts says nothing; their beginnings do repeat. Under the null
-    hypothesis the samples are exchangeable, and the p-value is exact at any size (Pitman 1937; Phipson and Smyth 2010 for the added 1).
+    hypothesis the samples are exchangeable, and the p-value is exact at any size (Pitman 1937; Phipson and Smyth 2010 for the
+    added 1).
 
-    ``detectable_tv`` is the smallest difference in the probability of one beginning that is detected with ``power``, whatever the other
-    beginnings do. It uses the quantile of the statistic over the permutations, so it is slightly random. None if B is too small
-    for a test of this level.
+    ``detectable_tv`` is the smallest difference in the probability of one beginning that is detected with ``power``, whatever the
+    other beginnings do. It uses the quantile of the statistic over the permutations, so it is slightly random. None if B is too
+    small for a test of this level.
     """
     one, two = _checked(first, "first"), _checked(second, "second")
     n, m = len(one), len(two)
@@ -96,9 +97,9 @@ def homogeneity(
 
     first, second  (K,) counts of the same outcomes
 
-    Without an exact distribution, outcomes are pooled by the total over both samples. The totals say nothing about a difference between
-    the samples: given the totals, the samples are exchangeable. Outcomes whose smaller expected count is below ``minimum`` share one
-    cell. Samples of a and b draws detect what a b / (a + b) draws detect against an exact distribution.
+    Without an exact distribution, outcomes are pooled by the total over both samples. The totals say nothing about a difference
+    between the samples: given the totals, the samples are exchangeable. Outcomes whose smaller expected count is below
+    ``minimum`` share one cell. Samples of a and b draws detect what a b / (a + b) draws detect against an exact distribution.
     """
     one = checked_counts(first)
     two = checked_counts(second, one.size)
@@ -119,8 +120,8 @@ def homogeneity(
 def beginnings(continuations: Sequence[Continuation]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every set of two or more continuations that share a beginning: the inner nodes of their compressed prefix tree.
 
-    In sorted order, continuations with a common beginning are neighbours. Returns the sorting order (N,), and the start and end of each
-    set in that order, (I,) and (I,): at most N - 1 sets. The set of all continuations is left out.
+    In sorted order, continuations with a common beginning are neighbours. Returns the sorting order (N,), and the start and end
+    of each set in that order, (I,) and (I,): at most N - 1 sets. The set of all continuations is left out.
     """
     order = sorted(range(len(continuations)), key=continuations.__getitem__)
     shared = [-1, *(_common(continuations[a], continuations[b]) for a, b in pairwise(order)), -1]

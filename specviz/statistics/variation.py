@@ -50,10 +50,10 @@ def tv_null_band(
     seed        of the replicates, which have their own random stream
     replicates  number of simulated samples
 
-    The mean is exact: the mean deviation of a binomial count has a closed form (de Moivre 1730; Diaconis and Zabell 1991). Median and
-    quantile come from replicates. The 256 heaviest cells are drawn as a multinomial, together with the number of draws in all other
-    cells. Given that number, the sum over the many light cells is nearly normal, with the moments of Poisson counts given their
-    total. So the cost does not depend on n, and hardly on K.
+    The mean is exact: the mean deviation of a binomial count has a closed form (de Moivre 1730; Diaconis and Zabell 1991). Median
+    and quantile come from replicates. The 256 heaviest cells are drawn as a multinomial, together with the number of draws in all
+    other cells. Given that number, the sum over the many light cells is nearly normal, with the moments of Poisson counts given
+    their total. So the cost does not depend on n, and hardly on K.
     """
     masses = checked_distribution(probs)
     if n < 1 or not 0.0 < level < 1.0:
@@ -74,8 +74,8 @@ def tv_null_band(
 def cell_band(probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99) -> np.ndarray:
     """Sampling noise of each cell's frequency, (2, K): it lies within with probability ``level`` or a little more.
 
-    Central quantiles of the binomial distribution, cell by cell. Of 100 cells about one lies outside a band of 0.99, so one cell outside
-    proves nothing; the tests give the verdict.
+    Central quantiles of the binomial distribution, cell by cell. Of 100 cells about one lies outside a band of 0.99, so one cell
+    outside proves nothing; the tests give the verdict.
     """
     masses, tail = checked_distribution(probs), (1.0 - level) / 2.0
     return np.stack([stats.binom.ppf(tail, n, masses), stats.binom.isf(tail, n, masses)]) / n

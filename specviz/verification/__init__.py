@@ -1,1 +1,1 @@
-"""Verification: logits become distributions, a rule accepts or rejects draft tokens, and tokens are drawn. Proposers have no access to it."""
+"""Verification: distributions from logits, the rules that accept or reject draft tokens, draws. Proposers cannot affect it."""

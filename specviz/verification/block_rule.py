@@ -3,18 +3,18 @@
 Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2. For a chain x_1 .. x_n, where p and q are the
 distributions after the draft tokens before each:
 
-    w_0 = 1,  w_i = min(1, w_(i-1) p(x_i) / q(x_i))       probability that the first i draft tokens are accepted, given their values
-    m_i = sum over x of max(0, w_i p(x) - q(x))            mass that the draft gives too little after them
-    h_i = m_i / (m_i + 1 - w_i),  h_n = w_n                thresholds
+    w_0 = 1,  w_i = min(1, w_(i-1) p(x_i) / q(x_i))       probability that the first i draft tokens are accepted, given their
+    values m_i = sum over x of max(0, w_i p(x) - q(x))            mass that the draft gives too little after them h_i = m_i / (m_i
+    + 1 - w_i),  h_n = w_n                thresholds
 
-Every draft token has a random number u_i. The longest beginning x_1 .. x_i with u_i < h_i is accepted. If i < n, the next token is
-drawn from max(0, w_i p - q), rescaled; if i = n, from p. The text has the target's distribution, and no rule with that property
-accepts more.
+Every draft token has a random number u_i. The longest beginning x_1 .. x_i with u_i < h_i is accepted. If i < n, the next token
+is drawn from max(0, w_i p - q), rescaled; if i = n, from p. The text has the target's distribution, and no rule with that
+property accepts more.
 
-The length n may depend on the values drawn: whether the chain ends after x_i may be decided from x_1 .. x_i, but not from x_(i+1).
-Proof, from the end backwards: P(at least i are accepted, given x_1 .. x_i) = w_i. At the end it is h_n. Before the end, x_(i+1) adds
-the mean of w_(i+1), which is w_i - m_i, and the random number of position i adds (1 - w_i + m_i) h_i = m_i. Neither depends on
-how many tokens follow.
+The length n may depend on the values drawn: whether the chain ends after x_i may be decided from x_1 .. x_i, but not from
+x_(i+1). Proof, from the end backwards: P(at least i are accepted, given x_1 .. x_i) = w_i. At the end it is h_n. Before the end,
+x_(i+1) adds the mean of w_(i+1), which is w_i - m_i, and the random number of position i adds (1 - w_i + m_i) h_i = m_i. Neither
+depends on how many tokens follow.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Weighed:
 
 
 def weighed(tokens: Sequence[int], p: Tensor, q: Tensor | None) -> Weighed:
-    """Weights and thresholds of a chain. p (N + 1, V) after the prefix and after each draft token; q (N, V), None where N is 0."""
+    """Weights and thresholds of a chain. p (N + 1, V) after the prefix and each draft token; q (N, V), None where N is 0."""
     count, weights = len(tokens), [1.0]
     p_token, q_token = at_tokens(p, q, tuple(tokens), tuple(range(-1, count - 1)))
     for p_x, q_x in zip(p_token, q_token, strict=True):
@@ -74,7 +74,7 @@ def _edge(weight: float, mass: float) -> float:
 
 
 class Judged(NamedTuple):
-    """One row: its decisions, how many draft tokens are accepted, and the distribution (V,) and random number of the next token."""
+    """One row: decisions, number of accepted draft tokens, and the distribution (V,) and random number of the next token."""
 
     decisions: tuple[Decision, ...]
     accepted: int
@@ -90,8 +90,8 @@ class BlockRule:
     """Block verification: all draft tokens of a chain are judged together. Exact; accepts at least as many as the token rule.
 
     All random numbers of a block are used, also those behind the last accepted draft token, so no later round may use them again.
-    In a record every accepted draft token has ``accepted`` True, even if its own random number lies above its threshold and only a
-    later one lies below.
+    In a record every accepted draft token has ``accepted`` True, even if its own random number lies above its threshold and only
+    a later one lies below.
     """
 
     name, title = "block", "block verification"

@@ -11,8 +11,8 @@ number, lies in [1, k] and accepts most. Every rho from rho* to k is exact; belo
 token rho* = 1, and the rule is the token rule.
 
 The proof needs k fixed before x_1 is drawn: x_1 .. x_k must be independent draws from q, all tested with the rho of one k. If x_2
-were drawn only for some values of x_1, then in rounds with k = 2 x_1 would have only those values, and would be no draw from q. k may
-depend on anything drawn before x_1: the levels above, or what stands below another, finished node (docs/exactness.md).
+were drawn only for some values of x_1, then in rounds with k = 2 x_1 would have only those values, and would be no draw from q. k
+may depend on anything drawn before x_1: the levels above, or what stands below another, finished node (docs/exactness.md).
 """
 
 from __future__ import annotations
@@ -56,9 +56,9 @@ def least_rho(p: Tensor, q: Tensor, k: int) -> float:
 
     p, q (V,) float64, rows sum to 1; k at least 1.
 
-    rho - mean_tests grows with rho. Between two neighbouring ratios p / q the same tokens are accepted with all of q, so beta(rho)
-    is a + b / rho there: a is the sum of their q, b that of the other tokens' p. The code finds the two neighbours first and then
-    bisects with two numbers only.
+    rho - mean_tests grows with rho. Between two neighbouring ratios p / q the same tokens are accepted with all of q, so
+    beta(rho) is a + b / rho there: a is the sum of their q, b that of the other tokens' p. The code finds the two neighbours
+    first and then bisects with two numbers only.
     """
     between = (p > q) & (p < k * q)
     edges, order = (p[between] / q[between]).sort()
@@ -89,8 +89,8 @@ class SequentialRule(TokenRule):
 
     place  0 to 1: where rho lies between rho* (0, accepts most) and k (1)
 
-    Raises SettingsError for a tree whose siblings have different distributions, and for one that does not state ``counts_fixed``: it
-    is refused whatever shape its random numbers gave it.
+    Raises SettingsError for a tree whose siblings have different distributions, and for one that does not state ``counts_fixed``:
+    it is refused whatever shape its random numbers gave it.
     """
 
     name, title = "k-seq", "k-sequential selection"

@@ -15,9 +15,10 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
 
 
 def drafted_chance(p: Tensor, q: Tensor) -> Tensor:
-    """Probability that a token of the target's text is an accepted draft token, given that one was tested there: min(1, q / p), (...).
+    """Probability that a token of the target's text is an accepted draft token, if one was tested there: min(1, q / p), (...).
 
-    p, q  (...) float64, the probabilities that both distributions give the token in the text. The draft token is this token and accepted
+    p, q  (...) float64, the probabilities that both distributions give the token in the text. The draft token is this token and
+          accepted
     with probability min(p, q), and the token occurs with probability p. Where a pass over several tokens rounds p to 0 at a token
     that was drawn, the token counts as an accepted draft token iff q > 0.
     """
@@ -27,7 +28,7 @@ def drafted_chance(p: Tensor, q: Tensor) -> Tensor:
 def drafted_ratio(p: Tensor, q: Tensor) -> Tensor:
     """log(q / p) of the probabilities that both distributions give the tokens of the target's text, (...): -inf where q is 0.
 
-    Given the text, block verification accepts the first i draft tokens of a round with the least of 1, q1/p1, q1 q2/(p1 p2), .. up to
-    i factors, where the token rule has the product of min(1, q_j/p_j).
+    Given the text, block verification accepts the first i draft tokens of a round with the least of 1, q1/p1, q1 q2/(p1 p2), ..
+    up to i factors, where the token rule has the product of min(1, q_j/p_j).
     """
     return q.log() - p.clamp(min=torch.finfo(p.dtype).tiny).log()

@@ -34,8 +34,8 @@ RULES: dict[str, Callable[[Settings], Rule]] = {
 def rule_of(settings: Settings) -> Rule:
     """The rule that settings name.
 
-    Raises SettingsError for an unknown name, listing the known ones, and for a rule that cannot judge what the proposer may draft. It
-    does so before any model is read, not in the middle of a text where a tree first branches.
+    Raises SettingsError for an unknown name, listing the known ones, and for a rule that cannot judge what the proposer may
+    draft. It does so before any model is read, not in the middle of a text where a tree first branches.
     """
     if settings.rule not in RULES:
         raise SettingsError("rule", settings.rule, f"one of {', '.join(RULES)}")

@@ -1,4 +1,4 @@
-"""The token rule: Algorithm 1 of Leviathan et al. 2023, the only place where a draft token is accepted or rejected token by token.
+"""The token rule: Algorithm 1 of Leviathan et al. 2023, the one place where draft tokens are accepted or rejected one by one.
 
 One round for a chain of draft tokens x_1 .. x_n, where p is the target's distribution and q the draft's:
 
@@ -64,7 +64,7 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
 
 
 class Rule(Protocol):
-    """Decides which tokens a round commits. ``verify`` depends on draft tokens, distributions and random numbers, on nothing else.
+    """Decides which tokens a round commits. ``verify`` depends only on draft tokens, distributions and random numbers.
 
     name   the name in settings
     title  the name for a person; it says "lossy" where the rule is
@@ -105,12 +105,13 @@ class Shown:
 class TokenRule:
     """Accept each draft token with probability min(1, p/q); at the first rejection draw a replacement and stop. Exact.
 
-    In a tree the siblings below an accepted node are tested in the order in which they were proposed. Each rejection turns p into the
-    residual; after the last one the replacement is drawn from it. After an accepted leaf the bonus token is drawn from p.
+    In a tree the siblings below an accepted node are tested in the order in which they were proposed. Each rejection turns p into
+    the residual; after the last one the replacement is drawn from it. After an accepted leaf the bonus token is drawn from p.
 
-    The number of siblings may depend on the values drawn before. Once x_1 is rejected the target is the residual r, whatever x_1 was.
-    Both ways on give r: another sibling is drawn from its own q and tested against r, or a replacement is drawn from r. So the choice
-    between them may depend on x_1. It may not depend on the random number that rejected x_1, nor on the sibling about to be drawn.
+    The number of siblings may depend on the values drawn before. Once x_1 is rejected the target is the residual r, whatever x_1
+    was. Both ways on give r: another sibling is drawn from its own q and tested against r, or a replacement is drawn from r. So
+    the choice between them may depend on x_1. It may not depend on the random number that rejected x_1, nor on the sibling about
+    to be drawn.
     """
 
     name, title = "token", "token by token"

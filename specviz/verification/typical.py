@@ -1,12 +1,12 @@
 """Typical acceptance: a draft token is accepted if the target finds it likely enough. Lossy: it trades quality for speed.
 
-Cai et al. 2024, Medusa, section 2.3.1. A draft token x is accepted iff p(x) > min(epsilon, delta exp(-H(p))), where H is the entropy
-of p in nats and delta = sqrt(epsilon). The longest accepted path wins; among equally long ones the likelier. The token after it is the
-target's most likely one, always.
+Cai et al. 2024, Medusa, section 2.3.1. A draft token x is accepted iff p(x) > min(epsilon, delta exp(-H(p))), where H is the
+entropy of p in nats and delta = sqrt(epsilon). The longest accepted path wins; among equally long ones the likelier. The token
+after it is the target's most likely one, always.
 
-The rule uses neither the draft's distributions nor random numbers: if the draft tokens are not drawn at random, every run gives the
-same text. At temperature 0 it coincides with the target. Since it does not keep the target's distribution, it puts no condition on
-how many tokens are proposed.
+The rule uses neither the draft's distributions nor random numbers: if the draft tokens are not drawn at random, every run gives
+the same text. At temperature 0 it coincides with the target. Since it does not keep the target's distribution, it puts no
+condition on how many tokens are proposed.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ class TypicalRule(TokenRule):
     epsilon  above 0, at most 1
     bar      what a token's p must exceed; known once a distribution is given (``at``)
 
-    Recorded thresholds are 1 and 0, so the recorded random numbers decide nothing. In a tree only the siblings of the winning path's
-    nodes are recorded as checked.
+    Recorded thresholds are 1 and 0, so the recorded random numbers decide nothing. In a tree only the siblings of the winning
+    path's nodes are recorded as checked.
     """
 
     name, title = "typical", "typical acceptance (lossy)"

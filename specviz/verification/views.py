@@ -79,7 +79,7 @@ def two_distributions(p: Tensor, q: Tensor, bars: int, always: tuple[int, ...]) 
 
 
 def _last_rejected(outcome: Outcome) -> int | None:
-    """The node whose rejection drew the round's last token: the last rejected sibling below the accepted path. None if there is none."""
+    """The node whose rejection drew the round's last token: the last rejected sibling below the accepted path; None if none."""
     if outcome.ending.kind != "residual":
         return None
     end = outcome.accepted_path[-1] if outcome.accepted_path else ROOT

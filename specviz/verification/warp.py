@@ -1,11 +1,11 @@
 """Logits -> distribution: temperature, top-k, top-p, min-p. One function for p, for q and for target-only sampling.
 
-The warped distribution is the one that an exact rule keeps. Everything is float64. The order is temperature, top-k, top-p, min-p, each
-applied to the renormalised survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al. 2024
-for min-p).
+The warped distribution is the one that an exact rule keeps. Everything is float64. The order is temperature, top-k, top-p, min-p,
+each applied to the renormalised survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al.
+2024 for min-p).
 
-Ties at a cut are resolved here, once: among equally probable tokens the smaller id comes first. So p and q are cut alike, and top-k
-keeps exactly k tokens.
+Ties at a cut are resolved here, once: among equally probable tokens the smaller id comes first. So p and q are cut alike, and
+top-k keeps exactly k tokens.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
 
     Temperature 0 gives the one-hot distribution of the largest logit, the smallest id among equals.
 
-    Raises ModelError where a row has NaN, +inf or no finite entry: a rule given such a distribution would accept every draft token.
+    Raises ModelError where a row has NaN, +inf or no finite entry: a rule given such a distribution would accept every draft
+    token.
     """
     if logits.device.type == "mps":
         logits = logits.cpu()

@@ -1,8 +1,10 @@
-"""Attacks on 'distributed as the target': settings, limits and drafts that could bend the distribution, each enumerated completely.
+"""Attacks on 'distributed as the target': settings, limits and drafts that could bend the distribution, each enumerated
+completely.
 
 The target's distribution is made here a second time, in plain Python from the sentences of ``Settings``, so that a mistake which
 ``warp`` makes alike for p, q and the baseline would be seen too. No top-p here falls on a sum of the masses: there the last
-bit decides, and the distribution that is kept is still the one that ``warp`` gives. Whole texts are compared: stop tokens, length and context.
+bit decides, and the distribution that is kept is still the one that ``warp`` gives. Whole texts are compared: stop tokens, length
+and context.
 """
 
 import math

@@ -156,7 +156,8 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
 def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge():
     """The shipped pair, 128 draws of three tokens, one by one and in batches of 64 with rows that come and go.
 
-    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; two at most here.
+    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; two at
+    most here.
     """
     shipped = load_pair("storybook", device="cpu", dtype="float32")
     settings = Settings(prompt="The old man said", length=3, gamma=2)

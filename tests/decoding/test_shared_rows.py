@@ -63,7 +63,7 @@ def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
         assert rows.stride(0) > 0 and torch.equal(rows, torch.stack(some))
 
 
-# Distributions ----------------------------------------------------------------------------------------------------------------------
+# Distributions --------------------------------------------------------------------------------------------------------
 
 
 def test_rows_that_ask_for_the_same_get_one_read_only_array():

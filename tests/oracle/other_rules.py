@@ -1,5 +1,6 @@
-"""Other rules on fractions, from their papers and with nothing of the package: block verification, k-sequential selection, siblings
-drawn without replacement. Distributions and tables are those of oracle.py; each class gives the distribution of the tokens that a round commits.
+"""Other rules on fractions, from their papers and with nothing of the package: block verification, k-sequential selection,
+siblings drawn without replacement. Distributions and tables are those of oracle.py; each class gives the distribution of the
+tokens that a round commits.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Leviathan et al. 2023, Algorithm 1, on fractions: the distribution of what a speculative decoder writes, by walking every outcome.
+"""Leviathan et al. 2023, Algorithm 1, on fractions: the distribution of what a speculative decoder writes, by walking every
+outcome.
 
 Written from the paper, with nothing of the package: what is compared with it must not share its mistakes. A draft is a
 small tree: ``branching`` says how many siblings are drawn under each node of a level, so (1, 1, 1) is a chain of gamma = 3.

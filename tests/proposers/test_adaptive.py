@@ -1,5 +1,5 @@
-"""How far to draft: 'a stop may look at the past and at q before the draw'. The distributions of texts under every policy are enumerated in
-test_proposers.py; here, what each policy decides, by hand or against the formula it stands on.
+"""How far to draft: 'a stop may look at the past and at q before the draw'. The distributions of texts under every policy are
+enumerated in test_proposers.py; here, what each policy decides, by hand or against the formula it stands on.
 """
 
 from dataclasses import replace

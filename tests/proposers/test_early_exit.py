@@ -1,6 +1,7 @@
-"""Early exit by name: the target's first layers draft, the rule decides, and 'output is that of the target' (Zhang et al. 2024, Draft &
-Verify; Elhoushi et al. 2024). On tables every outcome is walked in test_proposers.py, the caches are looked at in test_layered.py;
-here are the decoder as a request opens it, on the tiny random pair and on the shipped one, its exits in their folders, and refusals.
+"""Early exit by name: the target's first layers draft, the rule decides, and 'output is that of the target' (Zhang et al. 2024,
+Draft & Verify; Elhoushi et al. 2024). On tables every outcome is walked in test_proposers.py, the caches are looked at in
+test_layered.py; here are the decoder as a request opens it, on the tiny random pair and on the shipped one, its exits in their
+folders, and refusals.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ def admitted(tmp_path, monkeypatch):
     return stored.EXITS.admit(random_exit(tmp_path / "exit"))
 
 
-# The distribution ------------------------------------------------------------------------------------------------------------------------
+# The distribution -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
@@ -175,7 +176,7 @@ def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, adm
     )
 
 
-# By name --------------------------------------------------------------------------------------------------------------------------
+# By name --------------------------------------------------------------------------------------------------------------
 
 
 def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, capsys):
@@ -196,7 +197,7 @@ def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, cap
     assert "holds no early exit" in capsys.readouterr().err
 
 
-# The exit that ships --------------------------------------------------------------------------------------------------------------
+# The exit that ships --------------------------------------------------------------------------------------------------
 
 
 def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes():

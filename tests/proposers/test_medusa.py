@@ -1,6 +1,7 @@
-"""Medusa: heads draft, the rule decides, so 'the distribution of the original model' is kept (Cai et al. 2024, with rejection sampling in
-the place of typical acceptance). Heads are random here: bad draft tokens cost speed, never the distribution. On tables every outcome of the
-production step is walked; on a tiny random pair the distributions that the heads hand over are held against fresh passes.
+"""Medusa: heads draft, the rule decides, so 'the distribution of the original model' is kept (Cai et al. 2024, with rejection
+sampling in the place of typical acceptance). Heads are random here: bad draft tokens cost speed, never the distribution. On
+tables every outcome of the production step is walked; on a tiny random pair the distributions that the heads hand over are held
+against fresh passes.
 """
 
 from __future__ import annotations

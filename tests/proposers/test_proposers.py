@@ -1,6 +1,6 @@
-"""'Exactness comes from the rule, not from the proposer': every proposer of the gallery under every exact rule that can judge it has
-the target's distribution, enumerated over all outcomes of the production step (Leviathan et al. 2023, A.1; Miao et al. 2024; Sun et al. 2024).
-Then what each proposer says of itself, on tables. Nothing here is random but the tables.
+"""'Exactness comes from the rule, not from the proposer': every proposer of the gallery under every exact rule that can judge it
+has the target's distribution, enumerated over all outcomes of the production step (Leviathan et al. 2023, A.1; Miao et al. 2024;
+Sun et al. 2024). Then what each proposer says of itself, on tables. Nothing here is random but the tables.
 """
 
 import pytest

@@ -1,5 +1,6 @@
-"""Every proposer of the gallery on networks with their caches (tiny, random, float64), opened by name as a request is: 'the proposer
-returns each token with the distribution it was drawn from', the pass over its block is a fresh pass of each path, no number is met twice.
+"""Every proposer of the gallery on networks with their caches (tiny, random, float64), opened by name as a request is: 'the
+proposer returns each token with the distribution it was drawn from', the pass over its block is a fresh pass of each path, no
+number is met twice.
 """
 
 import pytest
@@ -184,7 +185,7 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
         assert len(text(rounds)) == 5
 
 
-# Names ---------------------------------------------------------------------------------------------------------------------------
+# Names ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
-"""Draft tokens copied from a text: 'the tokens that followed the longest matching ending' (Saxena 2023, prompt lookup; He et al. 2024, REST).
-The suffix index is held against a plain search. Texts: every bad one is a sentence, and a link can name none but the bundled ones.
+"""Draft tokens copied from a text: 'the tokens that followed the longest matching ending' (Saxena 2023, prompt lookup; He et al.
+2024, REST). The suffix index is held against a plain search. Texts: every bad one is a sentence, and a link can name none but the
+bundled ones.
 """
 
 import random
@@ -115,7 +116,7 @@ def test_nothing_is_drafted_where_the_text_ends_or_holds_no_two_tokens_of_the_en
     assert index.follow([9, 16, 17], 4) == [18, 19]
 
 
-# Texts by name -------------------------------------------------------------------------------------------------------------------
+# Texts by name --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -187,7 +188,7 @@ def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path)
         retrieving(str(path))
 
 
-# Drafts that are there to be understood ------------------------------------------------------------------------------------------
+# Drafts that are there to be understood -------------------------------------------------------------------------------
 
 
 def first_distribution(source):

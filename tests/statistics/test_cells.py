@@ -12,7 +12,8 @@ from tests.chance import zipf
 
 
 def test_heavy_outcomes_have_own_cells_light_ones_share_one_and_impossible_ones_have_the_last():
-    """100 draws, at least 5 expected: 0.5, 0.3, 0.1 alone; 0.06 too; 0.03 and 0.01 expect 4 together, so they join ... nobody lighter.
+    """100 draws, at least 5 expected: 0.5, 0.3, 0.1 alone; 0.06 too; 0.03 and 0.01 expect 4 together, so they join ... nobody
+    lighter.
 
     Packed: 0.03 + 0.01 = 0.04 < 0.05 reaches no cell, so the lightest single outcome, 0.06, takes them in.
     """

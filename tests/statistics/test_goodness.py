@@ -132,8 +132,8 @@ def second_tokens(luck, n, first, conditional, repeats):
 
 
 def test_conditional_false_alarms_and_stated_power():
-    """12 prefixes, 8 tokens each, 20,000 draws, 1,000 repeats: 0.05 of them under the null; 0.99 at level 0.001 at the alternative that
-    moves every prefix's distribution by the stated distance in its least favourable direction."""
+    """12 prefixes, 8 tokens each, 20,000 draws, 1,000 repeats: 0.05 of them under the null; 0.99 at level 0.001 at the
+    alternative that moves every prefix's distribution by the stated distance in its least favourable direction."""
     luck, n, repeats = np.random.default_rng(SEED + 6), 20_000, 1000
     first, conditional = zipf(12, 0.5), luck.dirichlet(np.full(8, 4.0), size=12) * 0.9 + 0.0125
     found = [

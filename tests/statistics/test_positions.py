@@ -46,8 +46,9 @@ def test_very_rare_sets_are_poisson():
 
 @pytest.mark.parametrize(("n", "repeats"), ((300, 1000), (40_000, 2000)))
 def test_rate_false_alarms_and_stated_power(n, repeats):
-    """Level 0.05 under the null, twice the smaller tail of a discrete distribution: 0.05 at most, not below the lattice's 0.04 (n 300) or
-    0.045; level 0.001 with power 0.99 at the stated shift of every draw's probability, towards one half where it varies most."""
+    """Level 0.05 under the null, twice the smaller tail of a discrete distribution: 0.05 at most, not below the lattice's 0.04 (n
+    300) or 0.045; level 0.001 with power 0.99 at the stated shift of every draw's probability, towards one half where it varies
+    most."""
     luck = np.random.default_rng(SEED + 1)
     p = luck.uniform(0.3, 0.4, size=20)
     trials = np.full(20, n // 20)
@@ -62,8 +63,9 @@ def test_rate_false_alarms_and_stated_power(n, repeats):
 
 
 def test_a_rate_shows_a_change_that_hides_inside_pools():
-    """Ten thousand light tokens in pairs of equal mass; a rule takes 4% of one partner's mass to the other. Every pool of whole pairs keeps
-    its mass, so no cell sees it; the set of first partners holds half the mass by distribution, and 0.52 of the draws."""
+    """Ten thousand light tokens in pairs of equal mass; a rule takes 4% of one partner's mass to the other. Every pool of whole
+    pairs keeps its mass, so no cell sees it; the set of first partners holds half the mass by distribution, and 0.52 of the
+    draws."""
     found = rate_test(10_400, [0.5], [20_000])
     assert found.rejected and found.detectable_tv == pytest.approx(0.02, abs=0.002)
 
@@ -87,8 +89,9 @@ def test_the_transform_by_hand():
 
 
 def test_transform_false_alarms_and_stated_power():
-    """500 draws of 30 tokens. Null: level 0.05, 1,000 repeats, band of the binomial distribution. Alternative: first half of the tokens loses the stated
-    gap at once; the bound is one-sided, so power is 0.99 or more at level 0.001, and less than that at 60% of the gap."""
+    """500 draws of 30 tokens. Null: level 0.05, 1,000 repeats, band of the binomial distribution. Alternative: first half of the
+    tokens loses the stated gap at once; the bound is one-sided, so power is 0.99 or more at level 0.001, and less than that at
+    60% of the gap."""
     luck, probs, n, repeats = np.random.default_rng(SEED + 2), zipf(30, 0.5), 500, 1000
     found = [transform_test(*positions(luck, probs, probs, n)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in found), repeats, 0.05)

@@ -39,8 +39,9 @@ def looks_at(luck, plan, probs, drawn_from):
 
 
 def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
-    """8 looks, alpha 0.1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends half: the
-    rate lies between alpha/2 and alpha, by 99.99% bands. Looking at 0.1 each time would alarm more than twice as often."""
+    """8 looks, alpha 0.1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends
+    half: the rate lies between alpha/2 and alpha, by 99.99% bands. Looking at 0.1 each time would alarm more than twice as
+    often."""
     luck, probs, plan, repeats = np.random.default_rng(SEED), zipf(12), Looks(300, 8, alpha=0.1), 2000
     runs = [looks_at(luck, plan, probs, probs) for _ in range(repeats)]
     alarms = sum(plan.adjusted(p_values) <= plan.alpha for p_values in runs)

@@ -52,8 +52,8 @@ def test_permutation_false_alarms_come_as_often_as_stated():
 
 
 def test_the_stated_gap_in_one_beginning_is_seen():
-    """800 per arm, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least as many
-    rejections as Binomial(300, 0.99) gives in 99.99% of cases."""
+    """800 per arm, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least
+    as many rejections as Binomial(300, 0.99) gives in 99.99% of cases."""
     luck, probs = np.random.default_rng(SEED + 1), np.full(4, 0.25)
     gap = permutation_test(continuations(luck, probs, 800), continuations(luck, probs, 800), alpha=0.01).detectable_tv
     seen = 0
@@ -94,8 +94,8 @@ def test_a_two_by_two_table_by_hand():
 
 
 def test_homogeneity_false_alarms_and_stated_power():
-    """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level 0.05 under the null; 0.99 at level 0.001 where half of the mass
-    moves one way in one arm and the mixture of the arms stays."""
+    """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level 0.05 under the null; 0.99 at level 0.001 where half of the
+    mass moves one way in one arm and the mixture of the arms stays."""
     luck, probs, n, m, repeats = np.random.default_rng(SEED + 3), zipf(50), 20_000, 30_000, 2000
     null = [homogeneity(luck.multinomial(n, probs), luck.multinomial(m, probs)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in null), repeats, 0.05)

@@ -44,8 +44,8 @@ BANDS = {
 
 @pytest.mark.parametrize("case", BANDS)
 def test_the_band_is_that_of_multinomial_replicates(case):
-    """1,000 fresh sets of draws: half lie below the median, 0.9 and 0.99 below the upper ends, within 99.99% bands widened by the band's own
-    4,000 replicates (factor sqrt(1.25) in standard deviations, so bands for 800)."""
+    """1,000 fresh sets of draws: half lie below the median, 0.9 and 0.99 below the upper ends, within 99.99% bands widened by the
+    band's own 4,000 replicates (factor sqrt(1.25) in standard deviations, so bands for 800)."""
     probs, n = BANDS[case]
     band = tv_null_band(probs, n, 0.99, seed=SEED)
     found = np.array([total_variation(row, probs) for row in np.random.default_rng(SEED + 1).multinomial(n, probs, size=1000)])

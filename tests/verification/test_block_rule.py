@@ -1,6 +1,6 @@
 """Block verification: 'the output follows the target's distribution', and 'no fewer tokens than token verification in every
-iteration' (Sun et al. 2024, theorems 1 and 2): on fractions by the paper's own algorithm, then every outcome of the production rule.
-Nothing is random but the tables, so no test can fail by chance.
+iteration' (Sun et al. 2024, theorems 1 and 2): on fractions by the paper's own algorithm, then every outcome of the production
+rule. Nothing is random but the tables, so no test can fail by chance.
 """
 
 from __future__ import annotations
@@ -98,8 +98,8 @@ def test_a_chain_may_end_where_its_own_draft_tokens_say_so():
 
 
 def test_with_the_token_rules_residual_the_distribution_changes():
-    """R17, and the proof that the tests above can fail: after accepted draft tokens the residual is of w p, not of p. 20 tables of four tokens;
-    where only one token is short of mass both residuals are that token."""
+    """R17, and the proof that the tests above can fail: after accepted draft tokens the residual is of w p, not of p. 20 tables
+    of four tokens; where only one token is short of mass both residuals are that token."""
 
     class Mixed(BlockVerification):
         def replacement(self, joint, p, q):

@@ -1,5 +1,5 @@
-"""'sample x ~ p': a draw by inverse CDF is the smallest id whose cumulative mass exceeds u times the total, so a distribution that is
-given is the distribution that is drawn, and an impossible token stays impossible for every random number."""
+"""'sample x ~ p': a draw by inverse CDF is the smallest id whose cumulative mass exceeds u times the total, so a distribution
+that is given is the distribution that is drawn, and an impossible token stays impossible for every random number."""
 
 import random
 import warnings

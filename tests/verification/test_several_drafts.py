@@ -1,6 +1,7 @@
-"""Several draft tokens for one place: 'multi-step speculative sampling' (SpecInfer, Miao et al. 2024) by the token rule on siblings, drawn
-independently or without replacement; and k-sequential selection (SpecTr, Sun et al. 2023), exact for rho from rho* to k. On fractions
-by the papers' own algorithms, then every outcome of the production rules. Nothing is random but the tables.
+"""Several draft tokens for one place: 'multi-step speculative sampling' (SpecInfer, Miao et al. 2024) by the token rule on
+siblings, drawn independently or without replacement; and k-sequential selection (SpecTr, Sun et al. 2023), exact for rho from
+rho* to k. On fractions by the papers' own algorithms, then every outcome of the production rules. Nothing is random but the
+tables.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ FINE = 10**6
 
 @dataclass(frozen=True)
 class DistinctSiblings:
-    """Siblings drawn one after the other from the draft's distribution without the ones before; fewer where the distribution has no more tokens.
+    """Siblings drawn one after the other from the draft's distribution without the ones before; fewer where the distribution has
+    no more tokens.
 
     claims  what is reported of each: the distribution it was drawn from, or (a lie) always the draft's whole distribution
     """
@@ -125,8 +127,8 @@ def test_several_rounds_of_siblings_keep_the_distribution(proposer):
 
 
 def test_distinct_siblings_that_report_the_whole_distribution_lose_exactness():
-    """So the test above can fail: the second sibling's distribution is q without the first, renormalised, and nothing else. 8 tables of four
-    tokens; where only one token is short of mass the lie does not show, whatever is drawn."""
+    """So the test above can fail: the second sibling's distribution is q without the first, renormalised, and nothing else. 8
+    tables of four tokens; where only one token is short of mass the lie does not show, whatever is drawn."""
     bent = 0
     for seed in range(8):
         p, q = pair("random", seed, 4, 7)

@@ -1,6 +1,6 @@
-"""Typical acceptance is no sampling: 'a candidate is accepted when its probability exceeds min(epsilon, delta exp(-H))' (Cai et al.
-2024, Medusa, section 2.3.1), so tokens below the bar are never written at all. By hand, then every outcome of the production rule:
-how far its distribution lies from the target's, and where the two coincide. Nothing is random but the tables.
+"""Typical acceptance is no sampling: 'a candidate is accepted when its probability exceeds min(epsilon, delta exp(-H))' (Cai et
+al. 2024, Medusa, section 2.3.1), so tokens below the bar are never written at all. By hand, then every outcome of the production
+rule: how far its distribution lies from the target's, and where the two coincide. Nothing is random but the tables.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def test_the_bar_is_the_papers_formula():
 
 
 def test_its_distribution_by_hand_on_one_table():
-    """H = 0.87 nats, so the bar is 0.09, less than 0.3 exp(-H) = 0.126. Tokens 2 and 3 lie below it: a draft token of one of them becomes token 0,
-    the likeliest, as does every token for which there is no draft token. TV 0.15 for a token drafted from the uniform draft, 0.4 for one without."""
+    """H = 0.87 nats, so the bar is 0.09, less than 0.3 exp(-H) = 0.126. Tokens 2 and 3 lie below it: a draft token of one of them
+    becomes token 0, the likeliest, as does every token for which there is no draft token. TV 0.15 for a token drafted from the
+    uniform draft, 0.4 for one without."""
     probs = distribution_of(constant(P), constant(Q), 2)
     first = {x: sum(mass for text, mass in probs.items() if text[0] == x) for x in range(4)}
     assert first == pytest.approx({0: 3 / 4, 1: 1 / 4, 2: 0, 3: 0}, abs=1e-12)
@@ -58,8 +59,8 @@ def test_its_distribution_by_hand_on_one_table():
 @pytest.mark.parametrize("proposer", ("chain", "siblings", "fixed tree"))
 @pytest.mark.parametrize("seed", range(4))
 def test_its_distribution_lies_far_from_the_targets_on_every_table(seed, proposer):
-    """Random tables of 4 tokens in hundredths, length 2. At least the mass of the texts that hold a token which is neither typical nor
-    the likeliest: those are never written."""
+    """Random tables of 4 tokens in hundredths, length 2. At least the mass of the texts that hold a token which is neither
+    typical nor the likeliest: those are never written."""
     p, q = pair("random", seed, 4, 7)
     made = {
         "chain": lambda: DraftModel(model(q, 4), 2),

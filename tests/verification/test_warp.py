@@ -1,5 +1,5 @@
-"""Logits -> distribution, once for p, q and the baseline. 'we can treat argmax, top-k, nucleus and temperature as sampling from an
-adjusted distribution' (Leviathan et al. 2023, section 2.2): what ``warp`` returns is that distribution."""
+"""Logits -> distribution, once for p, q and the baseline. 'we can treat argmax, top-k, nucleus and temperature as sampling from
+an adjusted distribution' (Leviathan et al. 2023, section 2.2): what ``warp`` returns is that distribution."""
 
 import math
 import random

@@ -1,8 +1,8 @@
 """How many tokens to draft: policies that stop a chain early or let it continue.
 
-A policy may look at the row's past rounds, at the tokens drawn so far, and at the distribution of the next token before it is drawn. It
-never sees the token about to be drawn, and a drawn token stays: dropping one changes the distribution of the text (R8 in
-docs/mistakes.md). So a policy costs or saves time, but never exactness.
+A policy may look at the row's past rounds, at the tokens drawn so far, and at the distribution of the next token before it is
+drawn. It never sees the token about to be drawn, and a drawn token stays: dropping one changes the distribution of the text (R8
+in docs/mistakes.md). So a policy costs or saves time, but never exactness.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from specviz.verification.overlap import overlap
 from specviz.verification.token_rule import acceptance_probability
 
 SHARPNESS, LEAST = 0.2, 0.3  # the entropy bound: its constant, and the value below which drafting stops
-WORTH = 0.3  # acceptance probability below which a draft token costs more than it gains, if a draft step costs a fifth of a target pass
+WORTH = 0.3  # acceptance probability below which a draft token does not pay off, if a draft step costs a fifth of a target pass
 CHECKED = 0.05  # cost of one more token in a target pass, in one-token passes
 BELIEF, WEIGHT = 0.8, 4.0  # prior acceptance rate of every position, and its weight in tests
 
 
 class LengthPolicy(Protocol):
-    """Decides how long a chain gets. ``remembers``: whether it uses past rounds, so that two rows with the same text may differ."""
+    """Decides how long a chain gets. ``remembers``: whether it uses past rounds, so that rows with the same text may differ."""
 
     remembers: bool
 
@@ -38,7 +38,7 @@ class LengthPolicy(Protocol):
         ...
 
     def continues(self, chains: Sequence[Growth], distributions: Tensor) -> list[bool]:
-        """For each chain, whether to draw a token from its distribution. distributions (B, V) float64, nothing drawn from them yet."""
+        """For each chain, whether to draw a token from its distribution. distributions (B, V) float64, not yet drawn from."""
         ...
 
 
@@ -67,8 +67,8 @@ class Heuristic:
 class Entropy:
     """Stop where 1 - sqrt(SHARPNESS * H(q)), a lower bound on the acceptance probability, falls below LEAST.
 
-    Agrawal et al. 2024, AdaEDL; their threshold adapts to the acceptance rate, ours is fixed. A token is always drawn from the first
-    distribution of a round, since it is already computed. H in nats, at least 0.
+    Agrawal et al. 2024, AdaEDL; their threshold adapts to the acceptance rate, ours is fixed. A token is always drawn from the
+    first distribution of a round, since it is already computed. H in nats, at least 0.
     """
 
     gamma: int
@@ -118,11 +118,11 @@ class Gain:
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """Stop where the probability that the whole chain and one more draw are accepted, computed with the target, falls below WORTH.
+    """Stop where the probability that the chain and one more draw are accepted, computed with the target, falls below WORTH.
 
     No real policy knows this probability, so it bounds all policies that stop before a draw. It uses distributions, not random
-    numbers: a random number used early would be used twice. It asks the target once per draft token, so it shows how few draft tokens
-    would do, but saves no time.
+    numbers: a random number used early would be used twice. It asks the target once per draft token, so it shows how few draft
+    tokens would do, but saves no time.
 
     target  opened a second time, with its own cache
     """

@@ -20,9 +20,9 @@ class AdaptiveDraft:
     """Draws from the draft's distributions until the policy ``lengths`` stops it.
 
     draft     gives the distributions
-    settings  if given, the draft's distributions are at temperature 1 without cuts. ``lengths`` sees them so; tokens are drawn from
-              them after these settings are applied. At temperature 0 a warped distribution is one-hot and does not show how sure
-              the draft is
+    settings  if given, the draft's distributions are at temperature 1 without cuts. ``lengths`` sees them so; tokens are drawn
+              from them after these settings are applied. At temperature 0 a warped distribution is one-hot and does not show how
+              sure the draft is
     name      of the drafting method
     """
 

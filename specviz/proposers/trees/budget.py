@@ -1,8 +1,9 @@
 """Trees that grow where the draft is sure, up to a budget of nodes.
 
-A tree may be cut back to its best nodes only if nothing was drawn: tokens that are not drawn are no sample, and any of them may be
-returned (Li et al. 2024, EAGLE-2, re-ranking by joint confidence). Among drawn siblings a cut would leave tokens that no longer have the
-distribution they were drawn from (best-drawn in docs/mistakes.md). There the budget is spent before each draw, and drawn tokens stay.
+A tree may be cut back to its best nodes only if nothing was drawn: tokens that are not drawn are no sample, and any of them may
+be returned (Li et al. 2024, EAGLE-2, re-ranking by joint confidence). Among drawn siblings a cut would leave tokens that no
+longer have the distribution they were drawn from (best-drawn in docs/mistakes.md). There the budget is spent before each draw,
+and drawn tokens stay.
 """
 
 from __future__ import annotations
@@ -70,14 +71,14 @@ class BudgetTree:
 
     On each level but the last, at most half of the remaining nodes are drawn.
 
-    *distinct*: decided before each draw, given what was drawn on the level so far. Recursive rejection allows this (TokenRule). The
-    number of siblings then depends on the values drawn among them, so a rule that needs it fixed never gets such a tree.
+    *distinct*: decided before each draw, given what was drawn on the level so far. Recursive rejection allows this (TokenRule).
+    The number of siblings then depends on the values drawn among them, so a rule that needs it fixed never gets such a tree.
 
-    *independent*: all numbers of a level are decided before its first draw, from the draft's distributions there and the levels above,
-    because k-sequential selection also judges such siblings and needs them fixed. The c-th sibling is worth what it is expected to
-    add: the sum over x of q(x) q(x) (1 - q(x))^(c - 1), for a token that is drawn and has not been drawn before. It would be equally
-    exact to finish one node before deciding about the next. It would not be exact to alternate between nodes and decide from the values
-    drawn below each.
+    *independent*: all numbers of a level are decided before its first draw, from the draft's distributions there and the levels
+    above, because k-sequential selection also judges such siblings and needs them fixed. The c-th sibling is worth what it is
+    expected to add: the sum over x of q(x) q(x) (1 - q(x))^(c - 1), for a token that is drawn and has not been drawn before. It
+    would be equally exact to finish one node before deciding about the next. It would not be exact to alternate between nodes and
+    decide from the values drawn below each.
 
     siblings  independent or distinct
     widths    most children of each node, level by level
@@ -125,7 +126,7 @@ def _adaptive_draws(places: list[Place], budget: int, width: int, randomness: Ra
 
 
 def _best_first(slots: Sequence[_Independent | _Distinct], budget: int) -> Iterator[_Independent | _Distinct]:
-    """The slot that is worth most, the first among equals, at most ``budget`` times. Each slot is advanced before the next choice."""
+    """The slot worth most, the first among equals, at most ``budget`` times. It is advanced before the next choice."""
     for _ in range(budget):
         slot = max(slots, key=lambda one: one.worth)
         if slot.worth <= 0.0:

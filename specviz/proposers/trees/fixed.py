@@ -1,9 +1,9 @@
 """A tree of fixed shape from the draft model: one draft pass per level (Miao et al. 2024, SpecInfer).
 
-There are three kinds of siblings. *top*: the most likely tokens, not drawn, each with a one-hot distribution. *independent*: drawn one
-by one from q, with replacement. *distinct*: drawn without replacement; the second is drawn from q without the first token, rescaled, and
-the rule is given that same array (Jeon et al. 2024, recursive rejection sampling; Yang et al. 2024, multi-candidate speculative
-decoding).
+There are three kinds of siblings. *top*: the most likely tokens, not drawn, each with a one-hot distribution. *independent*:
+drawn one by one from q, with replacement. *distinct*: drawn without replacement; the second is drawn from q without the first
+token, rescaled, and the rule is given that same array (Jeon et al. 2024, recursive rejection sampling; Yang et al. 2024,
+multi-candidate speculative decoding).
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Tree:
 
 
 def most_likely(probs: Tensor, count: int) -> list[int]:
-    """The ``count`` most likely tokens of a distribution (V,), most likely first, smaller ids first among equals; none of mass 0."""
+    """The ``count`` most likely tokens of a distribution (V,), in order, smaller ids first among equals; none of mass 0."""
     masses, ids = (
         found.tolist() for found in probs.topk(min(count + 1, len(probs)))
     )  # one more, to see a tie for the last place
@@ -68,12 +68,12 @@ def most_likely(probs: Tensor, count: int) -> list[int]:
 
 
 def possible(probs: Tensor, count: int, siblings: str) -> bool:
-    """Whether sibling number ``count`` (from 0) can be drawn from a distribution: without replacement each token is drawn once."""
+    """Whether sibling number ``count`` (from 0) can be drawn: without replacement each token is drawn once."""
     return siblings == "independent" or count == 0 or count < int(probs.count_nonzero())
 
 
 def next_distribution(tree: Growth, parent: int, probs: Tensor, siblings: str) -> Tensor:
-    """The distribution of the next sibling below ``parent``, (V,): the draft's, without the tokens already drawn if ``distinct``."""
+    """The distribution of the next sibling below ``parent``, (V,): if ``distinct``, without the tokens already drawn."""
     drawn = [tree.tokens[node] for node in tree.below(parent)] if siblings == "distinct" else []
     if not drawn:
         return probs

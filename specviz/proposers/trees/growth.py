@@ -48,8 +48,9 @@ class Growth:
     def first_of(self, node: int) -> int:
         """The first sibling with the same token; the node itself if there is no earlier one.
 
-        Once the first has been rejected, the residual of the token rule has no mass on the token, so nothing below a later twin is
-        ever reached. k-sequential selection may accept a later twin; the round then ends there with a draw from p, as after any leaf.
+        Once the first has been rejected, the residual of the token rule has no mass on the token, so nothing below a later twin
+        is ever reached. k-sequential selection may accept a later twin; the round then ends there with a draw from p, as after
+        any leaf.
         """
         return next(other for other in self.below(self.parents[node]) if self.tokens[other] == self.tokens[node])
 
@@ -99,7 +100,7 @@ def without_distributions(trees: Sequence[Growth], source: str = "draft") -> Dra
 
 
 def draw_below(places: Sequence[Place], randomness: Randomness, level: int) -> list[int]:
-    """Draw one more node below each (tree, parent) from the distribution beside it, with the random number of the node's own address.
+    """Draw one more node below each (tree, parent) from the distribution beside it, with the random number at its address.
 
     A tree may occur several times; its nodes are then drawn in that order. Returns the new nodes.
     """
@@ -109,7 +110,7 @@ def draw_below(places: Sequence[Place], randomness: Randomness, level: int) -> l
 
 
 def _uniforms(trees: Sequence[Growth], randomness: Randomness, level: int) -> list[float]:
-    """The random number of each tree's next node. A tree that occurs again means the node after that; one call takes a node's numbers."""
+    """The random number of each tree's next node. A tree that occurs again means the node after that."""
     sizes = {id(tree): len(tree.tokens) for tree in trees}
     asked: dict[int, list[int]] = {}  # node -> places in ``trees``
     for place, tree in enumerate(trees):

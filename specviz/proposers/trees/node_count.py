@@ -19,7 +19,7 @@ RECORDED = ASSETS / "traces" / "trees.json"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A tree with a budget of nodes: tokens per target pass, and the speed-up over target-only sampling computed from the costs."""
+    """A tree with a budget of nodes: tokens per target pass, and the speed-up over target-only sampling from the costs."""
 
     nodes: int
     tokens_per_pass: float
@@ -28,7 +28,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Paying:
-    """Points by proposer and temperature ("tree 0"), by ascending number of nodes; the pair, machine and date of the measurement."""
+    """Points by proposer and temperature ("tree 0"), by ascending number of nodes; pair, machine and date of the measurement."""
 
     points: Mapping[str, tuple[Point, ...]]
     pair: str
