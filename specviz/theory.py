@@ -23,7 +23,7 @@ def expected_tokens(alpha: float, gamma: int) -> float:
 
 
 def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
-    """Tokens per target pass: 1 + sum over j <= gamma of h_1 ... h_j, where h_i = P(draft token i accepted | those before it accepted).
+    """Tokens per target pass: 1 + sum over j <= gamma of h_1 ... h_j, with h_i = P(token i accepted, given those before it are).
 
     True if all rounds are alike. Where rounds start may still depend on gamma, and then the h_i do too.
 

@@ -50,7 +50,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a round ended: kind, the token that the rule added (None for eos on the path and for length), and the u that drew it."""
+    """How a round ended: kind, the token that the rule added (None for eos on the path and for length), the u that drew it."""
 
     kind: str
     token: int | None

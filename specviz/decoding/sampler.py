@@ -189,7 +189,7 @@ class Shard:
         self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
 
     def _drafts(self, paths: np.ndarray):
-        """The distributions that draft tokens are drawn from, and those that a mutant claims for them, None if these are the same."""
+        """The distributions that draft tokens are drawn from, and those that a mutant claims for them; None if the same."""
         claimed = getattr(self.proposer, "claimed", None)
         drafts = distributions_after(self.proposer.draft, self.prompt, paths)
         return drafts, distributions_after(claimed, self.prompt, paths) if claimed else None

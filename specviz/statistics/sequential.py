@@ -76,7 +76,7 @@ class Looks:
         return detectable_tv(df, self.n(look), self.level(look), power)
 
     def adjusted(self, p_values: Sequence[float]) -> float:
-        """One p-value for all looks so far, one test each; compare it with alpha. The least p / (fraction of alpha at its look)."""
+        """One p-value for all looks so far, one test each; compare it with alpha. The least p / (fraction of alpha spent)."""
         return min(1.0, min(p * self.alpha / (self.level(look) * self.tests) for look, p in enumerate(p_values)))
 
 
