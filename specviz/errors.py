@@ -1,20 +1,20 @@
-"""The sentences that users meet when something cannot be done.
+"""Errors as sentences for users.
 
     SpecvizError                 everything below; the command line prints it and exits with 2, a page shows it as text
     |-- SettingsError            a setting out of range: names it, its value and what is allowed
     |-- ModelError               a pair that cannot be loaded or does not fit together
-    |   |-- UnsupportedModel     a family whose cache cannot be rolled back, or that takes no blocks
-    |   `-- DamagedModel         files whose hash or content is not what it should be
+    |   |-- UnsupportedModel     a family whose cache cannot be rolled back, or that cannot score several tokens in one pass
+    |   `-- DamagedModel         files whose hash or content is not as expected
     |-- TraceError               a record that is damaged or of another schema
     |-- TrainingError            a corpus or checkpoint that cannot be used
-    `-- EvidenceError            draws or a distribution of which nothing can be tested
+    `-- EvidenceError            samples or a distribution with which nothing can be tested
 
 Programming errors are assertions, not part of this tree.
 """
 
 
 class SpecvizError(Exception):
-    """A sentence for a person: what was wrong, the value, what is allowed."""
+    """A sentence for the user: what is wrong, the value, what is allowed."""
 
 
 class SettingsError(SpecvizError):
@@ -30,7 +30,7 @@ class ModelError(SpecvizError):
 
 
 class UnsupportedModel(ModelError):
-    """A family that this decoder would run wrongly, and therefore refuses."""
+    """A model family that this decoder would not run correctly, and therefore refuses."""
 
 
 class DamagedModel(ModelError):
@@ -46,4 +46,4 @@ class TrainingError(SpecvizError):
 
 
 class EvidenceError(SpecvizError):
-    """Draws, a distribution or a test of which nothing can be said."""
+    """Samples, a distribution or a test from which nothing follows."""

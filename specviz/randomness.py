@@ -1,9 +1,9 @@
-"""Addressable luck: every uniform number of a run has an address, and no address is used twice.
+"""Random numbers with addresses: every random number u of a run, uniform in [0, 1), has an address, and no address is used twice.
 
-One counter-based stream (Philox 4x64, Salmon et al. 2011) for each seed, purpose, output position at which the round
-starts, and node within the round. Draw (or batch row) number i is the i-th number of that stream, so a sampler can take a
-slice and a decoder the same number alone. The round's start is part of the address: were a random number addressed by its position
-alone, the next round would meet random numbers that the last one has already looked at.
+There is one counter-based stream (Philox 4x64, Salmon et al. 2011) for each seed, purpose, output position at which the round
+starts, and node within the round. Sample (or batch row) number i uses the i-th number of that stream, so a sampler can take a
+slice, and a decoder of one text takes the same numbers one by one. The round's start is part of the address: if a number were
+addressed by its output position only, a round would reuse numbers that the round before has already used.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ from specviz.errors import SettingsError
 class Purpose(IntEnum):
     """What a random number is for; part of its address."""
 
-    DRAFT = 0  # draws a proposed token from q
+    DRAFT = 0  # draws a draft token from q
     ACCEPT = 1  # is compared with a threshold
-    RESIDUAL = 2  # draws the replacement after a refusal
-    BONUS = 3  # draws the token after a full block
-    TARGET_ONLY = 4  # draws a token when the target decodes alone
+    RESIDUAL = 2  # draws the replacement after a rejection
+    BONUS = 3  # draws the token after a fully accepted path
+    TARGET_ONLY = 4  # draws a token in target-only sampling
 
 
 @dataclass(frozen=True, slots=True)
 class Prefix:
-    """One row of a batch: the text so far, and where it stands in its run.
+    """One row of a batch: the text so far, and how far its run has come.
 
-    ids    every token so far, prompt included
-    start  how many of them were generated: the output position at which the next round starts
-    room   how many tokens may still be generated, at least 1
-    draw   number of the continuation this row belongs to; its random numbers are the draw-th of each stream
-    past   (draft tokens along a path, how many of them were kept) of each round before: what a proposer may learn from
+    ids        every token so far, prompt included
+    start      how many of them were generated: the output position at which the next round starts
+    remaining  how many tokens may still be generated, at least 1
+    draw       number of the row's sample; its random numbers are the draw-th of each stream
+    past       for each earlier round (draft tokens on the longest path, accepted draft tokens): what a proposer may learn from
     """
 
     ids: tuple[int, ...]
@@ -46,7 +46,7 @@ class Prefix:
     past: tuple[tuple[int, int], ...] = ()
 
     def with_draft_tokens(self, tokens: tuple[int, ...]) -> Prefix:
-        """The same row as it stands while the tokens behind it are being drafted."""
+        """The row with draft tokens appended, as it is while more are drafted."""
         return Prefix(self.ids + tokens, self.start, self.remaining, self.draw, self.past)
 
 
@@ -64,22 +64,22 @@ def philox(key: tuple[int, int], counter: tuple[int, int, int, int]) -> tuple[in
 
 
 class Randomness(Protocol):
-    """Anything that hands out the uniforms of a round."""
+    """A source of the random numbers of a round."""
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
-        """One uniform in [0, 1) float64 for each row, shape (B,).
+        """One random number in [0, 1) for each row, (B,) float64.
 
-        node   index of the node within the round, from 0; the address
-        depth  output position of that node minus the row's start; names the random number for a person, no part of the address
+        node   index of the node within the round, from 0; part of the address
+        depth  output position of that node minus the row's start; names the random number for a person, not part of the address
         """
         ...
 
 
 class StreamRandomness(Randomness, Protocol):
-    """Random numbers that can also be had as slices: many draws of one address."""
+    """Random numbers that are also available as slices: many samples at one address."""
 
     def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
-        """Draws ``first`` to ``first + count - 1`` of one address, (count,) float64 in [0, 1)."""
+        """The numbers of samples ``first`` to ``first + count - 1`` at one address, (count,) float64 in [0, 1)."""
         ...
 
 
@@ -90,8 +90,8 @@ class PhiloxRandomness:
     seed: int
 
     def stream(self, purpose: Purpose, start: int, node: int, first: int, count: int) -> np.ndarray:
-        """Draws ``first`` to ``first + count - 1`` of one address, (count,) float64 in [0, 1)."""
-        block, skip = divmod(first, 4)  # one counter value makes four numbers
+        """The numbers of samples ``first`` to ``first + count - 1`` at one address, (count,) float64 in [0, 1)."""
+        block, skip = divmod(first, 4)  # one counter value gives four numbers
         bits = np.random.Philox(key=[self.seed, int(purpose)], counter=[block, start, node, 0])
         return np.random.Generator(bits).random(skip + count)[skip:]
 
@@ -99,7 +99,7 @@ class PhiloxRandomness:
         return np.array([self._one(purpose, row.start, node, row.draw) for row in rows])
 
     def _one(self, purpose: Purpose, start: int, node: int, draw: int) -> float:
-        """One number of a stream, without a generator object: a tenth of the time, and the same number."""
+        """One number of a stream, without a generator object: the same number in a tenth of the time."""
         block, skip = divmod(draw, 4)
         words = philox((self.seed, int(purpose)), (block + 1, start, node, 0))
         return (words[skip] >> 11) * 2.0**-53
@@ -107,10 +107,10 @@ class PhiloxRandomness:
 
 @dataclass(frozen=True, slots=True)
 class EditedRandomness:
-    """Other random numbers, with some numbers replaced by a person's choice.
+    """Random numbers of which a person has chosen some.
 
     edits  (output position, purpose) -> u in [0, 1). Position 0 is the first generated token. Every random number of that purpose
-           at that position is replaced; of the accept random numbers at most one per position is ever met under the token rule.
+           at that position is replaced; under the token rule at most one accept number per position is ever used.
 
     Raises SettingsError for a position below 0 or u outside [0, 1).
     """

@@ -1,6 +1,6 @@
-"""Everything that fixes a run, in one frozen record. It is the permalink, and it is stamped in each trace and export.
+"""Everything that fixes a run, in one frozen record. It is the permalink, and every trace and export contains it.
 
-Ranges are checked here; names (pair, proposer, rule) are looked up by those who own them.
+Ranges are checked here. Names (pair, proposer, rule) are looked up by the modules that own them.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ from typing import Any, TypeGuard
 from specviz.errors import SettingsError
 from specviz.randomness import Purpose
 
-LENGTH_MAX = 4096  # tokens of a run, and so places of a random number
-NAMED = 5  # damaged random numbers of a link that get a sentence of their own
+LENGTH_MAX = 4096  # tokens of a run, and so positions of a random number
+NAMED = 5  # unusable random numbers of a link that get a sentence of their own
 PURPOSES = {"draft": Purpose.DRAFT, "accept": Purpose.ACCEPT, "residual": Purpose.RESIDUAL, "bonus": Purpose.BONUS}
 _UNIFORM = re.compile(r"(?P<position>\d{1,6})(:(?P<purpose>[a-z]+))?=(?P<u>[-+.\deE]+)", re.ASCII)
 GAMMA_MAX = 16
 PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in tokens when it is known
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
-TREES = ("tree", "medusa")  # proposers that make trees of any number of nodes
-SHAPE = "3-2-1"  # of a tree that is given neither a shape nor a number of nodes: 15 nodes, three levels
-EXIT_LAYER_MAX = 1024  # how many layers the target has is checked when it is known
+TREES = ("tree", "medusa")  # proposers of trees with any number of nodes
+SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
+EXIT_LAYER_MAX = 1024  # the target's number of layers is checked when it is known
 PROPOSER_FIELDS = (
     *("proposer", "rule", "tree", "siblings", "nodes", "drafts", "lengths", "text", "typical", "heads", "exit", "exit_layer"),
 )
@@ -36,29 +36,31 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What fixes a run. A value of None for top_k, top_p or min_p means: off.
+    """What fixes a run. None for top_k, top_p or min_p means off.
 
     pair         name in the catalogue, or "target|draft" as folders or hub names
-    prompt       text to continue; empty: a start token is used
-    gamma        tokens drafted per round, 0 to 16 (0: the target alone)
+    prompt       text to continue; if empty, a start token is used
+    gamma        draft tokens per round, 0 to 16 (0: target-only)
     temperature  0 to 5; 0 is greedy
-    top_k        at least 1; top_p, min_p  above 0, at most 1
-    seed         0 to 2**63 - 1; with the addresses of randomness.py it fixes every draw
+    top_k        at least 1
+    top_p, min_p above 0, at most 1
+    seed         0 to 2**63 - 1; with the addresses of randomness.py it fixes every random number
     length       most tokens to generate, 1 to 4096
-    uniforms        chosen luck: (position, purpose name) -> u in [0, 1)
+    uniforms     random numbers chosen by a person: (position, purpose name) -> u in [0, 1)
 
-    Each of these is read by the proposers and rules that need it; the others leave it alone:
+    Only the proposers and rules that need the following settings read them:
 
-    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: SHAPE, or as nodes has it
-    siblings     how the children of a node come about: top (no luck), independent draws, or distinct draws
-    nodes        most nodes of a tree that grows where the draft is sure, 1 to 64
+    tree         children per level, such as 3-2-1: 1 to 8 levels, at most 64 nodes; empty: SHAPE, or a budget if ``nodes`` is
+                 given
+    siblings     how the children of a node are chosen: top (most likely, not drawn), independent draws, or distinct draws
+    nodes        budget of a tree that grows where the draft is sure, 1 to 64 nodes
     drafts       chains drawn side by side, 1 to 8
-    lengths      how far to draft: the name of a policy
-    text         what retrieval reads: the name of a text
+    lengths      how many tokens to draft: the name of a policy
+    text         the text that retrieval reads, by name
     typical      epsilon of typical acceptance, above 0 and at most 1
-    heads        folder of Medusa heads, named on the command line alone; empty: the pair's own
+    heads        folder of Medusa heads, only from the command line; empty: the pair's own
     exit         folder of a trained early exit, likewise
-    exit_layer   how many layers of the target draft token under early exit, 1 to 1024; None: those below the trained exit
+    exit_layer   number of the target's layers that draft under early exit, 1 to 1024; None: those below the trained exit
     """
 
     pair: str = "storybook"
@@ -122,27 +124,27 @@ class Settings:
 
     @property
     def edits(self) -> dict[tuple[int, Purpose], float]:
-        """The chosen luck, as randomness.EditedRandomness takes it."""
+        """The chosen random numbers, as randomness.EditedRandomness takes them."""
         return {(position, PURPOSES[name]): u for (position, name), u in self.uniforms.items()}
 
     @property
     def edited(self) -> bool:
-        """Whether a person chose some of the luck: then the run is no sample of anything."""
+        """Whether a person chose some of the random numbers. Then the run is no sample of the target's distribution."""
         return bool(self.uniforms)
 
     def with_uniform(self, position: int, purpose: str, u: float | None) -> Settings:
-        """The same settings with one random number chosen, or (u None) given back to chance."""
-        kept = {key: value for key, value in self.uniforms.items() if key != (position, purpose)}
-        return replace(self, uniforms=kept if u is None else kept | {(position, purpose): u})
+        """The same settings with one random number chosen, or with u None taken from the seed again."""
+        others = {key: value for key, value in self.uniforms.items() if key != (position, purpose)}
+        return replace(self, uniforms=others if u is None else others | {(position, purpose): u})
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready; random numbers as the strings that ``--uniform`` takes."""
+        """The settings as JSON; random numbers as the strings that ``--uniform`` takes."""
         record = {f.name: getattr(self, f.name) for f in fields(self)}
         return record | {"uniforms": [write_uniform(key, u) for key, u in sorted(self.uniforms.items())]}
 
     @classmethod
     def from_record(cls, record: Mapping[str, Any]) -> Settings:
-        """Back from to_record. Raises SettingsError for values out of range or names that are no settings."""
+        """The inverse of ``to_record``. Raises SettingsError for values out of range and unknown names."""
         if unknown := set(record) - {f.name for f in fields(cls)}:
             raise SettingsError("settings", sorted(unknown), f"among {', '.join(f.name for f in fields(cls))}")
         uniforms = record.get("uniforms", ())
@@ -151,14 +153,14 @@ class Settings:
         return cls(**{**record, "uniforms": dict(map(read_uniform, uniforms))})
 
     def to_query(self) -> dict[str, str]:
-        """Query parameters of a link: only what differs from the defaults."""
+        """The query parameters of a link: only settings that differ from their defaults."""
         plain = Settings().to_record()
         changed = {key: value for key, value in self.to_record().items() if value != plain[key]}
         return {key: ",".join(value) if key == "uniforms" else str(value) for key, value in changed.items()}
 
     @classmethod
     def from_query(cls, query: Mapping[str, str]) -> tuple[Settings, list[str]]:
-        """Settings of a link, and a sentence for each value that could not be used and fell back to its default."""
+        """The settings of a link, and a sentence for each value that could not be used, for which the default applies."""
         settings, notices = cls(), []
         for name, read in _READERS.items():
             if name not in query:
@@ -168,12 +170,12 @@ class Settings:
             except (SettingsError, ValueError, OverflowError) as error:
                 allowed = str(error) if isinstance(error, SettingsError) else f"{query[name][:60]!r} cannot be read."
                 notices.append(f"The link's {name.replace('_', '-')} was left out: {allowed}")
-        uniforms, said = read_uniforms(query.get("uniforms", ""))
-        return replace(settings, uniforms=uniforms), notices + said
+        uniforms, left_out = read_uniforms(query.get("uniforms", ""))
+        return replace(settings, uniforms=uniforms), notices + left_out
 
 
 def widths(tree: str) -> tuple[int, ...]:
-    """``3-2-1`` -> (3, 2, 1): children of every node, level by level; an empty text gives no levels.
+    """``3-2-1`` -> (3, 2, 1): children of every node, level by level. An empty text gives no levels.
 
     Raises SettingsError beyond TREE_LEVELS levels or NODES_MAX nodes.
     """
@@ -188,13 +190,13 @@ def widths(tree: str) -> tuple[int, ...]:
     return levels
 
 
-def _of_the_command_line(name: str) -> Callable[[str], str]:
-    """A link opens no folder."""
+def _command_line_only(name: str) -> Callable[[str], str]:
+    """A reader that refuses every value: links must not open folders."""
 
-    def refused(folder: str) -> str:
-        raise SettingsError(name, folder[:60], f"named on the command line alone: --{name} DIR")
+    def refuse(folder: str) -> str:
+        raise SettingsError(name, folder[:60], f"given on the command line only: --{name} DIR")
 
-    return refused
+    return refuse
 
 
 _READERS: dict[str, Any] = {
@@ -218,13 +220,13 @@ _READERS: dict[str, Any] = {
     "lengths": str,
     "text": str,
     "typical": float,
-    "heads": _of_the_command_line("heads"),
-    "exit": _of_the_command_line("exit"),
+    "heads": _command_line_only("heads"),
+    "exit": _command_line_only("exit"),
     "exit_layer": int,
 }
 
 
-# Ranges: a sentence with the value and what is allowed.
+# Range checks: each raises SettingsError with the value and what is allowed.
 
 
 def is_number(value: object) -> TypeGuard[float]:
@@ -241,11 +243,11 @@ def number(name: str, value: object, low: float, high: float, allowed: str, abov
         raise SettingsError(name, value, allowed)
 
 
-# Chosen random numbers, as options and links write them.
+# Chosen random numbers, as written in options and links.
 
 
 def read_uniform(text: str) -> tuple[tuple[int, str], float]:
-    """``POS=U`` or ``POS:draft|accept|residual|bonus=U`` -> ((position, purpose), u)."""
+    """``POS=U`` or ``POS:draft|accept|residual|bonus=U`` -> ((position, purpose), u). Raises SettingsError for any other text."""
     match = _UNIFORM.fullmatch(text.strip())
     if not match:
         raise SettingsError("random number", text, "written POS=U or POS:draft|residual|bonus=U, such as 3=0.71")
@@ -262,31 +264,31 @@ def read_uniform(text: str) -> tuple[tuple[int, str], float]:
 
 
 def read_uniforms(text: str) -> tuple[dict[tuple[int, str], float], list[str]]:
-    """The random numbers of a link, ``POS=U,POS:residual=U,...``, and a sentence for each that was left out; the others count.
+    """The random numbers of a link, ``POS=U,POS:residual=U,...``, and a sentence for each that had to be left out.
 
-    No more than NAMED sentences: a link that is damaged throughout must not bury the page.
+    At most NAMED sentences, and one more that counts the others, so that a damaged link does not fill the page.
     """
-    uniforms, said = {}, []
+    uniforms, left_out = {}, []
     for part in text.split(",") if text else ():
         try:
             key, u = read_uniform(part)
             check(*key, u)
             uniforms[key] = u
         except SettingsError as error:
-            said.append(f"The link's random number {part[:40]!r} was left out: {error}")
-    if (more := len(said) - NAMED) > 0:
-        said[NAMED:] = [f"More of the link's random numbers were left out: {more} that cannot be used either."]
-    return uniforms, said
+            left_out.append(f"The link's random number {part[:40]!r} was left out: {error}")
+    if (more := len(left_out) - NAMED) > 0:
+        left_out[NAMED:] = [f"More of the link's random numbers were left out: {more} that cannot be used either."]
+    return uniforms, left_out
 
 
 def write_uniform(key: tuple[int, str], u: float) -> str:
-    """The inverse of read_coin, to the last bit."""
+    """The inverse of ``read_uniform``, to the last bit."""
     position, purpose = key
     return f"{position}={u!r}" if purpose == "accept" else f"{position}:{purpose}={u!r}"
 
 
 def check(position: int, purpose: str, u: float) -> None:
-    """Raises SettingsError for a random number that no run has."""
+    """Raises SettingsError for a position, purpose or value that no random number of a run can have."""
     whole("random number position", position, 0, LENGTH_MAX, "0 (the first generated token) or more")
     if purpose not in PURPOSES:
         raise SettingsError("random number purpose", purpose, f"one of {', '.join(PURPOSES)}")

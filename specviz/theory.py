@@ -1,8 +1,9 @@
-"""Formulas, each with its assumption. Letters as in Leviathan et al. 2023: alpha acceptance, gamma block length, c cost ratio.
+"""Formulas and their assumptions. Letters as in Leviathan et al. 2023: alpha acceptance rate, gamma draft length, c cost ratio.
 
-Two questions are kept apart: how many tokens a pass of the target yields, and what a round costs. For the first there are the
-independent formula (one alpha for every draft token) and the hazard formula (one for every depth); kept_guess.py counts without either
-assumption. For the second there are Leviathan's cost, in which a block costs the target one pass, and a cost with a fixed part.
+There are two separate questions: how many tokens a target pass yields, and what a round costs. For the first there are the
+independent formula (one alpha for every draft token) and the hazard formula (one acceptance rate per depth);
+prediction/accepted_count.py counts without either assumption. For the second there are Leviathan's cost, in which a target pass
+over a draft costs as much as one over a single token, and a cost with a fixed part.
 """
 
 from __future__ import annotations
@@ -14,27 +15,29 @@ import numpy as np
 
 
 def expected_tokens(alpha: float, gamma: int) -> float:
-    """Tokens per target pass when every draft token is kept independently with probability alpha: (1 - a^(g+1)) / (1 - a).
+    """Tokens per target pass if every draft token is accepted independently with probability alpha: (1 - a^(g+1)) / (1 - a).
 
-    Leviathan et al. 2023, equation 1. alpha in [0, 1], gamma >= 0; between 1 and gamma + 1.
+    Leviathan et al. 2023, equation 1. alpha in [0, 1], gamma >= 0; the result lies between 1 and gamma + 1.
     """
     return float(np.sum(np.power(float(alpha), np.arange(gamma + 1))))
 
 
 def hazard_tokens(hazards: Sequence[float], gamma: int) -> float:
-    """Tokens per target pass when draft token i is kept with probability h_i once those before it are: 1 + sum over j <= gamma of h_1 ... h_j.
+    """Tokens per target pass: 1 + sum over j <= gamma of h_1 ... h_j, with h_i = P(token i accepted, given those before it are).
 
-    True of rounds that are alike; where a round starts may still depend on gamma, and then the h_i do too.
-    hazards  at least gamma numbers in [0, 1]; returns a number between 1 and gamma + 1
+    True if all rounds are alike. Where rounds start may still depend on gamma, and then the h_i do too.
+
+    hazards  at least gamma numbers in [0, 1]
+    returns  a number between 1 and gamma + 1
     """
     assert len(hazards) >= gamma, "one hazard for every draft token"
     return 1.0 + float(np.sum(np.cumprod(np.asarray(hazards[:gamma], dtype=float))))
 
 
 def wall_clock_factor(alpha: float, gamma: int, c: float) -> float:
-    """Speed-up over the target alone, if a block costs the target no more than one token: expected tokens / (gamma c + 1).
+    """Speed-up over target-only sampling if a pass over the draft costs no more than over one token: tokens / (gamma c + 1).
 
-    Leviathan et al. 2023, Theorem 3.8. c: one draft step over one target pass, >= 0.
+    Leviathan et al. 2023, Theorem 3.8. c: time of one draft step over that of one target pass, >= 0.
     """
     return expected_tokens(alpha, gamma) / (gamma * c + 1.0)
 
@@ -46,72 +49,76 @@ def factor_grid(alphas: np.ndarray, costs: np.ndarray, gamma: int) -> np.ndarray
 
 
 def dearest(alpha: float, gamma: int, reached: float = 1.0) -> float:
-    """The cost c at which gamma draft tokens are just ``reached`` times as fast as the target alone: wall_clock_factor solved for c.
+    """The highest cost c with which gamma draft tokens reach the speed-up ``reached``: wall_clock_factor solved for c.
 
-    gamma >= 1, reached > 0; below 0 where not even a draft that costs nothing gets so far.
+    gamma >= 1, reached > 0. The result is below 0 if not even a draft that costs nothing reaches the speed-up.
     """
     return (expected_tokens(alpha, gamma) / reached - 1.0) / gamma
 
 
 def pays(alpha: float, c: float) -> bool:
-    """Whether some gamma is faster than the target alone at Leviathan's cost: alpha > c (Corollary 3.9)."""
+    """Whether some gamma is faster than target-only sampling at Leviathan's cost: alpha > c (Corollary 3.9)."""
     return alpha > c
 
 
 def least_factor(alpha: float, c: float) -> float:
-    """What the best gamma reaches at least, where it pays: (1 + alpha) / (1 + c), the factor of gamma = 1 (Corollary 3.9)."""
+    """Lower bound of the best speed-up, if alpha > c: (1 + alpha) / (1 + c), the factor of gamma = 1 (Corollary 3.9)."""
     return (1.0 + alpha) / (1.0 + c)
 
 
 def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
-    """Arithmetic of speculative decoding over that of the target alone: (1 - a)(g c_hat + g + 1) / (1 - a^(g+1)).
+    """Arithmetic operations of speculative decoding over those of target-only sampling: (1 - a)(g c_hat + g + 1) / (1 - a^(g+1)).
 
-    Leviathan et al. 2023, Theorem 3.11: time is bought with work. c_hat: operations of a draft step over those of the target for
-    one token, >= 0; at least 1 wherever a draft token can be refused.
+    Leviathan et al. 2023, Theorem 3.11: speed is bought with more operations. c_hat: operations of a draft step over those of the
+    target for one token, >= 0. The result is at least 1 wherever a draft token can be rejected.
     """
     return operations(expected_tokens(alpha, gamma), gamma, c_hat)
 
 
 def operations(tokens: float, gamma: int, c_hat: float) -> float:
-    """The same for rounds that yield so many tokens, however that is known: gamma draft steps and gamma + 1 tokens of the target."""
+    """The same for rounds that yield ``tokens`` tokens on average: gamma draft steps and gamma + 1 tokens in the target pass."""
     return (gamma * c_hat + gamma + 1.0) / tokens
 
 
 @dataclass(frozen=True, slots=True)
 class LinearCost:
-    """A round with n draft tokens takes fixed + n * draft token seconds: one pass of the target and what does not grow, then a draft step and one
-    more token in the block for every draft token."""
+    """A round with n draft tokens takes fixed + n * per_draft_token seconds.
+
+    fixed            one target pass over one token, and all else that does not grow with n
+    per_draft_token  one draft step, and one more token in the target pass
+    """
 
     fixed: float
-    draft_token: float
+    per_draft_token: float
 
     def seconds(self, gamma: int) -> float:
-        return self.fixed + gamma * self.draft_token
+        return self.fixed + gamma * self.per_draft_token
 
     @classmethod
     def fitted(cls, seconds: Mapping[int, float]) -> LinearCost:
-        """Least squares of the relative error over measured rounds: number of draft tokens -> seconds, two numbers or more."""
+        """Least squares of the relative error. seconds: number of draft tokens -> measured seconds, two entries or more."""
         n, y = (np.array(list(values), dtype=float) for values in (seconds.keys(), seconds.values()))
         design = np.stack([np.ones_like(n), n], 1) / y[:, None]
-        fixed, draft_token = np.linalg.lstsq(design, np.ones_like(y), rcond=None)[0].tolist()
-        return cls(fixed, draft_token)
+        return cls(*np.linalg.lstsq(design, np.ones_like(y), rcond=None)[0].tolist())
 
 
-def factor(tokens: float, seconds: float, alone: float) -> float:
-    """Speed-up of rounds of so many tokens in so many seconds over the target alone, which takes ``alone`` seconds for each token."""
-    return tokens * alone / seconds
+def factor(tokens: float, seconds: float, target_only: float) -> float:
+    """Speed-up of rounds of ``tokens`` tokens in ``seconds`` over target-only sampling at ``target_only`` seconds per token."""
+    return tokens * target_only / seconds
 
 
 def best_gamma(factors: Mapping[int, float]) -> int:
-    """The gamma of the largest factor, the smallest among equals; 0, the target alone, where none exceeds 1."""
+    """The gamma with the largest factor, the smallest among equals; 0 (target-only) if none exceeds 1."""
     best = max(sorted(factors), key=lambda gamma: factors[gamma])
     return best if factors[best] > 1.0 else 0
 
 
 def least_overlap(kl: float) -> float:
-    """What beta = sum of min(p, q) is at least, given KL(p || q) or KL(q || p) in nats: max(1 - sqrt(KL / 2), 1 - sqrt(1 - exp(-KL))).
+    """Lower bound of beta = sum of min(p, q), given KL(p || q) or KL(q || p): max(1 - sqrt(KL / 2), 1 - sqrt(1 - exp(-KL))).
 
-    Pinsker's bound, better where KL is small, and that of Bretagnolle and Huber, which lies above exp(-KL) / 2 everywhere.
-    kl >= 0, infinity included; in [0, 1].
+    Pinsker's bound is better where KL is small; the bound of Bretagnolle and Huber lies above exp(-KL) / 2 everywhere.
+
+    kl       in nats, >= 0, infinity included
+    returns  a number in [0, 1]
     """
     return float(max(1.0 - np.sqrt(kl / 2.0), 1.0 - np.sqrt(-np.expm1(-kl)), 0.0))

@@ -1,8 +1,8 @@
-"""The narrow waist: what the engine writes down and everything else reads. Frozen records, JSON both ways, no torch.
+"""The trace: what the engine records and everything else reads. Frozen records, JSON both ways, no torch.
 
-A record stores what the rule decided; nothing re-derives it. Timing is kept apart: equality, hashes and exports leave it
-out. A trace replays without models: besides the decisions it holds, for each distribution that was looked at, the largest bars and
-one *rest* entry whose sums were taken over its own tokens.
+A record stores what the rule decided; nothing derives it again. Timing is separate: equality, hashes and exports ignore it. A
+trace can be replayed without models: besides the decisions it holds the largest bars of each distribution, and one *rest* entry
+with sums over all other tokens.
 """
 
 from __future__ import annotations
@@ -20,19 +20,19 @@ ENDINGS = ("residual", "bonus", "eos", "length")
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """One proposed token and what the rule decided about it.
+    """One draft token and what the rule decided about it.
 
     token      id
     parent     index of the parent within the round, -1 for the prefix
     source     name of the proposer
     q          probability of the token in the distribution it was drawn from
-    p          target probability that the random number met (after a rejected sibling: of the residual distribution)
-    u_draft    number that drew the token from q; None where the proposer draws nothing
-    u          the random number in [0, 1); None: never looked at
-    threshold  what the random number was compared with, min(1, p/q) under the token rule; None: never looked at
-    accepted   True, False, or None: never looked at
-    stand_in   the token that a refusal here would put in place, None where p <= q everywhere or never looked at
-    u_stand_in the number that would draw it
+    p          target probability that it was tested with; after a rejected sibling, its probability in the residual distribution
+    u_draft    random number that drew the token from q; None where the proposer draws nothing
+    u          the random number in [0, 1); None: not checked
+    threshold  what u was compared with, min(1, p/q) under the token rule; None: not checked
+    accepted   True, False, or None: not checked
+    stand_in   the token that a rejection here would put in place; None where p <= q everywhere, and if not checked
+    u_stand_in the random number that would draw it
     """
 
     token: int
@@ -50,7 +50,7 @@ class Decision:
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """How a round closed: the kind, the token that the rule added (None for eos inside the block, and length), its draw."""
+    """How a round ended: kind, the token that the rule added (None for eos on the path and for length), the u that drew it."""
 
     kind: str
     token: int | None
@@ -63,7 +63,7 @@ class Ending:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a rule decided about one row. It alone says what is committed: the path's tokens, then the ending's."""
+    """What a rule decided about one row. It alone determines what is committed: the path's tokens, then the ending's."""
 
     decisions: tuple[Decision, ...]
     accepted_path: tuple[int, ...]
@@ -78,13 +78,14 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """What can be drawn of p and q after one prefix: the largest bars, and the rest of the vocabulary as four sums.
+    """What a figure shows of p and q after one prefix: the largest bars, and the rest of the vocabulary as four sums.
 
-    tokens    ids, largest max(p, q) first; the drafted token and its replacement are always among them
+    tokens    ids, largest max(p, q) first; the draft token and its replacement are always among them
     p, q      their probabilities; q is None where nothing was drafted
-    overlap   min(p, q) of each; residual  max(0, p - q) of each, not rescaled
+    overlap   min(p, q) of each
+    residual  max(0, p - q) of each, not rescaled
     rest      {"p", "q", "overlap", "residual"}: sums over all other ids, each taken id by id
-    beta      sum of min(p, q) over the whole vocabulary: how often a draft token here is kept
+    beta      sum of min(p, q) over the whole vocabulary: probability that a draft token here is accepted
     """
 
     tokens: tuple[int, ...]
@@ -98,11 +99,11 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One pass of the target over a block, and what came of it.
+    """One round: draft tokens, the target pass over them, and the result.
 
-    distributions    a Distribution per proposal and one more for the bonus; empty when not asked for
-    timing  seconds: draft, target, rule; passes of the draft. Left out of equality
-    full    the whole distributions (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON
+    distributions  a Distribution per draft token and one more for the bonus token; empty when not asked for
+    timing         seconds: draft, target, rule. Ignored by equality
+    full           the whole distributions (p: (N + 1, V), q: (N, V) float64), while a run holds them; never written to JSON
     """
 
     prefix_length: int
@@ -120,11 +121,11 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class Trace:
-    """A whole run: settings, prompt, rounds, what came out.
+    """A whole run: settings, prompt, rounds and text.
 
-    pieces       id -> the token's bytes as hex, for every id the trace mentions
-    models       what ran: names, device, dtype, parameter counts
-    encoder_ids  what the encoders read, where there are some: the prompt; prompt_ids is then the decoder's start token
+    pieces       id -> the token's bytes as hex, for every id that the trace mentions
+    models       the models of the run: names, device, dtype, parameter counts
+    encoder_ids  for encoder-decoder models the prompt that the encoders read; prompt_ids is then the decoder's start token
     """
 
     settings: dict[str, Any]
@@ -190,7 +191,7 @@ class Trace:
         return made
 
     def digest(self) -> str:
-        """SHA-256 over what equality compares; timing and machine left out."""
+        """SHA-256 over what equality compares: without timing and models."""
         record = json.loads(self.to_json())
         del record["timing"], record["models"]
         return hashlib.sha256(json.dumps(record, sort_keys=True, separators=(",", ":")).encode()).hexdigest()

@@ -1,8 +1,8 @@
 """One round, exactly: every block that a proposer can hand over, and every way in which a production rule judges it.
 
-A second way beside evidence/enumerate.py, and a faster one for trees: the numbers that draw tokens are put into the middle of each
-token's share of the distribution that the block reports, those of the rule on both sides of the threshold that it recorded, and the
-last token is not drawn at all: the distribution that it would be drawn from is taken whole.
+A second way beside evidence/enumeration/enumerate.py, and a faster one for trees: the numbers that draw tokens are put into the
+middle of each token's share of the distribution that the block reports, those of the rule on both sides of the threshold that it
+recorded, and the last token is not drawn at all: the distribution that it would be drawn from is taken whole.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def handed(proposer, prefix: Prefix) -> list[Handed]:
 
 
 def middles(probs: Tensor) -> list[tuple[float, float]]:
-    """A number inside each token's share, and the share."""
+    """A random number inside each token's interval, and the token's mass."""
     ends = probs.cumsum(-1)
     return [(u, mass) for u, mass in zip(((ends - probs / 2) / ends[-1]).tolist(), probs.tolist(), strict=True) if mass > 0]
 
@@ -66,11 +66,12 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
         script, weight = pending.pop()
         randomness = ScriptedRandomness([script])
         if isinstance(rule, BlockRule):
-            (decisions, kept), probs, _ = rule._judged(row, block, 0, p, randomness)
-            edges, path = {node: one.threshold for node, one in enumerate(decisions)}, range(kept)
+            found = rule.judge(row, block, 0, p, randomness)
+            probs, edges = found.probs, {node: one.threshold for node, one in enumerate(found.decisions)}
+            path = range(found.accepted)
         else:
             walk = rule.walk(block, 0, row, p, randomness)
-            edges, path, probs = {node: looked[2] for node, looked in walk.looked.items()}, walk.path, walk.probs
+            edges, path, probs = {node: check.threshold for node, check in walk.checked.items()}, walk.path, walk.probs
         missing = next((address for address in randomness.missing[0] if address[0] is Purpose.ACCEPT), None)
         if missing is None:
             yield weight, tuple(block.tokens[0][node] for node in path), probs / probs.sum()
@@ -82,10 +83,10 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
 
 
 def written(target: Remembered, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
-    """Distribution of ``length`` tokens of which one round writes the first and the target alone all after them."""
+    """Distribution of ``length`` tokens: one round writes the first, target-only sampling the rest."""
     row, result = Prefix(prompt, 0, length), defaultdict(float)
     for one in handed(proposer, row):
-        if one.block.widest:  # what a rule refuses it refuses here
+        if one.block.widest:  # a rule that refuses the tree raises here
             rule.verify([row], one.block, target.distributions([row], one.block), ScriptedRandomness([{}]))
         p = target.distributions([row], one.block)[0]
         for weight, kept, probs in judged(rule, row, one.block, p):

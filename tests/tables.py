@@ -150,7 +150,7 @@ def join(trees: list, name: str) -> DraftTree:
 
 
 class RecordingRandomness:
-    """Other random numbers; keeps every address that was asked for."""
+    """Random numbers that record every address that was asked for."""
 
     def __init__(self, randomness: Randomness):
         self.randomness, self.addresses = randomness, []
@@ -199,8 +199,8 @@ class World:
 def leaves(world: World, prefix: Prefix, branches: Branches) -> Iterator[tuple[Round, Fraction | float]]:
     """Every outcome of one production round with its weight.
 
-    Only random numbers that the round asks for are branched on: a round that meets an unknown random number is run again once for every
-    value that ``branches`` gives it. All rows that are still open go through ``step`` as one batch.
+    Only random numbers that the round asks for are branched on: a round that meets an unknown random number is run again once for
+    every value that ``branches`` gives it. All rows that are still open go through ``step`` as one batch.
     """
     pending: list[tuple[dict, Fraction | float]] = [({}, 1)]
     while pending:

@@ -1,4 +1,4 @@
-"""Random numbers are arguments: each has an address, none depends on who else asks, and a person may replace those at a position."""
+"""Random numbers are arguments: each has an address, none depends on other requests, and a person may replace those at a position."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ def row(start: int, draw: int = 0) -> Prefix:
     return Prefix((1,) * (start + 1), start, 99, draw)
 
 
-def test_a_slice_of_a_stream_is_the_numbers_alone():
+def test_a_slice_of_a_stream_is_the_numbers_one_by_one():
     """Every beginning and length around the four numbers that one counter value makes, and one far out."""
     randomness = PhiloxRandomness(7)
     whole = randomness.stream(Purpose.ACCEPT, 3, 2, 0, 40)
@@ -54,7 +54,7 @@ def test_different_addresses_hold_different_numbers():
     assert all(0.0 <= u < 1.0 for u in numbers)
 
 
-def test_uniforms_are_uniform():
+def test_random_numbers_are_uniform():
     """n = 40,000 in 50 cells, chi-square with 49 degrees: above 104 by chance less than once in 100,000 (Wilson-Hilferty)."""
     counts = np.histogram(PhiloxRandomness(0).stream(Purpose.ACCEPT, 0, 0, 0, 40_000), bins=50, range=(0, 1))[0]
     assert ((counts - 800) ** 2 / 800).sum() < 104
@@ -87,12 +87,12 @@ def test_an_edit_hits_its_position_in_each_row_of_a_batch():
 
 
 @pytest.mark.parametrize("u", (1.0, 1.5, -0.1, float("nan"), float("inf")))
-def test_a_uniform_outside_its_range_is_refused_with_a_sentence(u):
+def test_a_random_number_outside_its_range_is_refused_with_a_sentence(u):
     with pytest.raises(SettingsError, match="random number must be at least 0 and below 1, got"):
         EditedRandomness(PhiloxRandomness(0), {(0, Purpose.ACCEPT): u})
 
 
-def test_a_uniform_before_the_text_is_refused_with_a_sentence():
+def test_a_random_number_before_the_text_is_refused_with_a_sentence():
     with pytest.raises(SettingsError, match=r"random number position must be 0 .* or more, got -1"):
         EditedRandomness(PhiloxRandomness(0), {(-1, Purpose.ACCEPT): 0.5})
 
@@ -102,6 +102,6 @@ def test_zero_and_the_largest_number_below_one_are_allowed():
     assert [edited.take(Purpose.ACCEPT, [row(start)], 0, 0)[0] for start in (0, 1)] == [0.0, 1 - 2**-53]
 
 
-def test_a_row_with_draft_tokens_behind_it_is_the_same_row():
+def test_a_row_with_draft_tokens_appended_is_the_same_row():
     row = Prefix((3, 4), 1, 5, 8, ((2, 1),))
     assert row.with_draft_tokens((6, 7)) == replace(row, ids=(3, 4, 6, 7))

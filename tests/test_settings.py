@@ -137,7 +137,7 @@ LINK = {
 
 
 @pytest.mark.parametrize("name", LINK)
-def test_a_damaged_value_of_a_link_falls_back_alone_and_is_named(name):
+def test_only_the_damaged_value_of_a_link_falls_back_and_is_named(name):
     settings, notices = Settings.from_query({"pair": "other", "gamma": "3", name: LINK[name]})
     expected = Settings(pair="other") if name == "gamma" else Settings(pair="other", gamma=3)
     assert settings == expected
@@ -145,7 +145,7 @@ def test_a_damaged_value_of_a_link_falls_back_alone_and_is_named(name):
     assert len(notices) == 1 and notices[0].startswith(f"The link's {what} was left out: ")
 
 
-def test_a_damaged_uniform_of_a_link_falls_back_alone_and_the_other_uniforms_count():
+def test_only_the_damaged_random_number_of_a_link_falls_back_and_the_others_count():
     settings, notices = Settings.from_query({"uniforms": "0=0.5,1=1.0,2:residual=0.25,x,3:wish=0.1,999999=0.5,4=0.75"})
     assert settings.uniforms == {(0, "accept"): 0.5, (2, "residual"): 0.25, (4, "accept"): 0.75}
     assert [notice.split(" was left out: ")[0] for notice in notices] == [
@@ -157,7 +157,7 @@ def test_a_damaged_uniform_of_a_link_falls_back_alone_and_the_other_uniforms_cou
     assert "at least 0 and below 1, got '1.0'" in notices[0] and "got 999999" in notices[3]
 
 
-def test_a_link_full_of_damaged_uniforms_says_so_in_a_few_sentences():
+def test_a_link_full_of_damaged_random_numbers_says_so_in_a_few_sentences():
     settings, notices = Settings.from_query({"uniforms": ",".join(["x"] * 40 + ["0=0.5"])})
     assert settings.uniforms == {(0, "accept"): 0.5}
     assert len(notices) == 6 and notices[-1] == "More of the link's random numbers were left out: 35 that cannot be used either."
@@ -172,13 +172,13 @@ def test_names_of_a_link_that_are_no_settings_are_ignored():
     assert Settings.from_query({"utm_source": "x", "gamma": "2"}) == (Settings(gamma=2), [])
 
 
-def test_a_record_with_names_that_are_no_settings_is_refused():
+def test_a_record_with_unknown_names_is_refused():
     with pytest.raises(SettingsError, match=r"settings must be among pair, .*, got \['luck'\]"):
         Settings.from_record({"luck": 1})
 
 
 @pytest.mark.parametrize("record", ({"prompt": 5}, {"uniforms": 5}, {"uniforms": [5]}))
-def test_a_record_with_text_or_uniforms_of_another_type_is_refused_with_a_sentence(record):
+def test_a_record_with_text_or_random_numbers_of_another_type_is_refused_with_a_sentence(record):
     with pytest.raises(SettingsError):
         Settings.from_record(record)
 

@@ -1,4 +1,4 @@
-"""Formulas keep what they promise: limits, bounds, and the reported table with its own gap.
+"""Formulas: limits, bounds, and the published table with its own gap.
 
 'The expected improvement factor in total walltime is (1 - a^(g+1)) / ((1 - a)(g c + 1))' (Leviathan et al. 2023, Theorem 3.8).
 """
@@ -61,7 +61,7 @@ def test_a_grid_is_the_formula_at_every_point_and_a_level_of_it_is_where_the_for
                 assert wall_clock_factor(alpha, gamma, 0.0) < reached
 
 
-def test_with_one_draft_token_what_pays_is_what_is_kept_more_often_than_it_costs():
+def test_one_draft_token_pays_off_if_its_acceptance_rate_exceeds_its_cost():
     """Corollary 3.9: gamma 1 pays just up to c = alpha, and no longer block up to a dearer draft."""
     for alpha in (0.1, 0.5, 0.9):
         assert dearest(alpha, 1) == pytest.approx(alpha)
@@ -77,11 +77,11 @@ def test_time_is_bought_with_operations():
 
 def test_a_cost_with_a_fixed_part_is_found_again_and_scales_the_factor():
     cost = LinearCost.fitted({n: 5.0 + 0.8 * n for n in (1, 2, 4, 8)})
-    assert (cost.fixed, cost.draft_token) == (pytest.approx(5.0), pytest.approx(0.8))
+    assert (cost.fixed, cost.per_draft_token) == (pytest.approx(5.0), pytest.approx(0.8))
     assert factor(2.0, cost.seconds(3), 5.0) == pytest.approx(2.0 * 5.0 / 7.4)
 
 
-def test_the_target_alone_is_best_where_nothing_is_faster():
+def test_target_only_is_best_where_nothing_is_faster():
     assert best_gamma({1: 0.9, 2: 1.0}) == 0
     assert best_gamma({1: 1.2, 2: 1.3, 3: 1.3}) == 2
 
@@ -99,7 +99,7 @@ def test_the_overlap_is_never_below_what_either_divergence_allows():
 
 
 def test_the_formula_misses_the_papers_own_rows_by_up_to_half_in_either_direction():
-    """Twelve rows at c of .02, .04 and .11: the translation rows from -13% to +47%, the lowest of all -23% on a summary."""
+    """Twelve rows at c of 0.02, 0.04 and 0.11: the translation rows from -13% to +47%, the lowest of all -23% on a summary."""
     translations = [row.error for row in ROWS if "German" in row.task]
     assert (round(min(translations), 2), round(max(translations), 2)) == (-0.13, 0.47)
     assert len(ROWS) == 12 and round(min(row.error for row in ROWS), 2) == -0.23

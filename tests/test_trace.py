@@ -10,7 +10,7 @@ from specviz.trace import SCHEMA, Decision, Distribution, Ending, Outcome, Round
 
 
 def sample() -> Trace:
-    """Two rounds: a refusal with its replacement, and a full block with its bonus; awkward floats throughout."""
+    """Two rounds: a rejection with its replacement, and a fully accepted draft with its bonus token; awkward floats throughout."""
     kept = Decision(3, -1, "draft", 0.1, 0.3, 0.7, 0.1 + 0.2, 1.0, True, 5, 0.25)
     refused = Decision(4, 0, "draft", 1 / 3, 5e-324, None, 1 - 2**-53, 1.5e-323, False, 2, 0.75)
     unseen = Decision(0, 1, "draft", 0.5, 0.5, 0.0, None, None, None)

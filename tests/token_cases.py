@@ -15,7 +15,7 @@ import torch
 from specviz.evidence.enumeration.four_rules import four_rules
 from specviz.figures.one_token.token import GRID, PRESETS, shared_out
 from specviz.verification.block_rule import weighed
-from specviz.verification.token_rule import EmptyResidual, residual, threshold
+from specviz.verification.token_rule import EmptyResidual, acceptance_probability, residual
 
 FILE = Path(__file__).with_name("token_cases.json")
 
@@ -34,7 +34,7 @@ def distributions() -> list[tuple[list[float], list[float]]]:
 
 def expected(p: list[float], q: list[float]) -> dict[str, Any]:
     """What the production threshold and residual, and the four rules, make of a pair."""
-    kept = [b * threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    kept = [b * acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     beta = sum(kept)
     try:
         share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()

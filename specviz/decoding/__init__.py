@@ -1,1 +1,1 @@
-"""The decoder: one engine that proposes, scores, verifies and commits, and the runs and samples made with it."""
+"""The decoder: one engine that proposes, scores, verifies and commits; runs recorded as traces; many samples at once."""

@@ -1,7 +1,7 @@
-"""Which draws lie so near an edge that another machine may draw them otherwise.
+"""Which samples lie so near an edge that another machine may draw other tokens.
 
-In float32 distributions differ from machine to machine, and with the shape of a pass, in the seventh digit. A random number that close to what it
-is compared with, a threshold or the edge between two tokens, may fall to the other side.
+In float32, distributions differ in the seventh digit from machine to machine and with the shape of a pass. A random number that
+close to its threshold, or to the edge between two tokens, may fall on the other side.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from specviz.settings import Settings
 from specviz.verification.overlap import overlap
 from specviz.verification.token_rule import TokenRule
 
-NEAR = 2e-6  # distributions differ by less: 1.6e-6 at most between the passes of the shipped pair
+NEAR = 2e-6  # between the passes of the shipped pair, distributions differ by at most 1.6e-6
 
 
 def near_edges(
@@ -33,13 +33,15 @@ def near_edges(
     eos_token_ids: frozenset[int] = frozenset(),
     first: int = 0,
     count: int = 1,
-    watch: Watch = lambda share: None,
+    watch: Watch = lambda fraction: None,
 ) -> np.ndarray:
-    """Which of the draws ``first`` to ``first + count - 1`` of ``shared_distributions`` may fall into another cell where distributions round otherwise, (count,) bool.
+    """Which samples of ``shared_distributions`` may fall into another cell if distributions round in another way, (count,) bool.
 
-    Those of which a random number NEAR beside where it fell would have given another beginning of the given ones, or ended a round
-    elsewhere. Beginnings hold every beginning of theirs; draws are followed as long as their text is one of them, so this is
-    little work.
+    first, count  the samples in question: ``first`` to ``first + count - 1``
+    beginnings    beginnings of texts that tell cells apart, each together with all of its own beginnings
+
+    A sample is marked if one of its random numbers, moved by NEAR, would have given another of the beginnings or ended a round
+    elsewhere. Samples are followed only as long as their text is one of the beginnings, so this is little work.
     """
     return _Edges(target, proposer, rule, randomness, settings, prompt, eos_token_ids, first, count, beginnings=beginnings).found(
         watch
@@ -47,7 +49,7 @@ def near_edges(
 
 
 class _Edges(Shard):
-    """The same draws as far as their texts are beginnings that matter, and how near each of their random numbers lies to an edge."""
+    """The same samples, followed while their texts are among the beginnings; marks those with a random number near an edge."""
 
     def __init__(self, *shard: Any, beginnings: Collection[tuple[int, ...]]):
         super().__init__(*shard)
@@ -61,28 +63,28 @@ class _Edges(Shard):
     def _write(
         self,
         place: int,
-        who: np.ndarray,
+        which: np.ndarray,
         distributions: Distributions,
         randomness: dict[Purpose, np.ndarray],
         drafting: np.ndarray,
     ) -> None:
-        super()._write(place, who, distributions, randomness, drafting)
-        if not len(who):
+        super()._write(place, which, distributions, randomness, drafting)
+        if not len(which):
             return
-        text = tuple(self.tokens[who[0], :place].tolist())
-        named = np.array([name[place] for name in self.beginnings if len(name) == place + 1 and name[:place] == text])
-        tokens, closed = self.tokens[who, place], self.start[who] == place + 1
+        text = tuple(self.tokens[which[0], :place].tolist())
+        named = np.array([one[place] for one in self.beginnings if len(one) == place + 1 and one[:place] == text])
+        tokens, closed = self.tokens[which, place], self.start[which] == place + 1
         matters = np.isin(tokens, named)
         near = dict.fromkeys(randomness, NEAR) | {Purpose.RESIDUAL: residual_window(distributions)}
         for sign in (-1.0, 1.0):
-            beside = {use: np.clip(u + sign * near[use], 0.0, 1.0) for use, u in randomness.items()}
-            others, ended = settled(self.rule, distributions, beside, drafting)
-            moved = (others != tokens) & (matters | np.isin(others, named))
-            self.near[who[moved | (matters & (ended != closed))]] = True
-        self.open[who[~matters]] = False  # whatever follows, it stays in the cell of its beginning
+            moved = {purpose: np.clip(u + sign * near[purpose], 0.0, 1.0) for purpose, u in randomness.items()}
+            others, ended = settled(self.rule, distributions, moved, drafting)
+            changed = (others != tokens) & (matters | np.isin(others, named))
+            self.near[which[changed | (matters & (ended != closed))]] = True
+        self.open[which[~matters]] = False  # whatever follows, the sample stays in the cell of its beginning
 
 
 def residual_window(distributions: Distributions) -> float:
-    """How near counts for the random number of a residual: p - q is rescaled to sum to 1, and what rounds in it with it."""
+    """NEAR for the random number that draws from a residual: rescaling p - q to sum to 1 also scales its rounding errors."""
     p, _, q = distributions
     return NEAR if q is None else min(1.0, NEAR / max(NEAR, 1.0 - float(overlap(p, q))))

@@ -1,4 +1,4 @@
-"""The decoder: propose, score, verify, commit. It joins proposers and verification, and knows neither's insides.
+"""The decoder: one round proposes, scores, verifies and commits. It joins proposers and rules without knowing their insides.
 
 Leviathan et al. 2023, Algorithm 1; Chen et al. 2023, Algorithm 2 (there p and q are swapped).
 """
@@ -23,14 +23,6 @@ from specviz.verification.token_rule import Rule, TokenRule
 from specviz.verification.views import round_views
 
 
-@dataclass(frozen=True, slots=True)
-class FullDistributions:
-    """The whole distributions of one round: p (N + 1, V) after the prefix and after each node, q (N, V), None when N = 0."""
-
-    p: Tensor
-    q: Tensor | None
-
-
 def step(
     rows: Sequence[Prefix],
     target: LanguageModel,
@@ -40,28 +32,29 @@ def step(
     eos_token_ids: frozenset[int] = frozenset(),
     bars: int = 0,
 ) -> list[Round]:
-    """One round of every row. Chains, trees and batches all pass here.
+    """One round of every row: propose, score, verify, commit. Chains, trees and batches all pass through here.
 
-    rows     B prefixes, each with room for at least one token
-    eos_token_ids    token ids that end a text
-    bars     largest tokens per distribution to keep for drawing; 0 keeps none
-    returns  one Round per row; its ``committed`` tokens are what joins the text
+    rows           B prefixes, each with at least one token remaining
+    eos_token_ids  ids that end a text
+    bars           largest tokens per distribution to keep for figures; 0 keeps none
+    returns        one Round per row; its ``committed`` tokens join the text
     """
     began = time.perf_counter()
-    block = proposer.propose(rows, randomness)
+    tree = proposer.propose(rows, randomness)
     proposed = time.perf_counter()
-    p = target.distributions(rows, block)
+    p = target.distributions(rows, tree)
     scored = time.perf_counter()
-    outcomes = [cut(o, row, eos_token_ids) for o, row in zip(rule.verify(rows, block, p, randomness), rows, strict=True)]
+    outcomes = rule.verify(rows, tree, p, randomness)
+    outcomes = [cut(outcome, row, eos_token_ids) for outcome, row in zip(outcomes, rows, strict=True)]
     timing = {"draft": proposed - began, "target": scored - proposed, "rule": time.perf_counter() - scored}
-    return [_record(rule, row, block, i, p[i], outcomes[i], randomness, timing, bars) for i, row in enumerate(rows)]
+    return [_record(rule, row, tree, i, p[i], outcomes[i], randomness, timing, bars) for i, row in enumerate(rows)]
 
 
 def cut(outcome: Outcome, row: Prefix, eos_token_ids: frozenset[int]) -> Outcome:
-    """The outcome up to the earliest stop token inside the block, and never beyond the row's room.
+    """The outcome up to the first end-of-sequence token on the accepted path, and up to the row's remaining tokens.
 
-    A stop token inside the accepted path closes the round (kind ``eos``, no further token); a path that fills the room
-    closes it with kind ``length``. A stop token drawn by the rule itself needs no cut.
+    An end-of-sequence token on the path closes the round (kind ``eos``, no further token); a path that uses up the remaining
+    tokens closes it with kind ``length``. An end-of-sequence token drawn by the rule itself needs no cut.
     """
     path = outcome.accepted_path
     for count, node in enumerate(path, start=1):
@@ -84,13 +77,13 @@ def decode(
     draw: int = 0,
     earlier: Sequence[Round] = (),
 ) -> Iterator[Round]:
-    """Rounds until a stop token, ``settings.length`` generated tokens, or the end of the target's context.
+    """Rounds until an end-of-sequence token, ``settings.length`` generated tokens, or the end of the target's context.
 
     prompt   at least one id
-    draw     number of this continuation: which number of each random number stream is its own
-    earlier  rounds of the same run that are known already; decoding goes on after them
+    draw     number of this sample: it uses the draw-th number of every random stream
+    earlier  rounds of the same run that are already known; decoding continues after them
 
-    Raises SettingsError for a prompt that is empty or leaves no room in the context.
+    Raises SettingsError for a prompt that is empty or longer than the context.
     """
     row = opening_row(prompt, settings, target.context, draw)
     for round_ in earlier:
@@ -110,13 +103,13 @@ def target_only(
     eos_token_ids: frozenset[int] = frozenset(),
     draw: int = 0,
 ) -> Iterator[Round]:
-    """The same records when the target decodes alone, with random numbers of its own purpose."""
+    """Target-only sampling, recorded like ``decode``, with random numbers of its own purpose."""
     return decode(target, Nothing(), TokenRule(), TargetOnlyRandomness(randomness), settings, prompt, eos_token_ids, draw=draw)
 
 
 @dataclass(frozen=True, slots=True)
 class TargetOnlyRandomness:
-    """Another's random numbers, with the bonus draws of a run without proposals taken from the target-only streams."""
+    """Random numbers for a run without draft tokens: its bonus draws are taken from the target-only streams."""
 
     randomness: StreamRandomness
 
@@ -130,13 +123,16 @@ class TargetOnlyRandomness:
 
 
 def randomness_of(settings: Settings) -> Randomness:
-    """The seed's random numbers, with a person's edits laid over them."""
+    """The random numbers of the seed, with the person's edits applied."""
     randomness = PhiloxRandomness(settings.seed)
     return EditedRandomness(randomness, settings.edits) if settings.edited else randomness
 
 
 def opening_row(prompt: Sequence[int], settings: Settings, context: int | None, draw: int = 0) -> Prefix:
-    """The first prefix of a run; its room is the length asked for, or what the context still holds."""
+    """The first prefix of a run. ``remaining`` is the length asked for, or what the context still holds.
+
+    Raises SettingsError for a prompt that is empty or longer than the context.
+    """
     if not prompt:
         raise SettingsError("prompt", "no tokens", "at least one token long; an empty text starts with the start token")
     remaining = settings.length
@@ -154,17 +150,25 @@ def advance(row: Prefix, round_: Round) -> Prefix:
 
 
 def _levels(round_: Round) -> int:
-    """How many draft tokens a round had one below the other."""
+    """Number of draft tokens on the longest path of a round's tree."""
     depths: list[int] = []
     for decision in round_.proposals:
         depths.append(1 if decision.parent == ROOT else depths[decision.parent] + 1)
     return max(depths, default=0)
 
 
+@dataclass(frozen=True, slots=True)
+class FullDistributions:
+    """The whole distributions of one round: p (N + 1, V) after the prefix and after each node; q (N, V), None when N = 0."""
+
+    p: Tensor
+    q: Tensor | None
+
+
 def _record(
     rule: Rule,
     row: Prefix,
-    block: DraftTree,
+    tree: DraftTree,
     index: int,
     p: Tensor,
     outcome: Outcome,
@@ -175,7 +179,6 @@ def _record(
     decisions = outcome.decisions
     distributions: tuple[Distribution, ...] = ()
     if bars:
-        decisions, distributions = round_views(rule, row, block, index, p, outcome, randomness, bars)
-    nodes = len(block.tokens[index])
-    full = FullDistributions(p[: nodes + 1], block.q[index])
+        decisions, distributions = round_views(rule, row, tree, index, p, outcome, randomness, bars)
+    full = FullDistributions(p[: len(tree.tokens[index]) + 1], tree.q[index])
     return Round(len(row.ids), decisions, outcome.accepted_path, outcome.ending, distributions, timing, full)

@@ -1,8 +1,9 @@
-"""From settings and a pair to a trace: the names are looked up here, and everything a record needs is put together."""
+"""From settings and a pair to a trace: look up names, decode, and collect what the record needs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import islice
 
 from specviz.decoding.engine import decode, randomness_of
@@ -21,33 +22,29 @@ def run(
     bars: int = 12,
     watch: Callable[[Round], None] | None = None,
 ) -> Trace:
-    """Decode and write it down.
+    """Decode and record the run.
 
-    rounds   stop after that many rounds in all; None: until the text ends
-    earlier  rounds of the same run to keep; decoding goes on after them
-    bars     largest tokens per distribution to keep for drawing; 0 keeps none
-    watch    called with each new round while its whole distributions are at hand
+    rounds   stop after this many rounds in all; None: decode until the text ends
+    earlier  rounds of the same run to keep; decoding continues after them
+    bars     largest tokens per distribution to keep for figures; 0 keeps none
+    watch    called with each new round while it still holds its whole distributions
 
-    Raises SettingsError for names that are not known and prompts that do not fit.
+    Raises SettingsError for unknown names and prompts that do not fit.
     """
     rule = rule_of(settings)
     target, proposer = opened(pair, settings)
     prompt = pair.encode(settings.prompt)
     stream = decode(target, proposer, rule, randomness_of(settings), settings, prompt, pair.eos_token_ids, bars, earlier=earlier)
-    kept = list(earlier)
+    recorded = list(earlier)
     for round_ in islice(stream, None if rounds is None else max(0, rounds - len(earlier))):
         if watch:
             watch(round_)
-        kept.append(
-            Round(
-                round_.prefix_length, round_.proposals, round_.accepted_path, round_.ending, round_.distributions, round_.timing
-            )
-        )
-    return written(pair, settings, prompt, tuple(kept))
+        recorded.append(replace(round_, full=None))
+    return written(pair, settings, prompt, tuple(recorded))
 
 
 def written(pair: Pair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...]) -> Trace:
-    """The trace of rounds, with text and the bytes of every token it mentions."""
+    """The trace of these rounds, with the text and the bytes of every token that it mentions."""
     output = [token for round_ in rounds for token in round_.committed]
     read = pair.encoder_ids(settings.prompt)
     mentioned = {*prompt, *output, *read}

@@ -1,8 +1,8 @@
-"""Many continuations at once: through the real decoder in batches, or on shared distributions, each computed once for all that need it.
+"""Many samples at once: through the real decoder in batches, or on shared distributions, each computed once for all samples.
 
-Both give the draws of ``engine.decode``, number by number: draw i takes the i-th number of every random number stream. ``decoded``
-runs the engine itself, caches and all. ``shared_distributions`` changes the order of the work: all draws that have written m tokens
-are served together, prefix by prefix, before any writes its next one, and the rule's own methods decide about each.
+Both give the samples of ``engine.decode``: sample i takes the i-th number of every random stream. ``decoded`` runs the engine
+itself, caches included. ``shared_distributions`` changes the order of the work: all samples that have m tokens get their next
+token together, prefix by prefix, and the rule's own methods decide about each.
 """
 
 from __future__ import annotations
@@ -28,16 +28,19 @@ from specviz.settings import Settings
 from specviz.verification.draw import draw_each
 from specviz.verification.token_rule import EmptyResidual, Rule, TokenRule
 
-Watch = Callable[[float], None]  # told the share of the work that is done; may raise to stop it
+Watch = Callable[[float], None]  # called with the fraction of the work that is done; may raise to stop it
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 
 
 @dataclass(slots=True)
 class Half:
-    """A shard on shared distributions between two passes: all that is needed to go on with it, in another process too.
+    """The state of a shard between two passes: enough to continue it, also in another process.
 
-    place   tokens of every draw that are written; done  texts of that length whose draws have their next token as well
-    tokens  (N, L) int32; start  (N,) int16 where each draw's round began; open  (N,) bool whether it goes on
+    place   number of tokens that every sample has
+    done    number of texts of that length whose samples have their next token as well
+    tokens  (N, L) int32
+    start   (N,) int16, where each sample's round began
+    open    (N,) bool, whether the sample continues
     """
 
     place: int
@@ -65,12 +68,12 @@ def decoded(
     count: int = 1,
     batch: int = 64,
     source: str = "speculative",
-    watch: Watch = lambda share: None,
+    watch: Watch = lambda fraction: None,
 ) -> Samples:
-    """Continuations ``first`` to ``first + count - 1`` through ``engine.step``, ``batch`` rows at a time, each at its own pace.
+    """Samples ``first`` to ``first + count - 1`` through ``engine.step``, ``batch`` rows at a time.
 
-    Rows accept different numbers of tokens; a row that ends makes room for the next draw. What a row writes depends on its
-    draw number alone, up to the last digits in which passes over other numbers of rows round differently.
+    Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
+    its number, up to the last digits in which passes over other numbers of rows round differently.
     """
     opening = opening_row(prompt, settings, target.context)
     tokens = np.full((count, opening.remaining), NONE, dtype=np.int32)
@@ -103,31 +106,35 @@ def shared_distributions(
     first: int = 0,
     count: int = 1,
     source: str = "speculative",
-    watch: Watch = lambda share: None,
+    watch: Watch = lambda fraction: None,
     half: Half | None = None,
     keep: Callable[[Half], None] = lambda half: None,
 ) -> Samples:
-    """Continuations ``first`` to ``first + count - 1`` of a run: the tokens that ``engine.decode(draw=i)`` writes, for each i.
+    """Samples ``first`` to ``first + count - 1`` of a run: for each i the tokens of ``engine.decode(draw=i)``.
 
-    The distributions come from passes over trees of continuations, the engine's from chains: in float32 they differ in the seventh
-    digit, so a draw whose random number lies that close to its threshold may differ (``specviz.decoding.borderline`` counts them). Memory: 4 (L + 1) bytes per draw and stream, and
-    the distributions of one pass.
+    half  state to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit
+    keep  called with the state after each pass; the arrays change afterwards, so copy what is to last
 
-    half, keep   ``keep`` is shown the work after each pass (it changes on: copy what is to last); a ``half`` from there, of
-                 the same call, is gone on with, and the draws are the same to the last bit
+    The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit,
+    so a sample with a random number that close to its threshold may differ (``specviz.decoding.borderline`` finds these). Memory:
+    4 (L + 1) bytes per sample and stream, and the distributions of one pass.
+
+    Raises SettingsError for a rule that does not judge token by token, and for a proposer of anything but chains of fixed length.
     """
     if not isinstance(rule, TokenRule):
         raise SettingsError(
-            "rule", rule.name, "one that judges draft token by draft token, such as token: shared distributions draw no others"
+            "rule", rule.name, "one that judges token by token, such as token: shared distributions cannot sample others"
         )
     if not hasattr(proposer, "levels"):
-        raise SettingsError("proposer", proposer.name, "one of chains of a fixed length: shared distributions draw no others")
+        raise SettingsError(
+            "proposer", proposer.name, "one of chains of a fixed length: shared distributions cannot sample others"
+        )
     shard = Shard(target, proposer, rule, randomness, settings, prompt, eos_token_ids, first, count)
     return shard.drawn(source, watch, half, keep)
 
 
 class Shard:
-    """The draws of one call, all at the same length."""
+    """The samples of one call, all at the same length."""
 
     def __init__(
         self,
@@ -157,35 +164,35 @@ class Shard:
             self._warm()
         remaining = self.tokens.shape[1]
         while self.half.place < remaining:
-            for share in self._place(self.half.place):
-                watch((self.half.place + share) / remaining)
+            for fraction in self._place(self.half.place):
+                watch((self.half.place + fraction) / remaining)
                 keep(self.half)
             self.half.place, self.half.done = self.half.place + 1, 0
         return Samples(self.tokens, self.settings.to_record(), source, self.first)
 
     def _warm(self) -> None:
-        """Read the prompt alone, as the first pass of a whole shard does: later passes then round as they would have."""
+        """Read only the prompt, as the first pass of a whole shard does, so that later passes round in the same way."""
         nothing = np.zeros((1, 0), dtype=np.int64)
         sources = [self.target, *([self.proposer.draft, getattr(self.proposer, "claimed", None)] if self.levels[0] else [])]
         for source in filter(None, sources):
             next(distributions_after(source, self.prompt, nothing))
 
     def _place(self, place: int) -> Iterator[float]:
-        """Write token number ``place`` of every open draw that lacks it; yields the share that is done."""
-        who = np.flatnonzero(self.open)
-        if not len(who):
+        """Write token number ``place`` of every open sample that lacks it; yields the fraction that is done."""
+        which = np.flatnonzero(self.open)
+        if not len(which):
             return
-        paths, group = _distinct(self.tokens[who, :place])
+        paths, group = _distinct(self.tokens[which, :place])
         order = np.argsort(group, kind="stable")
-        who, ends = who[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
+        which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
         randomness, drafting = self._randomness(place)
         left = paths[self.half.done :]
-        drafts, claims = self._drafts(left) if drafting[who].any() else (None, None)
+        drafts, claims = self._drafts(left) if drafting[which].any() else (None, None)
         for _, p in distributions_after(self.target, self.prompt, left) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
             for offset, number in enumerate(range(self.half.done, self.half.done + len(p))):
-                mine = who[ends[number] : ends[number + 1]]
+                mine = which[ends[number] : ends[number + 1]]
                 distributions = (
                     (p[offset], None, None) if q is None or claimed is None else (p[offset], q[offset], claimed[offset])
                 )
@@ -196,13 +203,13 @@ class Shard:
         self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
 
     def _drafts(self, paths: np.ndarray) -> tuple[Iterator[Any], Iterator[Any] | None]:
-        """The distributions that drafts are drawn from, and those that the proposer claims for them where these are others (a mutant)."""
+        """The distributions that draft tokens are drawn from, and those that a mutant claims for them; None if the same."""
         claimed = getattr(self.proposer, "claimed", None)
         drafts = distributions_after(self.proposer.draft, self.prompt, paths)
         return drafts, distributions_after(claimed, self.prompt, paths) if claimed else None
 
     def _randomness(self, place: int) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
-        """Each draw's numbers for this place, (count,) float64 by purpose, and whether its round tests a draft token here."""
+        """Each sample's random numbers here, (count,) float64 by purpose, and whether its round tests a draft token here."""
         randomness = {
             purpose: np.zeros(self.count) for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS)
         }
@@ -211,38 +218,40 @@ class Shard:
             here, node = self.open & (self.start == start), place - start
             if not here.any():
                 continue
-            drafting[here] = draft_tokens = node < self.levels[start]
-            for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL) if draft_tokens else (Purpose.BONUS,):
+            drafting[here] = drafted = node < self.levels[start]
+            for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL) if drafted else (Purpose.BONUS,):
                 randomness[purpose][here] = self.randomness.stream(purpose, start, node, self.first, self.count)[here]
         return randomness, drafting
 
     def _write(
         self,
         place: int,
-        who: np.ndarray,
+        which: np.ndarray,
         distributions: Distributions,
         randomness: dict[Purpose, np.ndarray],
         drafting: np.ndarray,
     ) -> None:
         tokens, closed = settled(self.rule, distributions, randomness, drafting)
-        self.tokens[who, place] = tokens
-        self.start[who[closed]] = place + 1
+        self.tokens[which, place] = tokens
+        self.start[which[closed]] = place + 1
 
 
 def settled(
     rule: TokenRule, distributions: Distributions, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The next token of n draws that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.
+    """The next token of n samples that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.
 
-    distributions      (V,) each: p, the distribution that drafts are drawn from, and what is claimed for it; the last two None without draft tokens
-    randomness     (n,) float64 by purpose; drafting  (n,) bool: whether the draw's round tests a draft token here, or adds its bonus
+    distributions  (V,) each: p, the distribution that draft tokens are drawn from, and the one claimed for them; the last two are
+                   None if no draft token is tested
+    randomness     (n,) float64 by purpose
+    drafting       (n,) bool: True where the sample's round tests a draft token here, False where it adds its bonus token
     """
     p, drawn, q = distributions
     tokens, closed = np.empty(len(drafting), dtype=np.int64), ~drafting
 
-    def fill(who: np.ndarray, probs: Tensor, purpose: Purpose) -> Tensor:
-        ids = draw_each(probs, torch.from_numpy(randomness[purpose][who]))
-        tokens[who] = ids.numpy()
+    def fill(which: np.ndarray, probs: Tensor, purpose: Purpose) -> Tensor:
+        ids = draw_each(probs, torch.from_numpy(randomness[purpose][which]))
+        tokens[which] = ids.numpy()
         return ids
 
     if closed.any():
@@ -251,23 +260,23 @@ def settled(
         assert drawn is not None and q is not None, "a round that drafts has its draft's distributions"
         draft_tokens = fill(drafting, drawn, Purpose.DRAFT)
         here = rule.at(p)
-        kept = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
-        refused = np.flatnonzero(drafting)[~kept]
-        if len(refused):
-            with suppress(EmptyResidual):  # p equals q up to rounding: the draft token stays, as in the rule itself
-                fill(refused, here.replacement(p, q), Purpose.RESIDUAL)
-                closed[refused] = True
+        accepted = here.accepts(torch.from_numpy(randomness[Purpose.ACCEPT][drafting]), p[draft_tokens], q[draft_tokens]).numpy()
+        rejected = np.flatnonzero(drafting)[~accepted]
+        if len(rejected):
+            with suppress(EmptyResidual):  # p equals q up to rounding: the draft token is accepted, as in the rule itself
+                fill(rejected, here.replacement(p, q), Purpose.RESIDUAL)
+                closed[rejected] = True
     return tokens, closed
 
 
 def _levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) -> list[int]:
-    """Draft tokens of a round by where it starts; which tokens stand before it does not matter."""
+    """Number of draft tokens of a round, by the position at which it starts. It does not depend on the text before it."""
     rows = [opening_row(prompt + (0,) * start, Settings(length=remaining - start), None) for start in range(remaining)]
     return [proposer.levels(row) for row in rows]
 
 
 def _distinct(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Different rows in lexicographic order, and which of them each row is."""
+    """The distinct rows in lexicographic order, and the index of each row among them."""
     first, group = np.zeros(1, dtype=np.int64), np.zeros(len(paths), dtype=np.int64)
     for column in paths.T:  # one sort of numbers a token: sorting rows takes ten times as long
         _, first, group = np.unique(group * (int(column.max()) + 1) + column, return_index=True, return_inverse=True)

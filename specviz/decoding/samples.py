@@ -1,4 +1,4 @@
-"""Many continuations of one prompt: what evidence is about, whoever drew them."""
+"""Samples: many continuations of one prompt, from any decoder. Evidence is computed from them."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-NONE = -1  # stands where a continuation has ended
+NONE = -1  # in place of a token after the end of a sample
 
 
 @dataclass(frozen=True, slots=True)
 class Samples:
-    """N continuations of at most L tokens, with what they were drawn under.
+    """N samples of at most L tokens, with the settings under which they were drawn.
 
-    tokens    (N, L) int32; after a continuation's end every entry is NONE
-    settings  settings.Settings.to_record() of the run, or what a file says of its server
-    source    who drew: "speculative", "target", "assisted", a mutant's name, a file
-    first     number of the first draw; draw i of a seed is the same whoever asks for it
+    tokens    (N, L) int32; after the end of a sample every entry is NONE
+    settings  settings.Settings.to_record() of the run, or what a file says about its server
+    source    the decoder: "speculative", "target", "assisted", a mutant's name, or a file
+    first     number of the first sample; sample i of a seed is always the same
     """
 
     tokens: np.ndarray
@@ -32,21 +32,21 @@ class Samples:
 
     @property
     def lengths(self) -> np.ndarray:
-        """Tokens of each continuation, (N,) int64; the ending token counts."""
+        """Length of each sample in tokens, (N,) int64; an end-of-sequence token counts."""
         return (self.tokens != NONE).sum(1)
 
     def counts(self, length: int | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Different continuations, cut to ``length`` tokens, in order of their ids: (M, length) int32, and how often each."""
+        """The distinct samples, cut to ``length`` tokens and sorted by ids, (M, length) int32, and how often each occurs."""
         cut = self.tokens[:, :length] if length else self.tokens
         return np.unique(cut, axis=0, return_counts=True)
 
 
 def joined(shards: Iterable[Samples]) -> Samples:
-    """Neighbouring shards of one run as one. Order does not matter; a gap, an overlap or other settings do: ValueError."""
+    """Join neighbouring shards of one run, given in any order. Raises ValueError for a gap, an overlap or different settings."""
     ordered = sorted(shards, key=lambda shard: shard.first)
     for before, after in pairwise(ordered):
         if after.first != before.first + len(before):
-            raise ValueError(f"draws {before.first + len(before)} to {after.first - 1} are missing or there twice")
+            raise ValueError(f"samples {before.first + len(before)} to {after.first - 1} are missing or present twice")
         if (before.settings, before.source) != (after.settings, after.source):
             raise ValueError("shards of different runs")
     head = ordered[0]

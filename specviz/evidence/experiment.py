@@ -18,7 +18,7 @@ from specviz.models.base import LanguageModel
 from specviz.statistics.findings import ALPHA, POWER, Finding
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.luck import Use, generator
-from specviz.statistics.positions import share_test, transform_test
+from specviz.statistics.positions import rate_test, transform_test
 from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, equal_draws_needed, holm
 from specviz.statistics.twosample import MOST, permutation_test
 from specviz.statistics.variation import Band, total_variation, tv_null_band
@@ -186,10 +186,10 @@ def _tests(
             here = written[:, place]
             if here.any():
                 favoured, share = int(scores.favoured[here, place].sum()), scores.share[here, place]
-                yield share_test(favoured, *_grouped(share), name=f"tokens with q > p at position {place}", **level)
+                yield rate_test(favoured, *_grouped(share), name=f"tokens with q > p at position {place}", **level)
     if scores.ending[written].any():
         ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(eos_token_ids)).sum())
-        yield share_test(ended, *_grouped(scores.ending[written]), name="stopping time: tokens that end a text", **level)
+        yield rate_test(ended, *_grouped(scores.ending[written]), name="stopping time: tokens that end a text", **level)
     uniform = generator(int(samples.settings.get("seed", 0)), Use.TRANSFORM).random(int(written.sum()))
     yield transform_test(scores.below[written], scores.mass[written], uniform, **level)
     if reference is not None:

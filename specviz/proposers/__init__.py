@@ -1,1 +1,1 @@
-"""Who drafts. A proposer returns tokens with the distributions they were drawn from; it never learns what a rule will decide."""
+"""Drafting methods. A proposer returns tokens with the distributions they were drawn from; it never learns a rule's decisions."""

@@ -1,4 +1,4 @@
-"""What a proposer is asked for, and the proposer that drafts nothing."""
+"""The protocol of a proposer, and the proposer that drafts nothing."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from specviz.verification.draft_tree import DraftTree, empty_tree
 
 
 class Proposer(Protocol):
-    """Draft tokens the next tokens of each row.
+    """Drafts the next tokens of each row.
 
-    A proposer returns each token with the distribution it was drawn from, proposes at most ``room - 1`` levels for a row (the
-    rule adds one more token), and never drops, reorders or prunes a token once it is drawn.
+    A proposer returns each token with the distribution it was drawn from. It proposes at most ``remaining - 1`` levels for a row,
+    since the rule adds one more token. It never drops, reorders or prunes a token once it is drawn.
 
-    Whether one more token is drawn may depend on everything drawn before it, never on that token itself and never on a number
-    that the rule will use. How many tokens it proposes at a node may not depend on the values drawn there unless the rule is
-    proved for that: the token rule is, k-sequential selection is not. A block says that its numbers are fixed beforehand by
-    ``counts_fixed``; a proposer that does not say so is refused by the rules that need it (docs/exactness.md).
+    Whether one more token is drawn may depend on everything drawn before it, but not on that token itself, nor on a random number
+    that the rule will use. The number of tokens at a node may not depend on the values drawn there unless the rule is proved for
+    that: the token rule is, k-sequential selection is not. A tree states by ``counts_fixed`` that its numbers were fixed
+    beforehand. Without it, the rules that need fixed numbers refuse the tree (docs/exactness.md).
     """
 
     name: str
@@ -28,20 +28,20 @@ class Proposer(Protocol):
 
 
 class ChainProposer(Proposer, Protocol):
-    """A proposer of chains, each token drawn from what ``draft`` says of the text before it.
+    """A proposer of chains in which each token is drawn from ``draft``'s distribution after the text before it.
 
-    That is all a sampler needs to know in order to draw many continuations at once.
+    A sampler needs no more than that to draw many samples at once.
     """
 
     draft: LanguageModel
 
     def levels(self, row: Prefix) -> int:
-        """How many tokens are drafted for a row: a function of its room and length alone."""
+        """Number of tokens drafted for a row. It depends only on the row's length and its remaining tokens."""
         ...
 
 
 class Nothing:
-    """gamma = 0: no draft tokens, so the target decodes alone, one token per pass."""
+    """gamma = 0: no draft tokens. Each target pass gives one token."""
 
     name = "none"
     draft = None

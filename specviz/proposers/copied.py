@@ -1,7 +1,7 @@
-"""Draft tokens copied from a text: what followed the last time these tokens stood in a row. No model, no chance, one-hot distributions.
+"""Draft tokens copied from a text: what followed the last time the same tokens occurred. No model, one-hot distributions.
 
-The rule keeps a copied token with the probability that the target gives it, so the distribution of the text is the target's all the
-same. Where nothing matches nothing is drafted, and the target writes alone.
+The rule accepts a copied token with the probability that the target gives it, so the text still has the target's distribution. If
+nothing matches, nothing is drafted and the round gives one token of the target.
 """
 
 from __future__ import annotations
@@ -14,16 +14,17 @@ from specviz.proposers.trees.growth import Growth, certain_below, levels_of, tre
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 
-LONGEST = 3  # tokens that are compared, at most
+LONGEST = 3  # most tokens that are compared
 Text = Sequence[int]
-Continue = Callable[[Text, int], list[int]]  # (text so far, how many) -> at most so many tokens that may follow
+Continue = Callable[[Text, int], list[int]]  # (text so far, count) -> at most ``count`` tokens that may follow
 
 
 class Copied:
-    """A chain of at most ``gamma`` tokens that ``follow`` finds, each for certain.
+    """A chain of at most ``gamma`` tokens that ``follow`` finds, each with a one-hot distribution.
 
-    follow      a pure function of the text so far; no tokens where it finds nothing
-    vocabulary  V of the target; device  where the target's distributions lie
+    follow      a pure function of the text so far; returns no tokens if it finds nothing
+    vocabulary  V of the target
+    device      device of the target's distributions
     """
 
     def __init__(self, name: str, follow: Continue, gamma: int, vocabulary: int, device: torch.device | str = "cpu"):
@@ -32,7 +33,7 @@ class Copied:
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
         trees = [Growth(row, levels_of(row, self.gamma, None)) for row in rows]
-        asked = {(tree.row.ids, tree.levels) for tree in trees if tree.levels}  # rows of one text are looked up once
+        asked = {(tree.row.ids, tree.levels) for tree in trees if tree.levels}  # rows with the same text are looked up once
         found = {one: self.follow(*one) for one in asked}
         for tree in trees:
             parent = ROOT
@@ -42,10 +43,10 @@ class Copied:
 
 
 def from_own_text(ids: Text, count: int) -> list[int]:
-    """Prompt lookup (Saxena 2023; n-gram speculation): the tokens after the latest earlier place that ends as the text ends.
+    """Prompt lookup (Saxena 2023; n-gram speculation): the tokens after the latest earlier occurrence of the text's ending.
 
-    The longest common ending counts, of LONGEST tokens at most. What is copied may run into what was just copied, so a
-    repeated phrase goes on repeating.
+    The longest ending that occurs earlier is used, of at most LONGEST tokens. The copy may run into tokens that were just copied,
+    so a repeated phrase keeps repeating.
     """
     for length in range(min(LONGEST, len(ids) - 1), 0, -1):
         ending, last = ids[-length:], ids[-1]

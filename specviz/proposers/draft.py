@@ -1,4 +1,4 @@
-"""A smaller model drafts a chain of gamma tokens, one after the other (Leviathan et al. 2023, Algorithm 1, first loop)."""
+"""A draft model drafts a chain of gamma tokens, one after the other (Leviathan et al. 2023, Algorithm 1, first loop)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class DraftModel:
 
     draft  its distributions are warped like the target's, so temperature 0 gives one-hot q
     gamma  tokens per round, at least 0; a row near its length cap or the draft's context gets fewer
-    name   of whoever draft tokens
+    name   of the drafting method
     """
 
     def __init__(self, draft: LanguageModel, gamma: int, name: str = "draft"):
@@ -48,7 +48,7 @@ class DraftModel:
         )
 
     def levels(self, row: Prefix) -> int:
-        """How many tokens are drafted for a row: a function of its room and length alone."""
+        """Number of tokens drafted for a row. It depends only on the row's length and its remaining tokens."""
         levels = min(self.gamma, row.remaining - 1)
         if self.draft.context is not None:
             levels = min(levels, self.draft.context - len(row.ids) + 1)

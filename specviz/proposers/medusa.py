@@ -1,7 +1,8 @@
-"""Medusa: heads on the target's own last state draft token several tokens at once, without a draft model (Cai et al. 2024).
+"""Medusa: heads on the target's last hidden state draft several tokens at once, without a draft model (Cai et al. 2024).
 
-Every head's distribution is the same whatever the heads before it drafted, so the distribution below a node depends on its depth alone. Draft tokens are
-drawn from these distributions, or taken as their likeliest tokens, exactly as from a draft; the rule that checks them is the same too.
+A head's distribution does not depend on what the heads before it drafted, so the distribution below a node depends only on its
+depth. Draft tokens are drawn from these distributions, or are their most likely tokens, just as with a draft model, and the same
+rule checks them.
 """
 
 from __future__ import annotations
@@ -25,10 +26,10 @@ from specviz.verification.warp import warp, widened
 
 
 class HeadDistributions:
-    """What heads say after a row, as a source of distributions: after the prefix the first head's, below a node of depth d head d + 1's.
+    """The heads as a language model: after the prefix the first head's distribution, below a node of depth d that of head d + 1.
 
-    target  the model whose states the heads read; where a round has just scored its block, no further pass is made
-    levels  how many heads are asked, at most as many as there are
+    target  the model whose hidden states the heads read; if a round has just scored its tree, no further pass is made
+    levels  number of heads to use, at most as many as there are
     """
 
     context = None
@@ -40,17 +41,17 @@ class HeadDistributions:
         self._distributions = torch.empty(0)
 
     def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LawSource says; every row holds at least two tokens."""
+        """(B, N + 1, V) float64, as in models.base.LanguageModel; every row holds at least two tokens."""
         distributions = self._of(list(rows))
         depths = torch.zeros(len(rows), block.widest + 1, dtype=torch.int64)
         for index, parents in enumerate(block.parents):
             for node in range(len(parents)):
                 depths[index, node + 1] = depth(parents, node) + 1
-        depths.clamp_(max=self.levels - 1)  # below the last head's draft token nothing is asked
+        depths.clamp_(max=self.levels - 1)  # nothing is drafted below the last head's token
         return distributions[torch.arange(len(rows))[:, None], depths]
 
     def _of(self, rows: list[Prefix]) -> Tensor:
-        """(B, levels, V): one look at the target's states per round, kept for the levels of its tree; rows of one state share it."""
+        """(B, levels, V): computed once per round, for all levels of its tree and once for rows with the same hidden state."""
         if rows != self._rows:
             places = {row.ids[:-1]: index for index, row in reversed([*enumerate(rows)])}  # the first row of each text
             number = {text: order for order, text in enumerate(places)}
@@ -61,7 +62,7 @@ class HeadDistributions:
 
 
 class Medusa:
-    """The draft tokens of another proposer whose distributions are ``HeadDistributions``. Rows of a single token have no state to read yet: none for them."""
+    """A proposer of trees from ``HeadDistributions``. Rows of one token have no hidden state yet and get no draft tokens."""
 
     name = "medusa"
 
@@ -81,9 +82,9 @@ class Medusa:
 
 
 def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
-    """Heads as settings ask for them: a tree of fixed shape (a shape of ones is a chain), or one within a number of nodes.
+    """Medusa as settings ask for it: a tree of fixed shape (a shape of ones is a chain), or a tree with a budget of nodes.
 
-    At temperature 0 siblings are the likeliest tokens. Raises SettingsError for more levels than there are heads.
+    At temperature 0 siblings are the most likely tokens. Raises SettingsError for more levels than there are heads.
     """
     top, shape = settings.siblings == "top" or settings.temperature == 0.0, widths(settings.tree)
     if len(shape) > len(heads):

@@ -1,4 +1,4 @@
-"""Every proposer by name. A new one is one file beside this one, and one line here."""
+"""Every proposer by name. A new proposer is one file beside this one, and one line here."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What one request has opened. A proposer takes what it needs; every cache in here belongs to this request alone.
+    """The models that one request has opened. A proposer takes what it needs; every cache in here belongs to this request only.
 
-    target  the very object that will score the proposals
-    draft   under early exit the target's own first layers
+    target  the very object that will score the draft tokens
+    draft   the draft model; under early exit the target's own first layers
     """
 
     pair: Pair
@@ -43,16 +43,16 @@ class Request:
     draft: LanguageModel
 
     def again(self) -> tuple[LanguageModel, LanguageModel]:
-        """Target and draft once more, with caches of their own."""
+        """Target and draft, opened a second time with their own caches."""
         return sources(self.pair, self.settings)
 
     def plain(self) -> LanguageModel:
-        """The draft at temperature 1 without cuts: what it says, whatever the settings make of it."""
+        """The draft at temperature 1 without cuts, whatever the settings say."""
         return sources(self.pair, replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None))[1]
 
     @property
     def device(self) -> torch.device:
-        """Where distributions lie: the target's device, or the CPU where that has no float64."""
+        """The device of distributions: the target's, or the CPU where the target's has no float64."""
         device = self.pair.target.device
         return torch.device("cpu") if device.type == "mps" else device
 
@@ -66,8 +66,8 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     EARLY_EXIT: lambda request: chain(request, request.draft, EARLY_EXIT),
     "ngram": lambda request: copied(request, "ngram", from_own_text),
     "retrieval": lambda request: copied(request, "retrieval", index_of(request.pair, request.settings.text).follow),
-    "unigram": lambda request: chain(request, frequencies(request)),
-    "uniform": lambda request: chain(request, anything(request)),
+    "unigram": lambda request: chain(request, word_frequencies(request)),
+    "uniform": lambda request: chain(request, any_token(request)),
     "adversarial": lambda request: chain(request, Reversed(request.plain(), request.settings)),
     "oracle": lambda request: chain(request, request.again()[0]),
 }
@@ -75,7 +75,7 @@ CHAINS = ("none", "draft", EARLY_EXIT, "unigram", "uniform", "adversarial", "ora
 
 
 def chain(request: Request, source: LanguageModel, name: str = "draft") -> Proposer:
-    """A chain from a source of distributions, as far as ``Settings.lengths`` says. name: of whoever draft tokens."""
+    """A chain drawn from a language model, of the length that ``Settings.lengths`` decides. name: of the drafting method."""
     settings, make = request.settings, named("lengths", request.settings.lengths, LENGTHS)
     if not settings.gamma:
         return Nothing()
@@ -89,7 +89,7 @@ def chain(request: Request, source: LanguageModel, name: str = "draft") -> Propo
 
 
 def tree(request: Request) -> Proposer:
-    """A tree from the draft: of a fixed shape, or within a number of nodes. At temperature 0 siblings are the likeliest tokens."""
+    """A tree from the draft, of a fixed shape or with a budget of nodes. At temperature 0 siblings are the most likely tokens."""
     settings, shape = request.settings, widths(request.settings.tree)
     top = settings.siblings == "top" or settings.temperature == 0.0
     source = request.plain() if top else request.draft
@@ -103,19 +103,19 @@ def copied(request: Request, name: str, follow: Callable) -> Proposer:
     return Copied(name, follow, request.settings.gamma, request.target.vocabulary, request.device)
 
 
-def frequencies(request: Request) -> LanguageModel:
-    """Word frequencies of the text that retrieval would read."""
+def word_frequencies(request: Request) -> LanguageModel:
+    """Token frequencies of the text that retrieval would read."""
     tokens = index_of(request.pair, request.settings.text).tokens
     return unigram(tokens, request.target.vocabulary, request.settings, request.device)
 
 
-def anything(request: Request) -> LanguageModel:
-    """All tokens alike that the pair's tokenizer knows."""
+def any_token(request: Request) -> LanguageModel:
+    """The uniform distribution over the tokens that the pair's tokenizer knows."""
     return uniform(len(request.pair.tokenizer), request.target.vocabulary, request.settings, request.device)
 
 
 def opened(pair: Pair, settings: Settings) -> tuple[LanguageModel, Proposer]:
-    """Target and proposer of one request, caches empty. Raises SettingsError for a name that is not known."""
+    """Target and proposer of one request, with empty caches. Raises SettingsError for an unknown name."""
     make = named("proposer", settings.proposer, PROPOSERS)
     named("lengths", settings.lengths, LENGTHS)
     target, draft = sources(pair, settings)
@@ -123,17 +123,17 @@ def opened(pair: Pair, settings: Settings) -> tuple[LanguageModel, Proposer]:
 
 
 def sources(pair: Pair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
-    """Target and draft of one request, caches empty; under early exit the target's own first layers stand in the draft's place."""
+    """Target and draft of one request, with empty caches. Under early exit the target's own first layers are the draft."""
     return pair.open_layered(settings) if settings.proposer == EARLY_EXIT else pair.open(settings)
 
 
 def on_shared_distributions(settings: Settings) -> bool:
-    """Whether the sampler of many continuations can draw this proposer: a chain of a length fixed beforehand."""
+    """Whether ``sampler.shared_distributions`` supports the proposer: it drafts chains of a length fixed beforehand."""
     return settings.proposer in CHAINS and settings.lengths == "fixed"
 
 
 def named(kind: str, name: str, table: dict[str, T]) -> T:
-    """Look a name up. Raises SettingsError listing the names there are."""
+    """Look up a name. Raises SettingsError listing the known names."""
     if name not in table:
         raise SettingsError(kind, name, f"one of {', '.join(table)}")
     return table[name]

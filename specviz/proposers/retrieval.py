@@ -1,4 +1,4 @@
-"""What follows in a given text after the words just written, found by a suffix index (He et al. 2024, REST)."""
+"""Retrieval: what follows the latest tokens in a given text, found with a suffix index (He et al. 2024, REST)."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ import numpy as np
 
 from specviz.errors import SettingsError
 
-LONGEST, SHORTEST = 16, 2  # tokens of the ending that are looked up
-LEAST = 16  # tokens of a text that is worth reading
+LONGEST, SHORTEST = 16, 2  # length in tokens of the ending that is looked up
+LEAST = 16  # tokens that a text must have
 
 
 class SuffixIndex:
-    """All suffixes of a token text in order, so that every place of any phrase is one interval.
+    """All suffixes of a text of tokens in sorted order, so that all occurrences of a phrase are one interval.
 
     tokens  at least LEAST ids. Built by doubling (Manber and Myers 1990): half a second for 100,000 tokens, once
 
@@ -27,19 +27,19 @@ class SuffixIndex:
         self.order = _order(self.tokens)
 
     def follow(self, ids: Sequence[int], count: int) -> list[int]:
-        """At most ``count`` tokens that follow the longest ending of ``ids`` that the text holds, each time the commonest next one.
+        """At most ``count`` tokens after the longest ending of ``ids`` found in the text, each the most frequent next token.
 
-        Endings of SHORTEST to LONGEST tokens are looked for; an empty list where there is none. Among equally common tokens
-        the smallest id counts.
+        Endings of SHORTEST to LONGEST tokens are tried; the list is empty if none is found. Among equally frequent tokens the
+        smallest id wins.
         """
         for length in range(min(LONGEST, len(ids)), SHORTEST - 1, -1):
             places = self.places(ids[-length:])
             if len(places):
-                return self._commonest(places + length, count)
+                return self._most_frequent(places + length, count)
         return []
 
     def places(self, phrase: Sequence[int]) -> np.ndarray:
-        """Where a phrase begins, in no order, (n,) int64."""
+        """Where a phrase begins, in no particular order, (n,) int64."""
         low, high = 0, len(self.order)
         for offset, token in enumerate(phrase):
             low, high = self._narrowed(low, high, offset, token)
@@ -48,7 +48,7 @@ class SuffixIndex:
         return self.order[low:high]
 
     def _narrowed(self, low: int, high: int, offset: int, token: int) -> tuple[int, int]:
-        """Of the suffixes low to high, which agree so far, those with ``token`` at ``offset``."""
+        """Narrow the suffixes low to high, which agree so far, to those with ``token`` at ``offset``."""
         ends = []
         for side in (token, token + 1):
             a, b = low, high
@@ -57,12 +57,12 @@ class SuffixIndex:
                 at = self.order[middle] + offset
                 if at < len(self.tokens) and self.tokens[at] >= side:
                     b = middle
-                else:  # a suffix that has ended stands before those that go on
+                else:  # a suffix that has ended sorts before those that continue
                     a = middle + 1
             ends.append(a)
         return ends[0], ends[1]
 
-    def _commonest(self, at: np.ndarray, count: int) -> list[int]:
+    def _most_frequent(self, at: np.ndarray, count: int) -> list[int]:
         found: list[int] = []
         while len(found) < count and len(at := at[at < len(self.tokens)]):
             tokens, times = np.unique(self.tokens[at], return_counts=True)
@@ -72,7 +72,7 @@ class SuffixIndex:
 
 
 def _order(tokens: np.ndarray) -> np.ndarray:
-    """Beginnings of all suffixes, in the order of what they say; a shorter one before those that it begins."""
+    """Starts of all suffixes, in sorted order; a suffix sorts before those that begin with it."""
     _, rank = np.unique(tokens, return_inverse=True)
     rank, span = rank.reshape(-1), 1
     while True:

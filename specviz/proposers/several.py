@@ -1,8 +1,8 @@
-"""Several chains from one draft, drawn independently and side by side, for recursive rejection (Miao et al. 2024, SpecInfer).
+"""Several independent chains from one draft model, for recursive rejection (Miao et al. 2024, SpecInfer).
 
-Where two chains draw the same token after the same text, both draws stand as siblings, since both were drawn. Both chains go on below
-the first: under recursive rejection the second is never kept once the first is rejected. Below a node there are as many tokens as chains
-come by, a number that the level above has fixed before the first of them is drawn.
+If two chains draw the same token after the same text, both draws remain as siblings, since both were drawn. Both chains continue
+below the first: under recursive rejection the second is never accepted once the first is rejected. A node has as many children as
+chains pass through it, a number fixed by the level above before the first child is drawn.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from specviz.verification.draft_tree import ROOT, DraftTree
 
 
 class SeveralDrafts:
-    """``drafts`` chains of ``gamma`` tokens. One chain is the draft proposer, number by number."""
+    """``drafts`` chains of ``gamma`` tokens. With one chain it is ``DraftModel``, random number by random number."""
 
     name = "several"
 

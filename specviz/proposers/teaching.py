@@ -1,7 +1,7 @@
-"""Drafts that are there to be understood: no idea at all, word frequencies, the draft turned against itself.
+"""Drafts for teaching: the uniform distribution, word frequencies, and a draft model reversed.
 
-Each is a source of distributions, so the draft proposer draws chains from it and the sampler shares its distributions. However bad they are,
-the text has the target's distribution: only speed is lost.
+Each is a language model, so ``DraftModel`` draws chains from it and the sampler shares its distributions. However bad they are,
+the text has the target's distribution: a bad draft costs only speed.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from specviz.verification.warp import warp
 
 
 class Same:
-    """One distribution after every prefix, warped like any other.
+    """The same distribution after every prefix, warped like any other.
 
-    logits  (V,) float64; -inf for what is impossible
+    logits  (V,) float64; -inf for impossible tokens
     """
 
     context = None
@@ -37,23 +37,24 @@ class Same:
 
 
 def uniform(known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> Same:
-    """All of the first ``known`` ids alike; at temperature 0 the smallest id."""
+    """The uniform distribution over the first ``known`` ids; at temperature 0 the smallest id."""
     logits = torch.full((vocabulary,), -torch.inf, dtype=torch.float64, device=device)
     logits[:known] = 0.0
     return Same(logits, settings)
 
 
 def unigram(tokens: np.ndarray, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> Same:
-    """Each token as often as it stands in a text of ids, whatever came before (the weakest draft in Leviathan et al. 2023)."""
+    """The frequency of each token in a text of ids, whatever the prefix (the weakest draft in Leviathan et al. 2023)."""
     counts = torch.from_numpy(np.bincount(tokens, minlength=vocabulary)).double()
     return Same(counts.log().to(device), settings)
 
 
 @dataclass(frozen=True, slots=True)
 class Reversed:
-    """Distributions from minus the logits: what the source finds least likely comes first. Impossible tokens stay impossible.
+    """Distributions from negated logits: the least likely token becomes the most likely. Impossible tokens stay impossible.
 
-    source  its distributions at temperature 1 without cuts; temperature and cuts of ``settings`` act on what is made of them
+    source    gives distributions at temperature 1 without cuts
+    settings  temperature and cuts, applied after the reversal
     """
 
     source: LanguageModel
@@ -69,5 +70,5 @@ class Reversed:
 
     def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
         probs = self.source.distributions(rows, block)
-        probs = torch.where(probs.sum(-1, keepdim=True) > 0, probs, 1.0)  # entries behind a shorter row's block hold nothing
+        probs = torch.where(probs.sum(-1, keepdim=True) > 0, probs, 1.0)  # the padding of shorter rows is all zero
         return warp(torch.where(probs > 0, -probs.log(), -torch.inf), self.settings)

@@ -1,4 +1,4 @@
-"""Texts that proposers may read. A name from a link can only be one of these; paths are admitted by whoever runs the program."""
+"""Texts that proposers may read. A link can only name one of these; paths are admitted on the command line."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ TEXTS_FOLDER = ASSETS / "texts"
 TEXTS = {"dorothy": TEXTS_FOLDER / "dorothy-and-the-wizard-in-oz.txt"}
 SIZE_MAX = 8 * 2**20  # bytes
 
-_indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixIndex}; only read once they are made
+_indices: WeakKeyDictionary = WeakKeyDictionary()  # tokenizer -> {name: SuffixIndex}; never changed once built
 
 
 def admit(name: str) -> str:
-    """A bundled name, or a path that may be read from now on in this process; for the command line alone.
+    """Allow a path to be read in this process, for the command line only. Returns the name; a bundled name is always allowed.
 
-    Raises SettingsError for what is neither, and for a file that is empty, too large or no UTF-8 text.
+    Raises SettingsError if it is neither, and for a file that is empty, too large or not UTF-8 text.
     """
     if name not in TEXTS:
         read(name, Path(name))
@@ -29,7 +29,7 @@ def admit(name: str) -> str:
 
 
 def read(name: str, path: Path) -> str:
-    """The text of a file. Raises SettingsError with a sentence."""
+    """The text of a file. Raises SettingsError for a file that is missing, empty, too large or not UTF-8 text."""
     known = ", ".join(TEXTS)
     if not name or not path.is_file():
         raise SettingsError("text", name, f"one of {known}, or on the command line the path of a text file")
@@ -45,9 +45,9 @@ def read(name: str, path: Path) -> str:
 
 
 def index_of(pair: Pair, name: str) -> SuffixIndex:
-    """The index of a named text in a pair's tokens, built once for each tokenizer; "" is the first bundled text.
+    """The suffix index of a named text in a pair's tokens, built once per tokenizer; "" is the first bundled text.
 
-    Raises SettingsError for a name that is not known, and for a text too short to look anything up in.
+    Raises SettingsError for an unknown name, and for a text too short for lookups.
     """
     name = name or next(iter(TEXTS))
     if name not in TEXTS:

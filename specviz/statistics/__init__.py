@@ -1,1 +1,1 @@
-"""Is a heap of draws distributed as an exact distribution? Arrays in, findings out; each says what it could have seen. No models, no torch."""
+"""Does a sample follow an exact distribution? Arrays in, findings out, with the power of each test. No models, no torch."""

@@ -1,4 +1,4 @@
-"""A partition of the outcomes, fixed before any draw: made from the exact distribution and the number of draws, never from counts."""
+"""A partition of the outcomes, fixed before any draw: made from the exact distribution and the sample size, never from counts."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ import numpy as np
 from specviz.errors import EvidenceError
 from specviz.statistics.findings import checked_distribution
 
-MINIMUM = 5.0  # expected draws in a cell; the customary bound (Cochran 1954)
+MINIMUM = 5.0  # expected draws in a cell; the usual bound (Cochran 1954)
 UNLISTED = -1
-ROUNDING = 1e-12  # sums of masses round
+ROUNDING = 1e-12  # relative rounding error allowed in sums of masses
 
 
 @dataclass(frozen=True, slots=True)
 class Cells:
-    """Which cell each outcome falls into, and the exact mass of each cell.
+    """The cell of each outcome, and the exact mass of each cell.
 
-    n         draws the cells were made for; a mean number of draws, so it need not be whole
-    minimum   expected draws that every cell reaches
+    n         number of draws that the cells were made for; a mean, so it need not be whole
+    minimum   every cell expects at least this many draws
     cell      (K,) int64, cell of each listed outcome; the last cell holds those of mass 0
-    probs       (C + 1,) float64, mass of each cell. The first ``own`` hold one outcome each, the others are pooled;
-              the last has mass 0: a single draw there rejects outright
+    probs     (C + 1,) float64, mass of each cell. The first ``own`` cells hold one outcome each, the others are pooled;
+              the last has mass 0, so a single draw there rejects outright
     own       number of cells that hold one outcome
     unlisted  cell of every outcome that is not listed
     """
@@ -46,19 +46,20 @@ class Cells:
         minimum: float = MINIMUM,
         most: int | None = None,
     ) -> Cells:
-        """Outcomes with n * mass >= minimum get cells of their own; the others are packed, heaviest first, into pooled ones.
+        """Outcomes with n * mass >= minimum get their own cells; the others are packed into pooled cells, heaviest first.
 
-        probs   (K,) float64, masses of the listed outcomes; zeros are allowed
-        n     number of draws, above 0
-        rest  mass of all outcomes that are not listed; 0 makes them impossible. A long distribution need not be known in full: list
-              every outcome of mass ``minimum / n`` or more (there are at most n / minimum of them) and give the rest as
-              one number. Which outcomes are listed must follow from the distribution, never from what was drawn
-        most  upper bound on the number of cells, at least 2: the minimum is raised to n / most, so that cells are about
-              equally heavy and a test of fewer cells sees a smaller distance (``power.affordable_df``)
+        probs  (K,) float64, masses of the listed outcomes; zeros are allowed
+        n      number of draws, above 0
+        rest   mass of all outcomes that are not listed; 0 makes them impossible. A long distribution need not be known in full:
+               list every outcome of mass ``minimum / n`` or more (there are at most n / minimum of them) and give the rest as one
+               number. Which outcomes are listed must follow from the distribution, never from what was drawn
+        most   upper bound on the number of cells, at least 2: the minimum is raised to n / most, so that cells have about equal
+               mass. A test with fewer cells sees a smaller distance (``power.affordable_df``)
 
-        Ties in mass are packed in the order listed. A remainder that reaches no minimum joins the last pooled cell, or,
-        where there is none, the lightest single outcome. Raises EvidenceError where everything ends up in one cell that
-        holds several outcomes: then nothing can be tested.
+        Ties in mass are packed in the order listed. A remainder below the minimum joins the last pooled cell or, if there is
+        none, the lightest single outcome.
+
+        Raises EvidenceError if several outcomes all end up in one cell: then nothing can be tested.
         """
         rest = max(0.0, rest) if rest > -1e-12 else rest  # one minus a sum may miss 0 by rounding
         masses = checked_distribution(probs, rest)
@@ -73,9 +74,9 @@ class Cells:
         heavy = int(np.searchsorted(-masses[order], -least * (1.0 - ROUNDING), side="right"))
         possible = int((masses > 0.0).sum())
         light = order[heavy:possible]
-        light_masses = np.append(masses[light], rest)  # what is not listed is packed last
+        light_masses = np.append(masses[light], rest)  # unlisted outcomes are packed last
         starts = _packed(light_masses, least)
-        if len(starts) == 0 and light_masses.sum() > 0.0 and heavy:  # too light for a cell: the lightest single one takes it in
+        if len(starts) == 0 and light_masses.sum() > 0.0 and heavy:  # too light for a cell: joins the lightest single outcome
             heavy -= 1
             light = order[heavy:possible]
             light_masses = np.append(masses[light], rest)
@@ -99,19 +100,19 @@ class Cells:
 
     @property
     def df(self) -> int:
-        """Degrees of freedom: cells that can be drawn, less one. 0 where one outcome has all the mass."""
+        """Degrees of freedom: cells with positive mass, less one. 0 if one outcome has all the mass."""
         return len(self.probs) - 2
 
     @property
     def pooled_mass(self) -> float:
-        """Mass held by pooled cells: what moves inside them is not seen."""
+        """Mass of the pooled cells. A change inside a pooled cell is not seen."""
         return float(self.probs[self.own : -1].sum())
 
     def tally(self, outcomes: Sequence[int] | np.ndarray, counts: Sequence[int] | np.ndarray | None = None) -> np.ndarray:
         """Draws per cell, (C + 1,) int64; the last entry counts impossible ones.
 
-        outcomes  (S,) places in the list that the distribution was given for; UNLISTED (-1) for any other outcome
-        counts    (S,) how often each was drawn; without it, once
+        outcomes  (S,) indices into the listed outcomes; UNLISTED (-1) for any other outcome
+        counts    (S,) how often each was drawn; by default once
         """
         places = np.asarray(outcomes, dtype=np.int64)
         if places.size and not (places.min() >= UNLISTED and places.max() < len(self.cell)):
@@ -124,7 +125,7 @@ class Cells:
 
 
 def _packed(masses: np.ndarray, least: float) -> np.ndarray:
-    """Where each pooled cell begins when masses are packed in order until a cell reaches ``least``; none if all are too light."""
+    """Start of each pooled cell when masses are packed in order until a cell reaches ``least``; empty if all are too light."""
     totals = np.cumsum(masses).tolist()
     starts, begin, before = [], 0, 0.0
     while begin < len(totals):

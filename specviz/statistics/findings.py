@@ -1,4 +1,4 @@
-"""What a test found: one record for all of them, and what a distribution and counts must be before any test looks at them."""
+"""The result of a test, one record for all tests, and the checks of a distribution and of counts before any test."""
 
 from __future__ import annotations
 
@@ -9,24 +9,24 @@ import numpy as np
 
 from specviz.errors import EvidenceError
 
-ALPHA, POWER = 0.001, 0.99  # false-alarm rate and power of a single test, unless it is told others
-SUM_TOLERANCE = 1e-8  # a distribution whose masses miss 1 by more is refused
+ALPHA, POWER = 0.001, 0.99  # default false-alarm rate and power of a single test
+SUM_TOLERANCE = 1e-8  # largest allowed difference between the sum of a distribution and 1
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One test of draws against an exact distribution, or of two heaps of draws against each other.
+    """One test of a sample against an exact distribution, or of two samples against each other.
 
     name           of the test
-    n              draws it looked at
-    statistic      its value; where impossible outcomes were drawn, its value on the others
-    df             degrees of freedom, None where the test has none
-    p_value        in [0, 1]; 0 where an outcome of probability 0 was drawn
-    detectable_tv  the least change, as a total variation distance of what this test looks at, that it sees with the stated
-                   power at the stated level, whatever the direction; a distribution that differs so much differs by at least as much
-                   in all. None where no such number holds for every direction
+    n              number of draws it used
+    statistic      its value; if impossible outcomes were drawn, its value on the others
+    df             degrees of freedom, None if the test has none
+    p_value        in [0, 1]; 0 if an outcome of probability 0 was drawn
+    detectable_tv  the smallest total variation distance, of whatever this test compares, that it detects with the stated power at
+                   the stated level in every direction. The whole distributions then differ by at least as much. None if no number
+                   holds for every direction
     alpha, power   the level and the power behind ``detectable_tv``
-    note           a sentence that belongs beside the number, or ''
+    note           a sentence to show beside the number, or ''
     """
 
     name: str
@@ -41,7 +41,7 @@ class Finding:
 
     @property
     def rejected(self) -> bool:
-        """Whether the test, alone and at its own level, says that the distribution is another one."""
+        """Whether the test by itself, at its own level, rejects the distribution."""
         return self.p_value <= self.alpha
 
 
@@ -63,7 +63,7 @@ def checked_distribution(probs: Sequence[float] | np.ndarray, rest: float = 0.0)
 
 
 def checked_counts(counts: Sequence[int] | np.ndarray, size: int | None = None) -> np.ndarray:
-    """The counts as int64 (K,): whole, not negative, at least one draw among them, and as many as the distribution has masses."""
+    """The counts as int64 (K,). They must be whole and not negative, with a sum of at least 1; K must equal ``size`` if given."""
     given = np.asarray(counts)
     whole = given.astype(np.int64)
     if given.ndim != 1 or (size is not None and given.size != size):

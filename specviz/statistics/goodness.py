@@ -1,9 +1,9 @@
 """Counts against an exact distribution: Pearson's chi-square, the likelihood ratio G, and sums of chi-squares over prefixes.
 
-Sources: Pearson 1900; Cohen 1988 for power. The textbook chi-square distribution is what both statistics tend to when every cell
-expects many draws. With ten thousands of cells that expect five draws each it is off: G lies above its df by far more than
-chance, and Pearson's statistic varies more. So the null mean and variance are computed for the very cells at hand, and the
-p-value is that of a multiple of a chi-square with this mean and variance. Where cells expect many draws that multiple is 1.
+Sources: Pearson 1900; Cohen 1988 for power. Both statistics tend to the textbook chi-square distribution when every cell expects
+many draws. With tens of thousands of cells that expect five draws each, it is off: G lies far above its df, and Pearson's
+statistic varies more. So the null mean and variance are computed for the actual cells, and the p-value is that of a multiple of a
+chi-square with this mean and variance. If cells expect many draws, the multiple is 1.
 """
 
 from __future__ import annotations
@@ -19,20 +19,20 @@ from specviz.errors import EvidenceError
 from specviz.statistics.findings import ALPHA, POWER, Finding, checked_counts, checked_distribution, plural
 from specviz.statistics.power import detectable_impossible, detectable_tv
 
-LEAST = 1.0  # expected draws below which a cell is refused; cells are made with more (cells.MINIMUM)
+LEAST = 1.0  # expected draws that a cell must have; cells are made with more (cells.MINIMUM)
 
 Array: TypeAlias = Sequence[float] | np.ndarray
 
 
 class Null(NamedTuple):
-    """Mean and variance of a statistic while the distribution is true."""
+    """Mean and variance of a statistic under the null hypothesis."""
 
     mean: float
     variance: float
 
     @property
     def scale(self) -> float:
-        """Multiple of the chi-square with this mean and variance; never below 1, the textbook's."""
+        """Multiple of the chi-square with this mean and variance; at least 1, the textbook value."""
         return max(1.0, self.variance / (2.0 * self.mean))
 
     @property
@@ -45,10 +45,11 @@ def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: floa
     """Pearson's test of counts against an exact distribution: sum (count - expected)^2 / expected.
 
     counts  (C,) draws per cell, whole, at least one draw in all
-    probs     (C,) float64, exact mass of each cell, each 0 or expecting 1 draw or more. A draw in a cell of mass 0 rejects outright
+    probs   (C,) float64, exact mass of each cell: 0, or large enough to expect 1 draw. A draw in a cell of mass 0 rejects
+            outright
 
-    Cells must be fixed before any draw (``Cells``). Null mean C - 1 and variance as Haldane 1937 gives it. Where one cell has
-    all the mass the test is one of equality, and its note says so.
+    Cells must be fixed before any draw (``Cells``). The null mean is C - 1, the variance that of Haldane 1937. If one cell has
+    all the mass, the test is for equality, and its note says so.
     """
     return _one("chi-square", "pearson", _pearson_null, counts, probs, alpha, power)
 
@@ -56,7 +57,7 @@ def chi_square(counts: Array, probs: Array, *, alpha: float = ALPHA, power: floa
 def g_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
     """The likelihood-ratio test: G = 2 sum count * log(count / expected). Arguments and cells as in ``chi_square``.
 
-    More sensitive than Pearson's to cells that come up too seldom. Null mean and variance are those of Poisson counts.
+    More sensitive than Pearson's to cells that occur too rarely. Null mean and variance are those of Poisson counts.
     """
     return _one("G", "log-likelihood", _g_null, counts, probs, alpha, power)
 
@@ -66,11 +67,12 @@ def conditional_chi_square(
 ) -> Finding:
     """The next token given the prefix, summed over prefixes: one statistic, one df, one p-value.
 
-    groups  for each prefix the counts of what followed and its exact distribution, each (C_g,), in cells made for n * P(prefix) draws
+    groups  for each prefix the counts of the next token and its exact distribution, each (C_g,), in cells made for n * P(prefix)
+            draws
 
-    Given how often each prefix came up, the chi-squares of different prefixes are independent, so statistics, degrees of
-    freedom and variances add up; a prefix that never came up adds nothing. ``detectable_tv`` is the mean of the distances
-    after each prefix, weighted by how often the prefix came up: the sum of n_g TV_g^2 is least, at a given mean, where all are equal.
+    Given how often each prefix occurred, the chi-squares of different prefixes are independent, so statistics, degrees of freedom
+    and variances add up; a prefix that did not occur adds nothing. ``detectable_tv`` is the mean of the distances after each
+    prefix, weighted by how often the prefix occurred: at a given mean, the sum of n_g TV_g^2 is least if all distances are equal.
     """
     observed, expected, nulls, impossible = [], [], [], 0
     for counts, probs in groups:
@@ -122,24 +124,24 @@ def _one(
 
 
 def _equality(name: str, n: int, impossible: int, df: int, alpha: float, power: float) -> Finding:
-    """One outcome has all the mass (temperature 0), or not one draw was possible."""
+    """The test if one outcome has all the mass (temperature 0), or if every draw was impossible."""
     if df:
-        note = _never(impossible, n)
+        note = _impossible_note(impossible, n)
     else:
-        said = f"{plural(impossible, 'draw')} of {n:,} differ." if impossible else "Every draw is that outcome."
-        note = f"One outcome has all the mass, so the test is equality. {said}"
-    seen = detectable_impossible(n, power)
-    return Finding(name, n, float(impossible), df, 0.0 if impossible else 1.0, seen, alpha, power, note)
+        observed = f"{plural(impossible, 'draw')} of {n:,} differ." if impossible else "Every draw is that outcome."
+        note = f"One outcome has all the mass, so the test is equality. {observed}"
+    detectable = detectable_impossible(n, power)
+    return Finding(name, n, float(impossible), df, 0.0 if impossible else 1.0, detectable, alpha, power, note)
 
 
 def _finding(name: str, n: int, statistic: float, df: int, null: Null, impossible: int, alpha: float, power: float) -> Finding:
-    note = _never(impossible, n) if impossible else ""
+    note = _impossible_note(impossible, n) if impossible else ""
     p_value = 0.0 if impossible else float(stats.chi2.sf(statistic / null.scale, null.df))
-    seen = detectable_tv(null.df, n / null.scale, alpha, power) if df else detectable_impossible(n, power)
-    return Finding(name, n, statistic, df, p_value, seen, alpha, power, note)
+    detectable = detectable_tv(null.df, n / null.scale, alpha, power) if df else detectable_impossible(n, power)
+    return Finding(name, n, statistic, df, p_value, detectable, alpha, power, note)
 
 
-def _never(impossible: int, n: int) -> str:
+def _impossible_note(impossible: int, n: int) -> str:
     return f"{plural(impossible, 'draw')} of {n:,} had probability 0 under the exact distribution: one is enough to reject."
 
 
@@ -154,10 +156,10 @@ def _pearson_null(expected: np.ndarray) -> Null:
 
 
 def _g_null(expected: np.ndarray) -> Null:
-    """Sums of the cells' Poisson moments, less what fixing the total takes away: 1 of the mean and 2 of the variance.
+    """Sums of the cells' Poisson moments, less 1 from the mean and 2 from the variance because the total is fixed.
 
-    The 1 and 2 are exact where cells expect many draws. For light cells the variance also loses the squared covariance with
-    the total, over n: less than 1% of it from 1 expected draw on, and left out.
+    The 1 and 2 are exact if cells expect many draws. For light cells the variance also loses the squared covariance with the
+    total, divided by n. From 1 expected draw on this is less than 1% of it, and is ignored.
     """
     mean, variance = _g_moments(expected)
     return Null(float(mean.sum() - 1.0), float(variance.sum() - 2.0))
@@ -166,7 +168,7 @@ def _g_null(expected: np.ndarray) -> Null:
 def _g_moments(expected: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Mean and variance of 2 (C log(C / E) - (C - E)) for C Poisson with mean E.
 
-    Interpolated in log E on a grid between .001 and 300; beyond, the leading terms 1 + 1/(6E) and 2 + 2/(3E).
+    Interpolated in log E on a grid between 0.001 and 300; above, the leading terms 1 + 1/(6E) and 2 + 2/(3E).
     """
     grid, table = _g_table()
     mean, variance = (np.interp(np.log(expected), grid, column) for column in table)

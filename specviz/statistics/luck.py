@@ -1,4 +1,4 @@
-"""The luck of the tests themselves, kept apart from the random numbers of the decoder: one stream for each seed and use."""
+"""Random numbers of the tests themselves, separate from those of the decoder: one stream for each seed and use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Use(IntEnum):
-    """What numbers are for; second word of the Philox key. Far from the purposes of ``specviz.randomness``, whose keys are alike."""
+    """What the numbers are for; second word of the Philox key. No value is also a Purpose of ``specviz.randomness``."""
 
     NULL_BAND = 1001
     PERMUTATION = 1002

@@ -1,17 +1,18 @@
-"""Looking while draws accumulate, legally: each look has its own level, and the levels add up to alpha.
+"""Valid tests while draws accumulate: each look has its own level, and the levels add up to alpha.
 
-The page's rule is alpha spending at looks fixed beforehand (Lan and DeMets 1983, spent by a union bound): n = n0 * 2^k draws
-at look k, level alpha / ((k + 1)(k + 2)), the last look takes what is left. Three reasons for it:
+The pages use alpha spending at looks fixed beforehand (Lan and DeMets 1983, spent by a union bound): n = n0 * 2^k draws at look
+k, level alpha / ((k + 1)(k + 2)), and the last look gets the rest. Three reasons for it:
 
-- It serves every test of this package, each with the power statement it has anyway, at the level of the look.
-- It costs little. The level falls by 1 / k^2 only, and a chi-square's noncentrality grows with log(1 / level): at the tenth
-  look of 50 degrees of freedom the detectable distance is 14% larger than in one test at the same n.
-- Draws double from look to look, so a mistake is found after little more than twice the draws that are needed.
+- It works with every test of this package, and each test's power statement holds at the level of the look.
+- It costs little. The level falls only like 1 / k^2, and a chi-square's noncentrality grows with log(1 / level): at the tenth
+look
+  with 50 degrees of freedom the detectable distance is 14% larger than in a single test at the same n.
+- The number of draws doubles from look to look, so a mistake is found after little more than twice the draws that are needed.
 
-The e-process below may be looked at after every draw and needs no plan, but pays for its prior, about half a log(n) for
-each cell: with two or three cells it rejects after about as many draws as the looks do, with 50 cells after four to five
-times as many, with 1,000 after almost twenty times (least favourable alternatives; test_statistics_sequential.py repeats the
-comparison). So it serves where the very draw is asked for and cells are few: "at which draw is it caught?"
+The e-process below may be evaluated after every draw and needs no plan, but it pays for its prior about half a log(n) per cell.
+With two or three cells it rejects after about as many draws as the looks do, with 50 cells after four to five times as many, with
+1,000 after almost twenty times as many (least favourable alternatives; tests/statistics/test_sequential.py repeats the
+comparison). So it suits few cells and the question "at which draw is the mistake found?"
 """
 
 from __future__ import annotations
@@ -29,13 +30,13 @@ from specviz.statistics.power import corrected, detectable_tv
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """When one may look at accumulating draws, and what each look may spend. Fixed before the first draw.
+    """When accumulating draws are tested, and at what level each time. Fixed before the first draw.
 
     first   draws at look 0, at least 1; look k has first * factor^k
     looks   number of looks, at least 1
     alpha   false-alarm rate of all looks together
     tests   tests made at each look; they share its level equally
-    factor  how many times the draws of one look the next one has, at least 2
+    factor  ratio of draws between a look and the one before, at least 2
     """
 
     first: int
@@ -59,38 +60,38 @@ class Looks:
         return self.n(self.looks - 1)
 
     def level(self, look: int) -> float:
-        """Level of each test at a look. Those of all looks and tests sum to alpha: 1/2 + 1/6 + 1/12 + ... , the rest at the end."""
+        """Level of each test at a look. All levels sum to alpha: 1/2 + 1/6 + 1/12 + ..., the rest at the last look."""
         assert 0 <= look < self.looks
-        share = 1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2))
-        return corrected(self.alpha * share, self.tests)
+        spent = 1.0 / (look + 1) if look == self.looks - 1 else 1.0 / ((look + 1) * (look + 2))
+        return corrected(self.alpha * spent, self.tests)
 
     def due(self, drawn: int) -> int | None:
-        """The latest look that so many draws have reached; None before the first. Test the first ``n(look)`` draws, no others."""
+        """The latest look that ``drawn`` draws have reached, None before the first. Test only the first ``n(look)`` draws."""
         if drawn < self.first:
             return None
         return max(look for look in range(self.looks) if self.n(look) <= drawn)
 
     def detectable_tv(self, look: int, df: float, power: float = POWER) -> float:
-        """What a chi-square test with df degrees of freedom sees at a look, at its level."""
+        """Smallest distance that a chi-square test with df degrees of freedom detects at a look, at its level."""
         return detectable_tv(df, self.n(look), self.level(look), power)
 
     def adjusted(self, p_values: Sequence[float]) -> float:
-        """One p-value for all looks made so far, one test at each: compare it with alpha. The least p / (share of alpha)."""
+        """One p-value for all looks so far, one test each; compare it with alpha. The least p / (fraction of alpha spent)."""
         return min(1.0, min(p * self.alpha / (self.level(look) * self.tests) for look, p in enumerate(p_values)))
 
 
 def dirichlet_e_value(
     counts: Sequence[int] | np.ndarray, probs: Sequence[float] | np.ndarray, concentration: float | None = None
 ) -> float:
-    """Log of an e-value against an exact distribution: reject as soon as it reaches log(1 / alpha), after any number of draws.
+    """Log of an e-value against an exact distribution: reject once it reaches log(1 / alpha), after any number of draws.
 
     counts         (C,) draws per cell so far
-    probs            (C,) float64, exact mass of each. A draw in a cell of mass 0 gives infinity
-    concentration  of the prior, above 0, fixed before the first draw; the number of cells if not given
+    probs          (C,) float64, exact mass of each cell. A draw in a cell of mass 0 gives infinity
+    concentration  of the prior, above 0, fixed before the first draw; by default the number of cells
 
-    The likelihood of the draws under distributions drawn from a Dirichlet prior around the exact distribution, over their likelihood under the
-    exact distribution itself. While the distribution is true this ratio is a martingale of mean 1, which reaches 1 / alpha at any time with
-    probability alpha at most (Ville 1939).
+    The e-value is the likelihood of the draws under a Dirichlet mixture around the exact distribution, divided by their
+    likelihood under the exact distribution. Under the null hypothesis this ratio is a martingale with mean 1, which ever reaches
+    1 / alpha with probability at most alpha (Ville 1939).
     """
     masses = checked_distribution(probs)
     seen = checked_counts(counts, masses.size)

@@ -1,4 +1,4 @@
-"""How far the draws lie from the distribution, in total variation, and how far chance alone would take them."""
+"""Total variation distance between a sample and the exact distribution, and its range due to sampling noise."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from specviz.errors import EvidenceError
 from specviz.statistics.findings import checked_counts, checked_distribution
 from specviz.statistics.luck import Use, generator
 
-HEAVY = 256  # cells that are drawn one by one in the null band
+HEAVY = 256  # cells that the null band simulates one by one
 REPLICATES = 4000
 
 
 class Band(NamedTuple):
-    """Empirical TV of n draws from the distribution itself: its mean, its median, and the quantile ``level``."""
+    """Empirical TV of n draws from the exact distribution itself: its mean, its median, and the quantile ``level``."""
 
     mean: float
     median: float
@@ -29,8 +29,8 @@ def total_variation(counts: Sequence[int] | np.ndarray, probs: Sequence[float] |
     """Distance between the empirical distribution and the exact one: sum over outcomes of max(0, count / n - mass), in [0, 1].
 
     counts  (K,) whole, at least one draw in all
-    probs     (K,) float64, exact mass of each. The outcomes that were drawn suffice: any other adds nothing to this sum.
-            So masses may sum to less than 1
+    probs   (K,) float64, exact mass of each outcome. Only drawn outcomes are needed, since any other adds nothing to the sum; so
+            masses may sum to less than 1
     """
     masses = np.asarray(probs, dtype=np.float64)
     drawn = checked_counts(counts, masses.size)
@@ -42,28 +42,29 @@ def total_variation(counts: Sequence[int] | np.ndarray, probs: Sequence[float] |
 def tv_null_band(
     probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99, *, seed: int = 0, replicates: int = REPLICATES
 ) -> Band:
-    """What ``total_variation`` gives while the distribution is true: mean, median and upper quantile over n draws.
+    """Sampling noise of ``total_variation``: its mean, median and upper quantile for n draws from the exact distribution.
 
-    probs    (K,) float64, sums to 1
-    n      number of draws, at least 1
-    level  of the upper quantile, in (0, 1)
-    seed   of the replicates, which have a stream of their own
+    probs       (K,) float64, sums to 1
+    n           number of draws, at least 1
+    level       of the upper quantile, in (0, 1)
+    seed        of the replicates, which have their own random stream
+    replicates  number of simulated samples
 
-    The mean is exact: the mean deviation of a binomial count has a closed form (de Moivre 1730; Diaconis and Zabell 1991).
-    Spread comes from replicates. The 256 heaviest cells are drawn as a multinomial, together with the number of draws that
-    fall anywhere else; given that number, the many light cells add up to nearly a normal variable, with moments of Poisson
-    counts given their total. So the cost does not grow with n, and hardly with K.
+    The mean is exact: the mean deviation of a binomial count has a closed form (de Moivre 1730; Diaconis and Zabell 1991). Median
+    and quantile come from replicates. The 256 heaviest cells are drawn as a multinomial, together with the number of draws in all
+    other cells. Given that number, the sum over the many light cells is nearly normal, with the moments of Poisson counts given
+    their total. So the cost does not depend on n, and hardly on K.
     """
     masses = checked_distribution(probs)
     if n < 1 or not 0.0 < level < 1.0:
         raise EvidenceError(f"A null band needs at least 1 draw and a level between 0 and 1, got {n} and {level:g}.")
     masses = np.sort(masses[masses > 0.0])[::-1] / masses.sum()
-    luck = generator(seed, Use.NULL_BAND)
+    random = generator(seed, Use.NULL_BAND)
     heavy, light = masses[:HEAVY], masses[HEAVY:]
-    drawn = luck.multinomial(n, np.append(heavy, max(0.0, 1.0 - heavy.sum())), size=replicates)
+    drawn = random.multinomial(n, np.append(heavy, max(0.0, 1.0 - heavy.sum())), size=replicates)
     deviation = np.abs(drawn[:, : len(heavy)] - n * heavy).sum(axis=1)
     if light.size:
-        deviation = deviation + _light_deviation(n * light, drawn[:, -1], luck.standard_normal(replicates))
+        deviation = deviation + _light_deviation(n * light, drawn[:, -1], random.standard_normal(replicates))
     distance = deviation / (2.0 * n)
     mean = float(mean_deviation(n, masses).sum() / (2.0 * n))
     median, upper = np.quantile(distance, [0.5, level])
@@ -71,10 +72,10 @@ def tv_null_band(
 
 
 def cell_band(probs: Sequence[float] | np.ndarray, n: int, level: float = 0.99) -> np.ndarray:
-    """Where the share of each single cell lies with probability ``level`` or a little more while the distribution is true: (2, K).
+    """Sampling noise of each cell's frequency, (2, K): it lies within with probability ``level`` or a little more.
 
-    Central quantiles of the binomial distribution, cell by cell. Of 100 cells about one lies outside a band of .99, so a cell outside is no
-    verdict; the tests are.
+    Central quantiles of the binomial distribution, cell by cell. Of 100 cells about one lies outside a band of 0.99, so one cell
+    outside proves nothing; the tests give the verdict.
     """
     masses, tail = checked_distribution(probs), (1.0 - level) / 2.0
     return np.stack([stats.binom.ppf(tail, n, masses), stats.binom.isf(tail, n, masses)]) / n
@@ -85,14 +86,14 @@ def mean_deviation(n: int, masses: np.ndarray) -> np.ndarray:
 
     masses (K,) float64 in [0, 1]; returns (K,).
     """
-    above = np.minimum(np.floor(n * masses) + 1.0, n)  # n + 1 only where p is 1: there the mean deviation is 0 either way
+    above = np.minimum(np.floor(n * masses) + 1.0, n)  # would be n + 1 only for p = 1, where the mean deviation is 0 anyway
     return 2.0 * above * (1.0 - masses) * stats.binom.pmf(above, n, masses)
 
 
 def _light_deviation(expected: np.ndarray, total: np.ndarray, normal: np.ndarray) -> np.ndarray:
-    """Sum of |count - expected| over the light cells, given how many draws fell into them: (replicates,).
+    """Sum of |count - expected| over the light cells, given the number of draws in them: (replicates,).
 
-    Poisson counts given their total: mean and variance by regression on the total (Holst 1972).
+    For Poisson counts given their total, mean and variance follow by regression on the total (Holst 1972).
     """
     floor = np.floor(expected)
     log_mass = special.xlogy(floor + 1.0, expected) - expected - special.gammaln(floor + 1.0)

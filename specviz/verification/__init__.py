@@ -1,1 +1,1 @@
-"""Who decides: distributions from logits, the acceptance rules, the residual, draws. Proposers cannot reach in here."""
+"""Verification: distributions from logits, the rules that accept or reject draft tokens, draws. Proposers cannot affect it."""

@@ -1,4 +1,4 @@
-"""How two distributions differ, by the plain statistics that people compute before they deploy a draft: for studies, no part of any decision."""
+"""Statistics of how two distributions differ, as computed before a draft is deployed: for studies, not for decisions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from specviz.verification.overlap import overlap
 
 
 def compared(p: Tensor, q: Tensor) -> dict[str, Tensor]:
-    """Statistics of pairs of distributions, each (...), for p, q (..., V) float64 with rows that sum to 1.
+    """Statistics of pairs of distributions, each (...). p, q (..., V) float64, rows sum to 1.
 
     beta      1 - TV(p, q), in [0, 1]
-    kl_pq     KL(p || q) in nats, infinite where q lacks a token of p; kl_qp the other way
+    kl_pq     KL(p || q) in nats, infinite where q is 0 at a token of p; kl_qp the other way
     entropy_p, entropy_q  in nats
     agreement 1.0 where both have the same largest token, the smallest id among equals, else 0.0
     top_q     the largest probability of q

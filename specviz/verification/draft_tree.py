@@ -1,4 +1,4 @@
-"""What a proposer hands over: for each row a small tree of tokens, each with the distribution it was drawn from."""
+"""What a proposer returns: for each row a small tree of draft tokens, each with the distribution it was drawn from."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ ROOT = -1
 
 @dataclass(frozen=True, slots=True)
 class DraftTree:
-    """Proposed tokens of B rows, to be scored in one target pass. A chain is a tree of only children.
+    """Draft tokens of B rows, scored in one target pass. A chain is a tree in which every node has at most one child.
 
-    tokens   per row the ids of its nodes, parents before children; rows may differ in number
-    parents  per row the parent's index of each node, ROOT (-1) for the prefix; siblings stand in the order they were drawn
+    tokens   per row the ids of its nodes, parents before children; rows may differ in length
+    parents  per row the index of each node's parent, ROOT (-1) for the prefix; siblings are in the order they were drawn
     q        per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows
-    u_draft  per row the number that drew each node, None where nothing was drawn
+    u_draft  per row the random number that drew each node, None where nothing was drawn
     source   name of the proposer
-    counts_fixed  whether the number of children of each node was decided before the first of them was drawn. It is for any chain,
-             also one whose length is decided on the way: whether there is a next token is known before that token is drawn. False
-             where nothing is said; a rule that needs it then refuses the block (docs/exactness.md)
+    counts_fixed  whether the number of children of each node was decided before the first of them was drawn. True for every
+                  chain,
+             also for one whose length is decided on the way: whether there is a next token is known before that token is drawn.
+             By default False; a rule that needs it then raises SettingsError (docs/exactness.md)
     """
 
     tokens: tuple[tuple[int, ...], ...]
@@ -45,7 +46,7 @@ class DraftTree:
 
 @lru_cache(maxsize=64)
 def empty_tree(rows: int, source: str = "none") -> DraftTree:
-    """No proposals: the pass then gives the distribution after each prefix."""
+    """A tree without draft tokens: the target pass then gives only the distribution after each prefix."""
     return DraftTree(((),) * rows, ((),) * rows, (None,) * rows, ((),) * rows, source, counts_fixed=True)
 
 
@@ -55,7 +56,7 @@ def children(parents: tuple[int, ...], node: int) -> list[int]:
 
 
 def depth(parents: tuple[int, ...], node: int) -> int:
-    """0 for a child of the prefix; -1 for ROOT."""
+    """Depth of a node: 0 for a child of the prefix, -1 for ROOT."""
     steps = -1
     while node != ROOT:
         node, steps = parents[node], steps + 1
@@ -70,17 +71,17 @@ def depths_of(parents: tuple[int, ...]) -> list[int]:
     return found
 
 
-def texts(ids: tuple[int, ...], block: DraftTree, index: int) -> list[tuple[int, ...]]:
-    """What stands before each distribution that a row asks for: its prefix ``ids``, and with it the path down to each node."""
+def texts(ids: tuple[int, ...], tree: DraftTree, index: int) -> list[tuple[int, ...]]:
+    """The text before each of a row's distributions: its prefix ``ids``, then the prefix with the path down to each node."""
     found = [ids]
-    for token, parent in zip(block.tokens[index], block.parents[index], strict=True):
+    for token, parent in zip(tree.tokens[index], tree.parents[index], strict=True):
         found.append((*found[parent + 1], token))
     return found
 
 
 @lru_cache(maxsize=256)
 def ancestors(parents: tuple[int, ...], width: int) -> Tensor:
-    """(width, width) bool: which nodes of a row's block each node sees, itself included. Rows behind the last node see nothing."""
+    """Tree attention mask, (width, width) bool: which nodes of a row each node sees, itself included. Padding sees nothing."""
     seen = torch.zeros(width, width, dtype=torch.bool)
     for node, parent in enumerate(parents):
         if parent != ROOT:

@@ -1,4 +1,4 @@
-"""Draws by inverse CDF: the random number is an argument, the answer a pure function of distribution and random number."""
+"""Draw tokens by inverse CDF: a pure function of the distribution and a random number."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from specviz.verification.comparisons import thread
 def draw(probs: Tensor, u: Tensor) -> Tensor:
     """The smallest id whose cumulative mass exceeds u times the total mass.
 
-    probs      (..., V) float64, not negative, some mass in every row; need not sum to 1
+    probs    (..., V) float64, not negative, some mass in every row; rows need not sum to 1
     u        (...) float64 in [0, 1)
-    returns  (...) int64. Ids of mass zero are never drawn, u = 0 and u = 1 - 2**-53 included.
+    returns  (...) int64. Ids of mass 0 are never drawn, not even by u = 0 or u = 1 - 2**-53.
 
-    A distribution that stands expanded for many rows is summed up once.
+    A distribution that is expanded for many rows is summed only once.
     """
     if probs.dim() > 1 and probs.numel() and not any(probs.stride()[:-1]):
         return draw_each(probs[(0,) * (probs.dim() - 1)], u)
@@ -25,7 +25,7 @@ def draw(probs: Tensor, u: Tensor) -> Tensor:
 
 
 def draw_each(probs: Tensor, u: Tensor) -> Tensor:
-    """``draw`` with n numbers for every distribution: distribution (..., V), u (..., n), returns (..., n) int64."""
+    """``draw`` with n random numbers for each distribution: probs (..., V), u (..., n), returns (..., n) int64."""
     cumulative = probs.cumsum(-1)
     total = cumulative[..., -1:].contiguous()  # searchsorted warns of strided values
     found = torch.searchsorted(cumulative, u.to(probs) * total, right=True)
@@ -37,7 +37,7 @@ def draw_each(probs: Tensor, u: Tensor) -> Tensor:
 
 
 def rows_of(distributions: Sequence[Tensor]) -> Tensor:
-    """Distributions (V,) one below the other, (n, V). An array that stands in all rows is expanded, not copied."""
+    """Stack distributions (V,) as rows, (n, V). An array that is in every row is expanded, not copied."""
     first = distributions[0]
     if all(
         probs is first or (probs.data_ptr() == first.data_ptr() and probs.stride() == first.stride()) for probs in distributions

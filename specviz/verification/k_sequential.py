@@ -1,17 +1,18 @@
-"""k-sequential selection: one of k tokens drawn independently from one distribution q, or a replacement. SpecTr, Sun et al. 2023, Algorithm 3.
+"""k-sequential selection: accept one of k tokens drawn independently from one distribution q, or draw a replacement.
 
-Each of x_1 .. x_k is kept with probability min(1, p(x) / (rho q(x))), one after the other, until one is. With
+SpecTr, Sun et al. 2023, Algorithm 3. The tokens x_1 .. x_k are tested in order, each accepted with probability
+min(1, p(x) / (rho q(x))), until one is accepted. With
 
-    beta(rho) = sum over x of min(q(x), p(x) / rho)        how often one of them is kept, given that those before it were not
-    many(rho) = 1 + (1 - beta) + ... + (1 - beta)^(k-1)    how many are tested on average
+    beta(rho) = sum over x of min(q(x), p(x) / rho)        probability that a test accepts, given that those before it did not
+    many(rho) = 1 + (1 - beta) + ... + (1 - beta)^(k-1)    mean number of tests
 
-what they leave for the replacement is p - min(q, p / rho) many, of mass (1 - beta)^k. It is nowhere negative iff rho >= many(rho);
-rho*, the least such number, lies in [1, k] and keeps most. Any rho from rho* to k writes p; below rho* the residual turns negative.
-With one draft rho* = 1, and this is the token rule.
+the residual is p - min(q, p / rho) many, of mass (1 - beta)^k. It is nowhere negative iff rho >= many(rho). rho*, the least such
+number, lies in [1, k] and accepts most. Every rho from rho* to k is exact; below rho* the residual turns negative. With one draft
+token rho* = 1, and the rule is the token rule.
 
-The proof needs k fixed before x_1 is drawn: it takes x_1 .. x_k for independent draws from q, all tested with the rho of one k. Were
-x_2 drawn only where x_1 is one of some tokens, then among the rounds with k = 2 x_1 would be one of those and no draw from q. What
-k may depend on is anything drawn before x_1: the levels above, or below another node that is finished (docs/exactness.md).
+The proof needs k fixed before x_1 is drawn: x_1 .. x_k must be independent draws from q, all tested with the rho of one k. If x_2
+were drawn only for some values of x_1, then in rounds with k = 2 x_1 would have only those values, and would be no draw from q. k
+may depend on anything drawn before x_1: the levels above, or what stands below another, finished node (docs/exactness.md).
 """
 
 from __future__ import annotations
@@ -26,24 +27,24 @@ from specviz.errors import SettingsError
 from specviz.randomness import Prefix, Randomness
 from specviz.trace import Outcome
 from specviz.verification.draft_tree import ROOT, DraftTree, children
-from specviz.verification.token_rule import Number, Shown, TokenRule, Walk, threshold
+from specviz.verification.token_rule import Check, Number, Shown, TokenRule, TreeWalk, acceptance_probability
 
 STEPS = 52  # bisections of [1, k]: to the last bit
-REMEMBERED = 32_000_000  # bytes of distributions whose rho is kept
+REMEMBERED = 32_000_000  # bytes of distributions whose rho is remembered
 ALLOWED = "token or typical where siblings differ in their distributions: k-seq needs independent drafts from one distribution"
 COUNTS = (
     "token or typical where the number of tokens at a node may depend on the values drawn there: k-seq needs it fixed before the "
-    "first is drawn, and a proposer whose numbers are says so with counts_fixed=True in its block"
+    "first is drawn, and a proposer that fixes it says so with counts_fixed=True in its DraftTree"
 )
 
 
 def accepted_mass(p: Tensor, q: Tensor, rho: float) -> Tensor:
-    """min(q, p / rho), (V,): how much of each token one draft keeps; its sum is beta(rho)."""
+    """min(q, p / rho), (V,): probability that one test draws and accepts each token; its sum is beta(rho)."""
     return torch.minimum(q, p / rho)
 
 
-def tested(beta: Number, k: int) -> Number:
-    """1 + (1 - beta) + ... + (1 - beta)^(k-1): the mean number of drafts that are tested, in [1, k]."""
+def mean_tests(beta: Number, k: int) -> Number:
+    """1 + (1 - beta) + ... + (1 - beta)^(k-1): mean number of tokens that are tested, in [1, k]."""
     mean = 1.0
     for _ in range(k - 1):
         mean = 1.0 + (1.0 - beta) * mean
@@ -51,43 +52,45 @@ def tested(beta: Number, k: int) -> Number:
 
 
 def least_rho(p: Tensor, q: Tensor, k: int) -> float:
-    """rho*: the least rho in [1, k] with rho >= tested(beta(rho), k), from above.
+    """rho*: the least rho in [1, k] with rho >= mean_tests(beta(rho), k), approached from above.
 
-    p, q (V,) float64, rows sum to 1; k at least 1. rho - tested grows with rho times beta. Between two neighbours among the ratios
-    p / q the same tokens are kept with all of q, so beta(rho) is a + b / rho there, a the sum of their q and b that of the others' p:
-    the neighbours are looked for first, and bisection does the rest with two numbers.
+    p, q (V,) float64, rows sum to 1; k at least 1.
+
+    rho - mean_tests grows with rho. Between two neighbouring ratios p / q the same tokens are accepted with all of q, so
+    beta(rho) is a + b / rho there: a is the sum of their q, b that of the other tokens' p. The code finds the two neighbours
+    first and then bisects with two numbers only.
     """
     between = (p > q) & (p < k * q)
     edges, order = (p[between] / q[between]).sort()
     whole, part = (torch.cat((probs.new_zeros(1), probs[between][order].cumsum(-1))) for probs in (q, p))
     whole = q[p >= k * q].sum() + whole[-1] - whole
     part = p[p <= q].sum() + part
-    place = int((edges < tested(whole[:-1] + part[:-1] / edges, k)).sum())
+    place = int((edges < mean_tests(whole[:-1] + part[:-1] / edges, k)).sum())
     low = float(edges[place - 1]) if place else 1.0
     high = float(edges[place]) if place < len(edges) else float(k)
     a, b = float(whole[place]), float(part[place])
-    if low >= tested(a + b / low, k):
+    if low >= mean_tests(a + b / low, k):
         return low
     for _ in range(STEPS):
         if not low < (middle := (low + high) / 2) < high:
             break
-        low, high = (low, middle) if middle >= tested(a + b / middle, k) else (middle, high)
+        low, high = (low, middle) if middle >= mean_tests(a + b / middle, k) else (middle, high)
     return high
 
 
-def left_over(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
-    """p - min(q, p / rho) tested, (V,): masses of the replacement, summing to (1 - beta)^k. Negative somewhere below rho*."""
-    share = accepted_mass(p, q, rho)
-    return p - share * tested(float(share.sum()), k)
+def sequential_residual(p: Tensor, q: Tensor, rho: float, k: int) -> Tensor:
+    """p - min(q, p / rho) mean_tests, (V,): masses of the replacement, summing to (1 - beta)^k. Negative somewhere below rho*."""
+    mass = accepted_mass(p, q, rho)
+    return p - mass * mean_tests(float(mass.sum()), k)
 
 
 class SequentialRule(TokenRule):
-    """k-sequential selection among the siblings under each kept node. Exact; on a chain it is the token rule.
+    """k-sequential selection among the siblings below each accepted node. Exact; on a chain it is the token rule.
 
-    place  0 to 1: where rho stands between rho* (0, keeps most) and k (1)
+    place  0 to 1: where rho lies between rho* (0, accepts most) and k (1)
 
-    Raises SettingsError for a block that does not say that its numbers of siblings were fixed before the first was drawn, whatever
-    tree luck has made of it, and where siblings were not drawn from one and the same distribution.
+    Raises SettingsError for a tree whose siblings have different distributions, and for one that does not state ``counts_fixed``:
+    it is refused whatever shape its random numbers gave it.
     """
 
     name, title = "k-seq", "k-sequential selection"
@@ -99,9 +102,10 @@ class SequentialRule(TokenRule):
         self._known: OrderedDict[tuple[int, float], tuple[Tensor, Tensor, float]] = OrderedDict()
 
     def rho(self, p: Tensor, q: Tensor, k: int) -> float:
-        """The rho that k siblings drawn from q, (V,), are tested with where the target's distribution is p, (V,); in [rho*, k].
+        """The rho for k siblings drawn from q, (V,), where the target's distribution is p, (V,); in [rho*, k].
 
-        Many draws of one prompt meet few pairs of distributions, so the latest are remembered: looked up by one number, told apart by all.
+        Many samples of one prompt meet few pairs of distributions, so the latest pairs are remembered: looked up by one number,
+        then compared in full.
         """
         key = k, float(p @ q)
         known = self._known.get(key)
@@ -113,27 +117,29 @@ class SequentialRule(TokenRule):
         self._known.move_to_end(key)
         return known[2]
 
-    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        if block.widest and not block.counts_fixed:
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        if tree.widest and not tree.counts_fixed:
             raise SettingsError("rule", self.name, COUNTS)
-        for parents, q in zip(block.parents, block.q, strict=True):
+        for parents, q in zip(tree.parents, tree.q, strict=True):
             for parent in {*parents}:
                 first, *others = children(parents, parent)
                 if not all(torch.equal(q[first], q[other]) for other in others):
                     raise SettingsError("rule", self.name, ALLOWED)
-        return super().verify(rows, block, p, randomness)
+        return super().verify(rows, tree, p, randomness)
 
-    def walk(self, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> Walk:
-        return _Sequence(self, block, index, row, p, randomness)
+    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
+        return SequentialWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
-        parent, q = block.parents[index][node], block.q[index][node]
-        probs, k = p[parent + 1], len(children(block.parents[index], parent))
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+        parent, q = tree.parents[index][node], tree.q[index][node]
+        probs, k = p[parent + 1], len(children(tree.parents[index], parent))
         rho = self.rho(probs, q, k)
-        return Shown(probs, accepted_mass(probs, q, rho), left_over(probs, q, rho, k).clamp_(min=0.0))
+        return Shown(probs, accepted_mass(probs, q, rho), sequential_residual(probs, q, rho, k).clamp_(min=0.0))
 
 
-class _Sequence(Walk):
+class SequentialWalk(TreeWalk):
+    """A walk that tests all siblings against p with one rho. p becomes the residual only after the last rejection."""
+
     rule: SequentialRule
 
     def first_accepted(self, parent: int, siblings: list[int]) -> int:
@@ -141,14 +147,14 @@ class _Sequence(Walk):
         rho = self.rule.rho(probs, q, k)
         left = None
         for node in siblings:
-            u, met, claimed = self.uniform(node), self.p_token[node], rho * self.q_token[node]
-            kept = self.rule.accepts(u, met, claimed)
-            if not kept and node == siblings[-1]:
-                left = left_over(probs, q, rho, k).clamp_(min=0.0)
-                kept = not float(left.sum()) > 0.0  # nothing is left: a refusal has probability 0
-            self.looked[node] = (met, u, threshold(met, claimed), kept)
-            if kept:
-                return self.keep(node)
-            self.refused = node
+            u, p_x, rho_q = self.uniform(node), self.p_token[node], rho * self.q_token[node]
+            accepted = self.rule.accepts(u, p_x, rho_q)
+            if not accepted and node == siblings[-1]:
+                left = sequential_residual(probs, q, rho, k).clamp_(min=0.0)
+                accepted = not float(left.sum()) > 0.0  # an empty residual: a rejection has probability 0
+            self.checked[node] = Check(p_x, u, acceptance_probability(p_x, rho_q), accepted)
+            if accepted:
+                return self.accept(node)
+            self.rejected = node
         self.probs = left
         return ROOT

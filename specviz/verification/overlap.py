@@ -1,4 +1,4 @@
-"""How likely a draft token is to be kept, where both distributions are known: for ceilings and bounds, no part of any decision."""
+"""How likely a draft token is to be accepted when both distributions are known: for bounds and predictions, not for decisions."""
 
 from __future__ import annotations
 
@@ -7,32 +7,28 @@ from torch import Tensor
 
 
 def overlap(p: Tensor, q: Tensor) -> Tensor:
-    """Probability that a token drawn from q is kept, beta = sum of min(p, q): (..., V) float64 -> (...) in [0, 1].
+    """Probability that a token drawn from q is accepted, beta = sum of min(p, q): (..., V) float64 -> (...) in [0, 1].
 
     Leviathan et al. 2023, theorem 3.5: beta = 1 - TV(p, q).
     """
     return torch.minimum(p, q).sum(-1)
 
 
-def kept_chance(p: Tensor, q: Tensor, token: int) -> float:
-    """Probability that this token, drawn from q (V,), is kept: min(1, p / q) at the token, in [0, 1]."""
-    return min(1.0, float(p[token]) / float(q[token]))
-
-
 def drafted_chance(p: Tensor, q: Tensor) -> Tensor:
-    """Probability that a token of the target's text was a accepted draft token, given that a draft token was tested there: min(1, q / p), (...).
+    """Probability that a token of the target's text is an accepted draft token, if one was tested there: min(1, q / p), (...).
 
-    p, q  (...) float64, the masses that both distributions give to the token that stands there. A draft token is this token and kept with
-    probability min(p, q), and the token comes with p. Where a pass over a block rounds so that p is 0 at a token that was drawn,
-    it counts as kept iff the draft would have said it.
+    p, q  (...) float64, the probabilities that both distributions give the token in the text. The draft token is this token and
+          accepted
+    with probability min(p, q), and the token occurs with probability p. Where a pass over several tokens rounds p to 0 at a token
+    that was drawn, the token counts as an accepted draft token iff q > 0.
     """
     return torch.where(q >= p, (q > 0.0).double(), q / p.clamp(min=torch.finfo(p.dtype).tiny))
 
 
 def drafted_ratio(p: Tensor, q: Tensor) -> Tensor:
-    """log(q / p) of the masses that both distributions give to the tokens of the target's text, (...): -inf where the draft excludes one.
+    """log(q / p) of the probabilities that both distributions give the tokens of the target's text, (...): -inf where q is 0.
 
-    Given the text, block verification keeps the first i draft tokens of a round with the least of 1, q1/p1, q1 q2/(p1 p2), .. up to i
-    factors, where the token rule has the product of each factor's least with 1.
+    Given the text, block verification accepts the first i draft tokens of a round with the least of 1, q1/p1, q1 q2/(p1 p2), ..
+    up to i factors, where the token rule has the product of min(1, q_j/p_j).
     """
     return q.log() - p.clamp(min=torch.finfo(p.dtype).tiny).log()

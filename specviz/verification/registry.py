@@ -1,11 +1,12 @@
-"""Every rule by name. A new one is one file beside this one, and one line here.
+"""Every rule by name. A new rule is one file beside this one, and one line here.
 
-What the proof of each needs fixed of how many tokens are proposed, beside what every proposer promises (proposers/base.py):
+What the proof of each rule requires of the number of draft tokens, beyond what every proposer promises (proposers/base.py):
 
     token    nothing: the number of siblings and of levels may depend on the values drawn before
-    block    one child a node; where the chain ends may depend on the values drawn before
-    k-seq    the number of children of each node, before the first of them is drawn (Block.counts_fixed), all from one distribution
-    typical  nothing: it keeps no distribution
+    block    one child per node; where the chain ends may depend on the values drawn before
+    k-seq    the number of children of each node is fixed before the first of them is drawn (DraftTree.counts_fixed), and all
+             are drawn from one distribution
+    typical  nothing: it does not keep the target's distribution
 
 docs/exactness.md has the arguments, and every proposer under every rule.
 """
@@ -33,25 +34,25 @@ RULES: dict[str, Callable[[Settings], Rule]] = {
 def rule_of(settings: Settings) -> Rule:
     """The rule that settings name.
 
-    Raises SettingsError listing the names there are, and for a rule that cannot judge what their proposer may make: before anything
-    is read, and not in the middle of a text, where the first tree happens to branch.
+    Raises SettingsError for an unknown name, listing the known ones, and for a rule that cannot judge what the proposer may
+    draft. It does so before any model is read, not in the middle of a text where a tree first branches.
     """
     if settings.rule not in RULES:
         raise SettingsError("rule", settings.rule, f"one of {', '.join(RULES)}")
-    if settings.rule == BlockRule.name and branches(settings):
+    if settings.rule == BlockRule.name and may_branch(settings):
         raise SettingsError("rule", settings.rule, block_rule.ALLOWED)
-    if settings.rule == SequentialRule.name and branches(settings) and not alike(settings):
+    if settings.rule == SequentialRule.name and may_branch(settings) and not share_distribution(settings):
         raise SettingsError("rule", settings.rule, k_sequential.ALLOWED)
     return RULES[settings.rule](settings)
 
 
-def branches(settings: Settings) -> bool:
-    """Whether a token may get two draft tokens side by side behind it."""
+def may_branch(settings: Settings) -> bool:
+    """Whether a node of the draft tree may have two children."""
     if settings.proposer == "several":
         return settings.drafts > 1
     return settings.proposer in TREES and settings.nodes != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
 
 
-def alike(settings: Settings) -> bool:
-    """Whether draft tokens side by side are drawn from one and the same distribution."""
+def share_distribution(settings: Settings) -> bool:
+    """Whether siblings are drawn from one and the same distribution."""
     return settings.proposer == "several" or (settings.siblings == "independent" and settings.temperature > 0.0)

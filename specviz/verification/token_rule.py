@@ -1,14 +1,22 @@
-"""The one home of the rule: threshold, residual, and which tokens are committed.
+"""The token rule: Algorithm 1 of Leviathan et al. 2023, the one place where draft tokens are accepted or rejected one by one.
 
-Leviathan et al. 2023, Algorithm 1 (p target, q draft); Chen et al. 2023, Algorithm 2, where the letters are swapped. For
-trees the residual of a rejected sibling meets the next one (Miao et al. 2024, SpecInfer, multi-step speculative sampling).
+One round for a chain of draft tokens x_1 .. x_n, where p is the target's distribution and q the draft's:
+
+    draw x_i from q_i                         a proposer, with the numbers of Purpose.DRAFT
+    compute p_1 .. p_(n+1)                    the target, in one pass
+    accept x_i while u_i q_i(x_i) < p_i(x_i)  ``accepts``: probability min(1, p/q), ``acceptance_probability``
+    after the first rejection, draw from max(0, p_i - q_i), rescaled          ``residual``
+    if all are accepted, draw one more token from p_(n+1)                     the bonus token
+
+Chen et al. 2023, Algorithm 2, is the same with the letters p and q swapped. In a tree, a rejected token's next sibling is tested
+against the residual that the rejection left (Miao et al. 2024, SpecInfer, multi-step speculative sampling).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
+from typing import NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -22,56 +30,19 @@ from specviz.verification.draw import draw, rows_of
 Number = TypeVar("Number", float, Tensor)
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What can be drawn of a rule at one node, each (V,) float64.
-
-    probs      what the node's random number meets: p after its parent, or the residual that its rejected sibling left
-    overlap  how much of each token a draft token there keeps; min(distribution, q) under the token rule
-    left     what a replacement is drawn from, not rescaled; max(0, distribution - q) under the token rule, all zero where none can follow
-    """
-
-    probs: Tensor
-    overlap: Tensor
-    left: Tensor
-
-
-class Rule(Protocol):
-    """Decides what is committed. ``verify`` looks at proposals, distributions and random numbers, and at nothing else.
-
-    name   by which settings ask for it; title  for a person, with the word lossy where it is
-    exact  whether what it writes has the target's distribution
-    """
-
-    name: str
-    title: str
-    exact: bool
-
-    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        """p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i. One Outcome per row.
-
-        Raises SettingsError for a block that the rule cannot judge.
-        """
-        ...
-
-    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
-        """What can be drawn of row ``index`` at one node, from p (N + 1, V) of that row."""
-        ...
-
-
 class EmptyResidual(ArithmeticError):
     """p <= q everywhere: the distributions are equal and a rejection has probability 0."""
 
 
-def threshold(p: float, q: float) -> float:
-    """Probability with which a token drawn from q is kept: min(1, p / q). q > 0, since the token was drawn."""
+def acceptance_probability(p: float, q: float) -> float:
+    """Probability that a token drawn from q is accepted: min(1, p / q). q > 0, since the token was drawn."""
     return min(1.0, p / q)
 
 
 def accepts(u: Number, p: Number, q: Number) -> Number:
-    """u * q < p, strictly: a token of p = 0 is refused even by u = 0, one with p >= q is kept by every u below 1.
+    """Whether u * q < p, strictly: a token with p = 0 is rejected even by u = 0; one with p >= q is accepted by every u below 1.
 
-    Numbers or float64 tensors of one shape; returns a bool, or a bool tensor.
+    Takes numbers, or float64 tensors of one shape; returns a bool, or a bool tensor.
     """
     return judged(u * q < p, u, p, q)
 
@@ -93,35 +64,78 @@ def residual(p: Tensor, q: Tensor) -> Tensor:
     return left.div_(total)
 
 
+class Rule(Protocol):
+    """Decides which tokens a round commits. ``verify`` depends only on draft tokens, distributions and random numbers.
+
+    name   the name in settings
+    title  the name for a person; it says "lossy" where the rule is
+    exact  whether the text has the target's distribution
+    """
+
+    name: str
+    title: str
+    exact: bool
+
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        """One Outcome per row. p: (B, N + 1, V) float64, p[:, 0] after the prefix, p[:, 1 + i] after node i.
+
+        Raises SettingsError for a tree that the rule cannot judge.
+        """
+        ...
+
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+        """What a figure shows of the rule at one node of row ``index``. p (N + 1, V): the distributions of that row."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a figure shows of a rule at one node, each (V,) float64.
+
+    probs    the distribution that the node is tested against: p after its parent, or the residual of its rejected siblings
+    overlap  probability that this token is drafted and accepted here; min(probs, q) under the token rule
+    left     the distribution of a replacement, not rescaled; max(0, probs - q) under the token rule, all zero where no
+             replacement can follow
+    """
+
+    probs: Tensor
+    overlap: Tensor
+    left: Tensor
+
+
 class TokenRule:
-    """Token by token: keep with probability min(1, p/q), else replace from the residual and stop. Exact.
+    """Accept each draft token with probability min(1, p/q); at the first rejection draw a replacement and stop. Exact.
 
-    On a tree the siblings under a kept node are tried in the order they were proposed; each refusal replaces p by the
-    residual, and after the last one the replacement is drawn from it. After a kept leaf the bonus is drawn from p itself.
+    In a tree the siblings below an accepted node are tested in the order in which they were proposed. Each rejection turns p into
+    the residual; after the last one the replacement is drawn from it. After an accepted leaf the bonus token is drawn from p.
 
-    How many siblings there are may depend on the values drawn before: once x_1 is rejected the target is the residual r, whatever x_1
-    was, and both ways on give r: another sibling drawn from its own q and tested against r, or a replacement drawn from r itself. So
-    which way is taken may depend on x_1, though never on the random number that rejected it nor on the sibling about to be drawn.
+    The number of siblings may depend on the values drawn before. Once x_1 is rejected the target is the residual r, whatever x_1
+    was. Both ways on give r: another sibling is drawn from its own q and tested against r, or a replacement is drawn from r. So
+    the choice between them may depend on x_1. It may not depend on the random number that rejected x_1, nor on the sibling about
+    to be drawn.
     """
 
     name, title = "token", "token by token"
     exact = True
 
-    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        walks = [self.walk(block, index, row, p[index], randomness) for index, row in enumerate(rows)]
-        return ended(walks)
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        walks = [self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)]
+        uniforms = [walk.ending_uniform() for walk in walks]
+        tokens = draw(rows_of([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
+        return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
-    def walk(self, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> Walk:
-        return Walk(self, block, index, row, p, randomness)
+    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
+        return TreeWalk(self, tree, index, row, p, randomness)
 
-    # The decisions about one token. ``verify`` and the sampler of many continuations make them here and nowhere else.
+    # The decisions about one token. ``verify`` and the sampler of many continuations both call these.
 
     def at(self, p: Tensor) -> TokenRule:
-        """The rule where the target's distribution is p, (V,): itself, unless it looks at more of p than the token's own share."""
+        """The rule where the target's distribution is p, (V,). It differs from self only if a bound depends on all of p."""
         return self
 
     def threshold(self, p: float, q: float) -> float:
-        return threshold(p, q)
+        """The bound that u is compared with."""
+        return acceptance_probability(p, q)
 
     def accepts(self, u: Number, p: Number, q: Number) -> Number:
         return accepts(u, p, q)
@@ -130,11 +144,11 @@ class TokenRule:
         return residual(p, q)
 
     def bonus(self, p: Tensor) -> Tensor:
-        """The distribution of the token after a block that was kept whole, (V,)."""
+        """The distribution of the token after a fully accepted path, (V,)."""
         return p
 
-    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
-        parents, q = block.parents[index], block.q[index]
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+        parents, q = tree.parents[index], tree.q[index]
         probs = p[parents[node] + 1]
         for sibling in children(parents, parents[node]):
             if sibling == node:
@@ -143,74 +157,88 @@ class TokenRule:
         return Shown(probs, torch.minimum(probs, q[node]), (probs - q[node]).clamp(min=0.0))
 
 
-class Walk:
-    """One row's way through its tree: which nodes were looked at, what each met, and the distribution the ending is drawn from.
+class Check(NamedTuple):
+    """One node's test: the target probability p that it was tested with, the random number u, its bound, and the result."""
 
-    ``first_accepted`` decides about the children of one node; a rule that treats siblings otherwise replaces it.
+    p: float
+    u: float
+    threshold: float
+    accepted: bool
+
+
+class TreeWalk:
+    """One row's way down its tree: which nodes were checked and accepted, and the distribution of the round's last token.
+
+    checked   node -> its Check; the other nodes are not checked
+    path      accepted nodes, from the root down
+    rejected  the last sibling rejected below the last accepted node, None where the path ends in a leaf
+    probs     (V,) what the last token is drawn from, not necessarily rescaled
+
+    ``first_accepted`` decides about the children of one node. A rule that treats siblings in another way overrides it.
     """
 
-    def __init__(self, rule: TokenRule, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness):
+    def __init__(self, rule: TokenRule, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness):
         self.rule = rule
-        self.tokens, self.parents, self.q = block.tokens[index], block.parents[index], block.q[index]
-        self.u_draft, self.source = block.u_draft[index], block.source
+        self.tokens, self.parents, self.q = tree.tokens[index], tree.parents[index], tree.q[index]
+        self.u_draft, self.source = tree.u_draft[index], tree.source
         self.row, self.p, self.randomness = row, p, randomness
         self.p_token, self.q_token = at_tokens(p, self.q, self.tokens, self.parents)
-        self.looked: dict[
-            int, tuple[float, float, float, bool]
-        ] = {}  # node -> p that the random number met, random number, threshold, accepted
+        self.checked: dict[int, Check] = {}
         self.path: list[int] = []
-        self.refused: int | None = None  # last sibling refused under the last kept node
+        self.rejected: int | None = None
         self.probs = p[0]
         node = ROOT
         while siblings := children(self.parents, node):
             node = self.first_accepted(node, siblings)
             if node == ROOT:
                 break
-        if self.refused is None:
+        if self.rejected is None:
             self.probs = rule.bonus(self.probs)
 
     def first_accepted(self, parent: int, siblings: list[int]) -> int:
-        """The sibling that is kept, or ROOT when all are refused; ``probs`` is then what the next draw comes from."""
+        """Test siblings in order. Returns the accepted one, or ROOT if all are rejected; ``probs`` is then the last residual."""
         probs = self.p[parent + 1]
         rule = self.rule.at(probs)
         for count, node in enumerate(siblings):
-            met = self.p_token[node] if count == 0 else float(probs[self.tokens[node]])
-            u = self.uniform(node)
-            kept = rule.accepts(u, met, self.q_token[node])
-            if not kept:
+            p = self.p_token[node] if count == 0 else float(probs[self.tokens[node]])
+            q, u = self.q_token[node], self.uniform(node)
+            accepted = rule.accepts(u, p, q)
+            if not accepted:
                 try:
                     probs = rule.replacement(probs, self.q[node])
-                except EmptyResidual:  # p equals q up to rounding: a refusal has probability 0
-                    kept = True
-            self.looked[node] = (met, u, rule.threshold(met, self.q_token[node]), kept)
-            if kept:
-                return self.keep(node)
-            self.refused = node
+                except EmptyResidual:  # p equals q up to rounding: a rejection has probability 0
+                    accepted = True
+            self.checked[node] = Check(p, u, rule.threshold(p, q), accepted)
+            if accepted:
+                return self.accept(node)
+            self.rejected = node
         self.probs = probs
         return ROOT
 
-    def uniform(self, node: int) -> float:
-        """The accept random number of a node under the last kept one."""
-        return float(self.randomness.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
-
-    def keep(self, node: int) -> int:
+    def accept(self, node: int) -> int:
         self.path.append(node)
-        self.probs, self.refused = self.p[node + 1], None
+        self.probs, self.rejected = self.p[node + 1], None
         return node
 
+    def uniform(self, node: int) -> float:
+        """The random number that tests a node below the last accepted one."""
+        return float(self.randomness.take(Purpose.ACCEPT, [self.row], node, len(self.path))[0])
+
     def ending_uniform(self) -> float:
-        if self.refused is None:
+        """The random number that draws the round's last token."""
+        if self.rejected is None:
             address = (Purpose.BONUS, [self.row], len(self.tokens), len(self.path))
         else:
-            address = (Purpose.RESIDUAL, [self.row], self.refused, len(self.path))
+            address = (Purpose.RESIDUAL, [self.row], self.rejected, len(self.path))
         return float(self.randomness.take(*address)[0])
 
     def outcome(self, token: int, u: float) -> Outcome:
+        """The record of the walk, with its last token and the number that drew it."""
         decisions = tuple(self._decision(node) for node in range(len(self.tokens)))
-        return Outcome(decisions, tuple(self.path), Ending("bonus" if self.refused is None else "residual", token, u))
+        return Outcome(decisions, tuple(self.path), Ending("bonus" if self.rejected is None else "residual", token, u))
 
     def _decision(self, node: int) -> Decision:
-        p, u, edge, kept = self.looked.get(node, (self.p_token[node], None, None, None))
+        p, u, threshold, accepted = self.checked.get(node, (self.p_token[node], None, None, None))
         return Decision(
             token=self.tokens[node],
             parent=self.parents[node],
@@ -219,24 +247,17 @@ class Walk:
             p=p,
             u_draft=self.u_draft[node],
             u=u,
-            threshold=edge,
-            accepted=kept,
+            threshold=threshold,
+            accepted=accepted,
         )
 
 
-def ended(walks: Sequence[Walk]) -> tuple[Outcome, ...]:
-    """The outcomes of walks, all their last tokens drawn at once."""
-    uniforms = [walk.ending_uniform() for walk in walks]
-    tokens = draw(rows_of([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
-    return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
-
-
 def at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]) -> tuple[list[float], list[float]]:
-    """Target and draft probability of each proposed token, as Python floats."""
+    """Target and draft probability of each draft token, as Python floats."""
     if not tokens:
         return [], []
     above = [parent + 1 for parent in parents]
-    if p.device.type == "cpu" and q.device.type == "cpu":  # numpy picks a few numbers in a tenth of the time
+    if p.device.type == "cpu" and q.device.type == "cpu":  # numpy reads a few numbers in a tenth of the time
         of_p, of_q = p.numpy().item, q.numpy().item
         return [*map(of_p, above, tokens)], [*map(of_q, range(len(tokens)), tokens)]
     return p[above, list(tokens)].tolist(), q[list(range(len(tokens))), list(tokens)].tolist()

@@ -1,10 +1,12 @@
-"""Typical acceptance: what the target finds likely enough is kept. Lossy: a trade of quality for speed, not sampling.
+"""Typical acceptance: a draft token is accepted if the target finds it likely enough. Lossy: it trades quality for speed.
 
-Cai et al. 2024, Medusa, section 2.3.1: a candidate token is kept iff p(x) > min(epsilon, delta exp(-H(p))), H the entropy of p in
-nats and delta = sqrt(epsilon); the longest candidate kept so far wins, among equals the likelier one; and the token after it is the
-target's likeliest, kept whatever it is. No distribution of the draft is looked at, and no luck: with draft tokens that are not drawn, the text is
-one and the same each time. At temperature 0 it coincides with the target. It keeps no distribution, so it needs nothing fixed of how
-many tokens are proposed.
+Cai et al. 2024, Medusa, section 2.3.1. A draft token x is accepted iff p(x) > min(epsilon, delta exp(-H(p))), where H is the
+entropy of p in nats and delta = sqrt(epsilon). The longest accepted path wins; among equally long ones the likelier. The token
+after it is the target's most likely one, always.
+
+The rule uses neither the draft's distributions nor random numbers: if the draft tokens are not drawn at random, every run gives
+the same text. At temperature 0 it coincides with the target. Since it does not keep the target's distribution, it puts no
+condition on how many tokens are proposed.
 """
 
 from __future__ import annotations
@@ -17,22 +19,23 @@ from torch import Tensor
 
 from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree, children
-from specviz.verification.token_rule import Shown, TokenRule, Walk
+from specviz.verification.token_rule import Check, Shown, TokenRule, TreeWalk
 from specviz.verification.warp import first_argmax, one_hot
 
 
 def least_typical(p: Tensor, epsilon: float) -> float:
-    """min(epsilon, sqrt(epsilon) exp(-H(p))): what a token must exceed. p (V,) float64; epsilon above 0, at most 1."""
+    """min(epsilon, sqrt(epsilon) exp(-H(p))): the bound that p(x) must exceed. p (V,) float64; epsilon above 0, at most 1."""
     return min(epsilon, sqrt(epsilon) * exp(-float(torch.special.entr(p).sum())))
 
 
 class TypicalRule(TokenRule):
-    """Typical acceptance, lossy: a draft token is kept for certain where the target finds it likely enough, else for certain not.
+    """Typical acceptance, lossy: a draft token is accepted for certain or rejected for certain.
 
-    epsilon  above 0, at most 1; bar  what a token's p must exceed, known where a distribution has been looked at (``at``)
+    epsilon  above 0, at most 1
+    bar      what a token's p must exceed; known once a distribution is given (``at``)
 
-    Thresholds are 1 and 0: the random numbers that a record holds decide nothing. On a tree only the siblings beside the winner's nodes
-    are recorded as looked at.
+    Recorded thresholds are 1 and 0, so the recorded random numbers decide nothing. In a tree only the siblings of the winning
+    path's nodes are recorded as checked.
     """
 
     name, title = "typical", "typical acceptance (lossy)"
@@ -58,21 +61,21 @@ class TypicalRule(TokenRule):
         return one_hot(first_argmax(p), p.shape[-1])
 
     def never(self, p: Tensor) -> Tensor:
-        """Tokens that are never written where the target's distribution is p, though p has them: (V,) bool. Neither typical nor the likeliest."""
-        kept = (p > least_typical(p, self.epsilon)) | (self.bonus(p) > 0.0)
-        return (p > 0.0) & ~kept
+        """Tokens that p allows but this rule never writes, (V,) bool: neither typical nor the most likely."""
+        possible = (p > least_typical(p, self.epsilon)) | (self.bonus(p) > 0.0)
+        return (p > 0.0) & ~possible
 
-    def walk(self, block: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> Walk:
-        return _Longest(self, block, index, row, p, randomness)
+    def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
+        return LongestWalk(self, tree, index, row, p, randomness)
 
-    def shown(self, block: DraftTree, index: int, p: Tensor, node: int) -> Shown:
-        probs = p[block.parents[index][node] + 1]
-        overlap = torch.where(probs > least_typical(probs, self.epsilon), block.q[index][node], 0.0)
+    def shown(self, tree: DraftTree, index: int, p: Tensor, node: int) -> Shown:
+        probs = p[tree.parents[index][node] + 1]
+        overlap = torch.where(probs > least_typical(probs, self.epsilon), tree.q[index][node], 0.0)
         return Shown(probs, overlap, (1.0 - overlap.sum()).clamp(min=0.0) * self.bonus(probs))
 
 
-class _Longest(Walk):
-    """Keeps, under each kept node, the typical child from which the longest typical way leads down."""
+class LongestWalk(TreeWalk):
+    """A walk that accepts, below each accepted node, the typical child with the longest typical path below it."""
 
     rule: TypicalRule
 
@@ -81,17 +84,17 @@ class _Longest(Walk):
         typical = [node for node in siblings if self._typical(node)]
         best = max(typical, key=self._reach, default=ROOT)
         for node in siblings:
-            self.looked[node] = (self.p_token[node], self.uniform(node), float(node == best), node == best)
+            self.checked[node] = Check(self.p_token[node], self.uniform(node), float(node == best), node == best)
         if best != ROOT:
-            return self.keep(best)
-        self.refused, self.probs = siblings[-1], self.rule.bonus(probs)
+            return self.accept(best)
+        self.rejected, self.probs = siblings[-1], self.rule.bonus(probs)
         return ROOT
 
     def _typical(self, node: int) -> bool:
         return self.p_token[node] > least_typical(self.p[self.parents[node] + 1], self.rule.epsilon)
 
     def _reach(self, node: int) -> tuple[int, float]:
-        """Tokens of the longest typical way from a typical node, itself included, and the logarithm of its probability."""
-        ways = [self._reach(child) for child in children(self.parents, node) if self._typical(child)]
-        length, likelihood = max(ways, default=(0, 0.0))
+        """Length of the longest typical path that starts with a typical node, and the logarithm of its probability."""
+        paths = [self._reach(child) for child in children(self.parents, node) if self._typical(child)]
+        length, likelihood = max(paths, default=(0, 0.0))
         return 1 + length, log(self.p_token[node]) + likelihood

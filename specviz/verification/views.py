@@ -1,4 +1,4 @@
-"""What can be drawn of a round: bars with their rest, and the replacement that each residual random number would give."""
+"""What figures show of a round: the largest bars with their rest, and the replacement that each rejection would draw."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ def distribution_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[i
     size = p if q is None else torch.maximum(p, q)
     top = size.topk(min(bars, len(size))).indices.tolist()
     missing = [token for token in dict.fromkeys(always) if token not in top]
-    kept = top[: len(top) - len(missing)] + missing if len(missing) < len(top) else top + missing
-    lost = [token for token in always if token not in kept]
-    ids = sorted({*kept, *lost}, key=lambda token: (-float(size[token]), token))
+    if len(missing) < len(top):
+        top = top[: len(top) - len(missing)]
+    ids = sorted({*top, *always}, key=lambda token: (-float(size[token]), token))
     rest = torch.ones(len(size), dtype=torch.bool, device=p.device)
     rest[ids] = False
 
@@ -44,49 +44,50 @@ def distribution_view(shown: Shown, q: Tensor | None, bars: int, always: tuple[i
 
 
 def round_views(
-    rule: Rule, row: Prefix, block: DraftTree, index: int, p: Tensor, outcome: Outcome, randomness: Randomness, bars: int
+    rule: Rule, row: Prefix, tree: DraftTree, index: int, p: Tensor, outcome: Outcome, randomness: Randomness, bars: int
 ) -> tuple[tuple[Decision, ...], tuple[Distribution, ...]]:
-    """Decisions with their stand-ins, and a Distribution for each proposal plus one for the token after the whole path.
+    """Decisions with their stand-ins, and a Distribution for each draft token plus one for the token after the accepted path.
 
-    p (N + 1, V). The stand-in of a refused token is the replacement itself; elsewhere it is drawn with the random number that a
-    refusal there would have used, so that a person who moves a random number can be shown its fate at once.
+    p (N + 1, V). A stand-in is the token that a rejection would put in place. For a rejected token it is the replacement itself;
+    elsewhere it is drawn with the random number that a rejection there would have used. So a page can show the effect of another
+    u at once.
     """
     decisions, distributions = [], []
-    last_rejected = _refused(outcome)
+    last_rejected = _last_rejected(outcome)
     for node, decision in enumerate(outcome.decisions):
         if decision.accepted is None:
-            shown, stand_in, u = _plain(p[decision.parent + 1], block.q[index][node]), None, None
+            shown, stand_in, u = _unchecked(p[decision.parent + 1], tree.q[index][node]), None, None
         else:
-            shown = rule.shown(block, index, p, node)
+            shown = rule.shown(tree, index, p, node)
             if node == last_rejected:
                 stand_in, u = outcome.ending.token, outcome.ending.u
             else:
-                u = float(randomness.take(Purpose.RESIDUAL, [row], node, depth(block.parents[index], node))[0])
+                u = float(randomness.take(Purpose.RESIDUAL, [row], node, depth(tree.parents[index], node))[0])
                 stand_in = _stand_in(shown.left, u)
         decisions.append(replace(decision, stand_in=stand_in, u_stand_in=None if stand_in is None else u))
         always: tuple[int, ...] = (decision.token,) if stand_in is None else (decision.token, stand_in)
-        distributions.append(distribution_view(shown, block.q[index][node], bars, always))
+        distributions.append(distribution_view(shown, tree.q[index][node], bars, always))
     end = outcome.accepted_path[-1] + 1 if outcome.accepted_path else 0
     always = (outcome.ending.token,) if outcome.ending.kind == "bonus" and outcome.ending.token is not None else ()
-    distributions.append(distribution_view(_plain(p[end], None), None, bars, always))
+    distributions.append(distribution_view(_unchecked(p[end], None), None, bars, always))
     return tuple(decisions), tuple(distributions)
 
 
 def two_distributions(p: Tensor, q: Tensor, bars: int, always: tuple[int, ...]) -> Distribution:
-    """Two distributions (V,) of one place beside each other, where no random number was thrown."""
-    return distribution_view(_plain(p, q), q, bars, always)
+    """A view of two distributions (V,) after the same text, outside any round."""
+    return distribution_view(_unchecked(p, q), q, bars, always)
 
 
-def _refused(outcome: Outcome) -> int | None:
-    """The node whose refusal drew the ending, if any: the last sibling that was refused after the kept ones."""
+def _last_rejected(outcome: Outcome) -> int | None:
+    """The node whose rejection drew the round's last token: the last rejected sibling below the accepted path; None if none."""
     if outcome.ending.kind != "residual":
         return None
     end = outcome.accepted_path[-1] if outcome.accepted_path else ROOT
     return max(node for node, one in enumerate(outcome.decisions) if one.accepted is False and one.parent == end)
 
 
-def _plain(p: Tensor, q: Tensor | None) -> Shown:
-    """A distribution that no random number met."""
+def _unchecked(p: Tensor, q: Tensor | None) -> Shown:
+    """The view of a place where no draft token was checked."""
     return Shown(p, p, p) if q is None else Shown(p, torch.minimum(p, q), (p - q).clamp(min=0.0))
 
 

@@ -1,10 +1,11 @@
-"""Logits -> distribution. One function for p, for q and for the target-only baseline; what it returns *is* the distribution that is kept.
+"""Logits -> distribution: temperature, top-k, top-p, min-p. One function for p, for q and for target-only sampling.
 
-Everything is float64. The order is temperature, top-k, top-p, min-p, each on the renormalised survivors of the one before,
-as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al. 2024 for min-p).
+The warped distribution is the one that an exact rule keeps. Everything is float64. The order is temperature, top-k, top-p, min-p,
+each applied to the renormalised survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al.
+2024 for min-p).
 
-Ties at the edge of a cut are settled once, here: among equally probable tokens the smaller id comes first. So p and q cut
-alike, and top-k keeps exactly k tokens.
+Ties at a cut are resolved here, once: among equally probable tokens the smaller id comes first. So p and q are cut alike, and
+top-k keeps exactly k tokens.
 """
 
 from __future__ import annotations
@@ -23,17 +24,18 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
     """The distribution of the next token.
 
     logits   (..., V) any float dtype; -inf means impossible; at least one entry per row is finite
-    returns  (..., V) float64, rows sum to 1 up to rounding, on the CPU where the device has no float64 (mps)
+    returns  (..., V) float64, rows sum to 1 up to rounding; on the CPU where the device has no float64 (mps)
 
-    Temperature 0 is the one-hot distribution on the largest logit, the smallest id among equals.
+    Temperature 0 gives the one-hot distribution of the largest logit, the smallest id among equals.
 
-    Raises ModelError where a row has NaN, +inf or nothing finite: a rule that met such a distribution would keep every draft token.
+    Raises ModelError where a row has NaN, +inf or no finite entry: a rule given such a distribution would accept every draft
+    token.
     """
     if logits.device.type == "mps":
         logits = logits.cpu()
     if settings.temperature == 1.0:  # the same numbers in fewer steps
         probs = torch.softmax(logits, -1, dtype=torch.float64)
-        _refuse_unless_finite(probs[..., 0], logits)  # one number out of range makes its whole row NaN
+        _refuse_unless_finite(probs[..., 0], logits)  # one logit out of range makes its whole row NaN
     else:
         largest = logits.amax(-1, keepdim=True)
         _refuse_unless_finite(largest.double(), logits)
@@ -41,38 +43,39 @@ def warp(logits: Tensor, settings: Settings) -> Tensor:
             return one_hot(first_argmax(logits), logits.shape[-1])
         probs = torch.softmax((logits.double() - largest.double()) / settings.temperature, -1)
     if settings.top_k is not None and settings.top_k < probs.shape[-1]:
-        probs = _keep(probs, _first_k(probs, settings.top_k))
+        probs = _only(probs, _first_k(probs, settings.top_k))
     if settings.top_p is not None and settings.top_p < 1.0:
-        probs = _keep(probs, _nucleus(probs, settings.top_p))
+        probs = _only(probs, _nucleus(probs, settings.top_p))
     if settings.min_p is not None:
-        probs = _keep(probs, probs >= settings.min_p * probs.amax(-1, keepdim=True))
+        probs = _only(probs, probs >= settings.min_p * probs.amax(-1, keepdim=True))
     return probs
 
 
-def _refuse_unless_finite(found: Tensor, logits: Tensor) -> None:
-    """found: numbers made of the logits, of which at least one is not finite where a logit is not that must be."""
-    if not math.isfinite(float(found.sum())):
-        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
-
-
 def widened(probs: Tensor, vocabulary: int) -> Tensor:
-    """A distribution over the first v ids as one over all of them: (..., v) -> (..., V); ids that its model lacks are impossible."""
+    """Pad a distribution over the first v ids to all of them: (..., v) -> (..., V). The added ids have probability 0."""
     return F.pad(probs, (0, vocabulary - probs.shape[-1])) if probs.shape[-1] < vocabulary else probs
 
 
 def first_argmax(values: Tensor) -> Tensor:
-    """Smallest id of the largest entry, (...,) int64. torch.argmax leaves the choice among equals open."""
+    """Smallest id of the largest entry, (...,) int64. torch.argmax does not define the choice among equals."""
     return ((values == values.amax(-1, keepdim=True)).cumsum(-1) == 0).sum(-1)
 
 
 def one_hot(ids: Tensor, vocabulary: int) -> Tensor:
-    """The distribution that is certain of one token, (..., V) float64."""
+    """The distribution with all its mass on one token, (..., V) float64."""
     probs = torch.zeros(*ids.shape, vocabulary, dtype=torch.float64, device=ids.device)
     return probs.scatter_(-1, ids.unsqueeze(-1), 1.0)
 
 
-def _keep(probs: Tensor, kept: Tensor) -> Tensor:
-    probs = torch.where(kept, probs, 0.0)
+def _refuse_unless_finite(sample: Tensor, logits: Tensor) -> None:
+    """sample: numbers derived from the logits, at least one of them not finite if the logits are unusable."""
+    if not math.isfinite(float(sample.sum())):
+        raise ModelError(f"The model's logits are not finite (dtype {str(logits.dtype).removeprefix('torch.')}): try float32.")
+
+
+def _only(probs: Tensor, mask: Tensor) -> Tensor:
+    """The tokens of a mask, rescaled to sum to 1."""
+    probs = torch.where(mask, probs, 0.0)
     return probs / probs.sum(-1, keepdim=True)
 
 
@@ -87,6 +90,6 @@ def _nucleus(probs: Tensor, mass: float) -> Tensor:
     """Mask of the fewest tokens, most probable first, whose probabilities reach ``mass``; never empty."""
     ordered, ids = torch.sort(probs, dim=-1, descending=True, stable=True)
     before = ordered.cumsum(-1) - ordered
-    kept = before < mass
-    kept[..., 0] = True
-    return torch.zeros_like(kept).scatter_(-1, ids, kept)
+    mask = before < mass
+    mask[..., 0] = True
+    return torch.zeros_like(mask).scatter_(-1, ids, mask)

@@ -61,7 +61,7 @@ def world_of(kind, settings, gamma, sizes=(V, V), contexts=(64, 64), eos_token_i
 @pytest.mark.parametrize("kind", ("gpt2", "llama", "mistral"))
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
 def test_whole_texts_of_a_cached_pair_have_the_distribution_of_fresh_passes(kind, warper):
-    """Gamma 2, three tokens, one stop token: blocks wider than the room at the end, and stops inside them."""
+    """Gamma 2, three tokens, one eos token: drafts longer than the remaining tokens, and eos tokens inside them."""
     world, fresh = world_of(kind, Settings(**warper), 2, eos_token_ids=frozenset({1}))
     assert apart(texts(world, (0, 2, 3), length=3), target_distribution(fresh, 3, world.eos_token_ids, (0, 2, 3))) < 1e-10
 
@@ -95,7 +95,7 @@ def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
 
 
 @pytest.mark.parametrize("kind", ("gpt2", "mistral"))
-def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_alone(kind):
+def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_by_itself(kind):
     """Other lengths, other prompts, draws far apart; one row ends in nearly every round. Random numbers settle every token alike."""
     settings = Settings(gamma=3, length=14)
     starts = {draw: (tuple(range(1, 2 + draw % 3)), 1 + 3 * place) for place, draw in enumerate((9, 0, 2**40, 4, 2**62))}

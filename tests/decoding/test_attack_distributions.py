@@ -1,8 +1,10 @@
-"""Attacks on 'distributed as the target': settings, limits and drafts that could bend the distribution, each enumerated completely.
+"""Attacks on 'distributed as the target': settings, limits and drafts that could bend the distribution, each enumerated
+completely.
 
 The target's distribution is made here a second time, in plain Python from the sentences of ``Settings``, so that a mistake which
 ``warp`` makes alike for p, q and the baseline would be seen too. No top-p here falls on a sum of the masses: there the last
-bit decides, and the distribution that is kept is still the one that ``warp`` gives. Whole texts are compared: stop tokens, length and context.
+bit decides, and the distribution that is kept is still the one that ``warp`` gives. Whole texts are compared: stop tokens, length
+and context.
 """
 
 import math
@@ -53,7 +55,7 @@ def scaled(masses) -> list[float]:
 
 
 def texts(world: World, prompt, row: Prefix | None = None, written=(), **limits) -> dict:
-    """Distribution of complete texts, each round with the room that the engine gives it."""
+    """Distribution of complete texts, each round with the remaining tokens that the engine gives it."""
     row = row or opening_row(prompt, Settings(length=limits["length"]), limits.get("context"))
     result: dict = {}
     for text, mass in round_distribution(world, row, by_interval).items():
@@ -98,7 +100,7 @@ def test_no_combination_of_settings_bends_the_distribution_even_on_ties(gamma, w
 
 
 @pytest.mark.parametrize(("gamma", "length"), [(g, n) for g, n in product((1, 2, 5, 16), (1, 2, 3)) if g > n - 1])
-def test_a_block_wider_than_the_room_keeps_the_distribution_of_whole_texts(gamma, length):
+def test_a_draft_longer_than_the_remaining_tokens_keeps_the_distribution_of_whole_texts(gamma, length):
     """Gamma beyond what may still be written, with two stop tokens that can fall anywhere inside the block."""
     p, q = pair("random", 3, V, 20)
     world = world_of(Settings(), gamma, p, q, eos_token_ids=frozenset({1, 3}))
@@ -118,7 +120,7 @@ def test_a_prompt_near_or_at_the_context_limit_keeps_the_distribution_whatever_t
 
 @pytest.mark.parametrize("known_to", ("target", "draft"))
 def test_ids_that_only_one_model_knows_keep_the_distribution(known_to):
-    """Padded vocabularies: the other's distribution has no mass there, so its ids are never kept, or never drafted."""
+    """Padded vocabularies: the other's distribution has no mass there, so its ids are never accepted, or never drafted."""
     short = lambda seed: remembered(lambda ids: random_distribution((seed, ids), V, 20, range(2)))  # noqa: E731
     full = lambda seed: remembered(lambda ids: random_distribution((seed, ids), V, 20))  # noqa: E731
     p, q = (full("p"), short("q")) if known_to == "target" else (short("p"), full("q"))
@@ -150,7 +152,7 @@ def test_this_enumeration_sees_a_draft_that_is_cut_otherwise_than_it_says():
     assert apart(first, target_distribution(lambda ids: [float(x) for x in p(ids)], 1, prefix=(0,))) > 1e-2
 
 
-def test_rows_that_leave_a_batch_meet_no_uniform_twice_and_keep_their_own():
+def test_rows_that_leave_a_batch_use_no_random_number_twice_and_keep_their_own():
     """Draw numbers far apart, rows of one text, some ending early: every address once, every number its own."""
     p, q = pair("random", 7, V, 20)
     randomness = RecordingRandomness(PhiloxRandomness(3))

@@ -15,7 +15,7 @@ def taken(seed: int, purpose: Purpose, start: int, node: int, draw: int) -> floa
 
 
 @pytest.mark.parametrize("part", BASE)
-def test_each_part_of_the_address_counts_in_a_number_taken_alone(part):
+def test_each_part_of_the_address_matters_for_a_single_number(part):
     """Eight values of one part, the others fixed: eight different numbers."""
     values = list(Purpose) if part == "purpose" else [0, 1, 2, 3, 4, 5, 2**32, 2**62]
     assert len({taken(**(BASE | {part: value})) for value in values}) == len(values)
@@ -30,7 +30,7 @@ def test_parts_of_the_address_do_not_stand_in_for_each_other():
 
 @pytest.mark.parametrize("purpose", Purpose)
 @pytest.mark.parametrize("draw", (0, 3, 4, 2**32 - 1, 2**32, 2**53 + 1, 2**62 + 3))
-def test_a_number_taken_alone_is_the_streams_however_far_out(purpose, draw):
+def test_a_single_number_is_that_of_the_stream_however_far_out(purpose, draw):
     for seed, start, node in ((0, 0, 0), (2**63 - 1, 4096, 255), (7, 1, 0)):
         expected = PhiloxRandomness(seed).stream(purpose, start, node, draw, 1)[0]
         assert taken(seed, purpose, start, node, draw) == expected

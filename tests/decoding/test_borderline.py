@@ -1,7 +1,7 @@
 """Distributions that round otherwise move no draw to another cell but those that were counted as near an edge.
 
-Rounding is played by distributions whose masses are all off by up to a two-thousandth of themselves, and the window is widened as much,
-so that many draws move.
+Rounding is played by distributions whose masses are all off by up to a two-thousandth of themselves, and the window is widened as
+much, so that many draws move.
 """
 
 from __future__ import annotations
@@ -64,16 +64,16 @@ def _cells(partition, samples) -> np.ndarray:
     return np.array([next(number[row[:cut]] for cut in range(LENGTH, -1, -1) if row[:cut] in number) for row in rows])
 
 
-def test_only_draws_near_an_edge_fall_into_another_cell(draws):
+def test_only_samples_near_an_edge_fall_into_another_cell(draws):
     (before, after), near = draws
     moved = before != after
     assert moved.sum() > 10
     assert not (moved & ~near).any()
 
 
-def test_draws_near_an_edge_are_few(draws):
-    """Each random number has a window of twice ``WIDE`` at each of at most 2 V edges and a threshold; a draw tosses at most 3 a token. The
-    window of a residual is wider, by one over its mass."""
+def test_few_samples_lie_near_an_edge(draws):
+    """Each random number has a window of twice ``WIDE`` at each of at most 2 V edges and a threshold; a draw tosses at most 3 a
+    token. The window of a residual is wider, by one over its mass."""
     _, near = draws
     assert 0 < near.mean() < 3 * LENGTH * (2 * V + 1) * 2 * WIDE
 

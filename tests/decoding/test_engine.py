@@ -1,5 +1,5 @@
 """Algorithm 1 as a loop: propose, score, verify, commit. 'In the worst case, the number of serial runs is as in decoding with
-the target alone' (Leviathan et al. 2023, section 2.3), and a text ends where the target alone would have ended it."""
+the target alone' (Leviathan et al. 2023, section 2.3), and a text ends where target-only sampling would have ended it."""
 
 import random
 from dataclasses import replace
@@ -25,7 +25,7 @@ def run(gamma: int = 3, length: int = 12, seed: int = 0, p=P, q=Q, eos_token_ids
     settings = Settings(gamma=gamma, length=length, seed=seed)
     target, draft = model(p, V, context=context), model(q, V, context=context)
     proposer = DraftModel(draft, gamma) if gamma else Nothing()
-    randomness = more.pop("uniforms", None) or PhiloxRandomness(seed)
+    randomness = more.pop("randomness", None) or PhiloxRandomness(seed)
     return list(decode(target, proposer, TokenRule(), randomness, settings, more.pop("prompt", (0,)), eos_token_ids, **more))
 
 
@@ -64,7 +64,7 @@ def test_a_path_through_a_tree_goes_from_parent_to_child():
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_gamma_zero_writes_the_very_tokens_of_the_target_alone(seed):
+def test_gamma_zero_writes_the_very_tokens_of_target_only_sampling(seed):
     """Row R28: with the target-only random numbers in the place of its bonus random numbers, token by token and record by record."""
     settings = Settings(gamma=0, length=20, seed=seed)
     randomness = PhiloxRandomness(seed)
@@ -73,7 +73,7 @@ def test_gamma_zero_writes_the_very_tokens_of_the_target_alone(seed):
     assert len(alone) == 20 and all(len(round_.committed) == 1 for round_ in alone)
 
 
-def test_the_target_alone_has_uniforms_of_its_own():
+def test_target_only_sampling_has_random_numbers_of_its_own():
     settings = Settings(length=10)
     randomness = RecordingRandomness(PhiloxRandomness(0))
     list(target_only(model(P, V), randomness, settings, (0,)))
@@ -84,7 +84,7 @@ def test_the_target_alone_has_uniforms_of_its_own():
 @pytest.mark.parametrize("length", range(1, 9))
 @pytest.mark.parametrize("gamma", (0, 1, 4, 16))
 def test_the_length_cap_is_met_exactly(gamma, length):
-    """Row R28: never a token more, never one less, also where every draft token is kept."""
+    """Row R28: never a token more, never one less, also where every draft token is accepted."""
     for q in (Q, P):
         rounds = run(gamma, length, q=q)
         assert len(text(rounds)) == length
@@ -108,7 +108,7 @@ def test_a_prompt_beyond_the_context_or_without_tokens_is_refused_with_a_sentenc
 
 
 def test_a_smaller_context_of_the_draft_costs_speed_only():
-    """Past its context the draft drafts nothing, and the target writes on alone."""
+    """Beyond its context the draft model drafts nothing, and each target pass gives one token."""
     settings = Settings(gamma=3, length=12)
     proposer = DraftModel(model(Q, V, context=5), 3)
     rounds = list(decode(model(P, V), proposer, TokenRule(), PhiloxRandomness(0), settings, (0,)))
@@ -131,7 +131,7 @@ class Fixed:
 @pytest.mark.parametrize(
     "eos_token_ids, kept", (({2}, (1, 3, 2)), ({3, 2}, (1, 3)), ({2, 3}, (1, 3)), ({1}, (1,)), ({0}, (1, 3, 2, 1)))
 )
-def test_the_earliest_of_several_stop_tokens_ends_the_text_inside_a_block(eos_token_ids, kept):
+def test_the_first_of_several_eos_tokens_ends_the_text_inside_a_draft(eos_token_ids, kept):
     """Rows R12 and R13: whatever the order of the ids; nothing comes after it, and no bonus is added."""
     script = {(0,): 1, (0, 1): 3, (0, 1, 3): 2, (0, 1, 3, 2): 1}
     target = model(lambda ids: [float(i == script.get(ids, 0)) for i in range(V)], V)
@@ -145,8 +145,8 @@ def test_the_earliest_of_several_stop_tokens_ends_the_text_inside_a_block(eos_to
     ("remaining", "path", "kind"),
     [(1, (0,), "length"), (2, (0, 1), "length"), (3, (0, 1, 2), "eos"), (4, (0, 1, 2), "eos"), (5, (0, 1, 2), "eos")],
 )
-def test_a_stop_token_beyond_the_room_ends_nothing(remaining, path, kind):
-    """Four accepted tokens, the third of them a stop token: it closes the round only where the room reaches it."""
+def test_an_eos_token_beyond_the_remaining_tokens_ends_nothing(remaining, path, kind):
+    """Four accepted tokens, the third of them an eos token: it ends the round only if the remaining tokens reach it."""
     decisions = tuple(
         Decision(token, node - 1, "fixed", 1.0, 1.0, None, 0.5, 1.0, True) for node, token in enumerate((1, 3, 2, 1))
     )
@@ -156,7 +156,7 @@ def test_a_stop_token_beyond_the_room_ends_nothing(remaining, path, kind):
     assert len(found.committed) <= remaining
 
 
-def test_a_stop_token_drawn_by_the_rule_itself_ends_the_text_too():
+def test_an_eos_token_drawn_by_the_rule_itself_ends_the_text_too():
     rounds = [run(2, 50, seed=seed, eos_token_ids=frozenset({1})) for seed in range(30)]
     for one in rounds:
         written = text(one)
@@ -165,7 +165,7 @@ def test_a_stop_token_drawn_by_the_rule_itself_ends_the_text_too():
     assert "eos" in endings and endings & {"residual", "bonus"}, "inside a block, and by the rule's own draw"
 
 
-def test_equal_distributions_keep_every_draft_token():
+def test_equal_distributions_accept_every_draft_token():
     for seed in range(20):
         rounds = run(4, 25, seed, q=P)
         assert all(round_.ending.kind in ("bonus", "length") for round_ in rounds)
@@ -196,7 +196,7 @@ def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
 
 
 def test_a_rows_records_do_not_depend_on_its_neighbours():
-    """Rows R25 and R26: alone, in a batch, in another order, between rows that end earlier."""
+    """Rows R25 and R26: by itself, in a batch, in another order, between rows that end earlier."""
     target, proposer, randomness = model(P, V), DraftModel(model(Q, V), 3), PhiloxRandomness(0)
     settings = Settings(gamma=3, length=15)
     alone = {draw: run(draw=draw, length=15, prompt=(0,) * (1 + draw % 3)) for draw in range(5)}
@@ -241,7 +241,7 @@ def test_an_edited_accept_uniform_is_the_uniform_that_is_met():
 
 
 def test_an_edited_draft_uniform_leaves_all_that_earlier_rounds_decided():
-    """Only draft tokens that were never looked at may change: no one knows, when they are drawn, that no one will look."""
+    """Only draft tokens that are not checked may change: when they are drawn, it is not known that they will not be checked."""
     plain = run(length=20, gamma=8)
     for position in range(20):
         edited = run(
@@ -282,8 +282,8 @@ def test_bars_change_nothing_that_was_decided():
                 assert probs.beta + sum(probs.residual) + probs.rest["residual"] == pytest.approx(1, abs=1e-12)
 
 
-def test_a_block_deeper_than_the_room_is_cut_and_never_overruns():
-    """A proposer that ignores the room: the engine still keeps the cap."""
+def test_a_draft_deeper_than_the_remaining_tokens_is_cut():
+    """A proposer that ignores the remaining tokens: the engine still keeps the cap."""
     greedy = Fixed(0, 0, 0, 0, 0)
     sure = model(lambda ids: (1.0, 0.0, 0.0, 0.0), V)
     block = join([([0] * 5, [-1, 0, 1, 2, 3], [sure.probs(())] * 5, [None] * 5)], "deep")

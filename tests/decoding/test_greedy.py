@@ -1,4 +1,4 @@
-"""At temperature 0 both distributions are one-hot, so the decoder must give, token by token, what the target alone gives.
+"""At temperature 0 both distributions are one-hot, so the decoder must give, token by token, what target-only sampling gives.
 
 In fp32 that is ``model.generate(do_sample=False)``. Prompts are random cuts of a text; none was chosen.
 """

@@ -88,7 +88,7 @@ def both(pair_folders, pair, heads) -> Callable[[Callable[[Any], Any]], tuple[An
 
 
 def told(rounds) -> list:
-    """What was decided: tokens, who was accepted, how each round ended."""
+    """What was decided: tokens, which of them were accepted, how each round ended."""
     return [
         (one.committed, [(d.token, d.parent, d.accepted) for d in one.proposals], one.accepted_path, one.ending.kind)
         for one in rounds
@@ -139,7 +139,7 @@ def test_rows_of_a_batch_decode_alike(both, heads, name):
 @pytest.mark.parametrize(
     "warper", ({}, {"temperature": 0.0}, {"top_k": 5, "temperature": 0.7}, {"top_p": 0.8}, {"min_p": 0.1}), ids=str
 )
-def test_warpers_and_the_target_alone(both, warper):
+def test_warpers_and_target_only_sampling(both, warper):
     def work(pair):
         settings, ids = replace(BASE, **warper), pair.encode(PROMPT)
         alone = target_only(pair.open(settings)[0], PhiloxRandomness(5), settings, ids, pair.eos_token_ids)
@@ -150,7 +150,7 @@ def test_warpers_and_the_target_alone(both, warper):
 
 
 @pytest.mark.parametrize("proposer", ("draft", "none", "unigram", "uniform", "adversarial", "oracle", "early-exit"))
-def test_draws_on_shared_distributions(both, proposer):
+def test_samples_on_shared_distributions(both, proposer):
     def work(pair):
         settings, ids = replace(BASE, proposer=proposer, length=3), pair.encode(PROMPT)
         ours = (*opened(pair, settings), rule_of(settings), PhiloxRandomness(3))

@@ -49,7 +49,7 @@ def test_every_draw_is_the_engines_own(kind, gamma):
         assert drawn.tokens[number].tolist() == written(rounds, 4)
 
 
-def test_rows_of_a_batch_end_at_their_stop_token():
+def test_rows_of_a_batch_end_at_their_eos_token():
     """Seven rows at a time, each at its own pace: every draw is the engine's own, and nothing comes after a stop token."""
     settings = Settings(gamma=3, length=8)
     target, proposer = world("random", settings)
@@ -71,7 +71,7 @@ def test_every_warper_reaches_the_sampler(warper):
         assert drawn.tokens[number].tolist() == written(rounds, 3)
 
 
-def test_the_targets_own_draws_come_the_same_way():
+def test_target_only_samples_are_those_of_the_engine_too():
     settings = Settings(length=3)
     target, _ = world("random", settings)
     drawn = shared_distributions(
@@ -82,7 +82,7 @@ def test_the_targets_own_draws_come_the_same_way():
 
 
 @pytest.mark.parametrize("context", [3, 4, 5])
-def test_a_context_that_ends_soon_cuts_draws_and_draft_tokens_alike(context):
+def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
     settings = Settings(gamma=4, length=9)
     target, proposer = world("random", settings, context=context)
     drawn = shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N)
@@ -105,11 +105,11 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
         parts.append(shard(first, count))
         first += count
     assert np.array_equal(joined(parts[::-1]).tokens, shard(11, sum(cuts)).tokens)
-    with pytest.raises(ValueError, match="missing or there twice"):
+    with pytest.raises(ValueError, match="missing or present twice"):
         joined([parts[0], parts[0]])
 
 
-def test_on_a_network_trees_of_continuations_give_the_engines_draws():
+def test_on_a_network_trees_of_continuations_give_the_engines_samples():
     """Float64: the distributions of a tree's pass and of a chain's agree to 1e-10, and no random number of these draws lies that close."""
     settings = Settings(gamma=3, length=4, temperature=0.7)
     target, draft = network("Llama").double(), network("GPT2").double()
@@ -121,7 +121,7 @@ def test_on_a_network_trees_of_continuations_give_the_engines_draws():
 
 
 @pytest.mark.parametrize("nodes", [3, 4, 7, 256])
-def test_distributions_after_paths_are_those_of_each_path_alone(nodes):
+def test_distributions_after_paths_are_those_of_each_path_by_itself(nodes):
     """Packed into trees of any size, and in the order asked for."""
     settings = Settings()
     source = CachedModel(network("Llama").double(), settings)
@@ -136,7 +136,7 @@ def test_distributions_after_paths_are_those_of_each_path_alone(nodes):
     assert seen == len(paths)
 
 
-def test_progress_grows_to_one_and_whoever_watches_can_stop_it():
+def test_progress_grows_to_one_and_the_watcher_can_stop_it():
     settings = Settings(gamma=2, length=3)
     target, proposer = world("random", settings)
     shares: list[float] = []
@@ -153,10 +153,11 @@ def test_progress_grows_to_one_and_whoever_watches_can_stop_it():
         shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N, watch=stop)
 
 
-def test_in_float32_rows_of_a_batch_write_what_each_writes_alone_but_for_uniforms_within_rounding_of_an_edge():
+def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge():
     """The shipped pair, 128 draws of three tokens, one by one and in batches of 64 with rows that come and go.
 
-    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; two at most here.
+    Passes of other shapes round in the seventh digit, so a draw whose random number lies that near an edge may differ; two at
+    most here.
     """
     shipped = load_pair("storybook", device="cpu", dtype="float32")
     settings = Settings(prompt="The old man said", length=3, gamma=2)

@@ -1,4 +1,4 @@
-"""Many rows of one step share a text, and with it distributions: what is worked out once for all of them is what each would get alone."""
+"""Many rows of one step share a text, and with it distributions: what is computed once for all of them is what each would get by itself."""
 
 from __future__ import annotations
 
@@ -63,10 +63,10 @@ def test_rows_of_one_array_are_expanded_and_those_of_equal_ones_are_copied():
         assert rows.stride(0) > 0 and torch.equal(rows, torch.stack(some))
 
 
-# Distributions ----------------------------------------------------------------------------------------------------------------------
+# Distributions --------------------------------------------------------------------------------------------------------
 
 
-def test_rows_that_ask_for_the_same_are_given_one_array_which_nobody_can_write_to():
+def test_rows_that_ask_for_the_same_get_one_read_only_array():
     remembered = RememberedModel(CachedModel(network("Llama"), Settings()))
     chain = DraftTree(((3, 4),) * 5, ((-1, 0),) * 5, (None,) * 5, ((None,) * 2,) * 5, "chain")
     for block in (empty_tree(5), chain):
@@ -78,7 +78,7 @@ def test_rows_that_ask_for_the_same_are_given_one_array_which_nobody_can_write_t
             found.clamp_(min=0.5)
 
 
-def test_who_writes_to_the_distributions_of_one_row_changes_nothing_that_is_remembered():
+def test_writing_to_the_distributions_of_one_row_changes_nothing_that_is_remembered():
     remembered = RememberedModel(CachedModel(network("Llama"), Settings()))
     before = remembered.distributions(ROWS[:1], empty_tree(1)).clone()
     remembered.distributions(ROWS[:1], empty_tree(1)).zero_()
@@ -89,7 +89,7 @@ def test_who_writes_to_the_distributions_of_one_row_changes_nothing_that_is_reme
 
 
 class Asked:
-    """A source of distributions that keeps what it was asked about."""
+    """A language model that records what it was asked for."""
 
     context = None
 
@@ -101,7 +101,7 @@ class Asked:
         return self.inner.distributions(rows, block)
 
 
-def test_a_source_of_distributions_is_shown_no_distributions_and_the_rule_is():
+def test_a_language_model_is_given_no_distributions_and_the_rule_is():
     trees, draft = [Growth(row, 2) for row in ROWS], Asked(model(pair("random", 3, 4, 9)[1], 4))
     ends = [(tree, ROOT) for tree in trees]
     for level in range(2):
@@ -115,7 +115,7 @@ def test_a_source_of_distributions_is_shown_no_distributions_and_the_rule_is():
 
 
 def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
-    """Trees of different sizes, one of them named three times: each number is the one that its address alone gives."""
+    """Trees of different sizes, one of them named three times: each number is the one at its own address."""
     randomness = RecordingRandomness(PhiloxRandomness(8))
     trees = [Growth(row, 2) for row in ROWS]
     probs = distributions(5, 6)
@@ -125,7 +125,7 @@ def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
     assert nodes == [0, 1, 0, 1, 0, 2] and not randomness.reused
     for tree, node in zip(named, nodes, strict=True):
         alone = PhiloxRandomness(8).take(Purpose.DRAFT, [tree.row], node, 0)
-        assert tree.numbers[node] == alone[0] and tree.tokens[node] == int(draw(probs, torch.from_numpy(alone)[0]))
+        assert tree.uniforms[node] == alone[0] and tree.tokens[node] == int(draw(probs, torch.from_numpy(alone)[0]))
     asked = []
 
     class Together(PhiloxRandomness):
@@ -142,7 +142,7 @@ def test_numbers_of_one_node_are_taken_together_and_each_node_has_its_own():
 
 
 def test_each_pair_of_distributions_keeps_its_own_rho_also_where_one_number_does_not_tell_them_apart():
-    """Pairs with equal p . q, looked up in turns, at two k: what is remembered is never another pair's."""
+    """Pairs with equal p . q, looked up alternately, at two k: the remembered rho is never another pair's."""
     p = torch.tensor([0.5, 0.375, 0.125, 0.0], dtype=torch.float64)
     pairs = [(p, torch.tensor(q, dtype=torch.float64)) for q in ([0.5, 0.25, 0.25, 0.0], [0.375, 0.5, 0.0, 0.125])]
     pairs += [(probs, q) for probs in map(torch.stack, permutations(p)) for _, q in pairs]
@@ -155,7 +155,7 @@ def test_each_pair_of_distributions_keeps_its_own_rho_also_where_one_number_does
                 assert rule.rho(p.clone(), q.clone(), k) == least_rho(p, q, k)
 
 
-def test_many_pairs_are_worked_out_once_each_within_the_bound_of_the_memory(monkeypatch):
+def test_many_pairs_are_computed_once_each_within_the_memory_bound(monkeypatch):
     asked, inner = [], k_sequential.least_rho
     monkeypatch.setattr(k_sequential, "least_rho", lambda p, q, k: asked.append(k) or inner(p, q, k))
     pairs = [(distributions(seed, 40).softmax(-1), distributions(100 + seed, 40).softmax(-1)) for seed in range(20)]
@@ -181,8 +181,8 @@ def test_what_is_remembered_is_a_copy():
     assert p.data_ptr() not in held and q.data_ptr() not in held
 
 
-def test_where_nothing_is_left_the_last_sibling_is_kept_whatever_its_uniform_says():
-    """Equal distributions: a refusal has probability 0, and rounding alone could bring one about. Here every random number refuses."""
+def test_with_an_empty_residual_the_last_sibling_is_accepted_whatever_its_u():
+    """Equal distributions: a rejection has probability 0 and can only come from rounding. Here every random number rejects."""
 
     class Refusing(SequentialRule):
         def accepts(self, u, p, q):
@@ -197,7 +197,7 @@ def test_where_nothing_is_left_the_last_sibling_is_kept_whatever_its_uniform_say
 # Copied text -----------------------------------------------------------------------------------------------------------------
 
 
-def test_rows_of_one_text_and_room_are_looked_up_once_and_others_by_themselves():
+def test_rows_with_one_text_and_as_many_remaining_tokens_are_looked_up_once():
     asked = []
     copied = Copied("copied", lambda ids, count: asked.append((ids, count)) or [sum(ids) % 5] * count, 2, 5)
     rows = [

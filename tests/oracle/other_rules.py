@@ -1,5 +1,6 @@
-"""Other rules on fractions, from their papers and with nothing of the package: block verification, k-sequential selection, siblings
-drawn without replacement. Distributions and tables are those of oracle.py; each class gives the distribution of the tokens that a round commits.
+"""Other rules on fractions, from their papers and with nothing of the package: block verification, k-sequential selection,
+siblings drawn without replacement. Distributions and tables are those of oracle.py; each class gives the distribution of the
+tokens that a round commits.
 """
 
 from __future__ import annotations
@@ -21,12 +22,12 @@ def norm(masses) -> Distribution:
 class BlockVerification:
     """Sun et al. 2024, Algorithm 2. p, q tables; gamma draft tokens, or as many as ``draft_tokens`` says after the ones before."""
 
-    def __init__(self, p: Table, q: Table, gamma: int, goes_on=lambda chain: True):
-        self.p, self.q, self.gamma, self.goes_on = p, q, gamma, goes_on
+    def __init__(self, p: Table, q: Table, gamma: int, continues=lambda chain: True):
+        self.p, self.q, self.gamma, self.continues = p, q, gamma, continues
 
     def chains(self, prefix: tuple[int, ...], chain: tuple[int, ...] = ()):
         """Every chain of draft tokens with its probability."""
-        if len(chain) == self.gamma or not self.goes_on(chain):
+        if len(chain) == self.gamma or not self.continues(chain):
             yield chain, ONE
             return
         for token, mass in enumerate(self.q(prefix + chain)):
@@ -68,7 +69,7 @@ class BlockVerification:
 
 
 class Sequential(Algorithm1):
-    """SpecTr, Sun et al. 2023, Algorithm 3: k drafts from one distribution, each kept with probability min(1, p / (rho q))."""
+    """SpecTr, Sun et al. 2023, Algorithm 3: k drafts from one distribution, each accepted with probability min(1, p / (rho q))."""
 
     def __init__(self, p: Table, q: Table, branching: tuple[int, ...], rho):
         super().__init__(p, lambda prefix, count: q(prefix), branching)

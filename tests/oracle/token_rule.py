@@ -1,4 +1,5 @@
-"""Leviathan et al. 2023, Algorithm 1, on fractions: the distribution of what a speculative decoder writes, by walking every outcome.
+"""Leviathan et al. 2023, Algorithm 1, on fractions: the distribution of what a speculative decoder writes, by walking every
+outcome.
 
 Written from the paper, with nothing of the package: what is compared with it must not share its mistakes. A draft is a
 small tree: ``branching`` says how many siblings are drawn under each node of a level, so (1, 1, 1) is a chain of gamma = 3.
@@ -21,7 +22,7 @@ ONE = Fraction(1)
 
 
 def beta(p: Distribution, q: Distribution) -> Fraction:
-    """Probability that a token drawn from q is kept: the sum of min(p, q)."""
+    """Probability that a token drawn from q is accepted: the sum of min(p, q)."""
     return sum(map(min, p, q), Fraction(0))
 
 
@@ -39,7 +40,7 @@ class Algorithm1:
     # The rule, one method for each sentence of the algorithm.
 
     def threshold(self, p: Distribution, q: Distribution, token: int) -> Fraction:
-        """'reject the sample with probability 1 - p(x)/q(x)' if q(x) > p(x), else keep it."""
+        """'reject the sample with probability 1 - p(x)/q(x)' if q(x) > p(x), else accept it."""
         return min(ONE, p[token] / q[token])
 
     def residual(self, p: Distribution, q: Distribution) -> Distribution:
@@ -52,11 +53,11 @@ class Algorithm1:
         return self.p(prefix)
 
     def after_rejection(self, prefix: tuple[int, ...], refused: int, probs: Distribution, level: int) -> Texts:
-        """What is written when all siblings were refused: one token of the residual, and nothing else."""
+        """What is written if all siblings were rejected: one token of the residual, and nothing else."""
         return {(token,): mass for token, mass in enumerate(probs) if mass}
 
     def bonus(self, prefix: tuple[int, ...]) -> Texts:
-        """What is written after a block that was kept whole: one more token of the target."""
+        """What is written after a fully accepted path: one more token of the target."""
         return {(token,): mass for token, mass in enumerate(self.p(prefix)) if mass}
 
     # The walk.
@@ -108,7 +109,7 @@ def decoder_distribution(
 def target_distribution(
     p: Table, length: int, eos_token_ids: frozenset[int] = frozenset(), prefix: tuple[int, ...] = ()
 ) -> Texts:
-    """Distribution of the texts that the target writes alone: ``length`` tokens, fewer where a stop token comes first."""
+    """Distribution of target-only texts: ``length`` tokens, fewer where an eos token comes first."""
     result: Texts = {}
     for token, mass in enumerate(p(prefix)):
         if mass and (length == 1 or token in eos_token_ids):

@@ -1,5 +1,5 @@
-"""How far to draft: 'a stop may look at the past and at q before the draw'. The distributions of texts under every policy are enumerated in
-test_proposers.py; here, what each policy decides, by hand or against the formula it stands on.
+"""How far to draft: 'a stop may look at the past and at q before the draw'. The distributions of texts under every policy are
+enumerated in test_proposers.py; here, what each policy decides, by hand or against the formula it stands on.
 """
 
 from dataclasses import replace
@@ -18,8 +18,8 @@ from specviz.proposers.trees.growth import Growth
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.theory import wall_clock_factor
-from specviz.verification.overlap import kept_chance, overlap
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.overlap import overlap
+from specviz.verification.token_rule import TokenRule, acceptance_probability
 from tests.proposer_cases import world
 from tests.tables import FixedTree, RecordingRandomness, model, pair
 
@@ -36,10 +36,10 @@ class Always:
     def __init__(self, gamma: int):
         self.gamma = gamma
 
-    def most(self, row):
+    def max_tokens(self, row):
         return self.gamma
 
-    def goes_on(self, chains, distributions):
+    def continues(self, chains, distributions):
         return [True] * len(chains)
 
 
@@ -52,10 +52,10 @@ def asked(policy, probs, tokens: int = 1) -> bool:
     chain = Growth(row(), 9)
     for token in range(tokens):
         chain.add(token - 1, 0, torch.tensor(probs, dtype=torch.float64), 0.5)
-    return policy.goes_on([chain], torch.tensor([probs], dtype=torch.float64))[0]
+    return policy.continues([chain], torch.tensor([probs], dtype=torch.float64))[0]
 
 
-def test_a_policy_that_never_stops_is_the_draft_proposer_number_by_number():
+def test_a_policy_that_never_stops_is_the_draft_model_number_by_number():
     rows = [Prefix((0, 1, 2)[: 1 + draw % 3], draw % 2, 2 + draw % 6, draw) for draw in range(30)]
     draft = model(Q, V, context=6)
     one, other = (made.propose(rows, PhiloxRandomness(3)) for made in (AdaptiveDraft(draft, Always(4)), DraftModel(draft, 4)))
@@ -63,7 +63,7 @@ def test_a_policy_that_never_stops_is_the_draft_proposer_number_by_number():
     assert all((a is b is None) or torch.equal(a, b) for a, b in zip(one.q, other.q, strict=True))
 
 
-def test_a_round_is_remembered_as_draft_tokens_along_a_path_and_how_many_were_kept():
+def test_a_round_is_remembered_as_its_longest_path_and_its_accepted_draft_tokens():
     """Of a tree of three levels and nine nodes: three draft tokens one below the other."""
     settings, target = Settings(length=30), model(P, V)
     for proposer, levels in ((DraftModel(model(Q, V), 4), 4), (FixedTree(lambda ids, i: i, (3, 2, 1), V), 3)):
@@ -77,22 +77,22 @@ def test_a_round_is_remembered_as_draft_tokens_along_a_path_and_how_many_were_ke
 # The +2/-1 heuristic ---------------------------------------------------------------------------------------------------------
 
 
-def test_two_more_after_a_whole_round_one_less_after_any_other():
+def test_two_more_after_a_fully_accepted_round_one_fewer_after_any_other():
     policy = Heuristic(4)
-    assert policy.most(row()) == 4
-    assert policy.most(row((4, 4))) == 6
-    assert policy.most(row((4, 3))) == 3
-    assert policy.most(row((4, 4), (6, 0), (5, 5))) == 7
-    assert policy.most(row(*[(4, 0)] * 9)) == 1
-    assert policy.most(row(*[(4, 4)] * 9)) == GAMMA_MAX
-    assert policy.most(row((0, 0))) == 4, "a round without draft tokens says nothing"
+    assert policy.max_tokens(row()) == 4
+    assert policy.max_tokens(row((4, 4))) == 6
+    assert policy.max_tokens(row((4, 3))) == 3
+    assert policy.max_tokens(row((4, 4), (6, 0), (5, 5))) == 7
+    assert policy.max_tokens(row(*[(4, 0)] * 9)) == 1
+    assert policy.max_tokens(row(*[(4, 4)] * 9)) == GAMMA_MAX
+    assert policy.max_tokens(row((0, 0))) == 4, "a round without draft tokens says nothing"
 
 
 # The entropy bound -----------------------------------------------------------------------------------------------------------
 
 
-def test_drafting_stops_where_the_entropy_bound_falls_below_its_least():
-    """1 - sqrt(.2 H) < .3 where H > 2.45 nats: more than 11.6 equally likely tokens."""
+def test_drafting_stops_where_the_entropy_bound_falls_below_its_minimum():
+    """1 - sqrt(0.2 H) < 0.3 where H > 2.45 nats: more than 11.6 equally likely tokens."""
     assert asked(Entropy(4), [1 / 11] * 11) and not asked(Entropy(4), [1 / 12] * 12)
     assert asked(Entropy(4), [1.0, 0.0])
 
@@ -116,40 +116,40 @@ def test_at_temperature_0_the_entropy_is_that_of_the_distributions_before_they_w
 
 @pytest.mark.parametrize("step", (0.05, 0.2, 0.4, 1.0))
 def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptance_believed(step):
-    """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = .8 (Leviathan et al. 2023, theorem 3.8)."""
+    """(1 - a^(g+1)) / ((1 - a)(g c + 1)) at a = 0.8 (Leviathan et al. 2023, theorem 3.8)."""
     best = max(range(1, 11), key=lambda gamma: wall_clock_factor(policies.BELIEF, gamma, step))
-    assert Gain(10, step).most(row()) == best
+    assert Gain(10, step).max_tokens(row()) == best
 
 
-def test_hazards_are_shares_of_tests_at_each_place_drawn_towards_the_share_of_all():
-    """Three rounds by hand: place 1 was tested three times and kept twice, place 2 twice and once, place 3 once and never."""
+def test_hazards_are_acceptance_rates_at_each_position_shrunk_towards_the_overall_rate():
+    """Three rounds by hand: position 1 was tested three times and accepted twice, 2 twice and once, 3 once and never."""
     past = ((3, 0), (3, 1), (3, 2))
     shared = (3 + 0.8 * 4) / (6 + 4)
     expected = [(2 + 4 * shared) / 7, (1 + 4 * shared) / 6, (0 + 4 * shared) / 5, shared]
     assert Gain(4, 0.2).hazards(past) == pytest.approx(expected, abs=1e-15)
 
 
-def test_what_lies_behind_a_short_block_was_not_tested():
+def test_positions_behind_a_short_draft_were_not_tested():
     assert Gain(3, 0.2).hazards(((1, 1),) * 50)[1:] == pytest.approx([(50 + 3.2) / 54] * 2)
 
 
-def test_after_many_refusals_one_draft_token_is_made_and_after_many_kept_blocks_all():
-    assert Gain(8, 0.2).most(row(*[(4, 0)] * 40)) == 1
-    assert Gain(8, 0.05).most(row(*[(8, 8)] * 200)) == 8
+def test_after_many_rejections_one_token_is_drafted_and_after_many_accepted_drafts_all():
+    assert Gain(8, 0.2).max_tokens(row(*[(4, 0)] * 40)) == 1
+    assert Gain(8, 0.05).max_tokens(row(*[(8, 8)] * 200)) == 8
 
 
 # The ceiling -----------------------------------------------------------------------------------------------------------------
 
 
-def test_overlap_is_one_minus_the_distance_and_a_draft_token_is_kept_with_p_over_q():
+def test_overlap_is_one_minus_the_distance_and_a_draft_token_is_accepted_with_p_over_q():
     p, q = torch.tensor([0.5, 0.5, 0.0]).double(), torch.tensor([0.25, 0.25, 0.5]).double()
     assert float(overlap(p, q)) == 0.5 == 1 - float((p - q).abs().sum()) / 2
-    assert [kept_chance(p, q, token) for token in range(3)] == [1.0, 1.0, 0.0]
-    assert kept_chance(q, p, 0) == 0.5
+    assert [acceptance_probability(float(p[token]), float(q[token])) for token in range(3)] == [1.0, 1.0, 0.0]
+    assert acceptance_probability(float(q[0]), float(p[0])) == 0.5
 
 
-def test_the_ceiling_stops_where_the_chance_of_one_more_kept_draft_token_falls_below_its_worth(monkeypatch):
-    """Every draft token is kept with .6: .6, .36, .216 along the chain. At .3 two are drawn, at .2 three."""
+def test_the_ceiling_stops_where_the_probability_of_one_more_accepted_draft_token_falls_below_its_worth(monkeypatch):
+    """Every draft token is accepted with probability 0.6: 0.6, 0.36, 0.216 along the chain. At 0.3 two are drawn, at 0.2 three."""
     draft, target = model(lambda ids: (1.0, 0.0), 2), model(lambda ids: (0.6, 0.4), 2)
     for worth, draft_tokens in ((0.3, 2), (0.2, 3)):
         monkeypatch.setattr(policies, "WORTH", worth)
@@ -186,7 +186,7 @@ def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkey
 
 
 def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
-    """Heuristic: after a kept block the next is longer. Were they one row, the second round would have one length."""
+    """Heuristic: after a fully accepted draft the next is longer. If they were one row, the second round would have one length."""
     target, draft = model(lambda ids: (0.5, 0.5), 2), model(lambda ids: (0.9, 0.1), 2)
     walk = Walk(target, AdaptiveDraft(draft, Heuristic(1)), TokenRule(), frozenset(), lambda randomness: randomness)
     first = walk.round(Prefix(PROMPT, 0, 6), {})
@@ -199,7 +199,7 @@ def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
 
 
 class Foreseeing(DraftModel):
-    """The mistake: draft tokens nothing where the draft token would be refused, which it knows from the random number that the rule will meet."""
+    """The mistake: drafts nothing where the draft token would be rejected, known from the random number that the rule will use."""
 
     def __init__(self, draft, target):
         super().__init__(draft, 1)
@@ -221,7 +221,7 @@ class Foreseeing(DraftModel):
         )
 
 
-def test_a_policy_that_knew_the_uniforms_would_bend_the_distribution():
+def test_a_policy_that_knew_the_random_numbers_would_change_the_distribution():
     """So the enumeration of policies can fail."""
     target, proposer = world("draft", 1)
     written = output_distribution(target, Foreseeing(proposer.draft, target), TokenRule(), PROMPT, 2)

@@ -41,8 +41,8 @@ def path_of(block, index: int, node: int) -> tuple[int, ...]:
 
 @pytest.mark.parametrize("siblings", ("independent", "distinct"))
 def test_a_budget_acts_before_each_draw_and_what_is_drawn_stays(siblings):
-    """As many random numbers are asked for as nodes are handed over, never more nodes than allowed; and what is drawn above decides which
-    nodes grow."""
+    """As many random numbers are asked for as nodes are handed over, never more nodes than allowed; and what is drawn above
+    decides which nodes grow."""
     draft = model(pair("random", 8, 4, 11)[1], 4)
     shapes = set()
     for nodes in (1, 4, 7, 12):
@@ -56,7 +56,7 @@ def test_a_budget_acts_before_each_draw_and_what_is_drawn_stays(siblings):
 
 
 def test_the_next_distinct_node_stands_where_most_joint_confidence_is_expected():
-    """Worked out anew for every draw: the path's share times what a draw is expected to add after the draws before it."""
+    """Computed anew for every draw: the path's probability times what a draw is expected to add after the draws before it."""
     draft = model(pair("random", 9, 4, 11)[1], 4)
     block = tree_of(BudgetTree(draft, (3, 3), "distinct", 9))
     for index, parents in enumerate(block.parents):
@@ -89,8 +89,8 @@ def _worth(draft, block, index: int, spot: int, node: int) -> float:
 
 
 def test_numbers_of_independent_siblings_are_those_of_highest_expected_joint_confidence_whatever_is_drawn():
-    """Every sibling number c of every node, weighed before a draw: the path's share times the mean of q(x) over draws x that are none of
-    c - 1 draws before them, by going through all of those. A later twin of a node grows nothing."""
+    """Every sibling number c of every node, valued before a draw: the path's probability times the mean of q(x) over draws x that
+    are none of c - 1 draws before them, by going through all of those. A later twin of a node grows nothing."""
     draft = model(pair("random", 9, 4, 11)[1], 4)
     block, levels = tree_of(BudgetTree(draft, (3, 3), "independent", 9)), (5, 4)
     for index, parents in enumerate(block.parents):

@@ -1,6 +1,7 @@
-"""Early exit by name: the target's first layers draft, the rule decides, and 'output is that of the target' (Zhang et al. 2024, Draft &
-Verify; Elhoushi et al. 2024). On tables every outcome is walked in test_proposers.py, the caches are looked at in test_layered.py;
-here are the decoder as a request opens it, on the tiny random pair and on the shipped one, its exits in their folders, and refusals.
+"""Early exit by name: the target's first layers draft, the rule decides, and 'output is that of the target' (Zhang et al. 2024,
+Draft & Verify; Elhoushi et al. 2024). On tables every outcome is walked in test_proposers.py, the caches are looked at in
+test_layered.py; here are the decoder as a request opens it, on the tiny random pair and on the shipped one, its exits in their
+folders, and refusals.
 """
 
 from __future__ import annotations
@@ -51,26 +52,26 @@ def admitted(tmp_path, monkeypatch):
     return stored.EXITS.admit(random_exit(tmp_path / "exit"))
 
 
-# The distribution ------------------------------------------------------------------------------------------------------------------------
+# The distribution -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
 def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, warper):
-    """After random histories of kept and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
+    """After random histories of accepted and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
     settings = replace(EARLY, exit=admitted, **warper)
     found = analytic_of_pair(pair, settings, pair.encode(TEXT * 3), 50)
     assert found.passed() and len({*found.kept}) > 2 and found.prefixes >= 50
     assert sum(place.asked for place in found.places) > 40
 
 
-def test_refused_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
+def test_rejected_draft_tokens_that_stay_below_the_exit_fail_this_check(pair, monkeypatch):
     monkeypatch.setattr(LowerLayers, "_empty", lambda self: KeepsRejected())
     found = analytic_of_pair(pair, EARLY, pair.encode(TEXT * 3), 20)
     assert not found.passed() and found.worst > 0.1
 
 
 @pytest.mark.parametrize("lengths", ("fixed", "entropy"))
-def test_greedy_is_the_target_alone_and_no_uniform_is_met_twice(pair, lengths):
+def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, lengths):
     for temperature in (0.0, 1.0):
         settings = replace(EARLY, temperature=temperature, length=50, lengths=lengths)
         target, proposer = opened(pair, settings)
@@ -137,7 +138,7 @@ def test_targets_that_cannot_be_cut_in_two_are_refused(pair):
         opened(replace(pair, target=tiny_model(300, layers=1)), EARLY)
 
 
-def test_exits_that_do_not_fit_are_a_sentence_and_nothing_is_kept(pair, tmp_path, monkeypatch):
+def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
     monkeypatch.setattr(stored.EXITS, "admitted", set())
     with pytest.raises(ModelError, match=f"holds no early exit: {CONFIG} and {WEIGHTS} are needed"):
         stored.EXITS.admit(str(tmp_path))
@@ -163,7 +164,7 @@ def test_exits_that_do_not_fit_are_a_sentence_and_nothing_is_kept(pair, tmp_path
         load_exit(folder, pair.target)
 
 
-def test_a_folder_is_named_on_the_command_line_alone_and_fits_its_layer(pair, admitted, tmp_path):
+def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, admitted, tmp_path):
     with pytest.raises(SettingsError, match=r"exit must be left out .* or a folder named on the command line: --exit DIR"):
         opened(pair, replace(EARLY, exit=random_exit(tmp_path / "other")))
     three = replace(pair, target=tiny_model(300, layers=3))
@@ -175,11 +176,11 @@ def test_a_folder_is_named_on_the_command_line_alone_and_fits_its_layer(pair, ad
     )
 
 
-# By name --------------------------------------------------------------------------------------------------------------------------
+# By name --------------------------------------------------------------------------------------------------------------
 
 
 def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, capsys):
-    """Greedy, so that both texts are the target's; 200 draws of two tokens would show a distance of .9."""
+    """Greedy, so that both texts are the target's; 200 draws of two tokens would show a distance of 0.9."""
     places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon"]
     texts = []
     for more in ([], ["--proposer", "early-exit", "--exit-layer", "1"], ["--proposer", "early-exit", "--exit", admitted]):
@@ -196,11 +197,11 @@ def test_decode_and_verify_take_it_by_name(pair_folders, admitted, tmp_path, cap
     assert "holds no early exit" in capsys.readouterr().err
 
 
-# The exit that ships --------------------------------------------------------------------------------------------------------------
+# The exit that ships --------------------------------------------------------------------------------------------------
 
 
 def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_passes():
-    """At its held-out acceptance of .46 a pass writes 1.67 tokens, give or take .8; below 1.2 in the mean of 36 comes once in 4,000 seeds."""
+    """At its held-out acceptance of 0.46 a pass writes 1.67 tokens, give or take 0.8; below 1.2 in the mean of 36 comes once in 4,000 seeds."""
     pair = load_pair("storybook", device="cpu")
     settings = Settings(proposer="early-exit", gamma=2, length=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)

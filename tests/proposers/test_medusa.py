@@ -1,6 +1,7 @@
-"""Medusa: heads draft, the rule decides, so 'the distribution of the original model' is kept (Cai et al. 2024, with rejection sampling in
-the place of typical acceptance). Heads are random here: bad draft tokens cost speed, never the distribution. On tables every outcome of the
-production step is walked; on a tiny random pair the distributions that the heads hand over are held against fresh passes.
+"""Medusa: heads draft, the rule decides, so 'the distribution of the original model' is kept (Cai et al. 2024, with rejection
+sampling in the place of typical acceptance). Heads are random here: bad draft tokens cost speed, never the distribution. On
+tables every outcome of the production step is walked; on a tiny random pair the distributions that the heads hand over are held
+against fresh passes.
 """
 
 from __future__ import annotations
@@ -85,7 +86,7 @@ def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Medu
 
 @pytest.mark.parametrize("temperature", (0.0, 1.0))
 @pytest.mark.parametrize(("shape", "siblings", "vocabulary"), SHAPES)
-def test_the_distribution_of_the_text_is_the_targets_whatever_the_heads_draft_token(shape, siblings, vocabulary, temperature):
+def test_the_distribution_of_the_text_is_the_targets_whatever_the_heads_draft(shape, siblings, vocabulary, temperature):
     target, proposer = world(11, vocabulary, Settings(temperature=temperature, tree=shape, siblings=siblings))
     probs = output_distribution(target, proposer, TokenRule(), (0, 1), 3)
     assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
@@ -112,7 +113,7 @@ def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distributio
         assert total_variation(probs, target_distribution(target, (0, 1), length)) < 1e-12
 
 
-def test_below_a_node_stands_the_distribution_of_the_head_of_its_depth_alone():
+def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
     p, _ = tables("random", 13, V, 7)
     target, heads, settings = Feeling(model(p, V).source), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
@@ -132,7 +133,7 @@ def test_below_a_node_stands_the_distribution_of_the_head_of_its_depth_alone():
 
 @pytest.mark.parametrize("nodes", (None, 5))
 @pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
-def test_each_draft_token_was_drawn_from_the_very_distribution_that_is_handed_over(pair, admitted, siblings, nodes):
+def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, nodes):
     settings = Settings(proposer="medusa", heads=admitted, siblings=siblings, tree="3-2", nodes=nodes)
     _, proposer = opened(pair, settings)
     rows = [Prefix(pair.encode("Once upon a time"), 0, 9, number) for number in range(4)]
@@ -148,7 +149,7 @@ def test_each_draft_token_was_drawn_from_the_very_distribution_that_is_handed_ov
 
 @pytest.mark.parametrize("shape", ("1-1-1", "3-2-1"))
 def test_along_a_run_the_heads_read_the_states_of_fresh_passes(pair, admitted, shape):
-    """Cached = uncached after every round, whatever was kept: q of the first draft token against the library's own forward pass."""
+    """Cached = uncached after every round, whatever was accepted: q of the first draft token against the library's own forward pass."""
     settings = Settings(proposer="medusa", heads=admitted, siblings="independent", tree=shape, length=60)
     target, proposer = opened(pair, settings)
     heads, ids, kept = heads_of(pair, admitted), pair.encode("Once upon a time"), set()
@@ -175,7 +176,7 @@ def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, 
     assert len(passes) == len(rounds) + 1
 
 
-def test_greedy_with_heads_is_the_target_alone_and_no_uniform_is_met_twice(pair, admitted):
+def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pair, admitted):
     for temperature in (0.0, 1.0):
         settings = Settings(proposer="medusa", heads=admitted, temperature=temperature, length=50)
         target, proposer = opened(pair, settings)
@@ -211,7 +212,7 @@ def test_a_pair_of_the_catalogue_brings_its_heads_and_others_are_told_how_to(pai
         opened(pair, Settings(proposer="medusa"))
 
 
-def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_kept(pair, tmp_path, monkeypatch):
+def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_stored(pair, tmp_path, monkeypatch):
     monkeypatch.setattr(stored.HEADS, "admitted", set())
     save_heads([[(torch.zeros(48, 48), torch.zeros(48))]], tmp_path)
     settings = Settings(proposer="medusa", heads=stored.HEADS.admit(str(tmp_path)))
@@ -222,7 +223,7 @@ def test_heads_for_another_backbone_are_refused_with_a_sentence_and_nothing_is_k
         stored.HEADS.admit(str(tmp_path / "nothing"))
 
 
-def test_a_folder_is_named_on_the_command_line_alone(pair, folder, monkeypatch):
+def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
     monkeypatch.setattr(stored.HEADS, "admitted", set())
     with pytest.raises(SettingsError, match=r"heads must be left out .* or a folder named on the command line"):
         opened(pair, Settings(proposer="medusa", heads=str(folder)))
@@ -244,7 +245,7 @@ def test_decode_takes_heads_by_their_folder(pair_folders, folder, tmp_path, caps
     assert "has no Medusa heads of its own: name a folder of heads with --heads DIR" in capsys.readouterr().err
 
 
-def test_a_tree_deeper_than_there_are_heads_is_refused_and_the_usual_one_is_cut(pair, admitted):
+def test_a_tree_deeper_than_the_heads_is_refused_and_the_usual_one_is_cut(pair, admitted):
     with pytest.raises(SettingsError, match="tree must be at most 3 levels deep, one for each head, got '1-1-1-1'"):
         opened(pair, Settings(proposer="medusa", heads=admitted, tree="1-1-1-1"))
     target = pair.open(Settings())[0]

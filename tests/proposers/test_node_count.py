@@ -13,7 +13,7 @@ from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.curves import Budget, Curves
 from specviz.measure.methods import ENTRIES, MethodRow
 from specviz.proposers.trees import node_count
-from specviz.proposers.trees.node_count import Paying, Point, with_paying_nodes
+from specviz.proposers.trees.node_count import SCHEMA, Paying, Point, with_paying_nodes
 from specviz.settings import NODES_MAX, SHAPE, TREES, Settings
 
 CURVE = Paying(
@@ -73,7 +73,7 @@ def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
     for broken in (
         "{",
         "[]",
-        CURVE.to_json().replace("trees-1", "trees-0"),
+        CURVE.to_json().replace(SCHEMA, "specviz-trees-0"),
         CURVE.to_json().replace('"nodes": 16', '"nodes": 900'),
     ):
         with pytest.raises(TraceError):

@@ -1,6 +1,6 @@
-"""'Exactness comes from the rule, not from the proposer': every proposer of the gallery under every exact rule that can judge it has
-the target's distribution, enumerated over all outcomes of the production step (Leviathan et al. 2023, A.1; Miao et al. 2024; Sun et al. 2024).
-Then what each proposer says of itself, on tables. Nothing here is random but the tables.
+"""'Exactness comes from the rule, not from the proposer': every proposer of the gallery under every exact rule that can judge it
+has the target's distribution, enumerated over all outcomes of the production step (Leviathan et al. 2023, A.1; Miao et al. 2024;
+Sun et al. 2024). Then what each proposer says of itself, on tables. Nothing here is random but the tables.
 """
 
 import pytest
@@ -13,7 +13,7 @@ from specviz.proposers.adaptive import policies
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.several import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
-from specviz.proposers.trees.fixed import Tree, likeliest
+from specviz.proposers.trees.fixed import Tree, most_likely
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, children, depth
@@ -61,7 +61,7 @@ def test_text_and_stopping_time_have_the_targets_joint_distribution(name):
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_trees_are_refused_by_the_rule_for_chains_with_a_sentence(name):
+def test_the_rule_for_chains_refuses_trees_with_a_sentence(name):
     target, proposer = world(name, 1)
     with pytest.raises(SettingsError, match="rule must be token"):
         step([Prefix(PROMPT, 0, 9)], target, proposer, rule_of(Settings(rule="block")), PhiloxRandomness(0))
@@ -71,7 +71,7 @@ def test_trees_are_refused_by_the_rule_for_chains_with_a_sentence(name):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_no_more_levels_than_the_room_leaves(name):
+def test_no_more_levels_than_the_remaining_tokens_allow(name):
     _, proposer = world(name, 4, gamma=8)
     for remaining in (1, 2, 3, 9):
         block = proposer.propose([Prefix(PROMPT, 0, remaining, draw) for draw in range(20)], PhiloxRandomness(1))
@@ -108,7 +108,7 @@ def tree_of(proposer, rows=None, seed: int = 3):
 
 
 def same(one, other) -> bool:
-    """The same tokens from the same distributions with the same numbers, whoever made them."""
+    """The same tokens from the same distributions with the same random numbers."""
     equal = all(torch.equal(a, b) for a, b in zip(one.q, other.q, strict=True))
     return equal and (one.tokens, one.parents, one.u_draft) == (other.tokens, other.parents, other.u_draft)
 
@@ -148,7 +148,7 @@ def test_a_distribution_of_two_tokens_has_two_distinct_children_however_many_are
 
 @pytest.mark.parametrize("siblings", ("independent", "several"))
 def test_nothing_grows_below_a_later_twin(siblings):
-    """Once the first of two equal siblings is refused, the residual has no mass on their token: the second is never kept."""
+    """Once the first of two equal siblings is rejected, the residual has no mass on their token: the second is never accepted."""
     draft, twins = model(lambda ids: (0.7, 0.3), 2), 0
     proposer = SeveralDrafts(draft, 3, 2) if siblings == "several" else Tree(draft, (3, 1), "independent")
     block = tree_of(proposer)
@@ -173,7 +173,7 @@ def test_a_tree_without_chance_holds_the_likeliest_tokens_for_certain():
 @pytest.mark.parametrize("count", range(1, 6))
 def test_of_equally_likely_tokens_the_smaller_comes_first_and_none_is_impossible(probs, count):
     wanted = sorted((-mass, token) for token, mass in enumerate(probs) if mass)
-    assert likeliest(torch.tensor(probs, dtype=torch.float64) / sum(probs), count) == [token for _, token in wanted[:count]]
+    assert most_likely(torch.tensor(probs, dtype=torch.float64) / sum(probs), count) == [token for _, token in wanted[:count]]
 
 
 def test_no_address_is_met_twice_in_a_long_run():

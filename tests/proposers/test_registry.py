@@ -1,5 +1,6 @@
-"""Every proposer of the gallery on networks with their caches (tiny, random, float64), opened by name as a request is: 'the proposer
-returns each token with the distribution it was drawn from', the pass over its block is a fresh pass of each path, no number is met twice.
+"""Every proposer of the gallery on networks with their caches (tiny, random, float64), opened by name as a request is: 'the
+proposer returns each token with the distribution it was drawn from', the pass over its block is a fresh pass of each path, no
+number is met twice.
 """
 
 import pytest
@@ -88,8 +89,8 @@ def test_it_writes_all_tokens_and_meets_no_number_twice(name, runs):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_distributions_of_the_pass_over_a_block_are_those_of_fresh_passes(name, runs, double):
-    """Every node of every round against the library's own pass over its path alone, without a cache."""
+def test_distributions_of_the_pass_over_a_draft_are_those_of_fresh_passes(name, runs, double):
+    """Every node of every round against the library's own pass over its own path, without a cache."""
     fresh = Fresh(double.target, Settings(), double.vocabulary)
     for round_, before in walked(runs(name)[0], double.encode(PROMPT)):
         for probs, ids in zip(round_.full.p, paths(round_, before), strict=True):
@@ -123,7 +124,7 @@ def test_draft_tokens_are_drawn_from_the_drafts_distribution_after_their_own_pat
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_a_row_of_a_batch_is_what_it_is_alone(name, double):
+def test_a_row_of_a_batch_is_what_it_is_by_itself(name, double):
     """Three rows of different texts and rooms, three rounds, caches and all: the same draft tokens, verdicts and tokens."""
     settings, ids = Settings(**{"gamma": 3, **ALL[name]}), double.encode(PROMPT)
     rows = [Prefix(ids[: len(ids) - cut], 0, remaining, draw) for cut, remaining, draw in ((0, 9, 4), (3, 6, 0), (5, 12, 7))]
@@ -133,7 +134,7 @@ def test_a_row_of_a_batch_is_what_it_is_alone(name, double):
 
 
 def seen(double, settings, rows) -> list[list[tuple]]:
-    """Three rounds of rows as one batch: for each, what was drafted below what, what was kept, what was written."""
+    """Three rounds of rows as one batch: for each, what was drafted below which node, what was accepted, what was written."""
     target, proposer = opened(double, settings)
     found = []
     for _ in range(3):
@@ -153,7 +154,7 @@ def test_at_temperature_0_every_proposer_writes_the_targets_own_text(name, doubl
 
 @pytest.mark.parametrize("siblings", SIBLINGS)
 def test_at_temperature_0_a_tree_is_as_wide_as_ever(siblings, double):
-    """A distribution at temperature 0 holds one token; siblings are then the likeliest tokens of the distribution before it was made certain."""
+    """A distribution at temperature 0 holds one token; siblings are then the most likely tokens of the distribution at temperature 1."""
     for shape, nodes, count in (("3-2-1", None, 15), ("", 12, 12)):
         settings = Settings(proposer="tree", temperature=0.0, siblings=siblings, tree=shape, nodes=nodes)
         block = opened(double, settings)[1].propose([Prefix(double.encode(PROMPT), 0, 9)], PhiloxRandomness(0))
@@ -168,13 +169,13 @@ def test_at_temperature_0_the_entropy_policy_still_sees_how_sure_the_draft_is(do
     assert {len(round_.proposals) for round_ in rounds[:-1]} == {1}
 
 
-def test_an_oracle_is_never_refused(runs):
+def test_an_oracle_is_never_rejected(runs):
     rounds, _ = runs("oracle")
     assert all(one.accepted for round_ in rounds for one in round_.proposals)
 
 
 def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
-    """A prompt that fills the context but for four tokens: the text fills the rest, whoever proposes."""
+    """A prompt that fills the context but for four tokens: the text fills the rest, whatever the proposer."""
     for name in ("tree, its own shape", "budget, its own shape", "several", "entropy", "ranked, its own shape"):
         settings = Settings(**{"gamma": 3, "length": 30, **ALL[name]})
         target, proposer = opened(double, settings)
@@ -184,7 +185,7 @@ def test_past_the_end_of_the_drafts_context_nothing_is_drafted(double):
         assert len(text(rounds)) == 5
 
 
-# Names ---------------------------------------------------------------------------------------------------------------------------
+# Names ----------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -221,12 +222,12 @@ def test_a_tree_or_a_number_beyond_reason_is_a_sentence(wrong, said):
 
 
 @pytest.mark.parametrize("name", ALL)
-def test_shared_distributions_draw_chains_of_fixed_length_and_refuse_all_others(name, pair):
+def test_shared_distributions_sample_chains_of_fixed_length_and_refuse_all_others(name, pair):
     settings = Settings(**{"gamma": 2, "length": 2, **ALL[name]})
     target, proposer = opened(pair, settings)
     arguments = (target, proposer, TokenRule(), PhiloxRandomness(0), settings, pair.encode(PROMPT))
     if on_shared_distributions(settings):
         assert shared_distributions(*arguments, count=20).tokens.shape == (20, 2)
     else:
-        with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions draw no others"):
+        with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions cannot sample others"):
             shared_distributions(*arguments, count=20)

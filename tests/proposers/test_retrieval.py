@@ -1,5 +1,6 @@
-"""Draft tokens copied from a text: 'the tokens that followed the longest matching ending' (Saxena 2023, prompt lookup; He et al. 2024, REST).
-The suffix index is held against a plain search. Texts: every bad one is a sentence, and a link can name none but the bundled ones.
+"""Draft tokens copied from a text: 'the tokens that followed the longest matching ending' (Saxena 2023, prompt lookup; He et al.
+2024, REST). The suffix index is held against a plain search. Texts: every bad one is a sentence, and a link can name none but the
+bundled ones.
 """
 
 import random
@@ -115,7 +116,7 @@ def test_nothing_is_drafted_where_the_text_ends_or_holds_no_two_tokens_of_the_en
     assert index.follow([9, 16, 17], 4) == [18, 19]
 
 
-# Texts by name -------------------------------------------------------------------------------------------------------------------
+# Texts by name --------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -143,7 +144,7 @@ def test_an_index_is_made_once_for_each_tokenizer_and_text(folder, monkeypatch):
 
 
 def test_a_link_can_name_no_file(folder, tmp_path):
-    """Only whoever runs the program admits a path; then it is known by that name."""
+    """Only the command line admits a path; then it is known by that name."""
     path = tmp_path / "mine.txt"
     path.write_text("abc" * 40)
     settings, said = Settings.from_query({"proposer": "retrieval", "text": str(path)})
@@ -187,7 +188,7 @@ def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path)
         retrieving(str(path))
 
 
-# Drafts that are there to be understood ------------------------------------------------------------------------------------------
+# Drafts that are there to be understood -------------------------------------------------------------------------------
 
 
 def first_distribution(source):
@@ -203,7 +204,7 @@ def test_unigram_counts_words_and_uniform_knows_none():
 
 
 def test_the_adversarial_draft_likes_best_what_the_draft_likes_least():
-    """From minus the logits: shares in proportion to 1 / q; what is impossible stays so."""
+    """From the negated logits: probabilities in proportion to 1 / q; impossible tokens stay impossible."""
     draft = model(lambda ids: (0.5, 0.25, 0.25, 0.0), 4)
     assert first_distribution(Reversed(draft, Settings())) == pytest.approx([0.2, 0.4, 0.4, 0.0])
     assert first_distribution(Reversed(draft, Settings(temperature=0.0))) == [0, 1, 0, 0]

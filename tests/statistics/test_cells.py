@@ -11,10 +11,11 @@ from specviz.statistics.power import affordable_df, detectable_tv
 from tests.chance import zipf
 
 
-def test_heavy_outcomes_have_cells_light_ones_share_and_impossible_ones_wait():
-    """100 draws, at least 5 expected: .5, .3, .1 alone; .06 too; .03 and .01 expect 4 together, so they join ... nobody lighter.
+def test_heavy_outcomes_have_own_cells_light_ones_share_one_and_impossible_ones_have_the_last():
+    """100 draws, at least 5 expected: 0.5, 0.3, 0.1 alone; 0.06 too; 0.03 and 0.01 expect 4 together, so they join ... nobody
+    lighter.
 
-    Packed: .03 + .01 = .04 < .05 reaches no cell, so the lightest single outcome, .06, takes them in.
+    Packed: 0.03 + 0.01 = 0.04 < 0.05 reaches no cell, so the lightest single outcome, 0.06, takes them in.
     """
     cells = Cells.of([0.5, 0.3, 0.1, 0.06, 0.03, 0.01, 0.0], 100)
     assert cells.cell.tolist() == [0, 1, 2, 3, 3, 3, 4]
@@ -24,7 +25,7 @@ def test_heavy_outcomes_have_cells_light_ones_share_and_impossible_ones_wait():
 
 
 def test_light_outcomes_are_packed_heaviest_first():
-    """100 draws: .04 + .03 reach 5, .02 + .02 + .01 reach 5 again; the last .01 joins them. Order of the list does not matter."""
+    """100 draws: 0.04 + 0.03 reach 5, 0.02 + 0.02 + 0.01 reach 5 again; the last 0.01 joins them. Order of the list does not matter."""
     cells = Cells.of([0.01, 0.04, 0.02, 0.87, 0.03, 0.02, 0.01], 100)
     assert cells.probs == pytest.approx([0.87, 0.07, 0.06, 0.0])
     assert cells.cell.tolist() == [2, 1, 2, 0, 1, 2, 2]
@@ -74,7 +75,7 @@ def test_every_cell_expects_enough_and_no_mass_is_lost(size, n, most):
 
 
 def test_a_partition_made_to_measure_sees_the_distance_that_was_asked_for():
-    """All cells that 1,000,000 draws allow see .016; the fewer cells that .005 affords see .005."""
+    """All cells that 1,000,000 draws allow see 0.016; the fewer cells that 0.005 affords see 0.005."""
     probs, n = zipf(200_000), 1_000_000
     fine, coarse = Cells.of(probs, n), Cells.of(probs, n, most=affordable_df(0.005, n) + 1)
     assert detectable_tv(fine.df, n) > 0.015

@@ -1,7 +1,7 @@
 """A right decoder is called wrong as often as the level says, no more and no less.
 
 1,000 seeds of the speculative decoder on one pair of tables, 3,000 draws of three tokens each. The number of rejections at
-level .01 must lie in the central 99.9% of Binomial(1000, .01), which is 2 to 22: too few would mean a test that cannot fail.
+level 0.01 must lie in the central 99.9% of Binomial(1000, 0.01), which is 2 to 22: too few would mean a test that cannot fail.
 The p-values must be uniform: Kolmogorov-Smirnov refuses a uniform thousand once in 1,000 times.
 """
 
@@ -18,7 +18,7 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.luck import Use, generator
-from specviz.statistics.positions import share_test, transform_test
+from specviz.statistics.positions import rate_test, transform_test
 from specviz.verification.token_rule import TokenRule
 from tests.tables import model, pair
 
@@ -40,7 +40,7 @@ def p_values() -> dict[str, list[float]]:
         found["chi-square"].append(chi_square(counts, probs).p_value)
         found["G"].append(g_test(counts, probs).p_value)
         found["conditional"].append(conditional_chi_square([g for place in scores.groups for g in place]).p_value)
-        found["q > p"].append(share_test(int(scores.favoured.sum()), scores.share.ravel()).p_value)
+        found["q > p"].append(rate_test(int(scores.favoured.sum()), scores.share.ravel()).p_value)
         uniform = generator(seed, Use.TRANSFORM).random(scores.mass.size)
         found["transform"].append(transform_test(scores.below.ravel(), scores.mass.ravel(), uniform).p_value)
     return found

@@ -84,7 +84,7 @@ def test_p_values_of_a_right_decoder_are_uniform(p_values, name):
 
 
 def test_all_tests_together_reject_a_right_decoder_as_seldom_as_alpha_says(answers):
-    """The tests share their draws, so Holm's rate lies between that of one test alone and alpha."""
+    """The tests use the same draws, so Holm's rate lies between that of a single test and alpha."""
     low, _ = stats.binom.interval(0.999, SEEDS, answers[0].plan.level)
     _, high = stats.binom.interval(0.999, SEEDS, ALPHA)
     assert 1 <= low <= sum(one.verdict == "rejected" for one in answers) <= high

@@ -72,7 +72,7 @@ CASES = {
 @pytest.mark.parametrize("test", (chi_square, g_test))
 @pytest.mark.parametrize("case", CASES)
 def test_false_alarms_come_as_often_as_stated_neither_more_nor_less(case, test):
-    """Level .05 and .01, 1,000 or 4,000 repeats, 99.99% bands of the binomial distribution."""
+    """Level 0.05 and 0.01, 1,000 or 4,000 repeats, 99.99% bands of the binomial distribution."""
     probs, n, repeats = CASES[case]
     draws = np.random.default_rng(SEED + 3).multinomial(n, probs, size=repeats)
     p_values = np.array([test(row, probs).p_value for row in draws])
@@ -81,7 +81,7 @@ def test_false_alarms_come_as_often_as_stated_neither_more_nor_less(case, test):
 
 
 def test_p_values_are_uniform_while_the_distribution_is_true():
-    """Kolmogorov-Smirnov over 2,000 p-values, level .0001."""
+    """Kolmogorov-Smirnov over 2,000 p-values, level 0.0001."""
     for test in (chi_square, g_test):
         draws = np.random.default_rng(SEED + 4).multinomial(100_000, zipf(60), size=2000)
         assert stats.kstest([test(row, zipf(60)).p_value for row in draws], "uniform").pvalue > 1e-4
@@ -108,7 +108,7 @@ def test_draws_that_are_all_impossible_reject_and_say_so():
 
 
 def test_at_temperature_zero_the_test_is_equality_and_says_so():
-    """All mass on one outcome. By hand: (1 - m)^1000 = .01 at m = .0046."""
+    """All mass on one outcome. By hand: (1 - m)^1000 = 0.01 at m = 0.0046."""
     same, other = chi_square([1000, 0], [1.0, 0.0]), chi_square([999, 1], [1.0, 0.0])
     assert (same.p_value, other.p_value) == (1.0, 0.0)
     assert "the test is equality" in same.note and "1 draw of 1,000 differ" in other.note
@@ -132,8 +132,8 @@ def second_tokens(luck, n, first, conditional, repeats):
 
 
 def test_conditional_false_alarms_and_stated_power():
-    """12 prefixes, 8 tokens each, 20,000 draws, 1,000 repeats: .05 of them under the null; .99 at level .001 at the alternative that
-    moves every prefix's distribution by the stated distance in its least favourable direction."""
+    """12 prefixes, 8 tokens each, 20,000 draws, 1,000 repeats: 0.05 of them under the null; 0.99 at level 0.001 at the
+    alternative that moves every prefix's distribution by the stated distance in its least favourable direction."""
     luck, n, repeats = np.random.default_rng(SEED + 6), 20_000, 1000
     first, conditional = zipf(12, 0.5), luck.dirichlet(np.full(8, 4.0), size=12) * 0.9 + 0.0125
     found = [

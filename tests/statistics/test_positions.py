@@ -1,4 +1,4 @@
-"""What pooled cells hide: a Poisson-binomial share, and Rosenblatt's transform, both from each draw's own prefix."""
+"""What pooled cells hide: a Poisson-binomial rate, and Rosenblatt's transform, both from each draw's own prefix."""
 
 from __future__ import annotations
 
@@ -7,19 +7,19 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.positions import poisson_binomial_tails, share_test, transform, transform_test
+from specviz.statistics.positions import poisson_binomial_tails, rate_test, transform, transform_test
 from tests.chance import SEED, in_band, zipf
 
 
 def test_two_draws_by_hand():
     """Shares 1/2 and 1/4: both in the set with 1/8, neither with 3/8. Two-sided: twice the smaller tail."""
-    assert share_test(2, [0.5, 0.25]).p_value == pytest.approx(0.25)
-    assert share_test(0, [0.5, 0.25]).p_value == pytest.approx(0.75)
-    assert share_test(1, [0.5, 0.25]).p_value == 1.0
+    assert rate_test(2, [0.5, 0.25]).p_value == pytest.approx(0.25)
+    assert rate_test(0, [0.5, 0.25]).p_value == pytest.approx(0.75)
+    assert rate_test(1, [0.5, 0.25]).p_value == 1.0
 
 
 def test_groups_of_draws_are_draws():
-    assert share_test(40, [0.5, 0.25], [60, 70]) == share_test(40, [0.5] * 60 + [0.25] * 70)
+    assert rate_test(40, [0.5, 0.25], [60, 70]) == rate_test(40, [0.5] * 60 + [0.25] * 70)
 
 
 @pytest.mark.parametrize(("high", "deviations"), ((0.98, 3.1), (0.1, 3.1), (0.02, 3.1), (0.004, 2.5)))
@@ -39,40 +39,42 @@ def test_beyond_the_exact_range_the_tails_are_right_to_a_tenth(high, deviations,
 
 def test_very_rare_sets_are_poisson():
     """6,000 draws of probability 1e-9, or 1e-200: one in the set has probability 6e-6, or next to none."""
-    assert share_test(1, [1e-9], [6000]).p_value == pytest.approx(2 * 6e-6, rel=1e-3)
-    assert share_test(0, [1e-9], [6000]).p_value == 1.0
-    assert share_test(1, [1e-200], [6000]).p_value < 1e-190
+    assert rate_test(1, [1e-9], [6000]).p_value == pytest.approx(2 * 6e-6, rel=1e-3)
+    assert rate_test(0, [1e-9], [6000]).p_value == 1.0
+    assert rate_test(1, [1e-200], [6000]).p_value < 1e-190
 
 
 @pytest.mark.parametrize(("n", "repeats"), ((300, 1000), (40_000, 2000)))
-def test_share_false_alarms_and_stated_power(n, repeats):
-    """Level .05 under the null, twice the smaller tail of a discrete distribution: .05 at most, not below the lattice's .04 (n 300) or
-    .045; level .001 with power .99 at the stated shift of every draw's share, towards one half where it varies most."""
+def test_rate_false_alarms_and_stated_power(n, repeats):
+    """Level 0.05 under the null, twice the smaller tail of a discrete distribution: 0.05 at most, not below the lattice's 0.04 (n
+    300) or 0.045; level 0.001 with power 0.99 at the stated shift of every draw's probability, towards one half where it varies
+    most."""
     luck = np.random.default_rng(SEED + 1)
     p = luck.uniform(0.3, 0.4, size=20)
     trials = np.full(20, n // 20)
     draws = luck.binomial(trials, p, size=(repeats, 20)).sum(axis=1)
-    tests = {k: share_test(k, p, trials) for k in set(draws.tolist())}
+    tests = {k: rate_test(k, p, trials) for k in set(draws.tolist())}
     alarms = sum(tests[k].p_value <= 0.05 for k in draws.tolist())
     low, high = stats.binom.ppf(5e-5, repeats, 0.04 if n < 1000 else 0.045), stats.binom.ppf(1 - 5e-5, repeats, 0.05)
     assert low <= alarms <= high
     shift = tests[draws[0]].detectable_tv
     moved = luck.binomial(trials, p + shift, size=(repeats, 20)).sum(axis=1)
-    assert in_band(sum(share_test(int(k), p, trials).rejected for k in moved), repeats, 0.99)
+    assert in_band(sum(rate_test(int(k), p, trials).rejected for k in moved), repeats, 0.99)
 
 
-def test_a_share_sees_a_change_that_hides_inside_pools():
-    """Ten thousand light tokens in pairs of equal mass; a rule takes 4% of one partner's mass to the other. Every pool of whole pairs keeps
-    its mass, so no cell sees it; the set of first partners holds half the mass by distribution, and .52 of the draws."""
-    found = share_test(10_400, [0.5], [20_000])
+def test_a_rate_shows_a_change_that_hides_inside_pools():
+    """Ten thousand light tokens in pairs of equal mass; a rule takes 4% of one partner's mass to the other. Every pool of whole
+    pairs keeps its mass, so no cell sees it; the set of first partners holds half the mass by distribution, and 0.52 of the
+    draws."""
+    found = rate_test(10_400, [0.5], [20_000])
     assert found.rejected and found.detectable_tv == pytest.approx(0.02, abs=0.002)
 
 
 def test_a_set_that_is_certain_makes_the_test_equality():
-    same, other = share_test(3, [1.0, 1.0, 1.0, 0.0]), share_test(2, [1.0, 1.0, 1.0, 0.0])
+    same, other = rate_test(3, [1.0, 1.0, 1.0, 0.0]), rate_test(2, [1.0, 1.0, 1.0, 0.0])
     assert (same.p_value, other.p_value) == (1.0, 0.0)
     assert "equality" in same.note and "probability 0" in other.note
-    assert share_test(3, [1.0, 1.0, 0.5]).p_value == 1.0, "one of one that may be in the set: nothing unusual"
+    assert rate_test(3, [1.0, 1.0, 0.5]).p_value == 1.0, "one of one that may be in the set: nothing unusual"
 
 
 def positions(luck, probs, drawn_from, n):
@@ -82,13 +84,14 @@ def positions(luck, probs, drawn_from, n):
 
 
 def test_the_transform_by_hand():
-    """Masses .5, .3, .2; the second token covers .5 to .8."""
+    """Masses 0.5, 0.3, 0.2; the second token covers 0.5 to 0.8."""
     assert transform([0.5], [0.3], [0.5]).tolist() == pytest.approx([0.65])
 
 
 def test_transform_false_alarms_and_stated_power():
-    """500 draws of 30 tokens. Null: level .05, 1,000 repeats, band of the binomial distribution. Alternative: first half of the tokens loses the stated
-    gap at once; the bound is one-sided, so power is .99 or more at level .001, and less than that at 60% of the gap."""
+    """500 draws of 30 tokens. Null: level 0.05, 1,000 repeats, band of the binomial distribution. Alternative: first half of the
+    tokens loses the stated gap at once; the bound is one-sided, so power is 0.99 or more at level 0.001, and less than that at
+    60% of the gap."""
     luck, probs, n, repeats = np.random.default_rng(SEED + 2), zipf(30, 0.5), 500, 1000
     found = [transform_test(*positions(luck, probs, probs, n)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in found), repeats, 0.05)
@@ -109,9 +112,9 @@ def test_a_token_of_mass_zero_rejects_outright():
 @pytest.mark.parametrize(
     ("call", "words"),
     (
-        (lambda: share_test(3, [0.5, 0.5]), "between 0 and 2, got 3"),
-        (lambda: share_test(0, []), "at least one draw"),
-        (lambda: share_test(0, [1.5]), "between 0 and 1"),
+        (lambda: rate_test(3, [0.5, 0.5]), "between 0 and 2, got 3"),
+        (lambda: rate_test(0, []), "at least one draw"),
+        (lambda: rate_test(0, [1.5]), "between 0 and 1"),
         (lambda: transform_test([], [], []), "at least 1, got 0"),
         (lambda: transform_test([0.9], [0.9], [0.9]), "Cumulative masses"),
     ),

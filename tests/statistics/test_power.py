@@ -13,7 +13,7 @@ from specviz.statistics.power import (
     corrected,
     detectable_distance,
     detectable_impossible,
-    detectable_share,
+    detectable_rate,
     detectable_tv,
     draws_needed,
     holm,
@@ -57,7 +57,7 @@ def test_the_affordable_cells_are_the_most_that_still_see_the_distance(tv, n):
 
 @pytest.mark.parametrize("probs", (np.full(40, 1 / 40), zipf(40)), ids=("flat", "zipf"))
 def test_the_stated_power_is_reached_at_the_least_favourable_alternative(probs):
-    """n 50,000, alpha .001, power .99, 2,000 repeats: rejections lie in the 99.99% band of Binomial(2000, .99)."""
+    """n 50,000, alpha 0.001, power 0.99, 2,000 repeats: rejections lie in the 99.99% band of Binomial(2000, 0.99)."""
     n, repeats = 50_000, 2000
     seen = chi_square((probs * n).round(), probs).detectable_tv
     draws = np.random.default_rng(SEED).multinomial(n, least_favourable(probs, seen), size=repeats)
@@ -77,19 +77,19 @@ def test_every_other_direction_at_that_distance_is_seen_more_often():
 
 
 def test_the_mass_on_impossible_outcomes_that_shows():
-    """By hand: 99 in 100 batches of 459 draws hold an outcome of mass .01."""
+    """By hand: 99 in 100 batches of 459 draws hold an outcome of mass 0.01."""
     assert detectable_impossible(459) == pytest.approx(0.01, rel=0.005)
     assert (1 - detectable_impossible(1000)) ** 1000 == pytest.approx(0.01)
 
 
-def test_shares_see_what_two_cells_see():
-    """Equal shares of one half are a chi-square with one degree of freedom, but for the continuity correction."""
+def test_rates_show_what_two_cells_show():
+    """Equal rates of one half are a chi-square with one degree of freedom, but for the continuity correction."""
     n = 1_000_000
-    assert detectable_share(n / 2, n / 4, n) == pytest.approx(detectable_tv(1, n), rel=0.001)
+    assert detectable_rate(n / 2, n / 4, n) == pytest.approx(detectable_tv(1, n), rel=0.001)
 
 
-def test_a_share_that_no_change_could_show_says_one():
-    assert detectable_share(1.0, 0.5, 2) == 1.0
+def test_a_rate_that_no_change_could_show_gives_one():
+    assert detectable_rate(1.0, 0.5, 2) == 1.0
 
 
 def test_the_gap_of_distribution_functions_is_larger_than_a_fixed_sets():
@@ -102,14 +102,14 @@ def test_two_equal_arms_see_what_half_of_one_sees():
 
 
 def test_corrections_by_hand():
-    """Holm on .01, .04, .03: .01 * 3, .03 * 2, then .04 * 1, not below the one before it."""
+    """Holm on 0.01, 0.04, 0.03: 0.01 * 3, 0.03 * 2, then 0.04 * 1, not below the one before it."""
     assert corrected(0.01, 5) == pytest.approx(0.002)
     assert holm([0.01, 0.04, 0.03]) == pytest.approx((0.03, 0.06, 0.06))
     assert holm([0.5, 0.9]) == (1.0, 1.0)
 
 
 def test_a_holm_family_keeps_its_false_alarm_rate():
-    """Eight independent true nulls at .05: at least one falls with probability 1 - (1 - .05/8)^8 = .0489; 4,000 repeats."""
+    """Eight independent true nulls at 0.05: at least one falls with probability 1 - (1 - 0.05/8)^8 = 0.0489; 4,000 repeats."""
     values = np.random.default_rng(SEED + 2).random((4000, 8))
     assert in_band(sum(min(holm(row)) <= 0.05 for row in values), 4000, 1 - (1 - 0.05 / 8) ** 8)
 

@@ -1,4 +1,4 @@
-"""Looking again and again is legal when the looks share one level (Lan and DeMets 1983), or by Ville's inequality (1939)."""
+"""Repeated tests are valid if the looks share one level (Lan and DeMets 1983), or by Ville's inequality (1939)."""
 
 from __future__ import annotations
 
@@ -33,14 +33,15 @@ def test_three_looks_by_hand():
 
 
 def looks_at(luck, plan, probs, drawn_from):
-    """P-values of one growing heap of draws at each look."""
+    """P-values of one growing sample at each look."""
     steps = [plan.n(0), *(plan.n(look) for look in range(plan.looks - 1))]
     return [chi_square(total, probs).p_value for total in accumulate(luck.multinomial(step, drawn_from) for step in steps)]
 
 
 def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
-    """8 looks, alpha .1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends half: the
-    rate lies between alpha/2 and alpha, by 99.99% bands. Looking at .1 each time would alarm more than twice as often."""
+    """8 looks, alpha 0.1, 2,000 repeats. Looks are dependent, so the union bound is not reached, but the first look alone spends
+    half: the rate lies between alpha/2 and alpha, by 99.99% bands. Looking at 0.1 each time would alarm more than twice as
+    often."""
     luck, probs, plan, repeats = np.random.default_rng(SEED), zipf(12), Looks(300, 8, alpha=0.1), 2000
     runs = [looks_at(luck, plan, probs, probs) for _ in range(repeats)]
     alarms = sum(plan.adjusted(p_values) <= plan.alpha for p_values in runs)
@@ -49,7 +50,7 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
 
 
 def test_the_power_stated_at_a_look_is_reached_there():
-    """Look 4 of 8, alpha .001, 1,500 repeats at the least favourable alternative: look 4 alone rejects with .99."""
+    """Look 4 of 8, alpha 0.001, 1,500 repeats at the least favourable alternative: look 4 alone rejects with 0.99."""
     luck, probs, plan = np.random.default_rng(SEED + 1), zipf(12), Looks(2000, 8)
     other = least_favourable(probs, plan.detectable_tv(4, 11))
     draws = luck.multinomial(plan.n(4), other, size=1500)
@@ -57,7 +58,7 @@ def test_the_power_stated_at_a_look_is_reached_there():
 
 
 def test_the_price_of_looking_is_an_eighth():
-    """Tenth look, 50 degrees of freedom: the detectable distance against one test with the same draws, .001 each."""
+    """Tenth look, 50 degrees of freedom: the detectable distance against one test with the same draws, 0.001 each."""
     assert Looks(500, 14).detectable_tv(9, 50) / detectable_tv(50, 500 * 2**9) == pytest.approx(1.135, abs=0.01)
 
 
@@ -77,7 +78,7 @@ def test_the_e_value_has_mean_one_while_the_distribution_is_true():
 
 
 def test_the_e_process_may_be_watched_after_every_draw():
-    """2,000 runs of 1,000 draws, alpha .1, looked at each time: at most alpha by Ville, and not next to nothing (1% or more)."""
+    """2,000 runs of 1,000 draws, alpha 0.1, looked at each time: at most alpha by Ville, and not next to nothing (1% or more)."""
     luck, probs = np.random.default_rng(SEED + 2), np.array([0.5, 0.3, 0.2])
     alarms = 0
     for _ in range(2000):
@@ -89,7 +90,7 @@ def test_the_e_process_may_be_watched_after_every_draw():
 
 @pytest.mark.parametrize(("cells", "tv", "least", "most"), ((2, 0.03, 0.4, 1.6), (50, 0.03, 2.5, 8.0)))
 def test_the_e_process_pays_for_its_cells(cells, tv, least, most):
-    """Mean draws until rejection at .001, the e-process (every 500 draws) over the looks; 20 repeats, least favourable alternative."""
+    """Mean draws until rejection at 0.001, the e-process (every 500 draws) over the looks; 20 repeats, least favourable alternative."""
     luck, probs = np.random.default_rng(SEED + 3), np.full(cells, 1 / cells)
     other, plan = least_favourable(probs, tv), Looks(500, 12)
     needed = np.zeros((20, 2))

@@ -24,7 +24,7 @@ def test_shared_beginnings_by_hand():
 
 
 def test_three_against_three_by_hand():
-    """aaa against bbb: 2 of the 20 ways to split six draws are as extreme, so p tends to .1. 1,999 permutations, 99.99% band."""
+    """aaa against bbb: 2 of the 20 ways to split six draws are as extreme, so p tends to 0.1. 1,999 permutations, 99.99% band."""
     found = permutation_test(["a"] * 3, ["b"] * 3)
     assert in_band(round(found.p_value * 2000) - 1, 1999, 0.1)
     assert found.statistic == pytest.approx(5**0.5), "gap 3/3, spread sqrt(9/36 * 3 * 3 / 5) = 1.5 / sqrt(5) draws"
@@ -42,7 +42,7 @@ def continuations(luck, probs, n, length=6):
 
 
 def test_permutation_false_alarms_come_as_often_as_stated():
-    """Arms of 60 and 90, 199 permutations, 600 repeats at level .05: the p-value is exact, so the count lies in the band of Binomial(600, .05)."""
+    """Arms of 60 and 90, 199 permutations, 600 repeats at level 0.05: the p-value is exact, so the count lies in the band of Binomial(600, 0.05)."""
     luck, probs = np.random.default_rng(SEED), np.array([0.4, 0.3, 0.2, 0.1])
     p_values = [
         permutation_test(continuations(luck, probs, 60), continuations(luck, probs, 90), permutations=199, seed=repeat).p_value
@@ -52,8 +52,8 @@ def test_permutation_false_alarms_come_as_often_as_stated():
 
 
 def test_the_stated_gap_in_one_beginning_is_seen():
-    """800 per arm, level .01, power .99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least as many
-    rejections as Binomial(300, .99) gives in 99.99% of cases."""
+    """800 per arm, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least
+    as many rejections as Binomial(300, 0.99) gives in 99.99% of cases."""
     luck, probs = np.random.default_rng(SEED + 1), np.full(4, 0.25)
     gap = permutation_test(continuations(luck, probs, 800), continuations(luck, probs, 800), alpha=0.01).detectable_tv
     seen = 0
@@ -66,7 +66,7 @@ def test_the_stated_gap_in_one_beginning_is_seen():
 
 
 def test_texts_that_never_repeat_are_told_apart_by_how_they_begin():
-    """Every whole text is new, so a distance between distributions of whole texts is 1 in either case; .55 against .45 begin with 'The'."""
+    """Every whole text is new, so a distance between distributions of whole texts is 1 in either case; 0.55 against 0.45 begin with 'The'."""
     first = [("The " if i % 20 < 11 else "A ") + f"{i:04d}x" for i in range(2000)]
     second = [("The " if i % 20 < 9 else "A ") + f"{i:04d}y" for i in range(2000)]
     assert permutation_test(first, second).rejected
@@ -83,7 +83,7 @@ def test_the_answer_is_a_pure_function_of_draws_and_seed():
 def test_arms_that_cannot_differ_say_so():
     for arms in ((["a"] * 5, ["a"] * 9), (["a"], ["b"])):
         found = permutation_test(*arms)
-        assert found.p_value == 1.0 and "nothing can tell the arms apart" in found.note
+        assert found.p_value == 1.0 and "nothing can tell the samples apart" in found.note
 
 
 def test_a_two_by_two_table_by_hand():
@@ -94,8 +94,8 @@ def test_a_two_by_two_table_by_hand():
 
 
 def test_homogeneity_false_alarms_and_stated_power():
-    """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level .05 under the null; .99 at level .001 where half of the mass
-    moves one way in one arm and the mixture of the arms stays."""
+    """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level 0.05 under the null; 0.99 at level 0.001 where half of the
+    mass moves one way in one arm and the mixture of the arms stays."""
     luck, probs, n, m, repeats = np.random.default_rng(SEED + 3), zipf(50), 20_000, 30_000, 2000
     null = [homogeneity(luck.multinomial(n, probs), luck.multinomial(m, probs)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in null), repeats, 0.05)
@@ -106,7 +106,7 @@ def test_homogeneity_false_alarms_and_stated_power():
 
 
 def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
-    """10 per arm would be 5 expected: 3 + 3 and 2 + 2 share one cell; a lone 2 + 2 joins the 20 + 20."""
+    """10 per sample would be 5 expected: 3 + 3 and 2 + 2 share one cell; a lone 2 + 2 joins the 20 + 20."""
     assert homogeneity([50, 20, 3, 2], [50, 20, 3, 2]).df == 2
     assert homogeneity([50, 20, 2], [50, 20, 2]).df == 1
 
@@ -114,8 +114,8 @@ def test_rare_outcomes_share_a_cell_and_a_light_remainder_joins_the_lightest():
 @pytest.mark.parametrize(
     ("call", "words"),
     (
-        (lambda: permutation_test([], ["a"]), "first arm must have between 1 and 4,000 continuations, got 0"),
-        (lambda: permutation_test(["a"], ["a"] * 4001), "second arm .* got 4,001. Take the first 4,000"),
+        (lambda: permutation_test([], ["a"]), "first sample must have between 1 and 4,000 continuations, got 0"),
+        (lambda: permutation_test(["a"], ["a"] * 4001), "second sample .* got 4,001. Take the first 4,000"),
         (lambda: homogeneity([5, 0], [7, 0]), "Nothing can be tested"),
         (lambda: homogeneity([5, 0], [7]), "one for each"),
         (lambda: homogeneity([0, 0], [7, 1]), "at least 1, got 0"),

@@ -1,4 +1,4 @@
-"""The distance that chance alone makes: a closed form for its mean, and a band that is cheap at a million draws."""
+"""The distance due to sampling noise: a closed form for its mean, and a band that is cheap at a million draws."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.chance import SEED, in_band, zipf
 
 
 def test_three_cells_by_hand():
-    """5, 3, 2 of 10 against .4, .4, .2: one excess of .1."""
+    """5, 3, 2 of 10 against 0.4, 0.4, 0.2: one excess of 0.1."""
     assert total_variation([5, 3, 2], [0.4, 0.4, 0.2]) == pytest.approx(0.1)
     assert total_variation([10, 0], [0.0, 1.0]) == 1.0
 
@@ -44,8 +44,8 @@ BANDS = {
 
 @pytest.mark.parametrize("case", BANDS)
 def test_the_band_is_that_of_multinomial_replicates(case):
-    """1,000 fresh sets of draws: half lie below the median, .9 and .99 below the upper ends, within 99.99% bands widened by the band's own
-    4,000 replicates (factor sqrt(1.25) in standard deviations, so bands for 800)."""
+    """1,000 fresh sets of draws: half lie below the median, 0.9 and 0.99 below the upper ends, within 99.99% bands widened by the
+    band's own 4,000 replicates (factor sqrt(1.25) in standard deviations, so bands for 800)."""
     probs, n = BANDS[case]
     band = tv_null_band(probs, n, 0.99, seed=SEED)
     found = np.array([total_variation(row, probs) for row in np.random.default_rng(SEED + 1).multinomial(n, probs, size=1000)])

@@ -1,6 +1,6 @@
 """Block verification: 'the output follows the target's distribution', and 'no fewer tokens than token verification in every
-iteration' (Sun et al. 2024, theorems 1 and 2): on fractions by the paper's own algorithm, then every outcome of the production rule.
-Nothing is random but the tables, so no test can fail by chance.
+iteration' (Sun et al. 2024, theorems 1 and 2): on fractions by the paper's own algorithm, then every outcome of the production
+rule. Nothing is random but the tables, so no test can fail by chance.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def test_several_rounds_of_the_production_rule_keep_the_distribution(seed):
     assert total_variation(probs, target_distribution(model(p, 3), PROMPT, 3)) < 1e-12
 
 
-def test_the_papers_example_keeps_11_9_of_two_draft_tokens_and_the_token_rule_10_9():
+def test_the_papers_example_accepts_11_9_of_two_draft_tokens_and_the_token_rule_10_9():
     p, q = map(constant, THIRDS)
     assert token_rule.tokens_per_round(BlockVerification(p, q, 2).round(())) == 1 + F(11, 9)
     assert token_rule.tokens_per_round(algorithm1(p, q, 2).round(())) == 1 + F(10, 9)
@@ -93,13 +93,13 @@ def test_a_chain_may_end_where_its_own_draft_tokens_say_so():
     """A stop that looks at the draft tokens but at no random number of the rule: exact on fractions, 12 tables."""
     for seed in range(12):
         p, q = pair("random", seed, 2, 6)
-        rule = BlockVerification(p, q, 3, goes_on=lambda chain: not chain or chain[-1] == 0)
+        rule = BlockVerification(p, q, 3, continues=lambda chain: not chain or chain[-1] == 0)
         assert token_rule.decoder_distribution(rule.round, 3) == token_rule.target_distribution(p, 3)
 
 
-def test_with_the_token_rules_residual_the_distribution_is_lost():
-    """R17, and the proof that the tests above can fail: after accepted draft tokens the residual is of w p, not of p. 20 tables of four tokens;
-    where only one token is short of mass both residuals are that token."""
+def test_with_the_token_rules_residual_the_distribution_changes():
+    """R17, and the proof that the tests above can fail: after accepted draft tokens the residual is of w p, not of p. 20 tables
+    of four tokens; where only one token is short of mass both residuals are that token."""
 
     class Mixed(BlockVerification):
         def replacement(self, joint, p, q):
@@ -113,8 +113,8 @@ def test_with_the_token_rules_residual_the_distribution_is_lost():
     assert sum(tv > F(1, 1000) for tv in lost) >= 5 and max(lost) > F(1, 100)
 
 
-def test_each_decision_records_the_threshold_its_uniform_was_compared_with():
-    """A random number just below the recorded threshold keeps the draft tokens up to its own, one just above it none, with later random numbers at 1 - 2^-53."""
+def test_each_decision_records_the_threshold_that_u_was_compared_with():
+    """A u just below the recorded threshold accepts the draft tokens up to its own, a u just above it none; later ones are 1 - 2^-53."""
     p, q = pair("random", 3, 3, 7)
     target, proposer, last = model(p, 3), DraftModel(model(q, 3), 3), 1 - 2**-53
     base = {(Purpose.ACCEPT, node): last for node in range(3)}
@@ -130,8 +130,8 @@ def test_each_decision_records_the_threshold_its_uniform_was_compared_with():
                 assert round_.proposals[node].u == u and thresholds == [one.threshold for one in first.proposals]
 
 
-def test_a_later_uniform_keeps_a_draft_token_whose_own_uniform_would_not():
-    """p = (1/3, 2/3), q = (2/3, 1/3), draft tokens 0 then 1: w = 1/2, then 1; the second random number decides alone."""
+def test_a_later_u_accepts_a_draft_token_whose_own_u_would_not():
+    """p = (1/3, 2/3), q = (2/3, 1/3), draft tokens 0 then 1: w = 1/2, then 1; only the second random number decides."""
     p, q = map(constant, THIRDS)
     script = {(Purpose.DRAFT, 0): 0.0, (Purpose.DRAFT, 1): 0.9, (Purpose.ACCEPT, 0): 0.999, (Purpose.ACCEPT, 1): 0.999}
     (round_,) = step([Prefix(PROMPT, 0, 9)], model(p, 2), DraftModel(model(q, 2), 2), BlockRule(), ScriptedRandomness([script]))
@@ -139,8 +139,8 @@ def test_a_later_uniform_keeps_a_draft_token_whose_own_uniform_would_not():
     assert all(one.accepted for one in round_.proposals) and round_.ending.kind == "bonus"
 
 
-def test_the_first_refused_draft_token_is_the_one_that_is_replaced_and_its_stand_in_is_the_replacement():
-    """All random numbers are looked at; the record names the place of the replacement, not the last random number."""
+def test_the_first_rejected_draft_token_is_replaced_and_its_stand_in_is_the_replacement():
+    """All random numbers are used; the record gives the position of the replacement, not that of the last random number."""
     p, q = pair("random", 1, 3, 7)
     rows = [Prefix(PROMPT, 0, 9, draw) for draw in range(60)]
     seen = 0
@@ -166,7 +166,7 @@ def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
         assert torch.allclose(shown.overlap + shown.left, found.weights[node] * distributions[node], atol=1e-15)
 
 
-def test_a_token_that_the_target_excludes_is_never_kept_and_equal_distributions_always_are():
+def test_a_token_that_the_target_excludes_is_never_accepted_and_equal_distributions_always_are():
     never, always = (((1.0, 0.0), (0.0, 1.0)), ((0.5, 0.5), (0.5, 0.5)))
     for (p, q), kept, u in ((never, 0, 0.0), (always, 3, 1 - 2**-53)):
         script = {(purpose, node): u for purpose in Purpose for node in range(4)}
@@ -175,7 +175,7 @@ def test_a_token_that_the_target_excludes_is_never_kept_and_equal_distributions_
         assert len(round_.accepted_path) == kept
 
 
-def test_where_equal_distributions_differ_by_rounding_a_refusal_that_leaves_nothing_draws_from_the_target():
+def test_where_equal_distributions_differ_by_rounding_a_rejection_with_an_empty_residual_draws_from_the_target():
     """p a last digit below q: the threshold is a hair below 1, the largest random number reaches it, and max(0, p - q) is zero everywhere."""
     q = torch.tensor([[0.0, 0.25, 0.75]], dtype=torch.float64)
     block = DraftTree(((1,),), ((-1,),), (q,), ((0.5,),), "draft")
@@ -189,7 +189,7 @@ def test_where_equal_distributions_differ_by_rounding_a_refusal_that_leaves_noth
     assert outcome.accepted_path == () and outcome.ending.token == 1, "id 0 has no mass"
 
 
-def test_no_uniform_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_each_other():
+def test_no_address_is_used_twice_in_a_run_and_rows_do_not_affect_each_other():
     p, q = pair("random", 5, 3, 7)
     target, proposer, randomness = model(p, 3), DraftModel(model(q, 3), 3), RecordingRandomness(PhiloxRandomness(2))
     list(decode(target, proposer, BlockRule(), randomness, Settings(length=20), PROMPT))
@@ -214,7 +214,7 @@ def test_no_uniform_address_is_used_twice_in_a_run_and_rows_do_not_matter_to_eac
         ("k-seq", {"proposer": "several", "temperature": 0.0}, True),
     ),
 )
-def test_a_rule_that_cannot_judge_what_may_come_is_refused_before_anything_is_read(rule, fields, fits):
+def test_a_rule_that_cannot_judge_the_proposer_is_refused_before_any_model_is_read(rule, fields, fits):
     """A tree under a budget may begin as a chain: no text ends in the middle because a later one branches."""
     settings = Settings(rule=rule, **fields)
     if fits:

@@ -1,5 +1,5 @@
-"""'sample x ~ p': a draw by inverse CDF is the smallest id whose cumulative mass exceeds u times the total, so a distribution that is
-given is the distribution that is drawn, and an impossible token stays impossible for every random number."""
+"""'sample x ~ p': a draw by inverse CDF is the smallest id whose cumulative mass exceeds u times the total, so a distribution
+that is given is the distribution that is drawn, and an impossible token stays impossible for every random number."""
 
 import random
 import warnings
@@ -93,7 +93,7 @@ def test_draws_equal_the_definition_away_from_edges():
             assert one(probs, u) == by_fractions(probs, u)
 
 
-def test_a_batch_draws_each_row_as_if_alone():
+def test_a_batch_draws_each_row_as_if_by_itself():
     dice = torch.Generator().manual_seed(4)
     distributions = torch.rand(7, 5, 33, dtype=torch.float64, generator=dice)
     randomness = torch.rand(7, 5, dtype=torch.float64, generator=dice)

@@ -1,8 +1,10 @@
-"""What each rule's proof needs fixed of how many tokens are proposed (docs/exactness.md), held against every proposer of the gallery.
+"""What each rule's proof needs fixed of how many tokens are proposed (docs/exactness.md), held against every proposer of the
+gallery.
 
-k-sequential selection needs the number of siblings before the first of them is drawn (Sun et al. 2023, Algorithm 3: k is given); the
-token rule (Miao et al. 2024) and block verification (Sun et al. 2024) do not. One round at a time, every outcome, tables of three and
-four tokens: with two tokens, or so few nodes that no number is left to decide, a wrong pair looks right. Nothing is random but the tables.
+k-sequential selection needs the number of siblings before the first of them is drawn (Sun et al. 2023, Algorithm 3: k is given);
+the token rule (Miao et al. 2024) and block verification (Sun et al. 2024) do not. One round at a time, every outcome, tables of
+three and four tokens: with two tokens, or so few nodes that no number is left to decide, a wrong pair looks right. Nothing is
+random but the tables.
 """
 
 from __future__ import annotations
@@ -101,7 +103,7 @@ def test_trees_of_distinct_siblings_may_decide_after_each_draw_under_the_token_r
     assert max(shapes) > 1
 
 
-# The pair that was not exact -----------------------------------------------------------------------------------------------------
+# The pair that was not exact ------------------------------------------------------------------------------------------
 
 
 def p_table(ids) -> tuple[float, ...]:
@@ -115,8 +117,8 @@ def q_table(ids) -> tuple[float, ...]:
 @pytest.mark.parametrize("rule", (TokenRule(), SequentialRule()), ids=("token", "k-seq"))
 @pytest.mark.parametrize("nodes", (3, 4, 5, 6))
 def test_after_token_0_a_budget_tree_of_independent_siblings_writes_p(nodes, rule):
-    """Two levels of two; with 5 nodes the second level has three for two parents. Were the third given after the first two were seen,
-    k-sequential selection would write (0.316, 0.174, 0.509) after token 0 in place of (0.3, 0.2, 0.5)."""
+    """Two levels of two; with 5 nodes the second level has three for two parents. Were the third given after the first two were
+    seen, k-sequential selection would write (0.316, 0.174, 0.509) after token 0 in place of (0.3, 0.2, 0.5)."""
     text = written(model(p_table, 3), BudgetTree(model(q_table, 3), (2, 2), "independent", nodes), rule, (0,), 2 + 1)
     after_0 = [sum(mass for one, mass in text.items() if one[:2] == (0, token)) for token in range(3)]
     assert after_0 == pytest.approx([0.5 * mass for mass in p_table((0, 0))], abs=EXACT)
@@ -157,8 +159,8 @@ def test_the_distance_of_the_first_token_is_the_one_in_the_table_of_mistakes():
     assert tv == pytest.approx(float(row.split("|")[4]), abs=5e-4)
 
 
-def test_a_proposer_that_does_not_say_that_its_numbers_are_fixed_is_refused_by_k_seq_whatever_it_has_drawn():
-    """Also where no second sibling was drawn: in that, too, luck was followed."""
+def test_k_seq_refuses_a_proposer_that_does_not_state_fixed_counts_whatever_it_has_drawn():
+    """Also where no second sibling was drawn: that, too, depended on random numbers."""
     p, q = pair("random", 5, 3, 7)
     target, seen = model(p, 3), set()
     for draw in range(20):
@@ -175,7 +177,7 @@ def test_a_proposer_that_does_not_say_that_its_numbers_are_fixed_is_refused_by_k
         step([Prefix(PROMPT, 0, 9)], target, distinct, SequentialRule(), PhiloxRandomness(1))
 
 
-# What proposers say of themselves ------------------------------------------------------------------------------------------------
+# What proposers say of themselves -------------------------------------------------------------------------------------
 
 
 def shapes_by_level(proposer, prompt=PROMPT) -> dict[tuple, set]:
@@ -211,7 +213,7 @@ def test_heads_pass_on_what_their_tree_says():
         assert block.counts_fixed is (siblings == "independent")
 
 
-# The table of docs/exactness.md ---------------------------------------------------------------------------------------------------
+# The table of docs/exactness.md ---------------------------------------------------------------------------------------
 
 ROWS: dict[str, list[dict]] = {  # a row's first cell -> settings that it speaks of
     "`draft`, `early-exit`": [{"proposer": name} for name in CHAINS if name != "none"],
@@ -264,7 +266,7 @@ def test_the_table_says_exact_where_a_rule_takes_a_proposer_and_refused_where_it
                     assert word.startswith("exact" if allowed(rule, settings) else "refused"), (settings, rule)
 
 
-# Block verification ---------------------------------------------------------------------------------------------------------------
+# Block verification ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("vocabulary", (3, 4))
@@ -272,12 +274,12 @@ def test_under_block_verification_a_chain_may_end_where_its_own_tokens_say_so(vo
     """On fractions, by the paper's algorithm: the end is decided after x_i, before x_(i+1)."""
     for seed in range(3):
         p, q = pair("random", seed, vocabulary, 6)
-        rule = BlockVerification(p, q, 2, goes_on=lambda chain: not chain or chain[-1] == 0)
+        rule = BlockVerification(p, q, 2, continues=lambda chain: not chain or chain[-1] == 0)
         assert decoder_distribution(rule.round, 2) == distribution_on_fractions(p, 2)
 
 
 class Ending:
-    """A chain of at most three tokens that goes on after token 0 alone."""
+    """A chain of at most three tokens that continues only after token 0."""
 
     name = "ending"
 
@@ -300,7 +302,7 @@ def test_the_production_rules_judge_a_chain_that_ends_where_its_own_tokens_say_s
         assert apart(model(p, 3), Ending(model(q, 3)), rule, length=4) < EXACT
 
 
-# The enumeration of this file ------------------------------------------------------------------------------------------------------
+# The enumeration of this file -----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -312,7 +314,7 @@ def test_the_production_rules_judge_a_chain_that_ends_where_its_own_tokens_say_s
     ),
 )
 def test_a_round_is_that_of_the_other_enumeration(make, rule):
-    """Two ways that share the production step alone, on a table where nothing cancels."""
+    """Two computations that share only the production step, on a table where nothing cancels."""
     p, q = pair("random", 4, 3, 7)
     target, proposer = model(p, 3), make(model(q, 3))
     found = Walk(target, proposer, rule, frozenset(), lambda randomness: randomness).round_distribution(Prefix(PROMPT, 0, LENGTH))

@@ -2,7 +2,7 @@
 distributed identically to those sampled from p(x) alone.' (Leviathan et al. 2023, section 2.3 and appendix A.1)
 
 Proved here on fractions, where equality is ``==``: the algorithm of the paper itself, without the package. That the
-package does what this algorithm does is test_rule_production.py.
+package does what this algorithm does is test_token_rule.py.
 """
 
 from fractions import Fraction
@@ -52,8 +52,8 @@ def test_siblings_may_come_from_different_distributions():
         assert decoder_distribution(algorithm.round, 2) == target_distribution(p, 2)
 
 
-def test_a_round_keeps_a_draft_token_with_probability_one_minus_total_variation():
-    """'alpha = 1 - E(D_LK(p, q)) = E(min(p, q))' (corollary 3.6): the chance to keep one draft token is the sum of min(p, q)."""
+def test_a_round_accepts_a_draft_token_with_probability_one_minus_total_variation():
+    """'alpha = 1 - E(D_LK(p, q)) = E(min(p, q))' (corollary 3.6): the probability of accepting a draft token is the sum of min(p, q)."""
     for seed in range(20):
         algorithm = decoder("random", seed, (1,))
         kept = sum(mass for text, mass in algorithm.round(()).items() if len(text) == 2)
@@ -86,7 +86,7 @@ class GateOffByOne(Algorithm1):
 
 
 class KeepsWhatFollows(Algorithm1):
-    """After a refusal, the token drafted behind the refused one is written all the same."""
+    """After a rejection, the token drafted behind the rejected one is written anyway."""
 
     def after_rejection(self, prefix, refused, probs, level):
         own = super().after_rejection(prefix, refused, probs, level)
@@ -119,7 +119,7 @@ class Lenient(Algorithm1):
 
 
 class KeepsWhenLikelier(Algorithm1):
-    """No random number: kept iff p >= q."""
+    """No random number: accepted iff p >= q."""
 
     def threshold(self, p, q, token):
         return Fraction(int(p[token] >= q[token]))
@@ -141,12 +141,12 @@ def test_a_mistake_in_one_sentence_of_the_algorithm_is_seen(mistake):
 
 
 def positive(seed: object, parts: int):
-    """A random distribution with mass on every token: ``parts`` parts by chance, one more for each token."""
+    """A random distribution with mass on every token: ``parts`` random parts, and one more for each token."""
     return tuple((mass * parts + 1) / (parts + V) for mass in random_distribution(seed, V, parts))
 
 
 class NoBonus(Algorithm1):
-    """A block that is kept whole adds nothing."""
+    """After a fully accepted draft nothing is added."""
 
     def bonus(self, prefix):
         return {(): Fraction(1)}
@@ -163,7 +163,7 @@ def test_a_missing_bonus_costs_speed_but_not_exactness():
 
 
 def test_a_worthless_draft_still_writes_the_target():
-    """Disjoint supports: every draft token is refused, and the residual is p itself."""
+    """Disjoint supports: every draft token is rejected, and the residual is p itself."""
     p, q = one_hot_distribution(0, V), one_hot_distribution(2, V)
     algorithm = Algorithm1(lambda ids: p, lambda ids, sibling: q, (1, 1, 1))
     assert algorithm.round(()) == {(0,): 1}

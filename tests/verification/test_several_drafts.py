@@ -1,6 +1,7 @@
-"""Several draft tokens for one place: 'multi-step speculative sampling' (SpecInfer, Miao et al. 2024) by the token rule on siblings, drawn
-independently or without replacement; and k-sequential selection (SpecTr, Sun et al. 2023), exact for rho from rho* to k. On fractions
-by the papers' own algorithms, then every outcome of the production rules. Nothing is random but the tables.
+"""Several draft tokens for one place: 'multi-step speculative sampling' (SpecInfer, Miao et al. 2024) by the token rule on
+siblings, drawn independently or without replacement; and k-sequential selection (SpecTr, Sun et al. 2023), exact for rho from
+rho* to k. On fractions by the papers' own algorithms, then every outcome of the production rules. Nothing is random but the
+tables.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT
 from specviz.verification.draw import draw
-from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, left_over
+from specviz.verification.k_sequential import SequentialRule, accepted_mass, least_rho, sequential_residual
 from specviz.verification.token_rule import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
@@ -33,7 +34,8 @@ FINE = 10**6
 
 @dataclass(frozen=True)
 class DistinctSiblings:
-    """Siblings drawn one after the other from the draft's distribution without the ones before; fewer where the distribution has no more tokens.
+    """Siblings drawn one after the other from the draft's distribution without the ones before; fewer where the distribution has
+    no more tokens.
 
     claims  what is reported of each: the distribution it was drawn from, or (a lie) always the draft's whole distribution
     """
@@ -124,9 +126,9 @@ def test_several_rounds_of_siblings_keep_the_distribution(proposer):
     assert total_variation(probs, target_distribution(model(p, 3), PROMPT, 3)) < 1e-12
 
 
-def test_distinct_siblings_that_report_the_whole_distribution_bend_it():
-    """So the test above can fail: the second sibling's distribution is q without the first, renormalised, and nothing else. 8 tables of four
-    tokens; where only one token is short of mass the lie does not show, whatever is drawn."""
+def test_distinct_siblings_that_report_the_whole_distribution_lose_exactness():
+    """So the test above can fail: the second sibling's distribution is q without the first, renormalised, and nothing else. 8
+    tables of four tokens; where only one token is short of mass the lie does not show, whatever is drawn."""
     bent = 0
     for seed in range(8):
         p, q = pair("random", seed, 4, 7)
@@ -137,7 +139,7 @@ def test_distinct_siblings_that_report_the_whole_distribution_bend_it():
     assert bent >= 2
 
 
-def test_two_distinct_drafts_keep_more_than_two_independent_ones_on_nearly_every_table():
+def test_of_two_distinct_drafts_more_is_accepted_than_of_two_independent_ones_on_nearly_every_table():
     """Fractions, 40 tables: the second independent draft often says the same again. Never proved for every table, and not so."""
     more = fewer = 0
     for seed in range(40):
@@ -174,14 +176,16 @@ def test_below_rho_star_the_residual_turns_negative():
                 left = Sequential(lambda ids, p=p: p, lambda ids, q=q: q, (3,), lambda p, q, k, rho=rho: rho).left(p, q, 3)
                 assert (min(left) < 0) is negative, (seed, rho)
                 assert sum(left) == (1 - sum(min(b, a / rho) for a, b in zip(p, q, strict=True))) ** 3
-                assert float(min(left)) == pytest.approx(float(left_over(*tensors(p, q), float(rho), 3).min()), abs=1e-15)
+                assert float(min(left)) == pytest.approx(
+                    float(sequential_residual(*tensors(p, q), float(rho), 3).min()), abs=1e-15
+                )
                 looked += negative
     assert looked > 25
 
 
 @pytest.mark.parametrize("k", (1, 2, 3, 8))
 def test_rho_star_solves_its_equation_and_lies_between_1_and_k(k):
-    """1 - (1 - beta)^k = rho beta, where anything is kept at all."""
+    """1 - (1 - beta)^k = rho beta, if anything is accepted at all."""
     for seed in range(40):
         p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
         rho = least_rho(p, q, k)
@@ -224,8 +228,8 @@ def test_on_a_chain_it_is_the_token_rule_round_by_round():
     assert rounds[0] == rounds[1]
 
 
-def test_rho_star_keeps_most_and_k_drafts_keep_more_than_one():
-    """'At least 1 - 1/e of what any selection can keep': against the bound sum of min(p, 1 - (1 - q)^k), 40 tables, k = 3."""
+def test_rho_star_accepts_most_and_of_k_drafts_more_is_accepted_than_of_one():
+    """'At least 1 - 1/e of what any selection can accept': against the bound sum of min(p, 1 - (1 - q)^k), 40 tables, k = 3."""
     for seed in range(40):
         p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
         kept = [1 - (1 - float(accepted_mass(p, q, rho).sum())) ** 3 for rho in (least_rho(p, q, 3), 3.0)]
@@ -252,7 +256,7 @@ def test_each_uniform_is_recorded_with_the_threshold_it_met_and_no_address_is_me
 
 
 @pytest.mark.parametrize("kind", ("distinct", "fixed"))
-def test_siblings_of_different_distributions_are_refused_with_a_sentence_whatever_the_luck(kind):
+def test_siblings_of_different_distributions_are_refused_with_a_sentence_whatever_was_drawn(kind):
     p, q = pair("random", 5, 3, 7)
     proposer = DistinctSiblings(model(q, 3), (2,)) if kind == "distinct" else FixedTree(lambda ids, i: i, (2,), 3)
     for seed in range(5):

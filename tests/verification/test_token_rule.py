@@ -1,4 +1,4 @@
-"""'Theorem 3.8 ... the output of Algorithm 1 is distributed as the target' is proved for the algorithm in test_rule_exact.py.
+"""'Theorem 3.8 ... the output of Algorithm 1 is distributed as the target' is proved for the algorithm in test_oracle.py.
 Here: the package's own ``step`` does what that algorithm does.
 
 First on fractions, with ``==``: masses are multiples of 1/D, random numbers run over midpoints of a grid whose cell count is a
@@ -42,7 +42,7 @@ from tests.tables import (
 )
 
 V = 3
-ROOM = 50  # more than any test here writes: the length cap has tests of its own
+ROOM = 50  # remaining tokens, more than any test here writes: the length cap has tests of its own
 
 
 def chain_world(kind: str, seed: int, parts: int, gamma: int) -> tuple[World, Algorithm1]:
@@ -95,7 +95,7 @@ def test_production_tree_text_has_exactly_the_targets_distribution():
 
 @pytest.mark.parametrize("parts", (2, 3))
 def test_greedy_tree_of_two_levels_writes_exactly_the_target(parts):
-    """Draft tokens without chance: the distribution of each is one-hot, and the text keeps the target's distribution to the last digit."""
+    """Draft tokens that are not drawn: each has a one-hot distribution, and the text has exactly the target's distribution."""
 
     def draft_token(ids, sibling):
         return (len(ids) + sibling + sum(ids)) % V
@@ -110,7 +110,7 @@ def test_greedy_tree_of_two_levels_writes_exactly_the_target(parts):
 
 @pytest.mark.parametrize("gamma", (0, 1, 2))
 def test_stopping_and_length_cap_keep_exactly_the_targets_distribution(gamma):
-    """Texts end at token 2 or after three tokens; the room shrinks with the text, as in ``decode``."""
+    """Texts end at token 2 or after three tokens; the remaining tokens shrink with the text, as in ``decode``."""
     p, q = pair("random", 11, V, 3 if gamma < 2 else 2)
     eos_token_ids = frozenset({2})
     proposer = DraftModel(model(q, V), gamma) if gamma else Nothing()
@@ -119,7 +119,7 @@ def test_stopping_and_length_cap_keep_exactly_the_targets_distribution(gamma):
 
 
 def whole_texts(world: World, branches, length: int, ids: tuple[int, ...] = ()) -> dict:
-    """Distribution of complete texts, each round with the room that is left."""
+    """Distribution of complete texts, each round with the tokens that remain."""
     result: dict = {}
     for text, mass in round_distribution(world, Prefix(ids, len(ids), length - len(ids)), branches).items():
         assert 1 <= len(text) <= length - len(ids) and not world.eos_token_ids & set(text[:-1])
@@ -142,7 +142,7 @@ def test_dyadic_distributions_and_uniforms_give_the_papers_tokens_one_by_one():
 
 
 def script_of(seed: int, row: int) -> dict:
-    """Random numbers of one round, in 64ths, all of them chosen by chance; u = 0 is among them."""
+    """Random numbers of one round, in 64ths, chosen at random; u = 0 is among them."""
     dice = random.Random(repr((seed, row)))
     return {(purpose, node): dice.randrange(64) / 64 for purpose in Purpose for node in range(4)}
 
@@ -252,8 +252,8 @@ def test_thresholds_and_weights_of_the_walk_add_up():
     assert sum(weight for _, weight in leaves(world, Prefix((), 0, ROOM), by_interval)) == pytest.approx(1, abs=1e-12)
 
 
-def test_equal_distributions_up_to_rounding_keep_every_token():
-    """p = q in the reals, different in the last bit: a refusal has probability 0, nothing is NaN, the token is kept."""
+def test_equal_distributions_up_to_rounding_accept_every_token():
+    """p = q in the reals, different in the last bit: a rejection has probability 0, nothing is NaN, the token is accepted."""
     q = torch.tensor([0.1, 0.2, 0.7], dtype=torch.float64)
     p = torch.nextafter(q, torch.zeros(3, dtype=torch.float64))  # below q everywhere
     target, draft = model(lambda ids: p.tolist(), 3), model(lambda ids: q.tolist(), 3)
@@ -263,7 +263,7 @@ def test_equal_distributions_up_to_rounding_keep_every_token():
         assert len(round_.accepted_path) == 2 and round_.ending.kind == "bonus"
 
 
-def test_the_cut_leaves_an_outcome_alone_that_fits():
+def test_the_cut_does_not_change_an_outcome_that_fits():
     decisions = tuple(Decision(token, token - 1, "x", 1.0, 1.0, None, 0.5, 1.0, True) for token in (0, 1))
     outcome = Outcome(decisions, (0, 1), Ending("bonus", 2, 0.5))
     assert cut(outcome, Prefix((), 0, 3), frozenset()) is outcome
@@ -275,7 +275,7 @@ def test_the_cut_leaves_an_outcome_alone_that_fits():
 
 
 def test_a_proposal_of_another_row_is_never_read():
-    """Two rows with different prefixes, trees of different sizes, one batch: each row as if it were alone."""
+    """Two rows with different prefixes, trees of different sizes, one batch: each row gives what it gives by itself."""
     p, q = pair("random", 4, V, 4)
     target = model(p, V)
     randomness = ScriptedRandomness([script_of(1, 0), script_of(1, 1)])

@@ -1,6 +1,6 @@
-"""Typical acceptance is no sampling: 'a candidate is accepted when its probability exceeds min(epsilon, delta exp(-H))' (Cai et al.
-2024, Medusa, section 2.3.1), so tokens below the bar are never written at all. By hand, then every outcome of the production rule:
-how far its distribution lies from the target's, and where the two coincide. Nothing is random but the tables.
+"""Typical acceptance is no sampling: 'a candidate is accepted when its probability exceeds min(epsilon, delta exp(-H))' (Cai et
+al. 2024, Medusa, section 2.3.1), so tokens below the bar are never written at all. By hand, then every outcome of the production
+rule: how far its distribution lies from the target's, and where the two coincide. Nothing is random but the tables.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ def test_the_bar_is_the_papers_formula():
 
 
 def test_its_distribution_by_hand_on_one_table():
-    """H = .87 nats, so the bar is .09, less than .3 exp(-H) = .126. Tokens 2 and 3 lie below it: a draft token of one of them becomes token 0,
-    the likeliest, as does every token for which there is no draft token. TV .15 for a token drafted from the uniform draft, .4 for one without."""
+    """H = 0.87 nats, so the bar is 0.09, less than 0.3 exp(-H) = 0.126. Tokens 2 and 3 lie below it: a draft token of one of them
+    becomes token 0, the likeliest, as does every token for which there is no draft token. TV 0.15 for a token drafted from the
+    uniform draft, 0.4 for one without."""
     probs = distribution_of(constant(P), constant(Q), 2)
     first = {x: sum(mass for text, mass in probs.items() if text[0] == x) for x in range(4)}
     assert first == pytest.approx({0: 3 / 4, 1: 1 / 4, 2: 0, 3: 0}, abs=1e-12)
@@ -58,8 +59,8 @@ def test_its_distribution_by_hand_on_one_table():
 @pytest.mark.parametrize("proposer", ("chain", "siblings", "fixed tree"))
 @pytest.mark.parametrize("seed", range(4))
 def test_its_distribution_lies_far_from_the_targets_on_every_table(seed, proposer):
-    """Random tables of 4 tokens in hundredths, length 2. At least the mass of the texts that hold a token which is neither typical nor
-    the likeliest: those are never written."""
+    """Random tables of 4 tokens in hundredths, length 2. At least the mass of the texts that hold a token which is neither
+    typical nor the likeliest: those are never written."""
     p, q = pair("random", seed, 4, 7)
     made = {
         "chain": lambda: DraftModel(model(q, 4), 2),
@@ -92,7 +93,7 @@ def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_t
         assert (total_variation(probs, target_distribution(target, PROMPT, 2)) < 1e-12) is alike
 
 
-def test_it_keeps_the_longest_typical_way_and_the_likelier_of_two_as_long():
+def test_it_accepts_the_longest_typical_path_and_the_likelier_of_two_equally_long_ones():
     """Draft tokens 0 and 1 are typical everywhere, 2 nowhere; under 0 stands 2, under 1 stands 0: the way 1, 0 is longer."""
     probs = constant((F(5, 10), F(45, 100), F(5, 100)))
     for below, kept in (({0: 2, 1: 0}, (1, 0)), ({0: 0, 1: 0}, (0, 0)), ({0: 2, 1: 2}, (0,))):
@@ -105,7 +106,7 @@ def test_it_keeps_the_longest_typical_way_and_the_likelier_of_two_as_long():
         assert round_.committed == (*kept, 0)
 
 
-def test_no_luck_decides():
+def test_random_numbers_decide_nothing():
     """The same draft tokens under fifty seeds, so fifty different random numbers, are one and the same round."""
     p, _ = pair("random", 5, 3, 7)
     tree = FixedTree(lambda ids, i: i, (2, 2), 3)
@@ -127,7 +128,7 @@ def test_an_epsilon_out_of_range_is_a_sentence(epsilon):
         Settings(typical=epsilon)
 
 
-def test_settings_bring_epsilon_and_an_unknown_rule_is_refused_with_the_names_there_are():
+def test_settings_give_epsilon_and_an_unknown_rule_is_refused_with_the_known_names():
     assert rule_of(Settings(rule="typical", typical=0.3)).epsilon == 0.3
     with pytest.raises(SettingsError, match="rule must be one of token, block, k-seq, typical, got 'magic'"):
         rule_of(replace(Settings(), rule="magic"))

@@ -1,5 +1,5 @@
-"""Logits -> distribution, once for p, q and the baseline. 'we can treat argmax, top-k, nucleus and temperature as sampling from an
-adjusted distribution' (Leviathan et al. 2023, section 2.2): what ``warp`` returns is that distribution."""
+"""Logits -> distribution, once for p, q and the baseline. 'we can treat argmax, top-k, nucleus and temperature as sampling from
+an adjusted distribution' (Leviathan et al. 2023, section 2.2): what ``warp`` returns is that distribution."""
 
 import math
 import random
@@ -99,7 +99,7 @@ def test_top_k_beyond_the_vocabulary_changes_nothing():
 
 
 def test_top_p_stops_at_the_token_that_reaches_the_mass():
-    """Masses are powers of two, so sums are exact: .5 + .25 reaches .75 exactly, and no third token is kept."""
+    """Masses are powers of two, so sums are exact: 0.5 + 0.25 reaches 0.75 exactly, and no third token remains."""
     masses = [0.125, 0.5, 0.25, 0.125]
     assert of_masses(masses, top_p=0.75) == pytest.approx([0, 2 / 3, 1 / 3, 0], abs=1e-15)
     assert of_masses(masses, top_p=0.7500001)[0] > 0 == of_masses(masses, top_p=0.7500001)[3]
@@ -112,7 +112,7 @@ def test_top_p_ties_keep_smaller_ids_first():
     assert of_masses([0.25] * 4, top_p=0.5) == [0.5, 0.5, 0, 0]
 
 
-def test_min_p_keeps_what_reaches_the_share_of_the_largest():
+def test_min_p_keeps_tokens_that_reach_the_fraction_of_the_largest():
     masses = [0.5, 0.25, 0.125, 0.125]
     assert of_masses(masses, min_p=0.5) == pytest.approx([2 / 3, 1 / 3, 0, 0], abs=1e-15)
     assert of_masses(masses, min_p=0.51) == [1, 0, 0, 0]
@@ -121,7 +121,7 @@ def test_min_p_keeps_what_reaches_the_share_of_the_largest():
 
 
 def test_cuts_are_made_in_order_each_on_the_survivors_of_the_last():
-    """top-k 2 of (.4, .3, .2, .1) leaves (4/7, 3/7); top-p .55 then keeps one. Top-p first would have kept two."""
+    """top-k 2 of (0.4, 0.3, 0.2, 0.1) leaves (4/7, 3/7); top-p 0.55 then leaves one. Top-p first would have left two."""
     masses = [0.4, 0.3, 0.2, 0.1]
     assert of_masses(masses, top_k=2, top_p=0.55) == [1, 0, 0, 0]
     assert [mass > 0 for mass in of_masses(masses, top_p=0.55)] == [True, True, False, False]
@@ -175,7 +175,7 @@ def test_the_logits_are_only_read():
 @pytest.mark.parametrize("bad", ([0.0, math.nan], [0.0, INF], [-INF, -INF]))
 @pytest.mark.parametrize("temperature", (0.0, 0.7, 1.0))
 def test_logits_that_are_no_distribution_are_refused_with_a_sentence(bad, temperature):
-    """Half precision overflows to NaN; every comparison with NaN is false, so a rule would keep all of the draft's draft tokens."""
+    """Half precision overflows to NaN; every comparison with NaN is false, so a rule would accept every draft token."""
     with pytest.raises(ModelError, match="logits are not finite"):
         probs([[0.0, 1.0], bad], temperature=temperature)
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import torch
 
 from specviz.verification.block_rule import weighed
-from specviz.verification.token_rule import EmptyResidual, residual, threshold
+from specviz.verification.token_rule import EmptyResidual, acceptance_probability, residual
 
 Distribution = list[float]
 
@@ -47,7 +47,7 @@ Rule = Callable[[Distribution, Distribution], Callable[[int, int], Way]]
 
 def token_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
     """Each draft token by itself: min(1, p/q), then the residual. Leviathan et al. 2023, Algorithm 1."""
-    keep = [threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    keep = [acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     left = _residual(p, q)
     return lambda a, b: Way(_one_by_one(keep[a], keep[b]), left, left)
 
@@ -81,7 +81,7 @@ def compare_rule(p: Distribution, q: Distribution) -> Callable[[int, int], Way]:
 
     def way(a: int, b: int) -> Way:
         lefts = [_residual(p, _one_hot(x, len(p))) for x in (a, b)]
-        return Way(_one_by_one(threshold(p[a], 1.0), threshold(p[b], 1.0)), *lefts)
+        return Way(_one_by_one(acceptance_probability(p[a], 1.0), acceptance_probability(p[b], 1.0)), *lefts)
 
     return way
 
@@ -110,7 +110,7 @@ def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
     kept + replaced is p: q min(1, p/q), and the share 1 - beta of refusals times the residual distribution.
     """
     p, q = list(p), list(q)
-    kept = [b * threshold(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    kept = [b * acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     beta = sum(kept)
     try:
         share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()

@@ -1,1 +1,1 @@
-"""Chains whose length is decided on the way, and the policies that decide."""
+"""Chains whose length is decided while they are drafted, and the policies that decide it."""

@@ -1,4 +1,4 @@
-"""A chain from the draft whose length is decided on the way."""
+"""A chain from the draft model whose length is decided while it is drafted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
-from specviz.proposers.adaptive.policies import Length
+from specviz.proposers.adaptive.policies import LengthPolicy
 from specviz.proposers.trees.growth import Growth, draw_below, levels_of, tree_of
 from specviz.randomness import Prefix, Randomness
 from specviz.settings import Settings
@@ -17,19 +17,21 @@ from specviz.verification.warp import warp
 
 
 class AdaptiveDraft:
-    """Draws from the draft's distributions until ``lengths`` says stop. Its name is that of whoever draft tokens.
+    """Draws from the draft's distributions until the policy ``lengths`` stops it.
 
-    draft     its distributions are drawn from
-    settings  if given, the draft's distributions are at temperature 1 without cuts: ``lengths`` sees them so, and what is drawn from is
-              what these settings make of them. At temperature 0 a warped distribution is certain and says nothing of how sure it is
+    draft     gives the distributions
+    settings  if given, the draft's distributions are at temperature 1 without cuts. ``lengths`` sees them so; tokens are drawn
+              from them after these settings are applied. At temperature 0 a warped distribution is one-hot and does not show how
+              sure the draft is
+    name      of the drafting method
     """
 
-    def __init__(self, draft: LanguageModel, lengths: Length, settings: Settings | None = None, name: str = "draft"):
+    def __init__(self, draft: LanguageModel, lengths: LengthPolicy, settings: Settings | None = None, name: str = "draft"):
         self.draft, self.lengths, self.settings, self.name = draft, lengths, settings, name
         self.remembers = lengths.remembers
 
     def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        chains = [Growth(row, levels_of(row, self.lengths.most(row), self.draft.context)) for row in rows]
+        chains = [Growth(row, levels_of(row, self.lengths.max_tokens(row), self.draft.context)) for row in rows]
         live = [chain for chain in chains if chain.levels]
         while live:
             longer = [replace(chain.row, ids=chain.row.ids + tuple(chain.tokens)) for chain in live]
@@ -39,8 +41,8 @@ class AdaptiveDraft:
         return tree_of(chains, self.name, counts_fixed=True)
 
     def _drawn(self, live: list[Growth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[Growth]:
-        """One more token for each chain that goes on; returns those that may go on still."""
-        going = self.lengths.goes_on(live, seen)
+        """Draw one more token for each chain that continues. Returns those that may still continue."""
+        going = self.lengths.continues(live, seen)
         places = [
             (chain, len(chain.tokens) - 1 if chain.tokens else ROOT, probs)
             for chain, probs, on in zip(live, q, going, strict=True)

@@ -1,1 +1,1 @@
-"""Trees of draft tokens: fixed shapes, budgets of nodes, how they grow, how many nodes pay."""
+"""Trees of draft tokens: fixed shapes, budgets of nodes, how trees grow, and how many nodes pay off."""

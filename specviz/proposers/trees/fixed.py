@@ -1,9 +1,9 @@
-"""A tree of draft tokens from the draft, of a fixed shape: one pass of the draft for each level (Miao et al. 2024, SpecInfer).
+"""A tree of fixed shape from the draft model: one draft pass per level (Miao et al. 2024, SpecInfer).
 
-Siblings come about in one of three ways. *top*: the likeliest tokens, without chance, each with a one-hot distribution. *independent*:
-drawn one by one from q, with replacement. *distinct*: drawn without replacement; the distribution of the second is q without the first,
-rescaled, and that array is what it is drawn from and what the rule is handed (Jeon et al. 2024, recursive rejection sampling;
-Yang et al. 2024, multi-candidate speculative decoding).
+There are three kinds of siblings. *top*: the most likely tokens, not drawn, each with a one-hot distribution. *independent*:
+drawn one by one from q, with replacement. *distinct*: drawn without replacement; the second is drawn from q without the first
+token, rescaled, and the rule is given that same array (Jeon et al. 2024, recursive rejection sampling; Yang et al. 2024,
+multi-candidate speculative decoding).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from specviz.verification.draft_tree import ROOT, DraftTree
 
 
 class Tree:
-    """A tree of draft tokens with the same number of children below every node of a level.
+    """A tree with the same number of children below every node of a level.
 
-    draft     its distributions are q for drawn siblings; for ``top`` they only rank, so they may be of any temperature
-    widths    children below each node, level by level; a row near its length cap or the draft's context gets fewer levels
+    draft     its distributions are q for drawn siblings; for ``top`` they only rank tokens, so they may have any temperature
+    widths    children of each node, level by level; a row near its length cap or the draft's context gets fewer levels
     siblings  top, independent or distinct
     """
 
@@ -43,9 +43,9 @@ class Tree:
         return tree_of(trees, self.name, counts_fixed=True)
 
     def _children(self, places: list[Place], width: int, randomness: Randomness, level: int) -> list[tuple[Growth, int]]:
-        """Grow one level; returns the nodes that are worth growing on: of equal siblings only the first."""
+        """Grow one level. Returns the nodes to grow further: of siblings with the same token only the first."""
         if self.siblings == "top":
-            return [(tree, n) for tree, at, probs in places for n in certain_below(tree, at, likeliest(probs, width), probs)]
+            return [(tree, n) for tree, at, probs in places for n in certain_below(tree, at, most_likely(probs, width), probs)]
         grown = []
         for count in range(width):
             here = [place for place in places if possible(place[2], count, self.siblings)]
@@ -55,23 +55,25 @@ class Tree:
         return [(tree, node) for tree, node in grown if tree.first_of(node) == node]
 
 
-def likeliest(probs: Tensor, count: int) -> list[int]:
-    """The ``count`` likeliest tokens of a distribution (V,), likeliest first, smaller ids first among equals; none of mass 0."""
-    masses, ids = (found.tolist() for found in probs.topk(min(count + 1, len(probs))))  # one more: is the last place shared?
+def most_likely(probs: Tensor, count: int) -> list[int]:
+    """The ``count`` most likely tokens of a distribution (V,), in order, smaller ids first among equals; none of mass 0."""
+    masses, ids = (
+        found.tolist() for found in probs.topk(min(count + 1, len(probs)))
+    )  # one more, to see a tie for the last place
     if all(one > other or not other for one, other in pairwise(masses)):
         return [token for token, mass in zip(ids[:count], masses, strict=False) if mass]
-    ids = (probs >= masses[:count][-1]).nonzero()[:, 0]  # few: a sort of the whole vocabulary takes five times as long
+    ids = (probs >= masses[:count][-1]).nonzero()[:, 0]  # few ids: sorting the whole vocabulary takes five times as long
     largest, order = probs[ids].sort(descending=True, stable=True)
     return ids[order[:count]][largest[:count] > 0].tolist()
 
 
 def possible(probs: Tensor, count: int, siblings: str) -> bool:
-    """Whether a distribution has a sibling number ``count`` (from 0) to give: without replacement each token is drawn once."""
+    """Whether sibling number ``count`` (from 0) can be drawn: without replacement each token is drawn once."""
     return siblings == "independent" or count == 0 or count < int(probs.count_nonzero())
 
 
 def next_distribution(tree: Growth, parent: int, probs: Tensor, siblings: str) -> Tensor:
-    """What the next sibling below ``parent`` is drawn from, (V,): the distribution there, without what was drawn if ``distinct``."""
+    """The distribution of the next sibling below ``parent``, (V,): if ``distinct``, without the tokens already drawn."""
     drawn = [tree.tokens[node] for node in tree.below(parent)] if siblings == "distinct" else []
     if not drawn:
         return probs

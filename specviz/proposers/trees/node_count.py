@@ -1,6 +1,6 @@
-"""How many nodes of a tree pay, as a recorded curve of costs says: more nodes write more tokens per pass, and every pass costs more.
+"""How many nodes of a tree pay off, from a recorded cost curve: more nodes give more tokens per pass, but every pass costs more.
 
-``python -m specviz record --trees`` measures the curve and keeps it. Read without torch.
+``python -m specviz record --trees`` measures and stores the curve. Reading it needs no torch.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ RECORDED = ASSETS / "traces" / "trees.json"
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """A tree within a number of nodes: tokens per pass of the target, and speed over the target's alone as the costs have it."""
+    """A tree with a budget of nodes: tokens per target pass, and the speed-up over target-only sampling from the costs."""
 
     nodes: int
     tokens_per_pass: float
@@ -33,7 +33,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Paying:
-    """Points by proposer and temperature ("tree 0"), in ascending order of nodes; what they were measured on, and when."""
+    """Points by proposer and temperature ("tree 0"), by ascending number of nodes; pair, machine and date of the measurement."""
 
     points: Mapping[str, tuple[Point, ...]]
     pair: str
@@ -41,11 +41,11 @@ class Paying:
     date: str = ""
 
     def best(self, proposer: str, temperature: float) -> Point | None:
-        """The fastest number of nodes; above temperature 0, where siblings are drawn, that of temperature 1. None where none was measured."""
+        """The fastest point; above temperature 0, where siblings are drawn, that of temperature 1. None if none was measured."""
         return max(self.of(proposer, temperature), key=lambda point: point.speed, default=None)
 
     def of(self, proposer: str, temperature: float) -> tuple[Point, ...]:
-        """All points that ``best`` chooses from."""
+        """The points that ``best`` chooses from."""
         return self.points.get(key_of(proposer, float(temperature > 0.0)), ())
 
     def to_json(self) -> str:
@@ -63,12 +63,12 @@ def key_of(proposer: str, temperature: float) -> str:
 
 @lru_cache(maxsize=1)
 def recorded() -> Paying | None:
-    """The curve that comes with the project; None where the file is missing or damaged."""
+    """The curve shipped with the project; None if the file is missing or damaged."""
     return of_file(RECORDED, Paying.from_json, None)
 
 
 def with_paying_nodes(settings: Settings) -> Settings:
-    """Settings whose tree, where they name neither its shape nor its number of nodes, has as many nodes as pay."""
+    """The settings, with the fastest number of nodes if they name a tree but neither its shape nor its number of nodes."""
     if settings.proposer not in TREES or settings.tree or settings.nodes is not None:
         return settings
     best = known.best(settings.proposer, settings.temperature) if (known := recorded()) else None
