@@ -141,7 +141,7 @@ def test_bad_input_is_one_sentence_with_the_value_and_exit_code_2(decode, argume
 @pytest.mark.parametrize(
     ("pair", "sentence"),
     [
-        (("--pair", "nope"), "There is no pair 'nope'; known are storybook"),
+        (("--pair", "nope"), "There is no pair 'nope'. Known pairs: storybook"),
         (("--target", "x"), "--target and --draft together"),
         (("--target", "/nowhere", "--draft", "/nowhere"), "neither a folder on this machine nor a hub name"),
         (("--pair", "storybook", "--target", "x", "--draft", "y"), "left out when --target and --draft are given"),

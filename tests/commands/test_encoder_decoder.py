@@ -68,7 +68,7 @@ def test_other_encoder_decoders_are_refused_with_those_that_are_tested(tmp_path)
                         decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16)  # fmt: skip
     BartForConditionalGeneration(config).save_pretrained(tmp_path)
     with pytest.raises(
-        UnsupportedModel, match=r"of the family 'bart', whose cached passes have not been tested; tested are mt5, t5"
+        UnsupportedModel, match=r"of the family 'bart', whose cached passes have not been tested\. Tested are: mt5, t5"
     ):
         load_model(str(tmp_path), *CPU)
 
@@ -78,7 +78,7 @@ def test_tokenizers_that_differ_are_refused(encoder_decoder_folders, tmp_path):
     record = json.loads((other / "tokenizer.json").read_text())
     record["model"]["vocab"][5][1] -= 9.0
     (other / "tokenizer.json").write_text(json.dumps(record))
-    with pytest.raises(ModelError, match="do not share one tokenizer: they cut the same text differently"):
+    with pytest.raises(ModelError, match="do not share one tokenizer: they split the same text differently"):
         load_pair(f"{encoder_decoder_folders['t5'][0]}|{other}")
 
 
@@ -86,7 +86,7 @@ def test_tokenizers_that_differ_are_refused(encoder_decoder_folders, tmp_path):
     ("number", "sentence"),
     [
         (None, r"draft' does not say which token its decoder begins with \(decoder_start_token_id\)"),
-        (2, r"target .* begins with token 0, that of draft .* with 2; both must begin with the same one"),
+        (2, r"target .* begins with token 0, that of draft .* with 2\. Both must begin with the same token"),
     ],
 )
 def test_the_first_token_of_the_decoders_must_be_named_and_the_same(tmp_path, number, sentence):

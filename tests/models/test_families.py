@@ -124,7 +124,7 @@ def test_angles_are_looked_up_for_each_kind_of_layer():
 )
 def test_a_model_that_reads_ahead_is_refused(family, more):
     config = configuration(family, **more)
-    with pytest.raises(UnsupportedModel, match="reads its text in both directions"):
+    with pytest.raises(UnsupportedModel, match="attends in both directions"):
         refuse_unsupported("somewhere", config)
     assert worst(config) > 1e-2, "the refusal is needed"
 
@@ -143,7 +143,7 @@ def test_quantised_weights_are_refused():
 def test_layers_of_other_kinds_are_refused(kind):
     config = configuration("qwen3")
     config.layer_types = ["full_attention", kind]
-    with pytest.raises(UnsupportedModel, match=f"layers of kind {kind}: their memory cannot be rolled back"):
+    with pytest.raises(UnsupportedModel, match=f"layers of kind {kind}: their state cannot be rolled back"):
         refuse_unsupported("somewhere", config)
 
 

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from specviz.evidence.analytic.along_text import analytic_of_pair
-from specviz.models.cache.columns import ROOM, extend
+from specviz.models.cache.columns import SPARE_COLUMNS, extend
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama import layers as written
 from specviz.models.fast_llama import products
@@ -87,7 +87,7 @@ def test_columns_are_those_of_joining_whatever_was_dropped_or_picked_before():
             held.keys, held.values = held.keys[picked], held.values[picked]
             joined = [old[picked] for old in joined]
         assert torch.equal(held.keys, joined[0]) and torch.equal(held.values, joined[1])
-    assert held.keys.shape[2] > ROOM
+    assert held.keys.shape[2] > SPARE_COLUMNS
 
 
 # A draft in 8 bits --------------------------------------------------------------------------------------------------------------

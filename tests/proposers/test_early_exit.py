@@ -152,7 +152,7 @@ def test_exits_that_do_not_fit_are_a_sentence_and_nothing_is_kept(pair, tmp_path
     (folder / CONFIG).write_text(json.dumps({"exit_layer": 1, "exit_blocks": 3}))
     with pytest.raises(DamagedModel, match="lacks 2 of the 7 weights of an exit of 3 blocks"):
         load_exit(folder, pair.target)
-    for config, why in (({"exit_layer": 0, "exit_blocks": 3}, "exit_layer 0"), ({}, "names no exit_layer")):
+    for config, why in (({"exit_layer": 0, "exit_blocks": 3}, "exit_layer 0"), ({}, "does not hold exit_layer")):
         (folder / CONFIG).write_text(json.dumps(config))
         with pytest.raises(DamagedModel, match=why):
             load_exit(folder, pair.target)

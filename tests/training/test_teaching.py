@@ -124,7 +124,7 @@ def test_heads_that_do_not_fit_are_a_sentence(tmp_path):
     (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 3, "medusa_num_layers": 1}))
     with pytest.raises(DamagedModel, match="lacks 4 of the 6 weights of 3 heads"):
         load_heads(tmp_path, target)
-    for config, why in (({"medusa_num_heads": 99, "medusa_num_layers": 1}, "medusa_num_heads 99"), ({}, "names no medusa")):
+    for config, why in (({"medusa_num_heads": 99, "medusa_num_layers": 1}, "medusa_num_heads 99"), ({}, "does not hold medusa")):
         (tmp_path / CONFIG).write_text(json.dumps(config))
         with pytest.raises(DamagedModel, match=why):
             load_heads(tmp_path, target)
