@@ -7,7 +7,7 @@ import torch
 from specviz.evidence.analytic import along_text as tier
 from specviz.evidence.analytic.along_text import TOLERANCE, Analytic
 from specviz.evidence.analytic.fresh import Fresh, margin
-from specviz.evidence.analytic.probes import Handed, bisected, next_distribution, recovered
+from specviz.evidence.analytic.probes import RuleInput, bisected, next_distribution, recovered
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
@@ -75,17 +75,17 @@ def test_edges_are_found_and_never_and_always_are_exact():
 def test_the_distribution_of_the_next_token_is_not_the_identity_that_holds_for_any_p_and_q():
     """A draft token drawn from another distribution than the block reports: the rule is right about its own p and q, and the text is wrong."""
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.2, 0.6, 0.2), probs(0.0, 1.0, 0.0)
-    handed = Handed(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
-    dice = np.random.default_rng(0)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 0, q, dice), p, atol=1e-11)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 0, really, dice), probs(0.5, 0.5, 0.0), atol=1e-11)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 1, None, dice), p)
+    handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+    rng = np.random.default_rng(0)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 0, q, rng), p, atol=1e-11)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 0, really, rng), probs(0.5, 0.5, 0.0), atol=1e-11)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 1, None, rng), p)
 
 
 def test_a_draft_token_that_its_reported_distribution_lacks_is_no_error():
     """Two passes of the draft may cut a near tie differently: the place is listed apart, and must not stop the others."""
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.4, 0.6, 0.0), probs(0.4, 0.0, 0.6)
-    handed = Handed(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+    handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
     assert float(next_distribution(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)
 
 

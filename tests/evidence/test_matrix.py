@@ -18,8 +18,8 @@ from specviz.commands import matrix as command
 from specviz.decoding.engine import decode
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
-from specviz.evidence.matrix.cell import LENGTH, Slices, drawn, own_seed
-from specviz.evidence.matrix.table import COLUMNS, Desk, Matrix, chosen, examine, lines, mass_never_written
+from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
+from specviz.evidence.matrix.table import COLUMNS, Matrix, Worker, chosen, examine, lines, mass_never_written
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.heads import save_heads
 from specviz.models.pairs.loading import load_pair
@@ -69,7 +69,7 @@ def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the
             assert found and {cell.verdict for cell in found} == {"consistent"}
             assert all(cell.n == 64 if column == "T = 0" else cell.seen <= TV for cell in found)
     judged = {cell.line for cell in cells(whole, rule="token", verdict="consistent", column="T = 1")}
-    assert judged == {*lines()} - {"draft-gain"}, "every proposer of the gallery is drawn under the token rule"
+    assert judged == {*lines()} - {"draft-gain"}, "every proposer of the gallery is tested under the token rule"
 
 
 def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_coincides_where_it_does_not(whole):
@@ -121,7 +121,7 @@ class Unashamed(TypicalRule):
 )
 def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
     monkeypatch.setitem(RULES, "token", lambda settings: rule)
-    cell = Desk(pair, QUESTION, 0.1).cell((column, "draft", "token"))
+    cell = Worker(pair, QUESTION, 0.1).cell((column, "draft", "token"))
     assert cell.verdict == "rejected" and not cell.right and not Matrix(QUESTION, 0.1, (cell,)).right
 
 
@@ -149,7 +149,7 @@ def test_the_draws_of_a_cell_are_the_engines_own_on_its_caches(pair_folders, lin
     settings = Settings(rule=rule, gamma=LENGTH, length=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
     target, proposer = opened(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
-    tokens = drawn(target, proposer, rule_of(settings), settings, ids, pair.eos_token_ids, 70)
+    tokens = draw_tokens(target, proposer, rule_of(settings), settings, ids, pair.eos_token_ids, 70)
     target, proposer = opened(pair, settings)
     for draw, text in enumerate(tokens.tolist()):
         shorter = replace(settings, length=settings.length - draw % 2)
@@ -174,7 +174,7 @@ def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_thei
 
 
 def test_the_number_of_draws_follows_from_the_distance_and_from_the_whole_matrix(pair):
-    one, half = (Desk(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
+    one, half = (Worker(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
     assert 3.9 < half.plan.n / one.plan.n < 4.1 and one.plan.cells >= 16
     assert one.alpha * len(lines()) * len(RULES) * len(COLUMNS) == pytest.approx(0.001)
 
@@ -210,11 +210,11 @@ def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads
 
 
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
-    monkeypatch.setattr(table, "_desk", None)
+    monkeypatch.setattr(table, "_worker", None)
     monkeypatch.setattr(stored.HEADS, "admitted", set())
-    table._sit(Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads), TV)
+    table._start_worker(Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads), TV)
     for line in ("draft", "medusa-tree"):
-        assert table._cell(("T = 1", line, "token")) in whole.cells
+        assert table._worker_cell(("T = 1", line, "token")) in whole.cells
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from specviz.decoding.sampler import Half
 from specviz.errors import EvidenceError
 from specviz.evidence import saved as file
 from specviz.evidence import shards, sources
-from specviz.evidence.saved import Kept, Part
+from specviz.evidence.saved import Part, SavedSamples
 from specviz.settings import Settings
 
 
@@ -56,8 +56,8 @@ def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair,
     ids, times = pair.encode(settings.prompt), {"shared distributions": 400, "engine": 150}
 
     def attempt(path, watch):
-        kept = Kept.open(path, {"mode": mode, "decoder": name})
-        return shards.draw_all(kept, name, mode, pair, settings, ids, times[mode], 60.0, watch).tokens
+        saved = SavedSamples.open(path, {"mode": mode, "decoder": name})
+        return shards.draw_all(saved, name, mode, pair, settings, ids, times[mode], 60.0, watch).tokens
 
     whole, eos_token_ids = attempt(None, lambda share: None), 0
     while eos_token_ids < 100:
@@ -110,22 +110,22 @@ def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, t
 def test_without_a_file_the_interruption_says_how_to_have_one(asked, monkeypatch, capsys):
     monkeypatch.setattr(command, "Progress", Impatient)
     assert main([*asked, "--samples", "2000"]) == 130
-    assert "nothing was kept; with --out DIR or --resume FILE" in capsys.readouterr().err
+    assert "nothing was saved; with --out DIR or --resume FILE" in capsys.readouterr().err
 
 
 @pytest.fixture
 def full(tmp_path) -> tuple[dict, object]:
     """A file with one mode complete and one half done."""
     asked = {"decoder": "speculative", "settings": {"temperature": 1.0}, "versions": {"torch": "2"}}
-    kept = Kept.open(tmp_path / "draws", asked)
-    kept.parts["engine"] = Part(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
-    kept.parts["shared distributions"] = Part(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
-    kept.write()
+    saved = SavedSamples.open(tmp_path / "draws", asked)
+    saved.parts["engine"] = Part(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
+    saved.parts["shared distributions"] = Part(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
+    saved.write()
     return asked, tmp_path / "draws"
 
 
 def test_what_is_read_is_what_was_written(full):
-    again = Kept.open(full[1], full[0])
+    again = SavedSamples.open(full[1], full[0])
     assert again.parts["engine"].tokens.tolist() == [[0, 1], [2, 3], [4, 5]] and again.parts["engine"].half is None
     half = again.parts["shared distributions"].half
     assert (half.place, half.done) == (0, 0) and half.tokens.shape == (5, 2) and half.open.all() and not half.start.any()
@@ -143,7 +143,7 @@ def test_draws_of_another_run_are_refused_and_left_alone(full, change, said):
     asked, path = full
     before = path.read_bytes()
     with pytest.raises(EvidenceError, match=said):
-        Kept.open(path, asked | change)
+        SavedSamples.open(path, asked | change)
     assert path.read_bytes() == before
 
 
@@ -156,7 +156,7 @@ def test_a_damaged_file_is_refused_and_left_alone(full, where, how):
     damaged = whole[:where] if how == "cut" else whole[:where] + bytes([whole[where] ^ 1]) + whole[where:][1:]
     path.write_bytes(damaged)
     with pytest.raises(EvidenceError, match=r"'.*draws' (is damaged|keeps)"):
-        Kept.open(path, asked)
+        SavedSamples.open(path, asked)
     assert path.read_bytes() == damaged
 
 
@@ -178,14 +178,14 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(full, monkeypatch):
     from specviz.errors import SettingsError
 
     asked, path = full
-    kept, before = Kept.open(path, asked), path.read_bytes()
+    saved, before = SavedSamples.open(path, asked), path.read_bytes()
 
     def no_room(one, other):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", no_room)
     with pytest.raises(SettingsError, match="No space left on device"):
-        kept.write()
+        saved.write()
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["draws"]
 
 

@@ -50,7 +50,7 @@ def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
             assert scores.below[row, place] == pytest.approx(p[:token].sum(), abs=1e-12)
             assert scores.mass[row, place] == pytest.approx(p[token], abs=1e-12)
             assert scores.favoured[row, place] == (q[token] > p[token])
-            assert scores.share[row, place] == pytest.approx(p[q > p].sum(), abs=1e-12)
+            assert scores.favoured_mass[row, place] == pytest.approx(p[q > p].sum(), abs=1e-12)
     assert scores.impossible == 0
 
 

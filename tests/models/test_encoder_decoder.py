@@ -122,7 +122,7 @@ def test_a_prompt_may_fill_the_encoder_and_one_token_more_is_refused(encoder_dec
     monkeypatch.setattr(pair_module, "ENCODER_MAX", count)
     assert len(run(pair, Settings(prompt=prompt, length=3), bars=0).encoder_ids) == count
     with pytest.raises(
-        SettingsError, match=f"prompt must be at most {count} tokens, the longest an encoder is given, got '.* tokens'"
+        SettingsError, match=f"prompt must be at most {count} tokens for an encoder, got '.* tokens'"
     ):
         run(pair, Settings(prompt=prompt + " who lived", length=3))
 

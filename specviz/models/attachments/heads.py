@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.errors import ModelError
-from specviz.models.attachments.folder import Attachment, ResidualBlock, Layer, layer_names, block_of
+from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
 from specviz.models.fast_llama.products import product
 from specviz.models.pairs.catalogue import PAIRS
 

@@ -89,13 +89,13 @@ class WrittenLayer:
         "epsilon",
         "first",
         "heads",
+        "in_float64",
         "out",
+        "rotated_heads",
         "scaling",
         "second",
         "shared",
         "size",
-        "rotated_heads",
-        "in_float64",
     )
 
     def __init__(self, layer: nn.Module, size: int, packs: bool = False):

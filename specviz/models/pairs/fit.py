@@ -31,7 +31,7 @@ def parameters(config: PretrainedConfig) -> int:
 
 
 def refuse_too_large(place: str, config: PretrainedConfig, device: torch.device, dtype: torch.dtype) -> None:
-    """Raises ModelError with both numbers where a model's weights, and the room to run them, do not fit."""
+    """Raise ModelError with both numbers if a model's weights and the memory to run them do not fit."""
     needed, free = parameters(config) * dtype.itemsize * OVERHEAD, free_bytes(device)
     if needed > free:
         kind = str(dtype).removeprefix("torch.")
