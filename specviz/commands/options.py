@@ -16,17 +16,18 @@ LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
 def pair_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pair", help="name of a pair that comes with the project (default: storybook)")
-    parser.add_argument("--target", metavar="T", help="folder or hub name of the target; needs --draft")
-    parser.add_argument("--draft", metavar="D", help="folder or hub name of the draft; needs --target")
-    parser.add_argument(
+    group = parser.add_argument_group("models")
+    group.add_argument("--pair", help="name of a pair that comes with the project (default: storybook)")
+    group.add_argument("--target", metavar="T", help="folder or hub name of the target; needs --draft")
+    group.add_argument("--draft", metavar="D", help="folder or hub name of the draft; needs --target")
+    group.add_argument(
         "--draft-bits",
         type=int,
         metavar="8",
         help="8: round the draft's weights to 8 bits, which is faster for Llama-style drafts on a CPU (default: do not round)",
     )
-    parser.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
-    parser.add_argument("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
+    group.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
+    group.add_argument("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
 
 
 def sampling_options(parser: argparse.ArgumentParser) -> None:
@@ -42,24 +43,26 @@ def sampling_options(parser: argparse.ArgumentParser) -> None:
 
 def cut_options(parser: argparse.ArgumentParser) -> None:
     """Temperature, top-k, top-p and min-p, which define the sampling distribution."""
-    parser.add_argument(
+    group = parser.add_argument_group("sampling")
+    group.add_argument(
         "--temperature", type=float, default=_DEFAULTS.temperature, metavar="T", help="0 (greedy) to 5 (default: 1)"
     )
-    parser.add_argument("--top-k", type=int, metavar="K", help="keep the K most probable tokens (default: off)")
-    parser.add_argument(
+    group.add_argument("--top-k", type=int, metavar="K", help="keep the K most probable tokens (default: off)")
+    group.add_argument(
         "--top-p",
         type=float,
         metavar="P",
-        help="keep the most probable tokens up to a total probability of P (default: off)",
+        help="keep the fewest most probable tokens that reach a total probability of P (default: off)",
     )
-    parser.add_argument(
+    group.add_argument(
         "--min-p", type=float, metavar="P", help="drop tokens below P times the largest probability (default: off)"
     )
 
 
 def proposer_options(parser: argparse.ArgumentParser) -> None:
     """Drafting method and acceptance rule. Names are looked up later, because the registries need torch."""
-    add, shape = parser.add_argument, f"1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes"
+    group = parser.add_argument_group("drafting and acceptance")
+    add, shape = group.add_argument, f"1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes"
     add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"drafting method: {PROPOSERS} (default: draft)")
     add(
         "--rule",
@@ -196,9 +199,11 @@ def settings_of(options: argparse.Namespace) -> Settings:
     for text in options.uniform:
         key, u = read_uniform(text)
         if key[0] >= options.max_new_tokens:
-            raise SettingsError("uniform position", key[0], f"below {options.max_new_tokens}, the number of tokens to generate")
+            raise SettingsError(
+                "random number position", key[0], f"below {options.max_new_tokens}, the number of tokens to generate"
+            )
         if key in uniforms:
-            raise SettingsError("uniform", text, "given once for each position and purpose")
+            raise SettingsError("random number", text, "given once for each position and purpose")
         uniforms[key] = u
     settings = Settings(
         pair=pair_name(options),

@@ -68,7 +68,7 @@ def test_stored_distributions_let_anyone_check_each_decision_without_our_code(de
 
 
 def test_distributions_beyond_the_limit_are_refused_with_the_rounds_that_fit(decode, tmp_path, monkeypatch):
-    monkeypatch.setattr("specviz.commands.decode.LAWS_LIMIT", 60_000)
+    monkeypatch.setattr("specviz.commands.decode.DISTRIBUTIONS_LIMIT", 60_000)
     code, out, err = decode("--prompt", "Once", "--probs", str(tmp_path / "distributions.npz"))
     assert code == 2
     assert "2 rounds of this run fit" in err
@@ -91,11 +91,11 @@ def test_a_chosen_accept_uniform_decides_that_token_and_leaves_earlier_rounds_al
     assert edited.settings["uniforms"] == [f"{position}=0.999999"]
 
 
-def test_coloured_text_shows_origins_and_says_when_luck_was_chosen(decode):
+def test_coloured_text_shows_origins_and_says_when_random_numbers_were_chosen(decode):
     _, out, _ = decode("--prompt", "Once", "--color", "always", "--uniform", "0=0.5")
     assert "\x1b[34m" in out
     assert "target passes" in out
-    assert "this run is no sample" in out
+    assert "this run is not a sample" in out
     assert "\x1b[" not in decode("--prompt", "Once")[1], "no colours into a pipe"
 
 

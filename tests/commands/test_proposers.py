@@ -142,9 +142,9 @@ def test_help_names_every_proposer_policy_rule_and_kind_of_sibling(command, caps
 
 
 def verify(folders, *more: str) -> int:
-    """1,000 draws on shared distributions, 200 through the engine however long they take: enough to see any distance of .9."""
-    draws = "1000" if "shared-distributions" in more else "200"
-    plain = ["--prompt", "Once upon", "--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", draws]
+    """1,000 samples on shared distributions, 200 through the engine however long they take: enough to detect any distance of 0.9."""
+    count = "1000" if "shared-distributions" in more else "200"
+    plain = ["--prompt", "Once upon", "--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", count]
     return main(["verify", *folders, *plain, *more])
 
 
@@ -154,10 +154,10 @@ def test_what_shared_distributions_cannot_draw_is_drawn_by_the_engine_and_the_re
     said = capsys.readouterr().out
     assert (
         "proposer tree; rule token by token" in said
-        and "drawn through the engine alone: shared distributions know chains" in said
+        and "sampled only through the engine: shared distributions support only chains" in said
     )
     assert verify(folders, "--proposer", "tree", "--mode", "shared-distributions") == 2
-    assert "engine or both for speculative: shared distributions know chains of a fixed length" in capsys.readouterr().err
+    assert "engine or both for speculative: shared distributions support only chains of a fixed length" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("chosen", (["--proposer", "uniform"], ["--rule", "typical"]))

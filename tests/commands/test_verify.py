@@ -49,7 +49,7 @@ def test_shared_distributions_alone_say_what_was_not_sampled(folders, capsys):
 def test_too_few_draws_are_said_with_the_number_that_is_needed(folders, capsys):
     assert verify(folders, "--samples", "300", "--tv", "0.01", "--mode", "shared-distributions") == 3
     said = capsys.readouterr().out
-    assert "Too few draws" in said and f"{Plan.of(300, 3, 0.01).needed:,}" in said
+    assert "Too few samples" in said and f"{Plan.of(300, 3, 0.01).needed:,}" in said
 
 
 @pytest.mark.parametrize("tv", [0.2, 0.05, 0.003])
@@ -108,7 +108,7 @@ def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consis
     )
     assert verify(folders, *flat) == 3
     said = capsys.readouterr().out
-    assert "Too few draws: 40 draws tell nothing. No text is likely enough for a cell of its own" in said
+    assert "Too few samples: 40 samples tell nothing. No text is probable enough for a cell of its own" in said
     assert "Consistent" not in said and "sees" not in said.split("chi-square")[1].split("\n")[0]
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["verdict"], report["detectable_tv"], len(report["answers"][0]["cells"])) == ("too few draws", 1.0, 1)
@@ -116,10 +116,10 @@ def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consis
 
 
 def test_an_engine_that_is_asked_for_less_says_so(folders, capsys):
-    """The engine has 64 draws at least; beside shared distributions it is asked for no more than these can see."""
+    """The engine has at least 64 samples; after shared distributions it is only asked to detect what these can."""
     assert verify(folders, "--length", "1", "--samples", "64", "--tv", "0.001", "--seconds", "0.001") == 3
     shared, engine = capsys.readouterr().out.splitlines()[:2]
-    assert shared.endswith(".") and "Asked of so few draws: no more than 0." in engine
+    assert shared.endswith(".") and "it was only asked to detect 0." in engine
 
 
 @pytest.mark.parametrize("option", [("--decoder", "R5"), ("--samples", "77"), ("--mode", "engine"), ("--resume", "x.draws")])
@@ -173,8 +173,8 @@ def test_a_mistake_that_shared_distributions_cannot_draw_is_drawn_by_the_engine(
     assert "engine or both for kept-rest" in capsys.readouterr().err
 
 
-def test_a_run_whose_luck_somebody_chose_is_refused(pair):
-    with pytest.raises(SettingsError, match="no sample"):
+def test_a_run_with_chosen_random_numbers_is_refused(pair):
+    with pytest.raises(SettingsError, match="not a sample"):
         sources.arguments("speculative", pair, Settings(uniforms={(0, "accept"): 0.5}))
 
 

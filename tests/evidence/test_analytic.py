@@ -114,12 +114,12 @@ def test_the_shipped_pair_keeps_the_distribution_of_its_target_at_300_prefixes_u
     apart = max((place.tv for place in found.near_ties), default=0.0)
     print(f"\n{warper}: {found.sentence} Worst near tie: TV {apart:.1e}.")
     assert found.prefixes >= 300 and found.passed(), found.worst
-    assert {0, 1, 2, 3, 4} == set(found.kept)
+    assert {0, 1, 2, 3, 4} == set(found.accepted)
 
 
 def test_histories_keep_and_refuse_at_every_depth_and_draft_tokens_are_asked_again():
     found = decoder().checked(80)
-    assert set(found.kept) == {0, 1, 2, 3}
+    assert set(found.accepted) == {0, 1, 2, 3}
     assert {place.node for place in found.places} == {0, 1, 2, 3}
     assert all(place.bonus == (place.node == 3) for place in found.places)
     assert sum(place.asked for place in found.places) > 0.98 * sum(not place.bonus for place in found.places)

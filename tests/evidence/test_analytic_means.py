@@ -73,7 +73,7 @@ def test_edges_are_found_and_never_and_always_are_exact():
 
 
 def test_the_distribution_of_the_next_token_is_not_the_identity_that_holds_for_any_p_and_q():
-    """A draft token drawn from another distribution than the block reports: the rule is right about its own p and q, and the text is wrong."""
+    """A draft token drawn from another distribution than the draft tree reports: the rule is right about its own p and q, and the text is wrong."""
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.2, 0.6, 0.2), probs(0.0, 1.0, 0.0)
     handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
     rng = np.random.default_rng(0)
@@ -83,7 +83,7 @@ def test_the_distribution_of_the_next_token_is_not_the_identity_that_holds_for_a
 
 
 def test_a_draft_token_that_its_reported_distribution_lacks_is_no_error():
-    """Two passes of the draft may cut a near tie differently: the place is listed apart, and must not stop the others."""
+    """Two passes of the draft may truncate a near tie differently: the place is listed separately, and must not stop the others."""
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.4, 0.6, 0.0), probs(0.4, 0.0, 0.6)
     handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
     assert float(next_distribution(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)

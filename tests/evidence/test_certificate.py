@@ -1,6 +1,6 @@
 """A certificate is checked field by field: whoever changes a number is found, by its digest or by what follows from the rest.
 
-The draws are fixed by their seed; nothing here is left to chance. What only other draws can tell stands in test_redraw.py.
+The samples are fixed by their seed; nothing here is left to chance. What only redrawn samples can tell is in test_redraw.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CHANGES = {
     "a sentence": lambda r: first_answer(r).update(sentence="Proved for ever."),
     "the seed": lambda r: r.update(seed=8),
     "a setting out of range": lambda r: r["settings"].update(temperature=9.0),
-    "chosen luck": lambda r: r["settings"].update(randomness=["0=0.5"]),
+    "chosen random numbers": lambda r: r["settings"].update(uniforms=["0=0.5"]),
     "the remark": lambda r: r.update(note="All is well."),
     "how many may move": lambda r: [one["redraw_tolerance"].update(draws=one["n"] + 1) for one in (r, first_answer(r))],
 }
@@ -105,7 +105,7 @@ def test_a_number_that_is_off_in_the_sixth_digit_is_altered_and_rounding_is_not(
 
 def test_every_test_has_the_level_of_a_family_of_length_plus_six(record):
     """Bonferroni over all that is asked, by hand: the cells twice, next tokens given their prefix, the transform, two samples, the
-    stopping time, and a share at each of L positions."""
+    stopping time, and one test at each of L positions."""
     for one in record["answers"]:
         plan = one["plan"]
         assert len(one["tests"]) <= plan["length"] + 6

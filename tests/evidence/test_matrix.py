@@ -1,6 +1,6 @@
 """'Exactness comes from the acceptance rule, not from the proposer': every proposer under every rule, on a tiny random pair.
 
-All draws are fixed by their seed. A right matrix has a wrong cell with probability .001 over seeds; the seed here is the default.
+All samples are fixed by their seed. A correct matrix has a wrong cell with probability 0.001 over seeds; the seed here is the default.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from specviz.verification.warp import one_hot
 from tests.tables import model
 from tests.tables import pair as tables
 
-TV = 0.4  # seen by some 140 draws
+TV = 0.4  # detected by about 140 samples
 PROMPT = "Once upon a time. Once upon"
 QUESTION = Settings(prompt=PROMPT)
 
@@ -143,7 +143,7 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
 @pytest.mark.parametrize(
     ("line", "rule"), (("draft", "token"), ("draft", "block"), ("tree-distinct", "token"), ("several", "k-seq"))
 )
-def test_the_draws_of_a_cell_are_the_engines_own_on_its_caches(pair_folders, line, rule):
+def test_the_samples_of_a_cell_are_the_engines_own_on_its_caches(pair_folders, line, rule):
     """In float64, number by number: no distribution after the second token decides about either, so it need not be known."""
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
     settings = Settings(rule=rule, gamma=LENGTH, length=LENGTH + 1, seed=5, **lines()[line])
@@ -165,7 +165,7 @@ def test_slices_of_the_streams_are_the_uniforms_themselves():
         assert np.array_equal(slices.take(purpose, rows, 2, 1), randomness.take(purpose, rows, 2, 1))
 
 
-def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_their_luck(pair, heads, whole):
+def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_random_numbers(pair, heads, whole):
     some = examine(pair, Settings(prompt=PROMPT, heads=heads), TV, ("ngram", "block", "several"))
     assert {(cell.line, cell.rule) for cell in some.cells} == {("ngram", "block"), ("several", "block")}
     assert set(some.cells) <= set(whole.cells)
@@ -250,7 +250,7 @@ def test_on_a_terminal_the_words_have_colours_and_the_same_places(whole):
     [
         (("--only", "magic"), "only must be among none"),
         (("--tv", "0.001"), "tv must be from 0.005 to 1 with --all, got 0.001"),
-        (("--samples", "5"), "draws must be left out with --all, which brings its own, got 5"),
+        (("--samples", "5"), "samples must be left out with --all, which brings its own, got 5"),
         (("--temperature", "0"), "temperature must be left out with --all"),
         (("--out", "somewhere"), "out must be left out with --all"),
     ],

@@ -1,6 +1,6 @@
 """'Long runs are cancelled within a second and resume from what was drawn': stopped however often, to the same report.
 
-Nothing here is left to chance: draws are fixed by their seed, and reports are compared whole.
+Nothing here is left to chance: samples are fixed by their seed, and reports are compared whole.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair,
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared distributions": 250})
-    monkeypatch.setattr("specviz.models.paths.laws_after.__defaults__", (64,))
+    monkeypatch.setattr("specviz.models.paths.distributions_after.__defaults__", (64,))
     settings = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
     ids, times = pair.encode(settings.prompt), {"shared distributions": 400, "engine": 150}
 
@@ -85,7 +85,7 @@ def test_a_command_that_was_stopped_goes_on_to_the_same_report_and_removes_its_f
 
 
 def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, tmp_path):
-    """Twenty million draws would take minutes; 10 s allow for a machine that is busy."""
+    """Twenty million samples would take minutes; 10 s leave time for a busy machine."""
     more = ["--samples", "20000000", "--mode", "shared-distributions", "--out", str(tmp_path / "evidence")]
     process = subprocess.Popen(
         [sys.executable, "-m", "specviz", *asked, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -103,7 +103,7 @@ def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, t
     finally:
         process.kill()
     assert process.returncode == 130 and time.monotonic() - began < 10.0
-    assert "interrupted: all draws but those of the last" in said and "Traceback" not in said and out == ""
+    assert "interrupted: all samples but those of the last" in said and "Traceback" not in said and out == ""
     assert [path.name for path in tmp_path.iterdir()] == ["evidence.draws"]
 
 
@@ -150,12 +150,12 @@ def test_draws_of_another_run_are_refused_and_left_alone(full, change, said):
 @pytest.mark.parametrize("where", [0, 30, 400, -30, -1])
 @pytest.mark.parametrize("how", ["cut", "changed"])
 def test_a_damaged_file_is_refused_and_left_alone(full, where, how):
-    """Cut off anywhere, or with one byte changed anywhere: a sentence that names the file, never other draws."""
+    """Cut off anywhere, or with one byte changed anywhere: a sentence that names the file, never other samples."""
     asked, path = full
     whole = path.read_bytes()
     damaged = whole[:where] if how == "cut" else whole[:where] + bytes([whole[where] ^ 1]) + whole[where:][1:]
     path.write_bytes(damaged)
-    with pytest.raises(EvidenceError, match=r"'.*draws' (is damaged|keeps)"):
+    with pytest.raises(EvidenceError, match=r"'.*draws' (is damaged|holds|cannot be read)"):
         SavedSamples.open(path, asked)
     assert path.read_bytes() == damaged
 
@@ -164,7 +164,7 @@ def test_any_other_file_is_refused_and_left_alone(asked, tmp_path, capsys):
     path = tmp_path / "letter.txt"
     path.write_text("Dear friend,\n" * 3)
     assert main([*asked, "--resume", str(path)]) == 2
-    assert "keeps no draws of this program" in capsys.readouterr().err
+    assert "is not a file of saved samples" in capsys.readouterr().err
     assert path.read_text().startswith("Dear friend")
 
 

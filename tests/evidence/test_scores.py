@@ -1,4 +1,4 @@
-"""What the exact distributions say of drawn tokens is right for right draws, and shifts for draws of another distribution."""
+"""Scores of sampled tokens from the exact distributions are right for exact samples, and shift for samples of another distribution."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_prefix_with_one_cell_says_nothing():
 
 
 def test_conditional_distributions_of_right_draws_pass_as_often_as_they_should():
-    """200 runs of 2,000 draws: their p-values are uniform; Kolmogorov-Smirnov refuses a uniform sample once in 1,000."""
+    """200 runs of 2,000 samples: their p-values are uniform; Kolmogorov-Smirnov rejects a uniform sample once in 1,000."""
     values = []
     for seed in range(200):
         samples = shared_distributions(
@@ -116,9 +116,9 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
             texts.append(text + (NONE,) * (L - len(text)))
             masses.append(mass)
             return
-        for token, share in enumerate(P((0, *text))):
-            if share:
-                walk((*text, token), mass * float(share))
+        for token, probability in enumerate(P((0, *text))):
+            if probability:
+                walk((*text, token), mass * float(probability))
 
     walk((), 1.0)
     total = np.zeros(len(cells.names))
@@ -131,7 +131,7 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
 
 
 def test_speculative_draws_and_the_targets_own_give_the_same_cells():
-    """Cells come from the distribution: they are there before any draw, and the same for whoever draws."""
+    """Cells come from the distribution: they are fixed before sampling, and the same for every decoder."""
     cells = exact_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
     fast = shared_distributions(
         model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000

@@ -63,7 +63,7 @@ def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder
     settings = Settings(prompt="the old bear", gamma=3, **warper)
     alone = run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, length=40), bars=0)
     found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
-    assert found.prefixes >= 25 and max(found.kept) >= 2 and found.passed(TOLERANCE), (found.sentence, found.kept)
+    assert found.prefixes >= 25 and max(found.accepted) >= 2 and found.passed(TOLERANCE), (found.sentence, found.accepted)
 
 
 def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):

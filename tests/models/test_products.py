@@ -142,4 +142,4 @@ def test_the_shipped_draft_in_8_bits_draft_tokens_as_well_and_the_target_is_the_
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
 def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
     found = analytic_of_pair(eight, Settings(pair="storybook-8bit", gamma=3, **warper), eight.encode(HELD_OUT), 40)
-    assert found.passed() and found.prefixes >= 40 and len({*found.kept}) > 2
+    assert found.passed() and found.prefixes >= 40 and len({*found.accepted}) > 2

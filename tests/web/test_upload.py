@@ -84,7 +84,7 @@ BAD = {
         "other settings than the first draw",
     ),
     "another temperature": (lambda good: lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
-    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "no sample"),
+    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "not a sample"),
     "one draw repeated": (lambda good: lines([good[0]] * 600), "one draw repeated"),
     "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
     "nothing": (lambda good: b"", "holds no draws"),
