@@ -106,7 +106,7 @@ def as_text(record: dict[str, Any], colour: bool = False) -> str:
     rules = list(dict.fromkeys(cell["rule"] for cell in record["cells"]))
     wide, narrow = max(map(len, names)) + 2, max(map(len, [*rules, *MARKS.values()])) + 1
     columns = list(record["columns"])
-    head = " " * wide + "".join(column.ljust(narrow * len(rules) + 2) for column in columns)
+    head = " " * wide + "".join(_title(record, column).ljust(narrow * len(rules) + 2) for column in columns)
     below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
 
     def shown(name: str, column: str, rule: str) -> str:
@@ -117,6 +117,12 @@ def as_text(record: dict[str, Any], colour: bool = False) -> str:
         name.ljust(wide) + "  ".join("".join(shown(name, column, rule) for rule in rules) for column in columns) for name in names
     ]
     return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))
+
+
+def _title(record: dict[str, Any], column: str) -> str:
+    """Heading of a column: its settings."""
+    changes = record["columns"][column]
+    return f"top-p {changes['top_p']}" if "top_p" in changes else f"T = {changes.get('temperature', 1.0):g}"
 
 
 def _mark(cell: dict[str, Any]) -> str:
@@ -135,11 +141,11 @@ def _meaning(record: dict[str, Any]) -> list[str]:
         )
     lost = {(c["column"], c["rule"]): c["lost"] for c in record["cells"] if c["lost"]}
     said += [
-        f"{column}: {rule} never writes texts with total probability {mass:.3f} under the target."
+        f"{_title(record, column)}: {rule} never writes texts with total probability {mass:.3f} under the target."
         for (column, rule), mass in lost.items()
     ]
     wrong = [cell for cell in record["cells"] if not cell["right"]]
-    return said + [f"WRONG {cell['line']}, {cell['rule']}, {cell['column']}: {cell['said']}" for cell in wrong]
+    return said + [f"WRONG {cell['line']}, {cell['rule']}, {_title(record, cell['column'])}: {cell['said']}" for cell in wrong]
 
 
 def _blanks(record: dict[str, Any]) -> list[str]:

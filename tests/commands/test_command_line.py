@@ -1,4 +1,4 @@
-"""``python -m specviz``: the same engine without a browser; bad input is one sentence on stderr and exit code 2."""
+"""``python -m specviz``: the same engine without a browser. Bad input gives one sentence on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -165,8 +165,8 @@ def test_help_and_unknown_options_need_no_torch():
         assert "Traceback" not in done.stderr
 
 
-def test_a_mistake_of_the_program_does_not_look_like_a_rejection(monkeypatch, capsys):
-    """verify answers 1 for rejected, which is also what Python exits with after a traceback."""
+def test_a_bug_does_not_look_like_a_rejection(monkeypatch, capsys):
+    """verify exits with 1 for rejected, and Python exits with 1 after a traceback."""
     monkeypatch.setattr("specviz.commands.decode.settings_of", lambda options: 1 / 0)
     assert main(["decode"]) == 70
     assert "ZeroDivisionError" in capsys.readouterr().err

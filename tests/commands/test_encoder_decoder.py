@@ -1,4 +1,4 @@
-"""Encoder-decoder pairs from folders, what is refused with a sentence, and every command on them."""
+"""Encoder-decoder pairs from folders: every command on them, and refusals in a sentence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_weights_come_back_from_a_folder_as_they_were(encoder_decoder_folders, k
 
 
 def test_a_configuration_as_t5_v1_1_is_published_gives_the_same_distributions(encoder_decoder_folders, tmp_path):
-    """It says only that output matrix and embedding are not shared; that its states are not scaled follows from this."""
+    """It only says that output matrix and embedding are not shared. This implies that its states are not scaled."""
     saved = encoder_decoder_folders["t5 v1.1"][0]
     folder = shutil.copytree(saved, tmp_path / "published")
     record = json.loads((folder / "config.json").read_text())
@@ -122,7 +122,7 @@ def test_decode_prints_the_prompt_and_apart_from_it_what_was_written(places, cap
 
 
 def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, capsys):
-    """In both modes, with the distribution of the cached decoder prefix by prefix; R5 draws the replacement from p."""
+    """In both modes, with the cached decoder's distribution at each prefix; R5 draws the replacement from p."""
     short = [
         "verify",
         *places,

@@ -106,7 +106,7 @@ class FromTarget(TokenRule):
 
 
 class Second(TokenRule):
-    """Closes each round with the likeliest token but one."""
+    """Ends each round with the second most probable token."""
 
     def bonus(self, p):
         return one_hot(p.topk(2).indices[-1], p.shape[-1])
@@ -126,7 +126,7 @@ def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
 
 
 def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
-    """Five tables of 4 tokens in sevenths; the distribution of the rule by enumeration, the mass of the texts that it lacks by counting them."""
+    """Five tables of 4 tokens in sevenths: the rule's distribution by enumeration, the mass of its missing texts by counting them."""
     rule, eos_token_ids, found = TypicalRule(1.0), frozenset({3}), []
     for seed in range(5):
         p, q = tables("random", seed, 4, 7)
@@ -143,8 +143,8 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
 @pytest.mark.parametrize(
     ("line", "rule"), (("draft", "token"), ("draft", "block"), ("tree-distinct", "token"), ("several", "k-seq"))
 )
-def test_the_samples_of_a_cell_are_the_engines_own_on_its_caches(pair_folders, line, rule):
-    """In float64, number by number: no distribution after the second token decides about either, so it need not be known."""
+def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_folders, line, rule):
+    """In float64, number by number. No distribution after the second token affects either token, so none is needed."""
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
     settings = Settings(rule=rule, gamma=LENGTH, length=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
@@ -173,7 +173,7 @@ def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_rand
     assert len(seeds) == len(whole.cells) and max(seeds) < 2**63
 
 
-def test_the_number_of_draws_follows_from_the_distance_and_from_the_whole_matrix(pair):
+def test_the_number_of_samples_follows_from_the_distance_and_from_the_whole_matrix(pair):
     one, half = (Worker(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
     assert 3.9 < half.plan.n / one.plan.n < 4.1 and one.plan.cells >= 16
     assert one.alpha * len(lines()) * len(RULES) * len(COLUMNS) == pytest.approx(0.001)

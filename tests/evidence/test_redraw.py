@@ -1,4 +1,4 @@
-"""A certificate is drawn again with its stored seed: a forgery that agrees with itself is found where the same models are.
+"""A certificate's samples are drawn again with its stored seed: where the same models are, a consistent forgery is found.
 
 The samples are fixed by their seed; nothing here is left to chance.
 """
@@ -51,7 +51,7 @@ def test_a_changed_setting_is_found_by_drawing_again_even_if_the_digests_are_mad
     assert said in capsys.readouterr().out
 
 
-def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is(record):
+def test_a_sample_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is(record):
     """In float32 a sample very close to an edge may fall elsewhere; where its cell holds several texts, the counts do not show it."""
     before = next(test for test in record["answers"][1]["tests"] if test["name"].startswith("tokens with q > p"))
     n = before["n"]
@@ -67,7 +67,7 @@ def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is
 
 
 @pytest.mark.parametrize("allowed", [0, 3, 7])
-def test_one_draw_more_than_may_move_is_an_alteration(record, allowed):
+def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
     """A sample that moves leaves one cell and joins another: every one of them counts, once."""
     one = record["answers"][0]
     stored = replace(answer_of(one), near=allowed)
@@ -136,8 +136,8 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
 @pytest.mark.parametrize(
     ("change", "found"), [(1e-3, ALTERED), (1 / 20, ALTERED), (20, ALTERED), (None, ALTERED), (1.5, CONFIRMED)]
 )
-def test_the_distance_without_draws_is_computed_again_where_the_models_are(record, change, found):
-    """It is rounding: another machine finds another number of its size, and nothing else is confirmed."""
+def test_the_distance_without_samples_is_computed_again_where_the_models_are(record, change, found):
+    """It is rounding error: another machine finds another number of the same size, and only such a number is confirmed."""
     record["analytic_tv"] = change and record["analytic_tv"] * change
     pair = models(record)
     line = analytic_again(record, pair, replace(Settings.from_record(record["settings"]), pair=pair.name))
@@ -145,7 +145,7 @@ def test_the_distance_without_draws_is_computed_again_where_the_models_are(recor
 
 
 def test_nothing_but_the_versions_is_left_unchecked_where_the_models_are(report, capsys):
-    """Which versions ran nobody can compute again; everything else is confirmed."""
+    """The versions that ran cannot be recomputed; everything else is confirmed."""
     assert main(["check", str(report), "--format", "json"]) == 0
     fields = json.loads(capsys.readouterr().out)["fields"]
     assert {one["field"] for one in fields if one["state"] != CONFIRMED} == {"versions", "files"}

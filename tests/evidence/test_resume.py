@@ -1,4 +1,4 @@
-"""'Long runs are cancelled within a second and resume from what was drawn': stopped however often, to the same report.
+"""'Long runs are cancelled within a second and resume from what was drawn': however often a run is stopped, its report is the same.
 
 Nothing here is left to chance: samples are fixed by their seed, and reports are compared whole.
 """
@@ -33,7 +33,7 @@ def asked(pair_folders):
 
 
 class Impatient:
-    """Presses Ctrl-C after so many signs of progress of whatever is drawn."""
+    """Presses Ctrl-C after a number of progress reports."""
 
     def __init__(self, label: str = "drawing", patience: int = 3):
         self.left = patience if label.endswith("drawing") else 10**9
@@ -46,8 +46,8 @@ class Impatient:
 
 @pytest.mark.parametrize("name", ["speculative", "target", "R2"])
 @pytest.mark.parametrize("mode", ["shared distributions", "engine"])
-def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair, tmp_path, monkeypatch, mode, name):
-    """Small passes and shards, so that it is stopped within shards and between them; each time all begins anew but the file."""
+def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pair, tmp_path, monkeypatch, mode, name):
+    """Small passes and shards, so that it is stopped within shards and between them. Each time only the file survives."""
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared distributions": 250})
@@ -69,7 +69,7 @@ def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair,
     assert eos_token_ids >= 2 and np.array_equal(found, whole) and len(whole) == times[mode]
 
 
-def test_a_command_that_was_stopped_goes_on_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
+def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(sources, "reference", lambda *_: None)
@@ -107,7 +107,7 @@ def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, t
     assert [path.name for path in tmp_path.iterdir()] == ["evidence.draws"]
 
 
-def test_without_a_file_the_interruption_says_how_to_have_one(asked, monkeypatch, capsys):
+def test_without_a_file_the_interruption_says_how_to_get_one(asked, monkeypatch, capsys):
     monkeypatch.setattr(command, "Progress", Impatient)
     assert main([*asked, "--samples", "2000"]) == 130
     assert "nothing was saved; with --out DIR or --resume FILE" in capsys.readouterr().err
@@ -139,7 +139,7 @@ def test_what_is_read_is_what_was_written(full):
         ({"versions": {"torch": "3"}}, "torch was 2, now 3"),
     ],
 )
-def test_draws_of_another_run_are_refused_and_left_alone(full, change, said):
+def test_samples_of_another_run_are_refused_and_left_alone(full, change, said):
     asked, path = full
     before = path.read_bytes()
     with pytest.raises(EvidenceError, match=said):
@@ -189,6 +189,6 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(full, monkeypatch):
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["draws"]
 
 
-def test_with_draws_from_a_file_there_is_nothing_to_go_on_with(asked, tmp_path, capsys):
+def test_with_a_sample_file_there_is_nothing_to_resume(asked, tmp_path, capsys):
     assert main([*asked, "--sample-file", "x.jsonl", "--resume", str(tmp_path / "draws")]) == 2
     assert "left out with --sample-file" in capsys.readouterr().err

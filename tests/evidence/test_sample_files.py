@@ -1,6 +1,6 @@
-"""Draws of any server, from a file: right ones are consistent, wrong ones are rejected, and a bad line is named by its number.
+"""Samples of any server, from a file: correct ones are consistent, wrong ones are rejected, and a bad line is named by its number.
 
-Draws are fixed by their seeds. A right file is rejected with probability .001 over seeds.
+Samples are fixed by their seeds. A correct file is rejected with probability 0.001 over seeds.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def verify(pair_folders, capsys):
     return call
 
 
-def test_right_draws_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
+def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
     written, verify, drawn, tmp_path, capsys
 ):
     path = written(lines(drawn["right"], settings={"temperature": 1, "max_tokens": 2}))
@@ -71,7 +71,7 @@ def test_right_draws_are_consistent_with_the_distribution_and_the_report_is_a_ce
     assert "--sample-file draws.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
 
 
-def test_draws_at_another_temperature_are_rejected(written, verify, drawn):
+def test_samples_at_another_temperature_are_rejected(written, verify, drawn):
     code, out, _ = verify("--sample-file", written(lines(drawn["cooler"])), "--tv", "0.2")
     assert code == 1 and "Rejected: 1,500 samples do not follow the target's distribution" in out
 
@@ -115,8 +115,8 @@ def sample_file(draws, kind="tokens", **more) -> reading.SampleFile:
     return reading.parse("\n".join(lines(draws, kind, **more)).encode(), "f.jsonl")
 
 
-def test_more_than_four_thousand_draws_are_also_counted():
-    """Two files of 6,000 from one distribution of 40 texts, and one of another distribution at TV .1: seen with power far above .99."""
+def test_more_than_four_thousand_samples_are_also_counted():
+    """Two files of 6,000 from one distribution of 40 texts, and one of another distribution at TV 0.1: detected with power far above 0.99."""
     rng = np.random.Generator(np.random.Philox(5))
     probs = np.full(40, 1 / 40)
     other = probs * np.repeat([1.2, 0.8], 20)
@@ -145,12 +145,12 @@ def test_a_seed_used_again_is_found_and_said(row):
             compare(repeated, fresh, 0.5, 7)
 
 
-def test_one_draw_repeated_is_refused_against_a_distribution_that_has_others(written, verify, drawn):
+def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(written, verify, drawn):
     code, _, error = verify("--sample-file", written(lines([drawn["right"][0]] * 200)))
     assert code == 2 and "one sample repeated, 200 lines" in error
 
 
-def test_greedy_draws_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
+def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
     settings = Settings(pair="tiny", prompt=PROMPT, length=2, temperature=0.0)
     (row,) = sources.draw("target", sources.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
     code, out, _ = verify("--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--tv", "0.2")
@@ -245,7 +245,7 @@ def test_files_of_different_prompts_kinds_or_settings_are_not_compared():
 
 
 def test_the_guides_script_writes_what_is_read(tmp_path):
-    """The script of docs/collecting-draws.md against a server of this test's own."""
+    """The script of docs/collecting-draws.md against a small test server."""
     import re
     import subprocess
     import sys

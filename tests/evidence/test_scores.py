@@ -86,7 +86,7 @@ def test_a_prefix_with_one_cell_says_nothing():
     assert cut([3, 1], [0.5, 0.5]) == cut([30, 1], [1.0, 0.0]) == []
 
 
-def test_conditional_distributions_of_right_draws_pass_as_often_as_they_should():
+def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should():
     """200 runs of 2,000 samples: their p-values are uniform; Kolmogorov-Smirnov rejects a uniform sample once in 1,000."""
     values = []
     for seed in range(200):
@@ -130,7 +130,7 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
     assert all(count == 1 for count, whole in zip(one, cells.whole, strict=True) if whole)
 
 
-def test_speculative_draws_and_the_targets_own_give_the_same_cells():
+def test_speculative_and_target_only_samples_have_the_same_cells():
     """Cells come from the distribution: they are fixed before sampling, and the same for every decoder."""
     cells = exact_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
     fast = shared_distributions(

@@ -1,4 +1,4 @@
-"""Models are data, and what would run wrongly is refused with a sentence that names the model and the reason."""
+"""Models are data. A model that would run wrongly is refused with a sentence that names it and the reason."""
 
 from __future__ import annotations
 
@@ -162,7 +162,7 @@ def test_stop_ids_are_all_of_them():
 
 @pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.shipped])
 def test_every_pair_that_ships_opens_and_its_card_holds_what_was_measured(name):
-    """The files are those of the list of hashes; the distilled draft is another model beside the very same target."""
+    """The files match the list of hashes. The distilled draft is another model with the same target."""
     pair = load_pair(name, device="cpu")
     assert pair.vocabulary == 4096 and pair.target.num_parameters() > 5 * pair.draft.num_parameters()
     folder = Path(PAIRS[name].target).parent

@@ -1,4 +1,4 @@
-"""A frozen target teaches a draft, heads and an early exit: what is minimised, what is stored, what is refused."""
+"""Distillation from a frozen target to a draft, heads and an early exit: what is minimised, what is stored, what is refused."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
     monkeypatch.setattr(pair, "SHAPES", {role: pair.Shape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))})
     monkeypatch.setattr(pair, "DISTILLED", {role: short for role in ("distilled", "heads", "exit")})
-    with pytest.raises(TrainingError, match="no trained target and no draft yet. Train it first: distilled learns from it"):
+    with pytest.raises(TrainingError, match=r"no trained target and no draft yet\. Train it first: distilled learns from it"):
         pair.train_pair(data, out, ("distilled",), say=lambda _: None)
     pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit"), say=lambda _: None)
     weights = [load_file(out / role / "model.safetensors") for role in ("draft", "distilled")]

@@ -1,4 +1,4 @@
-"""Training: batches are pure functions of their number, a run that was cut off goes on where it stopped."""
+"""Training: batches are pure functions of their number, and an interrupted run continues where it stopped."""
 
 from __future__ import annotations
 

@@ -90,8 +90,8 @@ def redraw(record: dict[str, Any], pair: Pair, watch: Callable[[str], Callable[[
             yield Line(name, CONFIRMED, "drawn again, the samples are the same")
     yield analytic_again(record, pair, settings)
     said = {str(token): raw for token, raw in pair.pieces({int(token) for token in record["pieces"]}).items()}
-    yield Line("pieces", *((CONFIRMED, "what the tokenizer makes of them") if said == record["pieces"]
-                           else (ALTERED, "the tokenizer makes others of them")))  # fmt: skip
+    yield Line("pieces", *((CONFIRMED, "the bytes that the tokenizer gives") if said == record["pieces"]
+                           else (ALTERED, "the tokenizer gives other bytes")))  # fmt: skip
 
 
 def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Line:
