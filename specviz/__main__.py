@@ -1,8 +1,8 @@
-"""``specviz COMMAND``, or ``python -m specviz COMMAND``: the same engine from the command line.
+"""``specviz COMMAND``, or ``python -m specviz COMMAND``: the decoder and its tests on the command line.
 
-Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or input, one sentence on stderr; 3 too few draws
-(verify) or a machine too busy for a verdict (plan, bench); 4 not redrawn, a certificate was only compared with itself (check);
-70 a mistake of this program itself; 130 interrupted.
+Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or input, with one sentence on stderr; 3 too few samples
+(verify), or a machine too busy for a verdict (plan, bench); 4 not redrawn: a certificate was only compared with itself (check);
+70 a bug in this program; 130 interrupted.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from specviz.errors import SpecvizError
 COMMANDS = {
     "app": "serve the pages in the browser",
     "decode": "decode one text and show where each token came from",
-    "verify": "draw many short texts and test them against the target's exact distribution",
-    "check": "check a certificate: recompute what follows from its counts, and draw again where the models are at hand",
-    "bench": "measure speed side by side: target only, speculative, transformers' assisted generation",
-    "plan": "predict tokens per pass, speed-up and the best gamma on a text of yours",
-    "study": "ask which plain statistic of two models predicts how often draft tokens are kept",
-    "pairs": "list pairs of public models, what they need, and which fit this machine",
+    "verify": "draw many short samples and test them against the target's exact distribution",
+    "check": "check a certificate: recompute what follows from its counts, and draw its samples again if the models are available",
+    "bench": "measure speed side by side: target-only, speculative, transformers' assisted generation",
+    "plan": "predict tokens per target pass, speed-up and the best gamma on a text of yours",
+    "study": "find which simple statistic of two models predicts the acceptance rate",
+    "pairs": "list pairs of public models, the memory they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
-    "record": "record what the pages open with: a finished round, the gallery of proposers, a passage both ways, or plans",
+    "record": "record what the pages show first: a finished round, the drafting methods, a passage both ways, or plans",
 }
 
 
 class _Parser(argparse.ArgumentParser):
-    """Bad arguments are one sentence."""
+    """A parser that reports bad arguments in one sentence."""
 
     def error(self, message: str) -> NoReturn:
         self.exit(2, f"{self.prog}: {message}; --help lists the options.\n")
@@ -61,7 +61,7 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except Exception:  # a mistake of this program must not look like verify's answer "rejected", which is 1
+    except Exception:  # a bug must not look like verify's answer "rejected", which is exit code 1
         traceback.print_exc()
         return 70
 

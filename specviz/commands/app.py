@@ -14,11 +14,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--port", type=int, default=8501, help="port to serve at, 1 to 65535 (default: 8501)")
+    parser.add_argument("--port", type=int, default=8501, help="port, 1 to 65535 (default: 8501)")
     parser.add_argument(
         "--host",
         default="localhost",
-        help="address to serve at (default: localhost, this machine alone, where visitors may load models of their own)",
+        help="address to serve at (default: localhost, reachable only from this machine; only there may visitors load their own models)",
     )
 
 

@@ -67,7 +67,7 @@ def run(options: argparse.Namespace) -> int:
     if not 8 <= options.max_new_tokens <= 1024:
         raise SettingsError("max-new-tokens", options.max_new_tokens, "a whole number from 8 to 1024 for a bench")
     if other := next(
-        (name for name in ("shapes", "draws", "policies", "curve") if getattr(options, name) not in (None, False)), None
+        (name for name in ("shapes", "samples", "policies", "curve") if getattr(options, name) not in (None, False)), None
     ):
         refuse_proposer(options, f"--{other}")
     if options.shapes:

@@ -1,7 +1,7 @@
-"""``check``: is a certificate what it says? Field by field: confirmed, consistent in itself, or altered.
+"""``check``: check a certificate field by field: confirmed, consistent in itself, or altered.
 
-Exit codes: 0 every draw was drawn again and nothing was altered; 1 altered; 4 nothing was redrawn, so that the file was only
-compared with itself. Whoever changes a number can make the rest agree with it, so 4 is no confirmation.
+Exit codes: 0 every sample was drawn again and nothing was altered; 1 altered; 4 nothing was redrawn, so the file was only compared
+with itself. Anyone who changes a number can make the rest agree with it, so 4 is not a confirmation.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ if TYPE_CHECKING:
 
 CODES = {"redrawn": 0, "altered": 1, "not redrawn": 4}
 EPILOG = (
-    "Exit codes: 0 redrawn with the stored seed, nothing altered; 1 altered; 2 unreadable; "
-    "4 not redrawn, the file was only compared with itself."
+    "Exit codes: 0 samples redrawn with the stored seed, nothing altered; 1 altered; 2 unreadable; "
+    "4 not redrawn: the file was only compared with itself."
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EPILOG
-    parser.add_argument("certificate", type=Path, help="the report.json that verify --out has written")
-    parser.add_argument("--no-redraw", action="store_true", help="only what follows from the file itself; needs no models")
-    parser.add_argument("--pair", help="name of the pair on this machine (default: as the certificate says)")
-    parser.add_argument("--target", metavar="T", help="where the target is on this machine; needs --draft")
-    parser.add_argument("--draft", metavar="D", help="where the draft is on this machine; needs --target")
-    parser.add_argument("--draft-bits", type=int, help="8 where the draft was rounded to 8 bits; needs --target and --draft")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("certificate", type=Path, help="the report.json written by verify --out")
+    parser.add_argument("--no-redraw", action="store_true", help="check only what follows from the file itself; needs no models")
+    parser.add_argument("--pair", help="name of the pair on this machine (default: as in the certificate)")
+    parser.add_argument("--target", metavar="T", help="folder of the target on this machine; needs --draft")
+    parser.add_argument("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
+    parser.add_argument(
+        "--draft-bits", type=int, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft"
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default) or json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -51,7 +53,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
-    """(lines, "") after drawing again; where the models are not at hand the lines as they are, and why."""
+    """Draw the samples again: (updated lines, ""); if the models are not available, (the same lines, the reason)."""
     from specviz.evidence.certificate.redraw import NotAtHand, models, redraw
 
     try:
@@ -63,7 +65,7 @@ def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespa
 
 
 def outcome(lines: list[Line], missing: str) -> str:
-    """A name of CODES. missing: why nothing was redrawn; empty where it was."""
+    """A name of CODES. missing: why nothing was redrawn; '' if it was."""
     from specviz.evidence.certificate.check import ALTERED
 
     if any(line.state == ALTERED for line in lines):
@@ -72,7 +74,7 @@ def outcome(lines: list[Line], missing: str) -> str:
 
 
 def as_text(lines: list[Line], missing: str) -> str:
-    """One line a field, what was altered last; then the headline, and what it rests on."""
+    """One line for each field, altered ones last; then the headline and its basis."""
     from specviz.evidence.certificate.check import ALTERED
 
     rows = [f"{line.state:<37} {line.field:<55} {line.why}" for line in sorted(lines, key=lambda line: line.state == ALTERED)]
@@ -80,7 +82,7 @@ def as_text(lines: list[Line], missing: str) -> str:
 
 
 def headline(lines: list[Line], missing: str) -> str:
-    """What was found, in a sentence that claims no more than was checked."""
+    """The outcome, in a sentence that claims no more than was checked."""
     from specviz.evidence.certificate.check import ALTERED
 
     found = outcome(lines, missing)
@@ -90,7 +92,7 @@ def headline(lines: list[Line], missing: str) -> str:
 
 
 def note(lines: list[Line], missing: str) -> str:
-    """What the headline rests on: the fields that were confirmed, and whether there were new draws."""
+    """The basis of the headline: how many fields were confirmed, and whether samples were redrawn."""
     from specviz.evidence.certificate.check import CONFIRMED, ITSELF
 
     states = [line.state for line in lines]
@@ -99,7 +101,7 @@ def note(lines: list[Line], missing: str) -> str:
         return f"Redrawn with the stored seed on the same models: {counts}."
     if outcome(lines, missing) == "altered":
         return f"Not redrawn: {missing}."
-    return f"The file agrees with itself, which a forgery can do as well: {counts}."
+    return f"The file agrees with itself, but a forged file can do so too: {counts}."
 
 
 def _record(lines: list[Line], missing: str) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""``decode``: one text, as coloured text or as a trace in JSON; full distributions for anyone who wants to check each decision."""
+"""``decode``: decode one text and print it as coloured text or as a JSON trace. ``--probs`` also stores the full distributions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
 DISTRIBUTIONS_LIMIT = 256 * 2**20
-ORIGINS = {"kept": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
+ORIGINS = {"accepted": "\x1b[34m", "residual": "\x1b[32m", "bonus": "\x1b[35m"}
 PLAIN = "\x1b[0m"
 
 
@@ -32,10 +32,15 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
     sampling_options(parser)
     proposer_options(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text")
-    parser.add_argument("--color", choices=("auto", "always", "never"), default="auto", help="colours in text (default: auto)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default), or the trace as JSON")
     parser.add_argument(
-        "--probs", type=Path, metavar="FILE.npz", help="also store the full distributions of every round, at most 256 MB"
+        "--color", choices=("auto", "always", "never"), default="auto", help="colour tokens by their origin (default: auto)"
+    )
+    parser.add_argument(
+        "--probs",
+        type=Path,
+        metavar="FILE.npz",
+        help="also store the full target and draft distributions of every round, at most 256 MB",
     )
 
 
@@ -56,17 +61,17 @@ def run(options: argparse.Namespace) -> int:
 
 
 class DistributionsFile:
-    """Collects the distributions of each round and writes them at the end, whole or not at all.
+    """Collects the distributions of each round and writes them at the end, completely or not at all.
 
-    Arrays: ``r0_p`` (N + 1, V) float64, after the prefix and after each proposed token; ``r0_q`` (N, V), the distribution each was
-    drawn from; and so on for each round.
+    Arrays: ``r0_p`` (N + 1, V) float64, the target distributions after the prefix and after each draft token; ``r0_q`` (N, V)
+    float64, the distribution that each draft token was drawn from; then ``r1_p``, ``r1_q`` and so on.
     """
 
     def __init__(self, path: Path):
         if path.suffix != ".npz":
-            raise SettingsError("distributions", str(path), "a file ending in .npz")
+            raise SettingsError("probs", str(path), "a file ending in .npz")
         if not path.parent.is_dir():
-            raise SettingsError("distributions", str(path), "in a folder that exists")
+            raise SettingsError("probs", str(path), "in a folder that exists")
         self.path, self.arrays, self.bytes, self.rounds = path, {}, 0, 0
 
     def add(self, round_: Round) -> None:
@@ -75,7 +80,7 @@ class DistributionsFile:
         self.bytes += p.nbytes + q.nbytes
         if self.bytes > DISTRIBUTIONS_LIMIT:
             raise SettingsError(
-                "distributions",
+                "probs",
                 f"more than {DISTRIBUTIONS_LIMIT >> 20} MB",
                 f"at most {DISTRIBUTIONS_LIMIT >> 20} MB; {self.rounds} rounds of this run fit",
             )
@@ -89,24 +94,24 @@ class DistributionsFile:
             beside.replace(self.path)
         except OSError as error:
             beside.unlink(missing_ok=True)
-            raise SettingsError("distributions", str(self.path), f"a file that can be written ({error.strerror})") from error
+            raise SettingsError("probs", str(self.path), f"a file that can be written ({error.strerror})") from error
 
 
 def as_text(trace: Trace, colour: bool) -> str:
-    """Prompt and continuation, each token by its origin, and a line of counts below."""
+    """Prompt and continuation with each token coloured by its origin, and a summary below."""
     parts: list[tuple[str, bytes]] = []
     for round_ in trace.rounds:
         for node in round_.accepted_path:
-            parts.append(("kept", bytes.fromhex(trace.pieces[round_.proposals[node].token])))
+            parts.append(("accepted", bytes.fromhex(trace.pieces[round_.proposals[node].token])))
         if round_.ending.token is not None:
             parts.append((round_.ending.kind, bytes.fromhex(trace.pieces[round_.ending.token])))
     body = _paint(parts) if colour else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
-    between = "\n\n" if trace.encoder_ids else ""  # what a decoder writes is no continuation of what its encoder reads
+    between = "\n\n" if trace.encoder_ids else ""  # the decoder's text does not continue the encoder's prompt
     return f"{trace.settings['prompt']}{between}{body}\n\n{_tally(trace, parts, colour)}"
 
 
 def _paint(parts: list[tuple[str, bytes]]) -> str:
-    """Neighbours of one origin share one colour run; characters split over tokens stay whole within a run."""
+    """Colour runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
     text, index = "", 0
     while index < len(parts):
         origin, run_bytes = parts[index][0], b""
@@ -118,7 +123,7 @@ def _paint(parts: list[tuple[str, bytes]]) -> str:
 
 
 def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
-    words = {"kept": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}
+    words = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}
     counts = [
         (ORIGINS[kind] if colour else "") + f"{sum(origin == kind for origin, _ in parts)} {word}" + (PLAIN if colour else "")
         for kind, word in words.items()
@@ -126,11 +131,11 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
     passes = len(trace.rounds)
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models
-    edited = "  (you chose some of the luck: this run is no sample)" if trace.settings["uniforms"] else ""
+    edited = "  (some random numbers were chosen by hand: this run is not a sample)" if trace.settings["uniforms"] else ""
     began = "the encoder read" if trace.encoder_ids else "started from"
     start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (
-        f"{start}{len(parts)} tokens in {passes} target passes, {rate} per pass: {', '.join(counts)}\n"
+        f"{start}{len(parts)} tokens in {passes} target passes, {rate} tokens per target pass: {', '.join(counts)}\n"
         f"{in_words(Settings.from_record(trace.settings))}"
         f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"
     )

@@ -1,4 +1,4 @@
-"""``verify --all``: every proposer under every rule, greedy, at temperature 1 and with a cut: one table, and one exit code."""
+"""``verify --all``: test every proposer under every rule, at temperature 0, at temperature 1 and with top-p 0.9, in one table."""
 
 from __future__ import annotations
 
@@ -14,25 +14,31 @@ from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
 from specviz.settings import Settings
 
-TV = 0.02  # distance that exact cells must see where --tv is left out
-LEAST_TV = 0.005  # below it a matrix takes hours
-PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that there is something to copy
-WORKERS = 2  # processes that share the work on a CPU
-OWN = {
+TV = 0.02  # default of --tv: total variation that exact cells must detect
+LEAST_TV = 0.005  # a smaller one takes hours
+PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that n-gram methods can copy
+WORKERS = 2  # processes on a CPU
+OWN = {  # options that apply to a matrix
     *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format"),
     *("heads", "exit", "exit_layer"),
 }
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few draws": "unseen"}
 COLOURS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
-    "exact: draws follow the target's distribution   lossy: rejected, as its distribution demands   same: lossy, and yet the target's text",
-    "WRONG: not as it should be   .: makes no sense, for a reason given below",
+    "exact: samples follow the target's distribution   lossy: rejected, as expected of this rule   same: lossy rule, same text",
+    "WRONG: not the expected result   .: the combination makes no sense, see below",
 )
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="every proposer under every rule on one prompt, as a matrix (tv .02)")
-    parser.add_argument("--only", nargs="+", default=[], metavar="NAME", help="with --all: these proposers, lines or rules alone")
+    parser.add_argument("--all", action="store_true", help="test every proposer under every rule on one prompt, in one table")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=[],
+        metavar="NAME",
+        help="with --all: test only these proposers, lines of the table, or rules",
+    )
 
 
 def run(options: argparse.Namespace) -> int:
@@ -71,7 +77,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 class Watch:
-    """The line on stderr. Its clock starts with the first cell: what was loaded before says nothing of the time that is left."""
+    """The progress line. Its clock starts with the first cell, because loading says nothing about the remaining time."""
 
     progress: Progress | None = None
 
@@ -83,7 +89,7 @@ class Watch:
 
 
 def _refuse_others(options: argparse.Namespace) -> None:
-    """A matrix brings everything with it but what OWN lists. Raises SettingsError for an option that would do nothing."""
+    """Raise SettingsError for an option that has no effect on a matrix: any option that is not in OWN."""
     from specviz.commands.verify import arguments as all_arguments
 
     parser = argparse.ArgumentParser()
@@ -94,13 +100,13 @@ def _refuse_others(options: argparse.Namespace) -> None:
 
 
 def as_text(record: dict[str, Any], colour: bool = False) -> str:
-    """The table, then what stands behind its words."""
+    """The table, then explanations of its entries."""
     cells = {(cell["line"], cell["column"], cell["rule"]): cell for cell in record["cells"]}
     names = list(dict.fromkeys(cell["line"] for cell in record["cells"]))
     rules = list(dict.fromkeys(cell["rule"] for cell in record["cells"]))
     wide, narrow = max(map(len, names)) + 2, max(map(len, [*rules, *MARKS.values()])) + 1
     columns = list(record["columns"])
-    head = " " * wide + "".join(column.ljust(narrow * len(rules) + 2) for column in columns)
+    head = " " * wide + "".join(_title(record, column).ljust(narrow * len(rules) + 2) for column in columns)
     below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
 
     def shown(name: str, column: str, rule: str) -> str:
@@ -113,31 +119,37 @@ def as_text(record: dict[str, Any], colour: bool = False) -> str:
     return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))
 
 
+def _title(record: dict[str, Any], column: str) -> str:
+    """Heading of a column: its settings."""
+    changes = record["columns"][column]
+    return f"top-p {changes['top_p']}" if "top_p" in changes else f"T = {changes.get('temperature', 1.0):g}"
+
+
 def _mark(cell: dict[str, Any]) -> str:
     return MARKS[cell["verdict"]] if cell["right"] else "WRONG"
 
 
 def _meaning(record: dict[str, Any]) -> list[str]:
-    """What was drawn and could have been seen; what the lossy rule never writes; every cell that is not as it should be."""
-    drawn = [cell for cell in record["cells"] if cell["seen"] is not None and record["rules"][cell["rule"]]["exact"]]
+    """The samples and the distance that they can show; what a lossy rule never writes; every unexpected cell."""
+    tested = [cell for cell in record["cells"] if cell["seen"] is not None and record["rules"][cell["rule"]]["exact"]]
     said = []
-    if drawn:
-        draws, seen = max(cell["n"] for cell in drawn), max(cell["seen"] for cell in drawn)
+    if tested:
+        samples, seen = max(cell["n"] for cell in tested), max(cell["seen"] for cell in tested)
         said.append(
-            f"{len(drawn)} exact cells with {draws:,} draws of {record['length']} tokens each would have shown a total variation of {seen:.2g} "
-            f"with power {record['power']:.0%}; one false alarm in {1 / record['alpha']:,.0f} whole matrices."
+            f"{len(tested)} exact cells with {samples:,} samples of {record['length']} tokens each would have shown a total variation of "
+            f"{seen:.2g} with power {record['power']:.0%}; one false alarm in {1 / record['alpha']:,.0f} whole matrices."
         )
     lost = {(c["column"], c["rule"]): c["lost"] for c in record["cells"] if c["lost"]}
     said += [
-        f"{column}: {rule} never writes texts that have {mass:.3f} of the target's distribution."
+        f"{_title(record, column)}: {rule} never writes texts with total probability {mass:.3f} under the target."
         for (column, rule), mass in lost.items()
     ]
     wrong = [cell for cell in record["cells"] if not cell["right"]]
-    return said + [f"WRONG {cell['line']}, {cell['rule']}, {cell['column']}: {cell['said']}" for cell in wrong]
+    return said + [f"WRONG {cell['line']}, {cell['rule']}, {_title(record, cell['column'])}: {cell['said']}" for cell in wrong]
 
 
 def _blanks(record: dict[str, Any]) -> list[str]:
-    """Each reason once, with the cells that it leaves blank."""
+    """Each reason once, with the blank cells that it explains."""
     blank = sorted((cell["said"], f"{cell['line']} / {cell['rule']}") for cell in record["cells"] if cell["verdict"] == "blank")
     grouped = ((why, list(dict.fromkeys(name for _, name in some))) for why, some in groupby(blank, key=lambda pair: pair[0]))
     return [f". {why.rstrip('.')}: {', '.join(names)}" for why, names in grouped]

@@ -1,4 +1,4 @@
-"""Options that several commands share, and the settings made of them."""
+"""Options that several commands share, and the settings made from them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from specviz.errors import SettingsError
 from specviz.models.pairs.names import Places
 from specviz.proposers.trees.node_count import with_paying_nodes
-from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, SIBLINGS, TREE_LEVELS, Settings, read_uniform
+from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, TREE_LEVELS, Settings, read_uniform
 
 _DEFAULTS = Settings()
 PROPOSERS = "draft, tree, several, medusa, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
@@ -16,58 +16,117 @@ LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
 def pair_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pair", help="name of a pair that comes with the project (default: storybook)")
-    parser.add_argument("--target", metavar="T", help="folder or hub name of the target; needs --draft")
-    parser.add_argument("--draft", metavar="D", help="folder or hub name of the draft; needs --target")
-    parser.add_argument(
+    group = parser.add_argument_group("models")
+    group.add_argument("--pair", help="name of a pair that comes with the project (default: storybook)")
+    group.add_argument("--target", metavar="T", help="folder or hub name of the target; needs --draft")
+    group.add_argument("--draft", metavar="D", help="folder or hub name of the draft; needs --target")
+    group.add_argument(
         "--draft-bits",
         type=int,
-        help="8: round the draft's weights to 8 bits, faster for Llama-style drafts on a CPU (default: as they are)",
+        metavar="8",
+        help="8: round the draft's weights to 8 bits, which is faster for Llama-style drafts on a CPU (default: do not round)",
     )
-    parser.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
-    parser.add_argument("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
+    group.add_argument("--device", default="auto", help="auto (default: cuda, then mps, then cpu), cuda, mps or cpu")
+    group.add_argument("--dtype", default="auto", help="auto (default: bfloat16 on cuda, else float32) or a float type")
 
 
 def sampling_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--gamma", type=int, default=_DEFAULTS.gamma, help="tokens drafted per round, 0 to 16 (default: 4)")
+    parser.add_argument(
+        "--gamma",
+        type=int,
+        default=_DEFAULTS.gamma,
+        metavar="N",
+        help="draft length: draft tokens per round, 0 to 16; vLLM: num_speculative_tokens (default: 4)",
+    )
     cut_options(parser)
 
 
 def cut_options(parser: argparse.ArgumentParser) -> None:
-    """Temperature and cuts: what the distribution is made of."""
-    parser.add_argument("--temperature", type=float, default=_DEFAULTS.temperature, help="0 (greedy) to 5 (default: 1)")
-    parser.add_argument("--top-k", type=int, help="keep the k most probable tokens (default: off)")
-    parser.add_argument("--top-p", type=float, help="keep the fewest tokens that reach this mass (default: off)")
-    parser.add_argument("--min-p", type=float, help="drop tokens below this share of the largest (default: off)")
+    """Temperature, top-k, top-p and min-p, which define the sampling distribution."""
+    group = parser.add_argument_group("sampling")
+    group.add_argument(
+        "--temperature", type=float, default=_DEFAULTS.temperature, metavar="T", help="0 (greedy) to 5 (default: 1)"
+    )
+    group.add_argument("--top-k", type=int, metavar="K", help="keep the K most probable tokens (default: off)")
+    group.add_argument(
+        "--top-p",
+        type=float,
+        metavar="P",
+        help="keep the fewest most probable tokens that reach a total probability of P (default: off)",
+    )
+    group.add_argument(
+        "--min-p", type=float, metavar="P", help="drop tokens below P times the largest probability (default: off)"
+    )
 
 
 def proposer_options(parser: argparse.ArgumentParser) -> None:
-    """Who draft tokens and which rule decides. Names are looked up later: the lists of names need torch."""
-    add, shape = parser.add_argument, f"1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes"
-    add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"who drafts: {PROPOSERS} (default: draft)")
-    add("--rule", default=_DEFAULTS.rule, metavar="NAME", help="who decides: token (default), block, k-seq; typical is lossy")
-    add("--tree", default=_DEFAULTS.tree, metavar="SHAPE", help=f"children per level, such as {SHAPE}: {shape}")
-    add("--siblings", default=_DEFAULTS.siblings, metavar="HOW", help=f"{', '.join(SIBLINGS)} (default: distinct)")
-    grown = f"let the tree grow where the draft tokens are sure, up to N nodes, 1 to {NODES_MAX}"
-    add("--nodes", type=int, metavar="N", help=f"{grown} (default: as many as pay by the recorded curve, unless --tree is given)")
-    add("--drafts", type=int, default=_DEFAULTS.drafts, metavar="N", help="chains of several, 1 to 8 (default: 2)")
-    add("--lengths", default=_DEFAULTS.lengths, metavar="NAME", help=f"how far a chain goes: {LENGTHS} (default: fixed)")
+    """Drafting method and acceptance rule. Names are looked up later, because the registries need torch."""
+    group = parser.add_argument_group("drafting and acceptance")
+    add, shape = group.add_argument, f"1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes"
+    add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"drafting method: {PROPOSERS} (default: draft)")
     add(
-        "--text", default=_DEFAULTS.text, metavar="TEXT", help="what retrieval and unigram read: dorothy (default) or a text file"
+        "--rule",
+        default=_DEFAULTS.rule,
+        metavar="NAME",
+        help="acceptance rule: token (default), block, k-seq, or typical, which is lossy",
     )
-    add("--typical", type=float, default=_DEFAULTS.typical, metavar="E", help="epsilon of typical acceptance (default: 0.09)")
-    add("--heads", default=_DEFAULTS.heads, metavar="DIR", help="folder of Medusa heads (default: the pair's own)")
-    add("--exit", default=_DEFAULTS.exit, metavar="DIR", help="folder of a trained early exit (default: the pair's own)")
+    add(
+        "--tree",
+        default=_DEFAULTS.tree,
+        metavar="SHAPE",
+        help=f"for tree and medusa: children per level, such as {SHAPE}; {shape}",
+    )
+    add(
+        "--siblings",
+        default=_DEFAULTS.siblings,
+        metavar="HOW",
+        help="how siblings of a tree are chosen: top (most probable tokens), independent draws, or distinct (draws without "
+        "replacement; default)",
+    )
+    add(
+        "--nodes",
+        type=int,
+        metavar="N",
+        help=f"grow the tree where the draft is confident, up to N nodes, 1 to {NODES_MAX} (default: the fastest number on the "
+        "recorded cost curve, unless --tree is given)",
+    )
+    add("--drafts", type=int, default=_DEFAULTS.drafts, metavar="N", help="for several: number of chains, 1 to 8 (default: 2)")
+    add(
+        "--lengths",
+        default=_DEFAULTS.lengths,
+        metavar="NAME",
+        help=f"policy that sets the draft length of a chain: {LENGTHS} (default: fixed)",
+    )
+    add(
+        "--text",
+        default=_DEFAULTS.text,
+        metavar="TEXT",
+        help="for retrieval and unigram: the text that they read, dorothy (default) or a text file",
+    )
+    add(
+        "--typical",
+        type=float,
+        default=_DEFAULTS.typical,
+        metavar="E",
+        help="for the typical rule: epsilon of typical acceptance (default: 0.09)",
+    )
+    add("--heads", default=_DEFAULTS.heads, metavar="DIR", help="for medusa: folder of heads (default: the pair's own)")
+    add(
+        "--exit",
+        default=_DEFAULTS.exit,
+        metavar="DIR",
+        help="for early-exit: folder of a trained exit (default: the pair's own)",
+    )
     add(
         "--exit-layer",
         type=int,
         metavar="N",
-        help="how many layers of the target draft token (default: those below the trained exit)",
+        help="for early-exit: number of target layers that draft (default: those below the trained exit)",
     )
 
 
 def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
-    """The fields of Settings that these options give. Paths are admitted here, for this process."""
+    """Fields of Settings from these options. Folders and files that they name may then be read in this process."""
     if options.text:
         from specviz.proposers.texts import admit
 
@@ -80,14 +139,14 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
 
 
 def refuse_proposer(options: argparse.Namespace, beside: str) -> None:
-    """Raises SettingsError where a proposer or rule is chosen for something that brings its own."""
+    """Raise SettingsError if a proposer or rule is chosen for something that brings its own."""
     for name in PROPOSER_FIELDS:
         if (value := getattr(options, name)) != getattr(_DEFAULTS, name):
             raise SettingsError(name.replace("_", "-"), value, f"left out with {beside}, which brings its own")
 
 
 def refuse_unknown(settings: Settings) -> None:
-    """Names of proposer, policy and rule are looked up before any weights are read. Raises SettingsError listing those there are."""
+    """Look up the names of proposer, policy and rule before any weights are read. Raises SettingsError, which lists the names."""
     from specviz.proposers import registry
     from specviz.proposers.adaptive.policies import LENGTHS
     from specviz.verification.registry import rule_of
@@ -98,7 +157,7 @@ def refuse_unknown(settings: Settings) -> None:
 
 
 def in_words(settings: Settings) -> str:
-    """A line on proposer and rule where they are not the usual ones, else nothing; a rule that is lossy says so."""
+    """A line on proposer and rule if they are not the default ones, else ''. A lossy rule says so."""
     from specviz.proposers.registry import CHAINS
     from specviz.verification.registry import rule_of
 
@@ -110,21 +169,27 @@ def in_words(settings: Settings) -> str:
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--prompt", default="", help="text to continue (default: the start token alone)")
-    parser.add_argument("--max-new-tokens", type=int, default=_DEFAULTS.length, metavar="N", help="1 to 4096 (default: 32)")
-    parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="fixes every draw (default: 7)")
+    parser.add_argument("--prompt", default="", help="text to continue (default: empty, only the start token)")
+    parser.add_argument(
+        "--max-new-tokens",
+        type=int,
+        default=_DEFAULTS.length,
+        metavar="N",
+        help=f"most tokens to generate, 1 to {LENGTH_MAX} (default: 32)",
+    )
+    parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="seed of all random numbers (default: 7)")
     parser.add_argument(
         "--uniform",
         action="append",
         default=[],
         metavar="POS=U",
-        help="choose the accept random number at output position POS (0: first generated token); POS:draft|residual|bonus=U for the "
-        "others; may be repeated",
+        help="set the random number u in [0, 1) that decides about the draft token at output position POS (0: the first generated "
+        "token); POS:draft=U, POS:residual=U and POS:bonus=U set the numbers that draw a token; may be repeated",
     )
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """Settings of the options above; a tree that is given neither a shape nor a number of nodes gets as many as pay.
+    """Settings from the options above. A tree without a shape or a number of nodes gets the fastest number of nodes.
 
     Raises SettingsError with the value and what is allowed.
     """
@@ -159,10 +224,10 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def pair_name(options: argparse.Namespace) -> str:
-    """``--pair``, or the name that models/places.py gives two folders."""
+    """The value of ``--pair``, or the name of ``--target`` and ``--draft`` (models/pairs/names.py)."""
     bits = getattr(options, "draft_bits", None)
     if bits not in (None, 8):
-        raise SettingsError("draft-bits", bits, "8, or left out for weights as they are")
+        raise SettingsError("draft-bits", bits, "8, or left out")
     if (options.target is None) != (options.draft is None):
         missing = "--draft" if options.draft is None else "--target"
         raise SettingsError("pair", f"no {missing}", "--pair NAME, or --target and --draft together")
@@ -172,6 +237,6 @@ def pair_name(options: argparse.Namespace) -> str:
         return Places(options.target, options.draft, bits == 8).name
     if bits is not None:
         raise SettingsError(
-            "draft-bits", bits, "given with --target and --draft; of the pairs that ship, storybook-8bit has such a draft"
+            "draft-bits", bits, "given with --target and --draft; of the shipped pairs, storybook-8bit has an 8-bit draft"
         )
     return options.pair or _DEFAULTS.pair

@@ -1,4 +1,4 @@
-"""``pairs``: the pair that ships and public ones, what they need, and which fit this machine."""
+"""``pairs``: list the shipped pair and public ones, the memory they need, and which fit this machine."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from specviz.models.pairs.public import BYTES, PUBLIC
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: what this machine would take)")
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: what this machine would use)")
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default) or json")
 
 
 def run(options: argparse.Namespace) -> int:
@@ -60,12 +60,12 @@ def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> s
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
     intro = [
-        "storybook ships with the project and is the default of every command; 0.1 GB are enough for it.",
-        f"Public pairs, against {free:.1f} GB free on this {device} in {dtype} (weights and a fifth more):",
+        "storybook ships with the project and is the default of every command; it needs 0.1 GB.",
+        f"Public pairs, compared with {free:.1f} GB free on this {device} in {dtype} (weights plus 20%):",
         "",
     ]
     outro = [
         "",
-        "python -m specviz decode --target TARGET --draft DRAFT --prompt ... runs one; its files are fetched from the model hub.",
+        "To run one: python -m specviz decode --target TARGET --draft DRAFT --prompt ...; its files are downloaded from the model hub.",
     ]
     return "\n".join([*intro, *lines, *outro])

@@ -1,16 +1,16 @@
-"""A line on stderr that says how far a long piece of work is, and how long it will still take."""
+"""A progress line on stderr: how much of a long task is done, and how long the rest will take."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-EVERY = 0.5  # seconds between two lines on a terminal
-EVERY_IN_A_FILE = 15.0
+EVERY = 0.5  # seconds between two updates on a terminal
+EVERY_IN_A_FILE = 15.0  # seconds between two lines elsewhere
 
 
 class Progress:
-    """Call it with the share that is done, in [0, 1]. On a terminal the line is written over, elsewhere now and then."""
+    """Call it with the fraction done, in [0, 1]. On a terminal the line is overwritten; elsewhere a line is printed now and then."""
 
     def __init__(self, label: str):
         self.label, self.began, self.terminal = label, time.monotonic(), sys.stderr.isatty()

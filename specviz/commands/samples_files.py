@@ -1,4 +1,4 @@
-"""``verify --sample-file``: draws of any server, from a file, against the distribution of local weights or against a second file."""
+"""``verify --sample-file``: test samples of any server from a file, against local weights or against a second file."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from specviz.settings import Settings
 
 
 def filed(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
-    """The report of one file against the target's distribution, or of two files. The prompt is the file's."""
+    """The report of one file against the target's distribution, or of two files. The prompt comes from the file."""
     from specviz.evidence.sample_files.reading import read
     from specviz.evidence.sample_files.two_files import compare
 
     if options.sample_file is None:
         raise EvidenceError("--against needs --sample-file: the two files are compared with each other.")
-    heap = read(options.sample_file)
-    if settings.prompt not in ("", heap.prompt):
-        raise SettingsError("prompt", settings.prompt, f"left out, or the file's, {heap.prompt[:80]!r}")
+    file = read(options.sample_file)
+    if settings.prompt not in ("", file.prompt):
+        raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
     if options.against is not None:
-        return compare(heap, read(options.against), options.tv, settings.seed, Progress("comparing"))
+        return compare(file, read(options.against), options.tv, settings.seed, Progress("comparing"))
     from specviz.evidence.experiment import Plan
     from specviz.evidence.sample_files.against_weights import against_distribution
     from specviz.models.pairs.loading import load_pair
@@ -32,4 +32,4 @@ def filed(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
     def plan(n: int, length: int) -> Plan:
         return Plan.of(n, length, options.tv)
 
-    return against_distribution(heap, replace(settings, prompt=heap.prompt), plan, pair, Progress(f"{heap.name}: reading"))
+    return against_distribution(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))

@@ -1,4 +1,4 @@
-"""``train``: the storybook pair from a text file, resumed where it was left."""
+"""``train``: train the storybook pair from a text file. An interrupted training is resumed."""
 
 from __future__ import annotations
 
@@ -11,22 +11,33 @@ ROLES = ("draft", "target", "distilled", "heads", "exit")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--data", type=Path, help="text to learn from: a paragraph per line, works closed by <|endoftext|>")
     parser.add_argument(
-        "--heldout", type=Path, help="text of the same form that is only measured; writes losses and the model card"
+        "--data", type=Path, metavar="FILE", help="training text: one paragraph per line, each work closed by <|endoftext|>"
     )
     parser.add_argument(
-        "--out", type=Path, default=Path("training-run"), help="folder of checkpoints and models (default: training-run)"
+        "--heldout",
+        type=Path,
+        metavar="FILE",
+        help="held-out text in the same form; losses and acceptance rates on it are written beside the models",
     )
-    parser.add_argument("--only", choices=ROLES, action="append", help="train one of these; may be repeated (default: all)")
-    parser.add_argument("--tokens", type=int, help="tokens to see, for a short trial (default: the shipped pair's)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=Path("training-run"),
+        metavar="DIR",
+        help="folder of checkpoints and models (default: training-run)",
+    )
+    parser.add_argument("--only", choices=ROLES, action="append", help="train only this part; may be repeated (default: all)")
+    parser.add_argument(
+        "--tokens", type=int, metavar="N", help="number of training tokens, for a short trial (default: as for the shipped pair)"
+    )
 
 
 def run(options: argparse.Namespace) -> int:
     if options.data is None:
         raise TrainingError(
             "--data FILE is required: the books are not part of the project. assets/models/storybook/MANIFEST.csv lists them "
-            "by Project Gutenberg number; one paragraph per line, each work closed by a line <|endoftext|>."
+            "by Project Gutenberg number. The file holds one paragraph per line, each work closed by a line <|endoftext|>."
         )
     if options.tokens is not None and options.tokens < 1:
         raise TrainingError(f"--tokens must be at least 1, got {options.tokens}.")

@@ -1,4 +1,4 @@
-"""``verify``: are a decoder's draws distributed as the target's distribution says? Draws, tests, and what they could have seen."""
+"""``verify``: do a decoder's samples follow the target's distribution? Draws samples, tests them, and says what the tests can detect."""
 
 from __future__ import annotations
 
@@ -25,54 +25,79 @@ from specviz.settings import Settings
 if TYPE_CHECKING:
     from specviz.evidence.saved import SavedSamples
 
-LENGTHS, DRAWS = (1, 4), (1, 20_000_000)
+LENGTHS, SAMPLES = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-distributions", "engine")
-DRAWN = 200_000  # where --samples is left out
+DEFAULT_SAMPLES = 200_000
 CODES = {"consistent": 0, "rejected": 1, "too few draws": 3}
-TV = 0.01  # distance that must be seen where --tv is left out
-BUDGET = 60.0  # seconds of the engine, and of decoders that draw one text at a time
+TV = 0.01  # default of --tv
+BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
+EPILOG = (
+    "Exit codes: 0 consistent with the target's distribution; 1 rejected; 2 bad arguments or input; "
+    "3 too few samples to detect --tv."
+)
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EPILOG
     pair_options(parser)
     sampling_options(parser)
     proposer_options(parser)
     parser.add_argument(
         "--decoder",
         default="speculative",
-        help="speculative (default), target, assisted, or the id of a published mistake, which brings its own settings",
+        metavar="NAME",
+        help="what to test: speculative (default), target (target-only sampling), assisted (transformers' assisted generation), or "
+        "the id of a published mistake, such as R5, which brings its own settings",
     )
-    parser.add_argument("--prompt", default="", help="text to continue (default: the start token alone)")
+    parser.add_argument("--prompt", default="", help="text to continue (default: empty, only the start token)")
     parser.add_argument(
-        "--length", type=int, default=3, help="tokens per draw, 1 to 4: their joint distribution is tested (default: 3)"
+        "--length",
+        type=int,
+        default=3,
+        metavar="N",
+        help="tokens per sample, 1 to 4; their joint distribution is tested (default: 3)",
     )
-    parser.add_argument("--samples", type=int, default=DRAWN, help=f"number of draws on shared distributions (default: {DRAWN})")
-    parser.add_argument("--seed", type=int, default=7, help="fixes every draw (default: 7)")
+    parser.add_argument(
+        "--samples",
+        type=int,
+        default=DEFAULT_SAMPLES,
+        metavar="N",
+        help=f"number of samples on shared distributions, and most samples from the engine (default: {DEFAULT_SAMPLES})",
+    )
+    parser.add_argument("--seed", type=int, default=7, help="seed of all random numbers (default: 7)")
     parser.add_argument(
         "--mode",
         type=lambda text: text.replace(" ", "-"),
         choices=MODES,
         default="both",
-        help="on shared distributions, through the engine, or both (default)",
+        help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
     )
-    parser.add_argument("--tv", type=float, help="total variation that must be seen (default: 0.01; with --all 0.02)")
+    parser.add_argument("--tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
     matrix.arguments(parser)
-    parser.add_argument("--seconds", type=float, default=BUDGET, help="time for draws through the engine (default: 60)")
     parser.add_argument(
-        "--sample-file", type=Path, metavar="FILE", help="test samples from a file (docs/checking-your-server.md)"
+        "--seconds", type=float, default=BUDGET, metavar="S", help="time for samples from the engine, in seconds (default: 60)"
     )
     parser.add_argument(
-        "--against", type=Path, metavar="FILE2", help="compare --sample-file with a second file, without any weights"
+        "--sample-file",
+        type=Path,
+        metavar="FILE",
+        help="draw nothing; test the samples of any server from a JSON lines file (docs/collecting-draws.md)",
     )
-    parser.add_argument("--format", choices=("text", "json"), default="text")
     parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="also write a certificate, tables, figures and a zip of all there"
+        "--against",
+        type=Path,
+        metavar="FILE2",
+        help="compare --sample-file with a second sample file; needs no weights",
+    )
+    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default), or the report as JSON")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them"
     )
     parser.add_argument(
         "--resume",
         type=Path,
         metavar="FILE",
-        help="keep what is drawn in FILE every few seconds; the same command goes on from there (default with --out: DIR.draws)",
+        help="save the samples to FILE every few seconds; the same command resumes from it (default with --out: DIR.draws)",
     )
 
 
@@ -80,7 +105,7 @@ def run(options: argparse.Namespace) -> int:
     if options.all or options.only:
         return matrix.run(options)
     options.tv = TV if options.tv is None else options.tv
-    settings, kept = settings_of(options), None
+    settings, saved = settings_of(options), None
     if options.sample_file or options.against:
         from specviz.commands.samples_files import filed
 
@@ -89,14 +114,14 @@ def run(options: argparse.Namespace) -> int:
         from specviz.models.pairs.loading import load_pair
 
         refuse_unknown(settings)
-        record, kept = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
+        record, saved = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
     if options.out:
         from specviz.export.folder import write
         from specviz.export.report import files
 
         write(options.out, files(record))
-    if kept is not None:
-        kept.forget()
+    if saved is not None:
+        saved.forget()
     from specviz.commands.verdicts import as_text
 
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
@@ -104,8 +129,8 @@ def run(options: argparse.Namespace) -> int:
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
-    """Settings of the options; every number that is out of range is refused before anything is loaded."""
-    for name, value, (low, high) in (("length", options.length, LENGTHS), ("draws", options.samples, DRAWS)):
+    """Settings of the options. Numbers out of range raise SettingsError before anything is loaded."""
+    for name, value, (low, high) in (("length", options.length, LENGTHS), ("samples", options.samples, SAMPLES)):
         if not low <= value <= high:
             raise SettingsError(name, value, f"a whole number from {low} to {high:,}")
     if not 0.0 < options.tv <= 1.0:
@@ -115,7 +140,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
     if options.decoder.lower() != "speculative":
         refuse_proposer(options, f"--decoder {options.decoder}")
     if options.sample_file or options.against:
-        for name, usual in (("resume", None), ("decoder", "speculative"), ("draws", DRAWN), ("mode", "both")):
+        for name, usual in (("resume", None), ("decoder", "speculative"), ("samples", DEFAULT_SAMPLES), ("mode", "both")):
             if (value := getattr(options, name)) != usual:
                 raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")
     if options.out:
@@ -139,9 +164,9 @@ def settings_of(options: argparse.Namespace) -> Settings:
 
 
 def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
-    """Draw and test in every mode that was asked for: the report, JSON-ready, and the file to be forgotten when it is safe.
+    """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterwards.
 
-    An interruption says how to go on.
+    An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
     from specviz.evidence import sources
     from specviz.evidence.saved import SavedSamples
@@ -151,22 +176,22 @@ def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dic
     settings = sources.under(name, settings)
     out = options.out and options.out.absolute()
     path = options.resume or (out and out.with_name(f"{out.name}.draws"))
-    kept = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds))
+    saved = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds))
     try:
-        return examined(kept, name, pair, settings, options), kept
+        return sampled_and_tested(saved, name, pair, settings, options), saved
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(how_to_go_on(kept)) from stop
+        raise KeyboardInterrupt(how_to_resume(saved)) from stop
 
 
-def how_to_go_on(kept: SavedSamples) -> str:
-    """What an interrupted examination leaves, in words."""
-    if kept.path is None:
-        return "nothing was kept; with --out DIR or --resume FILE the same command can go on where it stopped"
-    return f"all draws but those of the last {kept.age:.0f} s are kept in '{kept.path}'; the same command goes on from there"
+def how_to_resume(saved: SavedSamples) -> str:
+    """What an interrupted verification leaves, in words."""
+    if saved.path is None:
+        return "nothing was saved; with --out DIR or --resume FILE the same command can resume where it stopped"
+    return f"all samples but those of the last {saved.age:.0f} s are saved in '{saved.path}'; the same command resumes from there"
 
 
-def examined(kept: SavedSamples, name: str, pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
-    """Draw what is not kept yet, test, and report."""
+def sampled_and_tested(saved: SavedSamples, name: str, pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    """Draw the samples that are not saved yet, test them, and report."""
     from specviz.evidence import sources
     from specviz.evidence.experiment import Plan, answer
     from specviz.evidence.report import report
@@ -174,15 +199,15 @@ def examined(kept: SavedSamples, name: str, pair, settings: Settings, options: a
 
     ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
-    alone = sources.reference(pair, settings, ids)
+    reference = sources.reference(pair, settings, ids)
     answers = []
     for mode in sources.modes(name, options.mode, settings):
         progress = Progress(f"{name}, {mode}: drawing")
-        samples = draw_all(kept, name, mode, pair, settings, ids, options.samples, options.seconds, progress)
-        planned = Plan.fitting if answers else Plan.of  # beside shared distributions the engine sees what its draws can
+        samples = draw_all(saved, name, mode, pair, settings, ids, options.samples, options.seconds, progress)
+        planned = Plan.fitting if answers else Plan.of  # after shared distributions, the engine detects what its samples allow
         plan = planned(len(samples), samples.tokens.shape[1], options.tv)
-        reading = Progress(f"{name}, {mode}: reading")
-        found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, alone, reading)
+        testing = Progress(f"{name}, {mode}: testing")
+        found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, testing)
         answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
     exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-distributions" else None
     return report(name, answers, pair, settings, exact)

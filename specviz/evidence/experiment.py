@@ -1,7 +1,7 @@
-"""One question, several tests, one answer: are these draws distributed as the target's distribution says, and what could have been seen?
+"""One question, several tests, one answer: do these samples follow the target's distribution, and what could the tests have seen?
 
-The plan is made before any draw: how many cells the draws can afford, the level of each test. Then every continuation is
-counted in its cell and read along its own text, and the answer is one of three: rejected, consistent, or too few draws.
+The plan is made before any sample is drawn: the number of cells that the samples allow, and the level of each test. Then every
+sample is counted in its cell and scored along its own text. The answer is one of three: rejected, consistent, or too few samples.
 """
 
 from __future__ import annotations
@@ -24,20 +24,22 @@ from specviz.statistics.twosample import MOST, permutation_test
 from specviz.statistics.variation import Band, total_variation, tv_null_band
 
 CELLS = (16, 512)  # fewest and most cells of the joint distribution
-MARGIN = 0.98  # light cells make the chi-square test a little weaker than the textbook says: so much is kept in hand
-READING = 0.7  # share of an answer's work that is reading each draw along its text; the rest is permutations
+MARGIN = 0.98  # safety margin: light cells make the chi-square test a little weaker than the textbook formula
+SCORING = 0.7  # fraction of an answer's work that is scoring each sample along its text; the rest is permutations
 VERDICTS = ("consistent", "rejected", "too few draws")
-POOLED = "No text is likely enough for a cell of its own, so that all lie in one: more draws make more cells."
+POOLED = "No text is probable enough for a cell of its own, so all texts lie in one cell. More samples give more cells."
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is fixed before the draws.
+    """What is fixed before sampling.
 
-    n       draws to come; length  L: continuations are cut to L tokens
-    tv      distance from the target's distribution that must be seen, in (0, 1]
-    alpha   false-alarm rate of all tests together; level  of each of them (Bonferroni)
-    cells   most cells of the joint distribution with which n draws still see ``tv``; 0 where even the fewest are too many
+    n       number of samples
+    length  L: samples are truncated to L tokens
+    tv      total variation from the target's distribution that must be detected, in (0, 1]
+    alpha   false-alarm rate of all tests together
+    level   false-alarm rate of each test (Bonferroni)
+    cells   most cells of the joint distribution with which n samples still detect ``tv``; 0 if even the fewest are too many
     """
 
     n: int
@@ -49,14 +51,14 @@ class Plan:
 
     @classmethod
     def of(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
-        # Joint distribution twice, conditional distributions, transform, two samples, stopping time; a share for each position.
+        # Joint distribution twice, conditional distributions, transform, two samples, stopping time; one test for each position.
         level = corrected(alpha, length + 6)
         cells = min(CELLS[1], affordable_df(MARGIN * tv, n, level) + 1)
         return cls(n, length, tv, alpha, level, cells if cells >= CELLS[0] else 0)
 
     @classmethod
     def fitting(cls, n: int, length: int, tv: float, alpha: float = ALPHA) -> Plan:
-        """The plan for draws whose number is given: ``tv``, or where that is out of reach what the fewest cells see."""
+        """The plan for a given number of samples. If they cannot detect ``tv``, it is replaced by what the fewest cells detect."""
         plan = cls.of(n, length, tv, alpha)
         return (
             plan
@@ -66,21 +68,23 @@ class Plan:
 
     @property
     def needed(self) -> int:
-        """Draws with which the fewest cells see ``tv``."""
+        """Number of samples with which the fewest cells detect ``tv``."""
         return draws_needed(MARGIN * self.tv, CELLS[0] - 1, self.level)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the draws say.
+    """What the samples show.
 
-    mode       "shared distributions", "engine", or the name of a file or of another decoder
-    tests      all findings; ``detectable_tv`` of each at the plan's level
-    adjusted   their p-values, corrected for their number (Holm 1979); compare with ``plan.alpha``
-    tv, band   distance between counts and distribution on the cells, and what it is while the distribution is true
-    pooled     mass of the cells that hold more than one continuation
-    counts, partition  what anyone needs to compute chi-square, G and TV again
-    near       draws of which a random number lies so near an edge that they may fall into another cell elsewhere; None: not counted
+    mode        "shared distributions", "engine", or the name of a file or of another decoder
+    tests       all findings, each with its ``detectable_tv`` at the plan's level
+    adjusted    their p-values, corrected for multiple testing (Holm 1979); compare with ``plan.alpha``
+    tv          total variation between counts and distribution on the cells
+    band        the range of ``tv`` under the target's distribution
+    pooled      mass of the cells that hold more than one text
+    partition   the cells; counts  samples in each: enough to compute chi-square, G and TV again
+    near        number of samples with a random number so close to an edge that they may fall into another cell on another machine;
+                None: not counted
     """
 
     verdict: str
@@ -98,13 +102,13 @@ class Answer:
 
     @property
     def needed(self) -> int:
-        """Draws that would see ``plan.tv``; fewer do where the distribution allows fewer cells."""
+        """Number of samples that would detect ``plan.tv``; fewer if the target allows only one text."""
         return equal_draws_needed(self.plan.tv) if self.partition.certain else self.plan.needed
 
     @property
     def sentence(self) -> str:
-        """The verdict in words, with what could have been seen."""
-        n, seen = f"{self.plan.n:,} draws", f"{self.detectable_tv:.2g}"
+        """The verdict in words, with the distance that could have been detected."""
+        n, seen = f"{self.plan.n:,} samples", f"{self.detectable_tv:.2g}"
         if self.verdict == "rejected":
             worst = min(zip(self.adjusted, self.tests, strict=True), key=lambda pair: pair[0])
             return (
@@ -113,8 +117,8 @@ class Answer:
         if self.verdict == "consistent":
             return f"Consistent with the target's distribution: {n} would have shown a total variation of {seen} with power {POWER:.0%}."
         if not self.partition.tells:
-            return f"Too few draws: {n} tell nothing. {POOLED}"
-        return f"Too few draws: {n} show a total variation of {seen}; {self.plan.tv:g} needs {self.needed:,}."
+            return f"Too few samples: {n} tell nothing. {POOLED}"
+        return f"Too few samples: {n} can detect a total variation of {seen}; {self.plan.tv:g} needs {self.needed:,}."
 
 
 def answer(
@@ -129,28 +133,28 @@ def answer(
     watch: Callable[[float], None] = lambda share: None,
     partition: Partition | None = None,
 ) -> Answer:
-    """Test the draws as planned.
+    """Test the samples as planned.
 
-    reference  draws of the target alone, for the test that needs no distribution
-    partition  cells made earlier by the same plan; without it they are made here
+    reference  target-only samples, for the test that needs no distribution
+    partition  cells made earlier from the same plan; None: they are made here
     """
     if partition is None:
         partition = exact_partition(target, prompt, plan.length, plan.cells or CELLS[0], 5.0 / plan.n, eos_token_ids)
     counts = partition.counts(samples)
-    scores = score(target, draft, prompt, samples, eos_token_ids, part(watch, 0.0, READING))
+    scores = score(target, draft, prompt, samples, eos_token_ids, part(watch, 0.0, SCORING))
     tests = (*joint_tests(plan, partition, counts), *_tests(plan, samples, scores, eos_token_ids, reference, watch))
     return judged(plan, mode, tests, partition, counts)
 
 
 def joint_tests(plan: Plan, partition: Partition, counts: np.ndarray) -> tuple[Finding, ...]:
-    """The tests of the joint distribution, which need the cells and their counts and nothing else."""
+    """The tests of the joint distribution. They need only the cells and their counts."""
     probs = partition.masses / partition.masses.sum()
     tests = chi_square(counts, probs, alpha=plan.level), g_test(counts, probs, alpha=plan.level)
     return tests if partition.tells else tuple(replace(test, detectable_tv=None, note=POOLED) for test in tests)
 
 
 def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partition, counts: np.ndarray) -> Answer:
-    """Everything that follows from the findings and the counts: Holm's correction, the verdict, the distance and its band."""
+    """The answer that follows from findings and counts: Holm's correction, the verdict, the total variation and its band."""
     probs = partition.masses / partition.masses.sum()
     adjusted = holm([test.p_value for test in tests])
     detectable = tests[0].detectable_tv or 1.0
@@ -176,17 +180,17 @@ def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partiti
 def _tests(
     plan: Plan, samples: Samples, scores: Scores, eos_token_ids: frozenset[int], reference, watch: Callable[[float], None]
 ):
-    """The tests that look at every draw again."""
+    """The tests that need every sample."""
     level = {"alpha": plan.level}
     if groups := [group for place in scores.groups for group in place]:
         yield conditional_chi_square(groups, name="next tokens given their prefix", **level)
     written = samples.tokens[:, : plan.length] != NONE
-    if not np.isnan(scores.share).all():
+    if not np.isnan(scores.favoured_mass).all():
         for place in range(plan.length):
             here = written[:, place]
             if here.any():
-                favoured, share = int(scores.favoured[here, place].sum()), scores.share[here, place]
-                yield rate_test(favoured, *_grouped(share), name=f"tokens with q > p at position {place}", **level)
+                favoured, mass = int(scores.favoured[here, place].sum()), scores.favoured_mass[here, place]
+                yield rate_test(favoured, *_grouped(mass), name=f"tokens with q > p at position {place}", **level)
     if scores.ending[written].any():
         ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(eos_token_ids)).sum())
         yield rate_test(ended, *_grouped(scores.ending[written]), name="stopping time: tokens that end a text", **level)
@@ -197,16 +201,16 @@ def _tests(
             [tuple(t for t in row if t != NONE) for row in arm.tokens[:MOST, : plan.length].tolist()]
             for arm in (samples, reference)
         ]
-        named = level | {"name": "two samples: these and the target alone", "watch": part(watch, READING, 1.0)}
+        named = level | {"name": "two samples: these and target-only", "watch": part(watch, SCORING, 1.0)}
         yield permutation_test(*arms, permutations=int(1.5 / plan.level), **named)
     watch(1.0)
 
 
 def part(watch: Callable[[float], None], low: float, high: float) -> Callable[[float], None]:
-    """What tells a part of the work how far it is, as the share of the whole that it stands for."""
+    """Progress of one part of the work: maps [0, 1] to [low, high] of the whole."""
     return lambda share: watch(low + (high - low) * share)
 
 
-def _grouped(share: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Equal probabilities together: (G,) values and how many draws have each."""
-    return np.unique(share, return_counts=True)
+def _grouped(masses: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Distinct probabilities (G,), and how many samples have each."""
+    return np.unique(masses, return_counts=True)

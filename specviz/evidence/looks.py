@@ -1,7 +1,8 @@
-"""The page's live counter: when it looks at accumulating draws, in which cells, at which level, all fixed before any draw.
+"""Interim looks of the page's live test: when accumulating samples are tested, in which cells, and at which level.
 
-Five looks, at 100, 1,000, 10,000, 100,000 and a million draws, because those are the sizes that a visitor asks for. Each has
-its own level and its own cells, twice as many as the look before; draws between two looks are shown, but not judged.
+Everything is fixed before sampling. There are five looks, at 100, 1,000, 10,000, 100,000 and a million samples, the numbers that a
+visitor can ask for. Each look has its own level, and its own cells, twice as many as the look before. Samples between two looks are
+shown but not tested.
 """
 
 from __future__ import annotations
@@ -19,24 +20,24 @@ from specviz.statistics.power import detectable_tv, holm
 from specviz.statistics.sequential import Looks
 from specviz.statistics.variation import total_variation, tv_null_band
 
-LOOKS = Looks(first=100, looks=5, tests=2, factor=10)  # two tests of the joint distribution at each look: chi-square and G
-CELLS = 8  # of the first look
+LOOKS = Looks(first=100, looks=5, tests=2, factor=10)  # two tests at each look: chi-square and G
+CELLS = 8  # at the first look
 
 
 def plan(look: int, length: int) -> Plan:
-    """A look as a plan: the distance that it must see is the one that its cells can see at its level."""
+    """A look as a plan. The distance that it must detect is the one that its cells can detect at its level."""
     n, level, cells = LOOKS.n(look), LOOKS.level(look), CELLS << look
     return Plan(n, length, min(1.0, detectable_tv(cells - 1, n, level) / MARGIN), level * LOOKS.tests, level, cells)
 
 
 def partition(target: LanguageModel, prompt: Sequence[int], look: int, length: int, eos_token_ids: frozenset[int]) -> Partition:
-    """The cells of a look: from the target's exact distribution and the number of draws to come."""
+    """The cells of a look, made from the target's exact distribution and the number of samples."""
     made = plan(look, length)
     return exact_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids)
 
 
 def judge(look: int, cells: Partition, counts: np.ndarray, mode: str) -> Answer:
-    """What the draws of a look say. counts (C,) over exactly its number of draws."""
+    """The answer at a look. counts: (C,), over exactly the look's number of samples."""
     made = plan(look, cells.length)
     assert counts.sum() == made.n
     probs = cells.masses / cells.masses.sum()
@@ -53,6 +54,6 @@ def judge(look: int, cells: Partition, counts: np.ndarray, mode: str) -> Answer:
 
 
 def rule() -> list[dict[str, float]]:
-    """The plan as a table: draws, level of each test, cells, and the distance that is seen with power .99."""
+    """The plan as a table: samples, level of each test, cells, and the distance that is detected with power 0.99."""
     plans = [plan(look, 1) for look in range(LOOKS.looks)]
     return [{"n": one.n, "level": one.level, "cells": one.cells, "sees": one.tv} for one in plans]

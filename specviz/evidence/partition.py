@@ -1,4 +1,4 @@
-"""A partition of all continuations into few cells, made from the target's exact distribution before anything is drawn."""
+"""A partition of all continuations into a few cells, made from the target's exact distribution before sampling."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Path = tuple[int, ...]
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """Each cell is named by the beginning of a continuation: it holds all that begin so and belong to no longer name.
+    """Cells named by prefixes. A cell holds all continuations with its prefix that do not belong to a longer named prefix.
 
-    names   (C) beginnings, the empty one first; every continuation falls into the cell of its longest named beginning
+    names   (C) prefixes, the empty one first; every continuation falls into the cell of its longest named prefix
     masses  (C,) float64, the target's probability of each cell; they sum to 1 up to rounding
-    length  L: continuations are cut to L tokens
-    whole   (C,) bool: the cell is one single continuation, so that nothing can hide in it
+    length  L: continuations are truncated to L tokens
+    whole   (C,) bool: the cell is a single continuation, so differences cannot hide in it
     """
 
     names: tuple[Path, ...]
@@ -33,22 +33,22 @@ class Partition:
 
     @property
     def pooled(self) -> float:
-        """Mass of the cells that hold more than one continuation: differences inside them are not seen."""
+        """Mass of the cells that hold more than one continuation. Differences inside them are not seen."""
         return float(self.masses[~self.whole].sum())
 
     @property
     def tells(self) -> bool:
-        """Whether anything can be told on these cells: not where all continuations lie in one and the same cell."""
+        """Whether these cells can show a difference. They cannot if all continuations lie in the same cell."""
         possible = self.masses > 0.0
         return int(possible.sum()) > 1 or bool(self.whole[possible].all())
 
     @property
     def certain(self) -> bool:
-        """Whether a single continuation has all the mass."""
+        """Whether a single continuation has probability 1."""
         return int((self.masses > 0.0).sum()) == 1 and self.tells
 
     def counts(self, samples: Samples) -> np.ndarray:
-        """How many continuations fall into each cell, (C,) int64."""
+        """Number of samples in each cell, (C,) int64."""
         number = {name: index for index, name in enumerate(self.names)}
         result = np.zeros(len(self.names), dtype=np.int64)
         for row, count in zip(*samples.counts(self.length), strict=True):
@@ -68,10 +68,10 @@ def exact_partition(
 ) -> Partition:
     """At most ``cells`` cells, each of mass ``least`` or more, as even as the distribution allows.
 
-    The heaviest cell gives off its likeliest next token, again and again, until there are enough; what it keeps is the cell of
-    all its other continuations. Which cells there are depends on the target's distribution and on the arguments, never on draws.
+    The heaviest cell splits off its most probable next token, again and again, until there are enough cells; it keeps all its other
+    continuations. The cells depend on the target's distribution and on the arguments, never on samples.
 
-    least  in (0, 1]; with n draws to come, 5 / n keeps every expected count at 5 or more
+    least  in (0, 1]; for n samples, 5 / n makes every expected count at least 5
     """
     heap: list[_Open] = [_Open(-1.0, (), length == 0)]
     made: list[_Open] = []
@@ -90,18 +90,18 @@ def exact_partition(
 
 
 class _Open:
-    """A cell while the partition grows: what is left of its mass, and its distribution once that was asked for."""
+    """A cell while the partition grows: its remaining mass, and its next tokens once they were computed."""
 
     def __init__(self, minus_mass: float, name: Path, closed: bool):
         self.minus_mass, self.name, self.closed = minus_mass, name, closed
-        self.own = -minus_mass  # mass of the beginning itself, before anything was given off
+        self.own = -minus_mass  # mass of the prefix itself, before anything was split off
         self.queue: list[tuple[float, int]] | None = None
 
     def __lt__(self, other: _Open) -> bool:
         return (self.minus_mass, self.name) < (other.minus_mass, other.name)
 
     def give_off(self, target: LanguageModel, prompt: Sequence[int], least: float) -> _Open | None:
-        """The likeliest token that is still here, as a cell of its own; None where it or the remainder would be too light."""
+        """Split off the most probable remaining token as a new cell; None if it or the remainder would be too light."""
         if self.queue is None:
             (_, probs), *_ = distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
             masses, ids = torch.sort(probs[0], descending=True, stable=True)
@@ -109,11 +109,11 @@ class _Open:
             self.queue = list(zip(masses[:enough].tolist(), ids[:enough].tolist(), strict=True))[::-1]
         if not self.queue:
             return None
-        share, token = self.queue.pop()
-        left = -self.minus_mass - self.own * share
+        probability, token = self.queue.pop()
+        left = -self.minus_mass - self.own * probability
         if 1e-12 < left < least:
             return None
         if left <= 1e-12:
             left = 0.0
         self.minus_mass = -left
-        return _Open(-self.own * share, (*self.name, token), False)
+        return _Open(-self.own * probability, (*self.name, token), False)

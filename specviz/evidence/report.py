@@ -1,7 +1,7 @@
-"""The record of an examination, JSON-ready: what was asked, what was drawn, what each test found, and what ran.
+"""The report of a verification, JSON-ready: the settings, the samples, the result of each test, and the versions that ran.
 
-Pages, exports and certificates read this record and nothing else. It holds the cells with their exact masses and counts, so
-that chi-square, G and the distance can be computed again by anyone.
+Pages, exports and certificates read only this record. It holds the cells with their exact masses and counts, so that anyone can
+compute chi-square, G and the total variation again.
 """
 
 from __future__ import annotations
@@ -32,11 +32,12 @@ def report(
     files: Sequence[dict[str, Any]] = (),
     said: str = "",
 ) -> dict[str, Any]:
-    """One record for all modes that were drawn. The first answer speaks for all, unless another was rejected.
+    """One record for all sampled modes. Its verdict is that of the first rejected answer, or of the first answer if none was.
 
-    answers      at least one; the order in which they speak
-    analytic_tv  largest distance of the decoder's own distribution to a fresh pass, where it was computed
-    files        where the draws came from files: what each is; said  a sentence about them
+    answers      at least one, in order of precedence
+    analytic_tv  largest total variation between the decoder's own distribution and an uncached pass; None: not computed
+    files        descriptions of the sample files, if there are any
+    said         a sentence about these files
     """
     rejected = [one for one in answers if one.verdict == "rejected"]
     spoken = as_record((rejected or answers)[0])
@@ -60,7 +61,7 @@ def report(
 
 
 def remark(verdict: str, modes: Sequence[str]) -> str:
-    """What must be said beside a verdict: that the cached decoder was left out, where it was."""
+    """The note beside a verdict: that the cached decoder was not sampled, or ''."""
     return RULE_ONLY if verdict == "consistent" and all(mode == "shared distributions" for mode in modes) else ""
 
 
@@ -85,10 +86,10 @@ def as_record(answer: Answer) -> dict[str, Any]:
 
 
 def redraw_tolerance(answer: Answer) -> dict[str, Any]:
-    """How many draws may fall into another cell when the same seed is drawn again elsewhere, in float32.
+    """How many samples may fall into another cell when the same seed is drawn again on another machine, in float32.
 
-    Passes of other shapes round otherwise, so a random number within NEAR of what it was compared with may fall to the other side. Where
-    shared distributions write the same draws these are counted, one by one; elsewhere their number is estimated.
+    Passes of other shapes round differently, so a random number within NEAR of the value it is compared with may fall on the other
+    side. Where shared distributions give the same samples, these are counted one by one; otherwise their number is estimated.
     """
     why = f"random numbers within {NEAR:g} of a threshold or of the edge of a token"
     if answer.near is not None:
@@ -97,14 +98,15 @@ def redraw_tolerance(answer: Answer) -> dict[str, Any]:
 
 
 def roughly_near(answer: Answer) -> int:
-    """``NEAR * n * (2 L + 8 cells)``: a draw meets one threshold a position, a cell has two edges, met by draft token and replacement.
+    """``NEAR * n * (2 L + 8 cells)``: one acceptance threshold for each position of a sample, and two edges for each cell, which
+    both the draft token and the replacement can meet.
 
-    Draft tokens that lie at the edge of two tokens of one cell, of which one is kept and the other replaced, are left out.
+    Not counted: draft tokens at the edge of two tokens of the same cell, of which one is accepted and the other replaced.
     """
     return ceil(NEAR * answer.plan.n * (2 * answer.plan.length + 8 * len(answer.counts)))
 
 
 def pieces(pair: Pair, answers: list[Answer]) -> dict[str, str]:
-    """The bytes, as hex, of every token that a cell's name holds."""
+    """The bytes, as hex, of every token in a cell's name."""
     tokens = {token for one in answers for name in one.partition.names for token in name}
     return {str(token): raw for token, raw in pair.pieces(tokens).items()}

@@ -1,7 +1,7 @@
-"""What a long examination has drawn so far, in a file: stopped at any moment, it goes on from there to the same result.
+"""The samples drawn so far, in a file: a long verification can be stopped at any moment and resumed with the same result.
 
-One line of JSON (what was asked of which models and versions, and what follows), then the numbers themselves. The file is
-always whole: it is made beside its place and put there by one renaming.
+The file holds one line of JSON (settings, models, versions, and a description of the arrays), then the arrays. It is always
+complete, because it is written under another name and then renamed.
 """
 
 from __future__ import annotations
@@ -23,15 +23,15 @@ from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import canonical
 from specviz.records import Schema, write
 
-SCHEMA = Schema("draws", 2, "The file of draws")
-EVERY = 3.0  # seconds between two times that the file is written
-REST = 20.0  # times as long as writing took: a large file is written less often
+SCHEMA = Schema("draws", 2, "The file of samples")
+EVERY = 3.0  # shortest time between two writes, in seconds
+REST = 20.0  # shortest time between two writes, in units of the last write: a large file is written less often
 HEAD = 1 << 20  # bytes that the line of JSON may take
 
 
 @dataclass(slots=True)
 class ModeSamples:
-    """The draws of one mode: how many it will be, those that are complete from the first on, and a shard that is half done."""
+    """The samples of one mode: their final number, the complete ones from the first on, and a shard that is half done."""
 
     n: int
     source: str
@@ -46,10 +46,11 @@ class ModeSamples:
 
 @dataclass(slots=True)
 class SavedSamples:
-    """The file and what it holds; ``path`` None keeps nothing.
+    """The file and its content.
 
-    asked  what draws follow from, JSON-ready: a file of other draws is refused
-    parts  by mode
+    path   None: nothing is saved
+    asked  everything that determines the samples, JSON-ready; a file with another value is refused
+    parts  samples by mode
     """
 
     path: Path | None
@@ -62,25 +63,25 @@ class SavedSamples:
     def open(cls, path: Path | None, asked: dict[str, Any]) -> SavedSamples:
         """What is there already, or nothing yet. Raises EvidenceError for a file that is damaged or of another run, and
         SettingsError where no file can be written."""
-        kept = cls(path, json.loads(canonical(asked)))
+        saved = cls(path, json.loads(canonical(asked)))
         if path is not None:
             if os.path.exists(path):  # unlike Path.exists, false where nobody may look
-                kept.parts = _read(path, kept.asked)
-            kept.write()
-        return kept
+                saved.parts = _read(path, saved.asked)
+            saved.write()
+        return saved
 
     @property
     def age(self) -> float:
-        """Seconds since the file was written."""
+        """Seconds since the last write."""
         return time.monotonic() - self._written
 
     def tick(self) -> None:
-        """Write the file if it is time to."""
+        """Write the file if the last write was long enough ago."""
         if self.path is not None and time.monotonic() >= self._due:
             self.write()
 
     def write(self) -> None:
-        """Put the file in its place, whole. Raises SettingsError where that cannot be done; the earlier one then stays."""
+        """Replace the file by the current content. Raises SettingsError if that fails; the earlier file then stays."""
         if self.path is None:
             return
         began = time.monotonic()
@@ -89,7 +90,7 @@ class SavedSamples:
         self._due = self._written + max(EVERY, REST * (self._written - began))
 
     def forget(self) -> None:
-        """The work is done: the file goes."""
+        """Delete the file, because the work is done."""
         if self.path is not None:
             with suppress(OSError):
                 self.path.unlink()
@@ -118,7 +119,7 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
             head = _head(source.readline(HEAD), path)
             if other := first_difference(head["asked"], asked):
                 raise EvidenceError(
-                    f"'{path}' keeps draws of another run: {other}. Repeat that run's command to go on with it, or name another file."
+                    f"'{path}' holds samples of another run: {other}. Repeat that run's command to resume it, or name another file."
                 )
             total = hashlib.sha256()
             parts = {one["mode"]: _part(one, source, path.stat().st_size, total) for one in head["parts"]}
@@ -128,7 +129,7 @@ def _read(path: Path, asked: dict[str, Any]) -> dict[str, ModeSamples]:
         raise EvidenceError(f"'{path}' could not be read ({error.strerror}).") from error
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise EvidenceError(
-            f"'{path}' is damaged, or keeps no draws of this program ({error}); remove it to begin anew."
+            f"'{path}' is damaged, or is not a file of saved samples ({error}). Remove it to start again."
         ) from error
     return parts
 
@@ -137,13 +138,13 @@ def _head(line: bytes, path: Path) -> dict[str, Any]:
     head = json.loads(line)
     if head.get("schema") != SCHEMA.tag:
         raise EvidenceError(
-            f"'{path}' keeps no draws that this version reads: its schema is {head.get('schema')!r}, {SCHEMA.tag!r} can be read."
+            f"'{path}' cannot be read by this version: its schema is {head.get('schema')!r}; {SCHEMA.tag!r} can be read."
         )
     if (
         hashlib.sha256(canonical({key: value for key, value in head.items() if key != "digest"}).encode()).hexdigest()
         != head["digest"]
     ):
-        raise ValueError("its first line is not what was written")
+        raise ValueError("its first line was changed")
     return head
 
 
@@ -160,7 +161,7 @@ def _part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
 
 
 def first_difference(stored: Any, wanted: Any, name: str = "") -> str:
-    """The first thing that was asked otherwise, in words, or ''."""
+    """The first difference between two requests, in words, or ''."""
     if isinstance(stored, dict) and isinstance(wanted, dict):
         names = {**wanted, **stored}
         return next((why for key in names if (why := first_difference(stored.get(key), wanted.get(key), key))), "")

@@ -1,8 +1,8 @@
-"""What the exact distributions say of each drawn token: the view inside cells that a test of the joint distribution has to pool.
+"""Score every sampled token by the exact distributions. This looks inside cells that a test of the joint distribution must pool.
 
-Every continuation is read along its own text, with the target's distribution (and the draft's) after each of its prefixes. Under the
-target's distribution, whatever the prefixes were,
-- the share of tokens that the draft likes better than the target does (q > p) has a known expectation at each position;
+Every sample is read along its own text, with the target's distribution (and the draft's) after each of its prefixes. If the samples
+follow the target's distribution, then for any prefixes
+- the fraction of tokens with q > p has a known expectation at each position;
 - the tokens after one prefix follow its distribution, so their chi-square statistics add up over prefixes (Pearson 1900);
 - the randomised probability transform of each token is uniform (Rosenblatt 1952; Smith 1985).
 """
@@ -26,29 +26,31 @@ Group = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Of N continuations and L positions; entries after a continuation's end are NaN (False in ``favoured``).
+    """Scores of N samples at L positions. Entries after a sample's end are NaN (False in ``favoured``).
 
-    below     (N, L) the target's mass of all smaller ids at that position; mass  (N, L) of the token itself
-    favoured  (N, L) bool: q > p for the token; share  (N, L) the target's mass of all such tokens at that prefix
-    ending    (N, L) the target's mass of all stop tokens at that prefix
-    groups    for each position, per prefix, the counts of what followed in cells fixed by its distribution, and the cells' masses
+    below          (N, L) the target's mass of all smaller ids at that position
+    mass           (N, L) the target's mass of the token itself
+    favoured       (N, L) bool: whether q > p for the token
+    favoured_mass  (N, L) the target's mass of all tokens with q > p after that prefix
+    ending         (N, L) the target's mass of all end-of-sequence tokens after that prefix
+    groups         for each position and prefix: counts of the next tokens in cells fixed by the distribution, and the cells' masses
     """
 
     below: np.ndarray
     mass: np.ndarray
     favoured: np.ndarray
-    share: np.ndarray
+    favoured_mass: np.ndarray
     ending: np.ndarray
     groups: tuple[list[Group], ...]
 
     @classmethod
     def empty(cls, rows: int, length: int) -> Scores:
-        below, mass, share, ending = (np.full((rows, length), np.nan) for _ in range(4))
-        return cls(below, mass, np.zeros((rows, length), dtype=bool), share, ending, tuple([] for _ in range(length)))
+        below, mass, favoured_mass, ending = (np.full((rows, length), np.nan) for _ in range(4))
+        return cls(below, mass, np.zeros((rows, length), dtype=bool), favoured_mass, ending, tuple([] for _ in range(length)))
 
     @property
     def impossible(self) -> int:
-        """Tokens that the target never writes: one is enough to reject."""
+        """Number of tokens that the target never writes. One is enough to reject."""
         return int((self.mass == 0.0).sum())
 
 
@@ -60,7 +62,7 @@ def score(
     eos_token_ids: frozenset[int] = frozenset(),
     watch: Callable[[float], None] = lambda share: None,
 ) -> Scores:
-    """Read every continuation. Without a draft ``favoured`` and ``share`` stay empty. Work: one distribution per different prefix."""
+    """Score every sample. Without a draft ``favoured`` and ``favoured_mass`` stay empty. Cost: one distribution per distinct prefix."""
     rows, length = samples.tokens.shape
     scores, ids = Scores.empty(rows, length), torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
     for place in range(length):
@@ -83,30 +85,32 @@ def score(
 
 
 def _read(scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q: Tensor | None, eos_token_ids: Tensor) -> None:
-    """Tokens of the draws and the position ``at``; draw j stands at the prefix whose distributions are p[group[j]], q[group[j]]."""
+    """Score the tokens at ``at`` (samples, position). Token j follows the prefix with distributions p[group[j]] and q[group[j]]."""
     p = p / p.sum(-1, keepdim=True)
     mass = p[group, tokens]
     scores.mass[at] = mass
     scores.below[at] = p.cumsum(-1)[group, tokens] - mass
     scores.ending[at] = p[:, eos_token_ids].sum(-1)[group]
     if q is not None:
-        liked = q > p
-        scores.favoured[at] = liked[group, tokens]
-        scores.share[at] = (p * liked).sum(-1)[group]
+        favoured = q > p
+        scores.favoured[at] = favoured[group, tokens]
+        scores.favoured_mass[at] = (p * favoured).sum(-1)[group]
     counts = torch.zeros_like(p).index_put_((group, tokens), torch.ones(len(tokens), dtype=p.dtype), accumulate=True)
     scores.groups[at[1]].extend(conditional(counts, p))
 
 
 def conditional(counts: Tensor, p: Tensor) -> Iterator[Group]:
-    """For each prefix that says something: counts of what followed it, and masses, by cell.
+    """Yield counts and masses by cell, for each prefix that has at least two cells.
 
-    counts, p  (g, V). Given how often a prefix was written, n, its cells are fixed by its distribution: each token with n p >= 5, and
-    all others together, where they reach 5; else they join the lightest. A prefix with one cell says nothing.
+    counts, p  (g, V)
+
+    The cells of a prefix depend only on its distribution and on its number of samples n: every token with n p >= 5 is a cell, and
+    all other tokens together are one more if they reach 5; otherwise they join the lightest cell.
     """
     n = counts.sum(-1)
-    alone = p * n[:, None] >= LEAST
-    for row in torch.nonzero((n >= 2 * LEAST) & alone.any(-1))[:, 0].tolist():
-        own = alone[row]
+    heavy = p * n[:, None] >= LEAST
+    for row in torch.nonzero((n >= 2 * LEAST) & heavy.any(-1))[:, 0].tolist():
+        own = heavy[row]
         masses, seen = p[row, own], counts[row, own]
         rest = (p[row, ~own].sum()[None], counts[row, ~own].sum()[None])
         if float(rest[0]) * float(n[row]) >= LEAST or len(masses) == 0:

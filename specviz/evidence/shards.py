@@ -1,4 +1,4 @@
-"""All draws of an examination, shard after shard, kept as they come: where the cuts lie does not depend on when a run stopped."""
+"""Draw the samples of a verification shard by shard and save them. The shards do not depend on when a run was stopped."""
 
 from __future__ import annotations
 
@@ -12,21 +12,19 @@ import numpy as np
 from specviz.decoding.sampler import Half, Watch, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence import sources
-from specviz.evidence.report import fingerprints, versions
 from specviz.evidence.saved import ModeSamples, SavedSamples
+from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair
+from specviz.records import versions
 from specviz.settings import Settings
 
-SHARD = {
-    sources.SHARED: 2_000_000,
-    sources.ENGINE: 512,
-}  # draws between two cuts; on shared distributions each pass may be stopped after
-ONE_BY_ONE = 16  # of decoders that draw one text at a time
-PILOT = 64  # draws whose time says how many fit a budget
+SHARD = {sources.SHARED: 2_000_000, sources.ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
+ONE_BY_ONE = 16  # the same for decoders that draw one text at a time
+PILOT = 64  # samples whose time tells how many fit into the given seconds
 
 
 def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
-    """What the draws follow from, and what they would differ by on another machine."""
+    """Everything that determines the samples, including the models and versions of this machine."""
     return {
         "decoder": name,
         "settings": settings.to_record(),
@@ -38,7 +36,7 @@ def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float)
 
 
 def draw_all(
-    kept: SavedSamples,
+    saved: SavedSamples,
     name: str,
     mode: str,
     pair: Pair,
@@ -48,13 +46,13 @@ def draw_all(
     seconds: float,
     watch: Watch,
 ) -> Samples:
-    """On shared distributions ``most`` draws; else as many as fit the seconds, at least a pilot. What is kept is not drawn again.
+    """Draw ``most`` samples on shared distributions; otherwise as many as fit into ``seconds``, at least a pilot.
 
-    Their number follows from the pilot's speed, never from what was drawn, and is kept with the draws.
+    Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
     """
-    if mode not in kept.parts:
-        kept.parts[mode] = _begun(name, mode, pair, settings, ids, most, seconds)
-    part = kept.parts[mode]
+    if mode not in saved.parts:
+        saved.parts[mode] = _begun(name, mode, pair, settings, ids, most, seconds)
+    part = saved.parts[mode]
     while len(part.tokens) < part.n:
         first = len(part.tokens)
         count = min(SHARD.get(mode, ONE_BY_ONE), part.n - first)
@@ -62,16 +60,16 @@ def draw_all(
         def told(share: float, first: int = first, count: int = count) -> None:
             watch((first + count * share) / part.n)
 
-        shard = _shard(kept, part, name, mode, pair, settings, ids, first, count, told)
+        shard = _shard(saved, part, name, mode, pair, settings, ids, first, count, told)
         part.tokens, part.half = np.concatenate([part.tokens.reshape(-1, shard.tokens.shape[1]), shard.tokens]), None
         part.source = shard.source
-        kept.tick()
+        saved.tick()
     watch(1.0)
     return Samples(part.tokens, settings.to_record(), part.source)
 
 
 def cuts(mode: str, n: int) -> list[int]:
-    """How many draws stand between the cuts, in order. In float32 a draw very near an edge may depend on who was drawn beside it."""
+    """Sizes of the shards, in order. In float32 a sample very close to an edge may depend on the other samples of its shard."""
     pilot = [] if mode == sources.SHARED else [min(n, PILOT)]
     left, size = n - sum(pilot), SHARD.get(mode, ONE_BY_ONE)
     return pilot + [min(size, left - done) for done in range(0, left, size)]
@@ -87,7 +85,7 @@ def _begun(name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[i
 
 
 def _shard(
-    kept: SavedSamples,
+    saved: SavedSamples,
     part: ModeSamples,
     name: str,
     mode: str,
@@ -103,7 +101,7 @@ def _shard(
 
     def keep(half: Half) -> None:
         part.half = half
-        kept.tick()
+        saved.tick()
 
     half = part.half and replace(part.half)
     ours = sources.arguments(name, pair, settings)

@@ -1,4 +1,4 @@
-"""Who draws: our decoders and published mistakes through the sampler, transformers' assisted generation by its public API."""
+"""Sources of samples: our decoders and published mistakes through the sampler, transformers' assisted generation by its public API."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from specviz.verification.token_rule import TokenRule
 SHARED, ENGINE = "shared distributions", "engine"
 OURS = ("speculative", "target")
 ASSISTED = "assisted"
-REFERENCE = 4000  # draws of the target alone for the test without a distribution
+REFERENCE = 4000  # target-only samples for the test without a distribution
 ANALYTIC = 40  # prefixes at which the decoder's own distribution is computed
-AT_ONCE = 2_000_000  # draws whose random numbers are looked at together
+AT_ONCE = 2_000_000  # samples whose random numbers are checked together
 
 
 def known(name: str) -> str:
-    """The name of a decoder, mistakes by their id in any case. Raises SettingsError listing those there are."""
+    """The name of a decoder, in any case; mistakes go by their id. Raises SettingsError, which lists the names."""
     ids = {one.lower(): one for one in (*OURS, ASSISTED, *MUTANTS)}
     if name.lower() not in ids:
         raise SettingsError("decoder", name, f"one of {', '.join(ids.values())}")
@@ -44,23 +44,23 @@ def known(name: str) -> str:
 
 
 def under(name: str, settings: Settings) -> Settings:
-    """The settings a decoder is examined under: a mistake brings the temperature, cuts, gamma and length that show it."""
+    """The settings under which a decoder is tested. A mistake brings the temperature, truncation, gamma and length that show it."""
     return MUTANTS[name].under(settings) if name in MUTANTS else settings
 
 
 def engine_alone(name: str, settings: Settings) -> str:
-    """Why shared distributions cannot draw a decoder, in words; empty where they can."""
+    """Why a decoder cannot be sampled on shared distributions, in words; '' if it can."""
     if name in MUTANTS and not MUTANTS[name].shared:
         return "it changes what the engine does with a whole round"
     if name == "speculative" and not (on_shared_distributions(settings) and isinstance(rule_of(settings), TokenRule)):
-        return "shared distributions know chains of a fixed length, judged draft token by draft token"
+        return "shared distributions support only chains of a fixed length under the token rule"
     return ""
 
 
 def modes(name: str, wanted: str, settings: Settings) -> list[str]:
-    """How a decoder is drawn from: on shared distributions, through the engine, or both; another's decoder only as it is.
+    """Modes of sampling a decoder: on shared distributions, through the engine, or both. Assisted generation has its own mode.
 
-    Raises SettingsError where shared distributions are asked for and cannot draw it.
+    Raises SettingsError if shared distributions are asked for and cannot be used.
     """
     if name == ASSISTED:
         return ["transformers"]
@@ -74,7 +74,9 @@ def modes(name: str, wanted: str, settings: Settings) -> list[str]:
 def arguments(name: str, pair: Pair, settings: Settings) -> tuple:
     """(target, proposer, rule, random numbers) of one of our decoders, caches empty. Raises SettingsError for an edited run."""
     if settings.edited:
-        raise SettingsError("uniforms", sorted(settings.uniforms), "left alone: a run whose luck somebody chose is no sample")
+        raise SettingsError(
+            "uniforms", sorted(settings.uniforms), "left out: a run with random numbers chosen by hand is not a sample"
+        )
     randomness = PhiloxRandomness(settings.seed)
     if name in MUTANTS:
         made = MUTANTS[name].arguments(pair.open, settings)
@@ -95,7 +97,7 @@ def draw(
     count: int,
     watch: Watch = lambda share: None,
 ) -> Samples:
-    """Draws ``first`` to ``first + count - 1`` of a decoder: a pure function of its arguments."""
+    """Samples ``first`` to ``first + count - 1`` of a decoder: a pure function of its arguments."""
     if name == ASSISTED:
         return assisted(pair, settings, ids, first, count, watch)
     ours = arguments(name, pair, settings)
@@ -104,10 +106,10 @@ def draw(
 
 
 def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
-    """How many of the first draws may fall into another cell on another machine; None where nobody can say.
+    """How many of the first ``count`` samples may fall into another cell on another machine; None: unknown.
 
-    Shared distributions write what the engine writes, so that both modes have the same edges. Where distributions are coarse a window would have to
-    be so wide that it says nothing.
+    Shared distributions give the samples of the engine, so both modes have the same edges. With coarse distributions (half
+    precision, 8 bits) the window would be so wide that the number means nothing.
     """
     if name == ASSISTED or engine_alone(name, settings) or pair.coarse:
         return None
@@ -119,9 +121,10 @@ def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partitio
 
 
 def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch) -> Samples:
-    """transformers' assisted generation on the same pair: its own rule, its own luck, one draw after the other.
+    """Samples of transformers' assisted generation on the same pair, one after the other, with its own rule and random numbers.
 
-    The draft's number of tokens is ours, its confidence stop is off; draw i runs under ``torch.manual_seed`` of seed and i.
+    The number of draft tokens is gamma, and its confidence threshold is off. Sample i runs under a ``torch.manual_seed`` made of
+    seed and i.
     """
     context = getattr(pair.target.config.get_text_config(), "max_position_embeddings", None)
     remaining = opening_row(ids, settings, context).remaining
@@ -141,7 +144,7 @@ def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, cou
 
 
 def sampling(settings: Settings) -> dict[str, object]:
-    """Our settings in the words of ``generate``."""
+    """Our settings as arguments of ``generate``."""
     if settings.temperature == 0.0:
         return {"do_sample": False}
     plain = {"do_sample": True, "temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
@@ -149,9 +152,9 @@ def sampling(settings: Settings) -> dict[str, object]:
 
 
 def assistant(pair: Pair, gamma: int):
-    """The draft with options of its own: the same weights, ``gamma`` tokens each time, no stop on low confidence."""
+    """The draft with its own generation options: the same weights, ``gamma`` tokens per round, no confidence threshold."""
     if gamma < 1:
-        raise EvidenceError("Assisted generation needs at least 1 drafted token, got gamma 0.")
+        raise EvidenceError("Assisted generation needs at least 1 draft token, got gamma 0.")
     draft = copy(pair.draft)
     draft.generation_config = options = deepcopy(pair.draft.generation_config)
     options.num_assistant_tokens, options.num_assistant_tokens_schedule = gamma, "constant"
@@ -160,9 +163,9 @@ def assistant(pair: Pair, gamma: int):
 
 
 def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], positions: int = ANALYTIC) -> float | None:
-    """Largest distance of our decoder's own distribution to a fresh pass of the target, along a text that the target goes on with.
+    """Largest total variation between the decoder's own distribution and an uncached pass, along a text written by the target.
 
-    None for other decoders, for proposers that ask no model and other rules, and where nothing is drafted.
+    None for other decoders, for proposers without a model, for other rules, and if nothing is drafted.
     """
     usual = settings.proposer in ("draft", EARLY_EXIT) and (settings.lengths, settings.rule) == ("fixed", "token")
     if name != "speculative" or not usual or not settings.gamma:
@@ -176,6 +179,6 @@ def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], p
 def reference(
     pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE, watch: Watch = lambda share: None
 ) -> Samples:
-    """Draws of the target alone under another seed, for the test that needs no distribution."""
+    """Target-only samples under another seed, for the test that needs no distribution."""
     other = replace(settings, seed=(settings.seed + 1) % 2**63)
     return draw("target", SHARED, pair, other, ids, 0, count, watch)

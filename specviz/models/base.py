@@ -1,4 +1,4 @@
-"""The one thing asked of a model: the distributions after each prefix and after each proposed token."""
+"""What the decoder asks of a model: the distributions after each prefix and after each draft token."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from specviz.verification.draft_tree import DraftTree
 
 
 class LanguageModel(Protocol):
-    """A model with its warper, opened for one request. What it returns is a pure function of rows and block.
+    """A model with its sampling settings, opened for one request. What it returns is a pure function of rows and tree.
 
     vocabulary  V
-    context     most tokens a row may hold, None where there is no limit
+    context     most tokens a row may hold; None: no limit
     """
 
     vocabulary: int
     context: int | None
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64: after each row's prefix, and after each node of its block (N = block.widest).
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V) float64: after each row's prefix, then after each node of its tree (N = tree.widest).
 
-        Where a row has fewer nodes than N, its last entries are unspecified.
+        A row with fewer than N nodes has unspecified entries at its end.
         """
         ...

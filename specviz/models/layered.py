@@ -1,8 +1,9 @@
-"""A target cut in two for one request: its first layers draft through an exit, the layers above them decide.
+"""A target split in two for one request: its first layers draft through an early exit, the layers above verify.
 
-Zhang et al. 2024 (Draft & Verify), Elhoushi et al. 2024 (LayerSkip): what the first layers computed for a draft token is right for
-its verification too, so that pass runs the layers above alone. Each part has a cache and rolls it back by itself, so layers
-below the exit may hold columns that those above it lack; what a part says is a function of the tokens asked about all the same.
+Zhang et al. 2024 (Draft & Verify), Elhoushi et al. 2024 (LayerSkip). What the first layers compute for a draft token is also valid
+for its verification, so the target pass runs only the layers above. Each part has its own cache and rolls it back on its own. The
+layers below the exit may therefore hold columns that the layers above lack. The output of either part is still a pure function of
+the tokens it is asked about.
 """
 
 from __future__ import annotations
@@ -23,44 +24,46 @@ from specviz.verification.draft_tree import DraftTree, empty_tree
 
 
 class LowerLayers(CachedModel):
-    """The layers below an exit, as a model that drafts: its distributions are the exit's.
+    """The layers below an exit as a draft model: its distributions are those of the exit.
 
-    model  a Llama decoder; it is only read
+    model  a Llama decoder; read-only
     """
 
     def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
         super().__init__(model, settings, vocabulary)
         self.exit, self._pass = exit_, LowerPass(model, 0, exit_.layer)
 
-    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        """(B, N + 1, V) in the model's dtype, by the exit."""
-        return self.exit.logits(super().logits(rows, block))
+    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V) in the model's dtype, from the exit."""
+        return self.exit.logits(super().logits(rows, tree))
 
     @torch.inference_mode()
-    def states(self, rows: Sequence[Prefix], block: DraftTree, last: Sequence[int]) -> Tensor:
-        """(B, T, width): what the layers above are given of the last so many tokens of each row, and of the nodes of its block.
+    def states(self, rows: Sequence[Prefix], tree: DraftTree, last: Sequence[int]) -> Tensor:
+        """(B, T, width): the input of the layers above, for the last tokens of each row and for the nodes of its tree.
 
-        The last tokens stand right-aligned, the nodes behind them left-aligned; what fills the gaps belongs to no token. A
-        chain is read as part of the text: of draft tokens that were made here only the last one has not been read yet.
+        last  for each row, how many of its last tokens are wanted
+
+        The last tokens are right-aligned, the nodes after them left-aligned; padding fills the gaps. A chain is read as part of
+        the text, because of the draft tokens made here only the last one has not been read yet.
         """
-        if block.is_chain:
-            longer = [row.with_draft_tokens(tokens) for row, tokens in zip(rows, block.tokens, strict=True)]
+        if tree.is_chain:
+            longer = [row.with_draft_tokens(tokens) for row, tokens in zip(rows, tree.tokens, strict=True)]
             super().logits(longer, empty_tree(len(rows)))
         else:
-            super().logits(rows, block)
-        lead, nodes, wanted = max(last), block.widest, []
-        for held, row, tokens, count in zip(self._rows, rows, block.tokens, last, strict=True):
+            super().logits(rows, tree)
+        lead, nodes, wanted = max(last), tree.widest, []
+        for held, row, tokens, count in zip(self._rows, rows, tree.tokens, last, strict=True):
             columns = [*held.columns, *held.node_columns][len(row.ids) - count :]
             wanted.append([0] * (lead - count) + columns + [0] * (nodes - len(tokens)))
-        kept, columns = self._cache.layers[self.exit.layer], torch.tensor(wanted, device=self.device)
+        stored, columns = self._cache.layers[self.exit.layer], torch.tensor(wanted, device=self.device)
         line = torch.arange(len(rows), device=self.device)[:, None]
-        return torch.cat([half[line, 0, columns] for half in (kept.keys, kept.values)], -1)
+        return torch.cat([half[line, 0, columns] for half in (stored.keys, stored.values)], -1)
 
 
 class LayeredModel(CachedModel):
-    """A target whose layers above the exit take the states that its first layers have computed, for draft tokens or here.
+    """A target whose layers above the exit reuse the states that its first layers computed.
 
-    lower  the first layers: the source of the draft tokens
+    lower  the first layers, which draft
     """
 
     def __init__(self, model: LlamaForCausalLM, settings: Settings, vocabulary: int | None, exit_: Exit):
@@ -68,8 +71,8 @@ class LayeredModel(CachedModel):
         super().__init__(model, settings, vocabulary)
         self.lower, self._pass = LowerLayers(model, settings, vocabulary, exit_), UpperPass(model, exit_.layer)
 
-    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: DraftTree) -> Tensor:
-        return self.lower.states(rows, block, [len(fresh) for fresh in fed])
+    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
+        return self.lower.states(rows, tree, [len(fresh) for fresh in fed])
 
     def _empty(self) -> DynamicCache:
         return UpperCache(self._first)
@@ -78,8 +81,8 @@ class LayeredModel(CachedModel):
 class LowerPass(LlamaPass):
     """Ids to states after these layers, (B, keep, width).
 
-    All states are kept as one more layer of the cache, one half as its keys and one as its values: so they are rolled back,
-    moved and picked like what they were computed with.
+    All states are stored as one more layer of the cache, one half as its keys and the other as its values. They are then rolled
+    back, moved and selected together with the keys and values that they were computed with.
     """
 
     def __call__(self, ids: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int) -> Tensor:
@@ -89,7 +92,7 @@ class LowerPass(LlamaPass):
 
 
 class UpperPass(LlamaPass):
-    """States below these layers to logits."""
+    """States before these layers to logits."""
 
     def __call__(
         self, states: Tensor, positions: Tensor, mask: Tensor | None, cache: DynamicCache, width: int, keep: int
@@ -98,7 +101,7 @@ class UpperPass(LlamaPass):
 
 
 class UpperCache(DynamicCache):
-    """Columns of the layers from ``first`` on; the library's layers name themselves by their place in the whole model."""
+    """Columns of the layers from ``first`` on. The library's layers pass their index in the whole model."""
 
     def __init__(self, first: int):
         super().__init__()

@@ -1,4 +1,4 @@
-"""Distributions after many short continuations of one prompt, a group at a time: the prompt is read once, its continuations share it."""
+"""Distributions after many short continuations of one prompt. The prompt is read once, and the continuations are read in groups."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
 from specviz.verification.draft_tree import ROOT, DraftTree
 
-NODES = 256  # nodes of one pass: on two cores the cheapest per node, and 8 MB of distributions at a vocabulary of 4096
+NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
 
 
 def distributions_after(
     source: LanguageModel, prompt: Sequence[int], paths: np.ndarray, nodes: int = NODES
 ) -> Iterator[tuple[slice, Tensor]]:
-    """The distributions of the token after ``prompt + path``, streamed.
+    """Yield the distributions of the token after ``prompt + path``, one pass at a time.
 
-    paths    (G, m) int, different rows in lexicographic order: neighbours share their beginnings, and so their nodes
+    paths    (G, m) int, distinct rows in lexicographic order, so that neighbours share prefixes and therefore nodes
     nodes    most nodes of a pass, ancestors included; at least m
-    yields   (which paths, (g, V) float64 on the CPU), in order. The paths of one pass are a tree under the prompt (Miao et
-             al. 2024, SpecInfer, tree attention); no more than one pass's distributions are held. Draws and counts are numpy's, so
-             this is where the distributions leave the model's device.
+    yields   (slice of the paths, (g, V) float64 on the CPU), in order. The paths of one pass form a tree under the prompt (Miao
+             et al. 2024, SpecInfer, tree attention). Only one pass's distributions are held at a time. Sampling and counting use
+             numpy, so here the distributions leave the model's device.
     """
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
@@ -32,16 +32,16 @@ def distributions_after(
         return
     while begin < len(paths):
         tokens, parents, leaves = _tree(paths, begin, nodes)
-        block = DraftTree((tokens,), (parents,), (None,), ((None,) * len(tokens),), "paths")
-        distributions = source.distributions([row], block)[0]
+        tree = DraftTree((tokens,), (parents,), (None,), ((None,) * len(tokens),), "paths")
+        distributions = source.distributions([row], tree)[0]
         yield slice(begin, begin + len(leaves)), distributions[[leaf + 1 for leaf in leaves]].cpu()
         begin += len(leaves)
 
 
 def _tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:
-    """As many paths from ``begin`` on as fit: tokens and parents of their common tree, and each path's last node."""
+    """As many paths from ``begin`` on as fit. Returns tokens and parents of their common tree, and each path's last node."""
     tokens, parents, leaves = [], [], []
-    open_path: list[tuple[int, int]] = []  # (token, node) of the path added last
+    open_path: list[tuple[int, int]] = []  # (token, node) of the last path added
     for path in paths[begin : begin + nodes].tolist():
         shared = 0
         while shared < len(open_path) and open_path[shared][0] == path[shared]:

@@ -1,8 +1,8 @@
-"""A target behind a logits processor: a cut, a banned word, a penalty that remembers what was written.
+"""A target with a logits processor: a truncation, a banned word, a repetition penalty.
 
-Whoever puts a processor behind a target changes the distribution that is served. It stays a pure function of the prefix, so speculation keeps
-it exactly, if the processor is given the prefix of each distribution that a pass asks for: the text so far, and with it the path of
-draft tokens down to each node.
+A logits processor changes the distribution that is served. That distribution is still a pure function of the prefix, so speculative
+decoding keeps it exactly, provided that the processor receives the right prefix for each position of a pass: the text so far, plus
+the path of draft tokens to each node.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
 
-Processor = Callable[
-    [Tensor, Tensor], Tensor
-]  # ids (1, T), logits (1, V) -> logits (1, V): what transformers calls a LogitsProcessor
+# ids (1, T), logits (1, V) -> logits (1, V): what transformers calls a LogitsProcessor
+Processor = Callable[[Tensor, Tensor], Tensor]
 
 
 class Processed:
-    """Another source's logits, each put through a processor together with its own prefix.
+    """Another model's logits, each passed through a processor together with its own prefix.
 
-    source     opened for one request; processor  of transformers, or anything called like one: a function of its arguments alone
+    source     a model opened for one request
+    processor  a LogitsProcessor of transformers, or anything called like one: a pure function of its arguments
     """
 
     def __init__(self, source: CachedModel, processor: Processor):
@@ -34,24 +34,24 @@ class Processed:
         self.context: int | None = source.context
         self.settings: Settings = source.settings
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LawSource says."""
-        return self.warped(self.logits(rows, block))
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V) float64, as models.base.LanguageModel says."""
+        return self.warped(self.logits(rows, tree))
 
     def warped(self, logits: Tensor) -> Tensor:
         return self.source.warped(logits)
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        """(B, N + 1, V): after each prefix, and after each node of its block."""
-        logits = self.source.logits(rows, block).clone()
-        known = logits.shape[-1]  # ids that only the draft knows are no text of the target's
+    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V): after each prefix, and after each node of its tree."""
+        logits = self.source.logits(rows, tree).clone()
+        known = logits.shape[-1]  # the target cannot have written ids that only the draft knows
         for index, row in enumerate(rows):
-            for place, ids in enumerate(self.prefixes(row, block, index)):
+            for place, ids in enumerate(self.prefixes(row, tree, index)):
                 text = torch.tensor([[token for token in ids if token < known]], device=logits.device)
                 logits[index, place] = self.processor(text, logits[index, place][None])[0]
         return logits
 
-    def prefixes(self, row: Prefix, block: DraftTree, index: int) -> list[tuple[int, ...]]:
-        """What stands before each distribution that a row asks for."""
-        return texts(row.ids, block, index)
+    def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
+        """The prefix of each distribution that a row asks for."""
+        return texts(row.ids, tree, index)

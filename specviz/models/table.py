@@ -1,4 +1,4 @@
-"""A model given by hand: p(x | prefix) as a function. Small enough to enumerate, exact enough to prove things on."""
+"""A language model written by hand: p(x | prefix) as a function. It is small enough to enumerate, so claims can be proved on it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from specviz.verification.warp import warp
 class TableModel:
     """Distributions from a table.
 
-    table       prefix ids -> V probabilities (or anything float() takes, such as Fractions)
+    table       prefix ids -> V probabilities, or anything float() takes, such as Fractions
     vocabulary  V
-    settings    if given, the table's logarithms are warped as a network's logits would be
+    settings    if given, the table's logarithms are warped like a network's logits
     """
 
     table: Callable[[tuple[int, ...]], Sequence[float]]
@@ -28,12 +28,12 @@ class TableModel:
     settings: Settings | None = None
     context: int | None = None
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        result = torch.zeros(len(rows), block.widest + 1, self.vocabulary, dtype=torch.float64)
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        result = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64)
         for index, row in enumerate(rows):
             result[index, 0] = self._probs(row.ids)
-            for node in range(len(block.tokens[index])):
-                result[index, node + 1] = self._probs(row.ids + _path(block, index, node))
+            for node in range(len(tree.tokens[index])):
+                result[index, node + 1] = self._probs(row.ids + _path(tree, index, node))
         return result
 
     def _probs(self, ids: tuple[int, ...]) -> Tensor:
@@ -41,10 +41,10 @@ class TableModel:
         return probs if self.settings is None else warp(probs.log(), self.settings)
 
 
-def _path(block: DraftTree, index: int, node: int) -> tuple[int, ...]:
+def _path(tree: DraftTree, index: int, node: int) -> tuple[int, ...]:
     """Tokens from the prefix down to a node, itself included."""
     path: list[int] = []
     while node != ROOT:
-        path.append(block.tokens[index][node])
-        node = block.parents[index][node]
+        path.append(tree.tokens[index][node])
+        node = tree.parents[index][node]
     return tuple(reversed(path))

@@ -1,1 +1,1 @@
-"""How the shipped pair was made, and how to make another. Reached from the command line alone."""
+"""How the shipped pair was trained, and how to train another. Used only from the command line."""

@@ -1,4 +1,4 @@
-"""What a trained pair is worth, measured on text it has not seen, and the card that says so."""
+"""Measure a trained pair on held-out text, and write the numbers beside the models."""
 
 from __future__ import annotations
 
@@ -31,12 +31,13 @@ TEMPERATURES = (0.3, 0.7, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """Held-out figures of a pair.
+    """Held-out measurements of a pair.
 
     loss        role -> cross-entropy in nats per token
-    acceptance  temperature -> mean over positions of sum min(p, q), in [0, 1]; its standard error is ``error``
-    top1        share of positions where the two largest tokens agree
-    tokens      positions measured
+    acceptance  temperature -> acceptance rate: mean over positions of sum min(p, q), in [0, 1]
+    error       temperature -> standard error of the acceptance rate
+    top1        fraction of positions where target and draft have the same most probable token
+    tokens      number of positions
     """
 
     loss: dict[str, float]
@@ -47,10 +48,10 @@ class Measured:
 
 
 def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, Measured]:
-    """Measure every draft in ``out`` beside the target on a held-out corpus.
+    """Measure every draft in ``out`` against the target on a held-out corpus.
 
-    Writes ``out/measured.json`` for the plain draft, one file for the distilled one and one for the early exit where there is one,
-    and the list of hashes. Returns what was measured by draft.
+    Writes ``out/measured.json`` for the plain draft, one file each for the distilled draft and the early exit if they exist, and
+    the list of hashes. Returns the measurements by draft.
     """
     tokenizer = Tokenizer.from_file(str(out / "target" / "tokenizer.json"))
     target, text = _model(out / "target"), windows(read_works(heldout), tokenizer)
@@ -62,7 +63,7 @@ def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = pri
 
 
 def _drafting(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
-    """What is called with ids and has logits: a draft, or the target as far as its exit."""
+    """A callable from ids to an output with logits: a draft model, or the target up to its early exit."""
     if folder.name != "exit":
         return _model(folder)
     early = load_exit(folder, target)
@@ -91,7 +92,7 @@ def _write(path: Path, measured: Measured, say: Callable[[str], None]) -> None:
 
 
 def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
-    """(WINDOWS, WINDOW) ids, evenly spaced over the whole text, so that every work is met."""
+    """(WINDOWS, WINDOW) ids, evenly spaced over the whole text, so that every work is included."""
     stream = np.concatenate(encode(works, tokenizer)).astype(np.int64)
     count = min(WINDOWS, len(stream) // WINDOW)
     starts = np.linspace(0, len(stream) - WINDOW, count).astype(int)
@@ -100,9 +101,9 @@ def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
 
 @torch.inference_mode()
 def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> Measured:
-    """Teacher-forced over rows of ids (R, T): losses of both, and how often a draft token would be kept at each temperature."""
+    """Teacher-forced over rows of ids (R, T): losses of both models, and the acceptance rate at each temperature."""
     losses: dict[str, list[float]] = {"target": [], "draft": []}
-    kept: dict[float, list[float]] = {t: [] for t in TEMPERATURES}
+    accepted: dict[float, list[float]] = {t: [] for t in TEMPERATURES}
     agree: list[float] = []
     for row in ids:
         logits = {role: model(input_ids=row[None]).logits[0, :-1] for role, model in (("target", target), ("draft", draft))}
@@ -110,19 +111,21 @@ def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> 
             losses[role].append(F.cross_entropy(logits[role], row[1:]).item())
         for temperature in TEMPERATURES:
             p, q = (warp(logits[role], Settings(temperature=temperature)) for role in ("target", "draft"))
-            kept[temperature].append(torch.minimum(p, q).sum(-1).mean().item())
+            accepted[temperature].append(torch.minimum(p, q).sum(-1).mean().item())
         agree.append((logits["target"].argmax(-1) == logits["draft"].argmax(-1)).double().mean().item())
     return Measured(
         loss={role: round(float(np.mean(values)), 4) for role, values in losses.items()},
-        acceptance={t: float(np.mean(values)) for t, values in kept.items()},
-        error={t: float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0 for t, values in kept.items()},
+        acceptance={t: float(np.mean(values)) for t, values in accepted.items()},
+        error={
+            t: float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0 for t, values in accepted.items()
+        },
         top1=float(np.mean(agree)),
         tokens=ids.shape[0] * (ids.shape[1] - 1),
     )
 
 
 def write_hashes(folder: Path) -> None:
-    """SHA256SUMS over every file of the models and heads there, as sha256sum writes it; loading checks them."""
+    """Write SHA256SUMS over all files of the models, heads and exit, in the format of sha256sum. Loading checks it."""
     files = sorted(
         file
         for role in ("distilled", "draft", "exit", "heads", "target")

@@ -1,6 +1,6 @@
-"""From one text file to a stream of token ids: works split, shuffled and packed.
+"""Turn one text file into a stream of token ids: works are split, shuffled and packed.
 
-The file holds one paragraph per line; every work ends with a line ``<|endoftext|>``. A ``.xz`` file is read as it is.
+The file holds one paragraph per line; every work ends with a line ``<|endoftext|>``. A ``.xz`` file is decompressed.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ END_OF_TEXT = "<|endoftext|>"
 def read_works(path: Path) -> list[str]:
     """The works of a corpus file, in file order, each without its end mark.
 
-    Raises TrainingError when the file is missing, is not UTF-8 or holds no work.
+    Raises TrainingError if the file is missing, is not UTF-8 or holds no work.
     """
     if not path.is_file():
         raise TrainingError(
-            f"No corpus at '{path}'. Training reads one text file: a paragraph per line, each work closed by a line "
-            f"{END_OF_TEXT}. The shipped pair was trained on the children's books that MANIFEST.csv beside its model card "
-            "lists by Project Gutenberg number."
+            f"There is no corpus at '{path}'. Training reads one text file: one paragraph per line, each work closed by a line "
+            f"{END_OF_TEXT}. The shipped pair was trained on the children's books in MANIFEST.csv beside its model card, "
+            "listed by Project Gutenberg number."
         )
     try:
         raw = lzma.decompress(path.read_bytes()) if path.suffix == ".xz" else path.read_bytes()
@@ -35,7 +35,7 @@ def read_works(path: Path) -> list[str]:
     works = [work.strip("\n") for work in text.split(END_OF_TEXT)]
     works = [work for work in works if work]
     if not works:
-        raise TrainingError(f"'{path}' holds no text; allowed is one paragraph per line, works closed by {END_OF_TEXT}.")
+        raise TrainingError(f"'{path}' holds no text. It must hold one paragraph per line, each work closed by {END_OF_TEXT}.")
     return works
 
 
@@ -46,13 +46,13 @@ def encode(works: list[str], tokenizer: Tokenizer) -> list[np.ndarray]:
 
 
 def epoch_stream(works: list[np.ndarray], seed: int, epoch: int) -> np.ndarray:
-    """All works once, in an order drawn from (seed, epoch); a pure function, so that a resumed run reads on exactly."""
+    """All works once, in an order drawn from (seed, epoch). A pure function, so that a resumed run continues exactly."""
     order = np.random.Generator(np.random.Philox(key=seed, counter=epoch)).permutation(len(works))
     return np.concatenate([works[i] for i in order])
 
 
 class Batches:
-    """Batch number n as a pure function of n: shuffled windows of ``context + 1`` ids, epoch after epoch."""
+    """Batches as a pure function of their number: shuffled windows of ``context + 1`` ids, epoch after epoch."""
 
     def __init__(self, works: list[np.ndarray], rows: int, context: int, seed: int):
         self.works, self.rows, self.context, self.seed = works, rows, context, seed

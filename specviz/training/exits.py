@@ -1,4 +1,4 @@
-"""An early exit on a frozen target: a small adapter behind the first layers learns the target's own distributions."""
+"""Train an early exit on a frozen target: a small adapter after the first layers learns the target's own distributions."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from specviz.training.lessons import CHUNK, DIVERGENCES, mean
 
 
 class TrainableExit(nn.Module):
-    """An RMS norm that begins as the target's last one, then residual blocks x + silu(W x + b), weights zero at first.
+    """An RMS norm, initialized as the target's final one, then residual blocks x + silu(W x + b) with zero initial weights.
 
-    The parameter names hold ``layers.``, by which the optimizers tell matrices inside a network from tables.
+    The parameter names contain ``layers.``, by which the optimizers recognize matrices inside a network.
 
-    layer  how many of the target's layers lie below
+    layer  number of the target's layers below the exit
     """
 
     def __init__(self, norm: nn.Module, layer: int, blocks: int = 3):
@@ -35,14 +35,15 @@ class TrainableExit(nn.Module):
         return x
 
     def blocks(self) -> list[tuple[Tensor, Tensor]]:
-        """(weight, bias) of each block, as models.exits.save_exit takes them."""
+        """(weight, bias) of each block, as models.attachments.exits.save_exit takes them."""
         return [(layer.weight.detach(), layer.bias.detach()) for layer in self.layers]
 
 
 class ExitLesson:
-    """The loss of an exit on rows of ids: the mean divergence from the distribution that the target itself has at that position.
+    """The loss of an exit on rows of ids: its mean divergence from the target's own distribution at each position.
 
-    teacher  the target, in bf16 with frozen weights; divergence  a key of DIVERGENCES
+    teacher     the target, in bf16 with frozen weights
+    divergence  a key of DIVERGENCES
     """
 
     def __init__(self, teacher: nn.Module, divergence: str):

@@ -1,4 +1,4 @@
-"""Medusa heads on a frozen target: each learns the target's own distribution of a token further ahead (Medusa-1, Cai et al. 2024)."""
+"""Train Medusa heads on a frozen target: each learns the target's distribution of a token further ahead (Medusa-1, Cai et al. 2024)."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from torch import Tensor, nn
 
 from specviz.training.lessons import CHUNK
 
-FADE = 0.8  # how much less each further head counts, as in the paper
+FADE = 0.8  # weight of each head relative to the one before, as in the paper
 
 
 class TrainableHeads(nn.Module):
-    """K heads of residual blocks x + silu(W x + b), weights zero at first, so that every head begins as the target's own output.
+    """K heads of residual blocks x + silu(W x + b). Their weights start at zero, so every head starts as the target's own output.
 
-    The parameter names hold ``layers.``, by which the optimizers tell matrices inside a network from tables.
+    The parameter names contain ``layers.``, by which the optimizers recognize matrices inside a network.
     """
 
     def __init__(self, width: int, count: int = 4, layers: int = 3):
@@ -34,12 +34,15 @@ class TrainableHeads(nn.Module):
         return features
 
     def blocks(self) -> list[list[tuple[Tensor, Tensor]]]:
-        """Per head (weight, bias) of each block, as models.heads.save_heads takes them."""
+        """For each head the (weight, bias) of each block, as models.attachments.heads.save_heads takes them."""
         return [[(layer.weight.detach(), layer.bias.detach()) for layer in head["layers"]] for head in self.heads]
 
 
 class HeadsLesson:
-    """The loss of heads on rows of ids: cross-entropy with the target's distribution of the token that each is to draft, faded by distance."""
+    """The loss of heads on rows of ids: cross-entropy with the target's distribution of the token that each head drafts.
+
+    Heads further ahead have smaller weights (FADE).
+    """
 
     def __init__(self, teacher: nn.Module):
         self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
@@ -51,7 +54,7 @@ class HeadsLesson:
             hidden = self.teacher.model(input_ids=ids, use_cache=False).last_hidden_state
         table, total, weights = self.teacher.lm_head.weight, 0.0, 0.0
         for k in range(len(heads.heads)):
-            ahead = k + 1  # the distribution that the target has ``ahead`` places further on
+            ahead = k + 1  # head k learns the target's distribution ``ahead`` positions later
             seen, taught = hidden[:, :-ahead].flatten(0, 1), hidden[:, ahead:].flatten(0, 1)
             parts = [
                 self._part(table, heads(a, k), b) * len(a) for a, b in zip(seen.split(CHUNK), taught.split(CHUNK), strict=True)

@@ -1,4 +1,4 @@
-"""A frozen target as the teacher: a draft learns the target's own distributions instead of the text (DistillSpec, Zhou et al. 2024)."""
+"""Distillation: a draft learns the distributions of a frozen target instead of the text (DistillSpec, Zhou et al. 2024)."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-CHUNK = 2048  # positions whose distributions over the vocabulary are in memory at once
+CHUNK = 2048  # positions whose distributions are in memory at once
 
 
 def forward_kl(p: Tensor, q: Tensor) -> Tensor:
-    """KL(p || q) in nats from log distributions (N, V): the draft has to cover everything that the target may say."""
+    """KL(p || q) in nats from log probabilities (N, V): the draft must cover everything that the target may write."""
     return (p.exp() * (p - q)).sum(-1)
 
 
 def reverse_kl(p: Tensor, q: Tensor) -> Tensor:
-    """KL(q || p) in nats from log distributions (N, V): the draft is punished for what the target would not say."""
+    """KL(q || p) in nats from log probabilities (N, V): the draft is penalized for what the target would not write."""
     return (q.exp() * (q - p)).sum(-1)
 
 
 def variation(p: Tensor, q: Tensor) -> Tensor:
-    """TV(p, q) in [0, 1] from log distributions (N, V): 1 minus the chance that a draft token is kept at temperature 1."""
+    """TV(p, q) in [0, 1] from log probabilities (N, V): 1 minus the acceptance rate at temperature 1."""
     return 0.5 * (p.exp() - q.exp()).abs().sum(-1)
 
 
@@ -30,7 +30,7 @@ DIVERGENCES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {"forward-kl": forw
 
 
 class Lesson:
-    """The loss of a student on rows of ids: the mean divergence from the teacher's distributions at every position.
+    """The loss of a student on rows of ids: its mean divergence from the teacher's distributions over all positions.
 
     teacher     a causal model in bf16 with frozen weights
     divergence  a key of DIVERGENCES
@@ -39,14 +39,14 @@ class Lesson:
     def __init__(self, teacher: nn.Module, divergence: str):
         self.teacher = teacher.to(torch.bfloat16).eval().requires_grad_(False)
         compiled = torch.compile if shutil.which("g++") else lambda function: function
-        self._hear = compiled(_hidden)
+        self._states = compiled(_hidden)
         self._loss = compiled(mean(DIVERGENCES[divergence]))
 
     def __call__(self, student: nn.Module, ids: Tensor) -> Tensor:
         """Nats (or TV) per position, mean over rows of ids (B, T + 1)."""
         with torch.no_grad():
             taught = _hidden(self.teacher, ids).flatten(0, 1)
-        learned = self._hear(student, ids).flatten(0, 1)
+        learned = self._states(student, ids).flatten(0, 1)
         parts = [
             self._loss(self.teacher.lm_head.weight, student.lm_head.weight, p, q) * len(q)
             for p, q in zip(taught.split(CHUNK), learned.split(CHUNK), strict=True)
@@ -59,7 +59,7 @@ def _hidden(model: nn.Module, ids: Tensor) -> Tensor:
 
 
 def mean(divergence: Callable[[Tensor, Tensor], Tensor]) -> Callable[..., Tensor]:
-    """The mean divergence over positions: loss(teacher's output matrix, student's, teacher's states (N, width), student's)."""
+    """Mean divergence over positions, as loss(teacher's output matrix, student's, teacher's states (N, width), student's)."""
 
     def loss(teacher_head: Tensor, student_head: Tensor, taught: Tensor, learned: Tensor) -> Tensor:
         with torch.no_grad():

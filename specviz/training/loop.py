@@ -1,4 +1,4 @@
-"""One training run of one causal language model: bf16 weights, fp32 master weights, checkpoints that resume."""
+"""Train one causal language model: bf16 weights, fp32 master weights, checkpoints to resume from."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specviz.training.corpus import Batches
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """How long and how fast a model learns. Rates are peak values; both fall linearly to 2% after a short warm-up."""
+    """Length and learning rates of a training. Rates are peak values; after a short warm-up they fall linearly to 2%."""
 
     tokens: int
     rows: int = 16
@@ -35,13 +35,13 @@ class Schedule:
         return math.ceil(self.tokens / (self.rows * self.context))
 
     def factor(self, step: int) -> float:
-        """Share of the peak rate at a step, in (0, 1]."""
+        """Learning rate at a step as a fraction of the peak, in (0, 1]."""
         done = (step + 1) / self.steps
         return min(done / self.warmup, 1.0 - 0.98 * max(0.0, done - self.warmup) / (1.0 - self.warmup))
 
 
 class MasterWeights:
-    """fp32 copies of bf16 parameters; optimizers step on the copies, the model computes with the rounded ones."""
+    """fp32 copies of bf16 parameters. Optimizers update the copies; the model computes with the rounded ones."""
 
     def __init__(self, model: nn.Module):
         self.live = dict(model.named_parameters())
@@ -59,7 +59,7 @@ class MasterWeights:
 
 
 def optimizers(masters: dict[str, Tensor], schedule: Schedule) -> list[torch.optim.Optimizer]:
-    """Muon (Jordan et al. 2024) for matrices inside the layers, AdamW for the embedding table and the norms."""
+    """Muon (Jordan et al. 2024) for matrices inside the layers, AdamW for embeddings and norms."""
     inner = [p for name, p in masters.items() if p.ndim == 2 and "layers." in name]
     outer = [p for name, p in masters.items() if not (p.ndim == 2 and "layers." in name)]
     return [
@@ -69,7 +69,7 @@ def optimizers(masters: dict[str, Tensor], schedule: Schedule) -> list[torch.opt
 
 
 def loss_of(model: nn.Module, ids: Tensor) -> Tensor:
-    """Mean cross-entropy in nats per token of rows of ids (B, T + 1)."""
+    """Mean cross-entropy in nats per token over rows of ids (B, T + 1)."""
     hidden = model.model(input_ids=ids[:, :-1], use_cache=False).last_hidden_state
     logits = model.lm_head(hidden).float()
     return F.cross_entropy(logits.flatten(0, 1), ids[:, 1:].flatten())
@@ -83,13 +83,13 @@ def train(
     say: Callable[[str], None] = print,
     loss_of_batch: Callable[[nn.Module, Tensor], Tensor] | None = None,
 ) -> nn.Module:
-    """Train until the schedule's tokens are seen; returns the model in bf16.
+    """Train on the schedule's number of tokens. Returns the model in bf16.
 
-    loss_of_batch  of the model and ids (B, T + 1); None: cross-entropy with the text
+    loss_of_batch  function of the model and ids (B, T + 1); None: cross-entropy with the text
 
-    Every ``checkpoint_seconds`` the whole state goes to ``folder/checkpoint.pt`` (written beside, then renamed, so that a
-    kill leaves the last good one); a run that finds one there reads on at its step. ``folder/loss.jsonl`` gets one line per
-    20 steps: step, tokens, loss in nats, seconds.
+    Every ``checkpoint_seconds`` the whole state is written to ``folder/checkpoint.pt``, under another name first, so that a killed
+    run leaves the last complete one. A run that finds a checkpoint continues at its step. ``folder/loss.jsonl`` gets one line for
+    every 20 steps: step, tokens, loss in nats, seconds.
     """
     folder.mkdir(parents=True, exist_ok=True)
     model = model.to(torch.bfloat16).train()

@@ -1,4 +1,4 @@
-"""The shipped pair: shapes, tokens and folders of target and draft."""
+"""Train the shipped pair: shapes, numbers of tokens, and folders of target and draft."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ HEAD = 64
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """A Llama-style decoder: depth, width and how many tokens it is to see."""
+    """A Llama-style decoder: layers, width and training schedule."""
 
     layers: int
     width: int
     schedule: Schedule
 
     def model(self, vocabulary: int, seed: int = 7) -> LlamaForCausalLM:
-        """Fresh weights; matrices that write to the residual stream start smaller by sqrt(2 layers) (Radford et al. 2019)."""
+        """A new model. Matrices that write to the residual stream start smaller by sqrt(2 layers) (Radford et al. 2019)."""
         torch.manual_seed(seed)
         config = LlamaConfig(
             vocab_size=vocabulary,
@@ -62,14 +62,14 @@ SHAPES = {
     "target": Shape(layers=12, width=256, schedule=Schedule(tokens=20_500_000)),
     "draft": Shape(layers=1, width=256, schedule=Schedule(tokens=30_000_000)),
 }
-TAUGHT = {  # what learns from the finished target; a distilled draft goes on from the plain one
+DISTILLED = {  # parts that learn from the finished target; the distilled draft starts from the plain one
     "distilled": Schedule(tokens=4_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=11),
     "heads": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=13),
     "exit": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=17),
 }
-DIVERGENCE = "tv"  # of three, the one whose draft kept most draft tokens after a million tokens: the card has the numbers
+DIVERGENCE = "tv"  # of three, the one with the highest acceptance rate after a million tokens (numbers in the model card)
 
-EXIT_LAYER = 1  # layers of the target below its exit: deeper ones cost more than their draft tokens bring, as the card says
+EXIT_LAYER = 1  # layers of the target below its exit; deeper exits cost more time than they save (numbers in the model card)
 
 
 def train_pair(
@@ -79,11 +79,11 @@ def train_pair(
     tokens: int | None = None,
     say: Callable[[str], None] = print,
 ) -> None:
-    """Tokenizer, then each role, into ``out``; every part that is already there is kept, an unfinished one is resumed.
+    """Train the tokenizer, then each role, into ``out``. Finished parts stay, an unfinished one is resumed.
 
-    tokens  shortens the schedule of both, for a trial
+    tokens  shortens every schedule, for a trial
 
-    Leaves ``out/{target,draft}`` as transformers folders (safetensors, bf16) and ``out/run`` with checkpoints and losses.
+    Writes ``out/{target,draft}`` as transformers folders (safetensors, bf16), and ``out/run`` with checkpoints and losses.
     """
     works = read_works(data)
     run = out / "run"
@@ -96,10 +96,10 @@ def train_pair(
     ids = encode(works, tokenizer)
     say(f"{len(works)} works, {sum(map(len, ids)) / 1e6:.2f} M tokens")
     for role in roles:
-        schedule = TAUGHT[role] if role in TAUGHT else SHAPES[role].schedule
+        schedule = DISTILLED[role] if role in DISTILLED else SHAPES[role].schedule
         schedule = schedule if tokens is None else replace(schedule, tokens=tokens)
         batches = Batches(ids, schedule.rows, schedule.context, schedule.seed)
-        if role in TAUGHT:
+        if role in DISTILLED:
             teach(role, out, batches, schedule, say)
             continue
         shape = SHAPES[role]
@@ -114,13 +114,13 @@ def train_pair(
 def teach(
     role: str, out: Path, batches: Batches, schedule: Schedule, say: Callable[[str], None], divergence: str = DIVERGENCE
 ) -> None:
-    """One of TAUGHT, from the finished target in ``out/target``; a distilled draft also needs ``out/draft``.
+    """Train one of DISTILLED from the finished target in ``out/target``. The distilled draft also needs ``out/draft``.
 
-    Raises TrainingError where they are missing.
+    Raises TrainingError if they are missing.
     """
     needed = ["target", "draft"] if role == "distilled" else ["target"]
     if missing := [name for name in needed if not (out / name / "config.json").is_file()]:
-        raise TrainingError(f"'{out}' has no trained {' and no '.join(missing)} yet; {role} learns from it: train that first.")
+        raise TrainingError(f"'{out}' has no trained {' and no '.join(missing)} yet. Train it first: {role} learns from it.")
     target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.bfloat16)
     if role == "heads":
         heads = TrainableHeads(target.config.hidden_size)

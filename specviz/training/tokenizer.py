@@ -1,4 +1,4 @@
-"""A byte-level BPE tokenizer: every text has tokens, and every token is a run of bytes."""
+"""A byte-level BPE tokenizer: every text can be tokenised, and every token is a sequence of bytes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.training.corpus import END_OF_TEXT
 
 
 def train_tokenizer(works: list[str], vocabulary: int = 4096) -> Tokenizer:
-    """Byte-level BPE (Sennrich et al. 2016 on bytes) with ``vocabulary`` entries; id 0 is the end of a text."""
+    """Train byte-level BPE (Sennrich et al. 2016, on bytes) with ``vocabulary`` entries; id 0 ends a text."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -26,5 +26,5 @@ def train_tokenizer(works: list[str], vocabulary: int = 4096) -> Tokenizer:
 
 
 def save_tokenizer(tokenizer: Tokenizer, folder: Path) -> None:
-    """Write ``tokenizer.json`` and its configuration as transformers reads them; the end-of-text token also starts a text."""
+    """Write ``tokenizer.json`` and its configuration for transformers. The end-of-text token also starts a text."""
     PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=END_OF_TEXT, eos_token=END_OF_TEXT).save_pretrained(folder)

@@ -1,4 +1,4 @@
-"""``python -m specviz``: the same engine without a browser; bad input is one sentence on stderr and exit code 2."""
+"""``python -m specviz``: the same engine without a browser. Bad input gives one sentence on stderr and exit code 2."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def test_stored_distributions_let_anyone_check_each_decision_without_our_code(de
 
 
 def test_distributions_beyond_the_limit_are_refused_with_the_rounds_that_fit(decode, tmp_path, monkeypatch):
-    monkeypatch.setattr("specviz.commands.decode.LAWS_LIMIT", 60_000)
+    monkeypatch.setattr("specviz.commands.decode.DISTRIBUTIONS_LIMIT", 60_000)
     code, out, err = decode("--prompt", "Once", "--probs", str(tmp_path / "distributions.npz"))
     assert code == 2
     assert "2 rounds of this run fit" in err
@@ -91,11 +91,11 @@ def test_a_chosen_accept_uniform_decides_that_token_and_leaves_earlier_rounds_al
     assert edited.settings["uniforms"] == [f"{position}=0.999999"]
 
 
-def test_coloured_text_shows_origins_and_says_when_luck_was_chosen(decode):
+def test_coloured_text_shows_origins_and_says_when_random_numbers_were_chosen(decode):
     _, out, _ = decode("--prompt", "Once", "--color", "always", "--uniform", "0=0.5")
     assert "\x1b[34m" in out
     assert "target passes" in out
-    assert "this run is no sample" in out
+    assert "this run is not a sample" in out
     assert "\x1b[" not in decode("--prompt", "Once")[1], "no colours into a pipe"
 
 
@@ -141,7 +141,7 @@ def test_bad_input_is_one_sentence_with_the_value_and_exit_code_2(decode, argume
 @pytest.mark.parametrize(
     ("pair", "sentence"),
     [
-        (("--pair", "nope"), "There is no pair 'nope'; known are storybook"),
+        (("--pair", "nope"), "There is no pair 'nope'. Known pairs: storybook"),
         (("--target", "x"), "--target and --draft together"),
         (("--target", "/nowhere", "--draft", "/nowhere"), "neither a folder on this machine nor a hub name"),
         (("--pair", "storybook", "--target", "x", "--draft", "y"), "left out when --target and --draft are given"),
@@ -165,8 +165,8 @@ def test_help_and_unknown_options_need_no_torch():
         assert "Traceback" not in done.stderr
 
 
-def test_a_mistake_of_the_program_does_not_look_like_a_rejection(monkeypatch, capsys):
-    """verify answers 1 for rejected, which is also what Python exits with after a traceback."""
+def test_a_bug_does_not_look_like_a_rejection(monkeypatch, capsys):
+    """verify exits with 1 for rejected, and Python exits with 1 after a traceback."""
     monkeypatch.setattr("specviz.commands.decode.settings_of", lambda options: 1 / 0)
     assert main(["decode"]) == 70
     assert "ZeroDivisionError" in capsys.readouterr().err

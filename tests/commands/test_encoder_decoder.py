@@ -1,4 +1,4 @@
-"""Encoder-decoder pairs from folders, what is refused with a sentence, and every command on them."""
+"""Encoder-decoder pairs from folders: every command on them, and refusals in a sentence."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def test_weights_come_back_from_a_folder_as_they_were(encoder_decoder_folders, k
 
 
 def test_a_configuration_as_t5_v1_1_is_published_gives_the_same_distributions(encoder_decoder_folders, tmp_path):
-    """It says only that output matrix and embedding are not shared; that its states are not scaled follows from this."""
+    """It only says that output matrix and embedding are not shared. This implies that its states are not scaled."""
     saved = encoder_decoder_folders["t5 v1.1"][0]
     folder = shutil.copytree(saved, tmp_path / "published")
     record = json.loads((folder / "config.json").read_text())
@@ -68,7 +68,7 @@ def test_other_encoder_decoders_are_refused_with_those_that_are_tested(tmp_path)
                         decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16)  # fmt: skip
     BartForConditionalGeneration(config).save_pretrained(tmp_path)
     with pytest.raises(
-        UnsupportedModel, match=r"of the family 'bart', whose cached passes have not been tested; tested are mt5, t5"
+        UnsupportedModel, match=r"of the family 'bart', whose cached passes have not been tested\. Tested are: mt5, t5"
     ):
         load_model(str(tmp_path), *CPU)
 
@@ -78,7 +78,7 @@ def test_tokenizers_that_differ_are_refused(encoder_decoder_folders, tmp_path):
     record = json.loads((other / "tokenizer.json").read_text())
     record["model"]["vocab"][5][1] -= 9.0
     (other / "tokenizer.json").write_text(json.dumps(record))
-    with pytest.raises(ModelError, match="do not share one tokenizer: they cut the same text differently"):
+    with pytest.raises(ModelError, match="do not share one tokenizer: they split the same text differently"):
         load_pair(f"{encoder_decoder_folders['t5'][0]}|{other}")
 
 
@@ -86,7 +86,7 @@ def test_tokenizers_that_differ_are_refused(encoder_decoder_folders, tmp_path):
     ("number", "sentence"),
     [
         (None, r"draft' does not say which token its decoder begins with \(decoder_start_token_id\)"),
-        (2, r"target .* begins with token 0, that of draft .* with 2; both must begin with the same one"),
+        (2, r"target .* begins with token 0, that of draft .* with 2\. Both must begin with the same token"),
     ],
 )
 def test_the_first_token_of_the_decoders_must_be_named_and_the_same(tmp_path, number, sentence):
@@ -122,7 +122,7 @@ def test_decode_prints_the_prompt_and_apart_from_it_what_was_written(places, cap
 
 
 def test_verify_finds_a_right_decoder_consistent_and_a_wrong_one_not(places, capsys):
-    """In both modes, with the distribution of the cached decoder prefix by prefix; R5 draws the replacement from p."""
+    """In both modes, with the cached decoder's distribution at each prefix; R5 draws the replacement from p."""
     short = [
         "verify",
         *places,

@@ -1,5 +1,5 @@
-"""Proposers, rules and policies by name from the command line: each decodes, verify says how it drew, bench times what was named,
-an export's command names them too, and bad input is one sentence with exit code 2 before any weights are read.
+"""Proposers, rules and policies by name on the command line: each decodes, verify says how it sampled, bench times the named ones, an
+export's command names them too, and bad input gives one sentence and exit code 2 before any weights are read.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def decode(folders, *more: str) -> int:
 
 @pytest.mark.parametrize("name", CHOICES)
 def test_each_proposer_and_rule_decodes_by_name_and_its_trace_reads_back(name, folders, capsys):
-    """The record's settings are those asked for: the very run can be had again from them."""
+    """The record holds the requested settings, so the same run can be repeated from them."""
     assert decode(folders, *CHOICES[name], "--format", "json") == 0
     trace = Trace.from_json(capsys.readouterr().out)
     asked = dict(zip(CHOICES[name][::2], CHOICES[name][1::2], strict=True))
@@ -90,7 +90,7 @@ def test_the_text_says_who_drafted_and_that_a_lossy_rule_is_lossy(chosen, said, 
     assert "proposer" not in capsys.readouterr().out, "the usual one needs no line"
 
 
-def test_a_text_of_ones_own_is_read_by_its_path(folders, tmp_path, capsys):
+def test_a_text_file_is_read_by_its_path(folders, tmp_path, capsys):
     path = tmp_path / "mine.txt"
     path.write_text("Once upon a time there was a rabbit. " * 10)
     assert decode(folders, "--proposer", "retrieval", "--text", str(path), "--format", "json", "--temperature", "0") == 0
@@ -142,22 +142,22 @@ def test_help_names_every_proposer_policy_rule_and_kind_of_sibling(command, caps
 
 
 def verify(folders, *more: str) -> int:
-    """1,000 draws on shared distributions, 200 through the engine however long they take: enough to see any distance of .9."""
-    draws = "1000" if "shared-distributions" in more else "200"
-    plain = ["--prompt", "Once upon", "--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", draws]
+    """1,000 samples on shared distributions, 200 through the engine however long they take: enough to detect any distance of 0.9."""
+    count = "1000" if "shared-distributions" in more else "200"
+    plain = ["--prompt", "Once upon", "--length", "2", "--tv", "0.9", "--seconds", "1000", "--samples", count]
     return main(["verify", *folders, *plain, *more])
 
 
 def test_what_shared_distributions_cannot_draw_is_drawn_by_the_engine_and_the_report_says_so(folders, capsys):
-    """A right decoder is rejected once in a thousand seeds; the seed is the default."""
+    """A correct decoder is rejected once in a thousand seeds; the seed is the default."""
     assert verify(folders, "--proposer", "tree", "--tree", "2") == 0
     said = capsys.readouterr().out
     assert (
         "proposer tree; rule token by token" in said
-        and "drawn through the engine alone: shared distributions know chains" in said
+        and "sampled only through the engine: shared distributions support only chains" in said
     )
     assert verify(folders, "--proposer", "tree", "--mode", "shared-distributions") == 2
-    assert "engine or both for speculative: shared distributions know chains of a fixed length" in capsys.readouterr().err
+    assert "engine or both for speculative: shared distributions support only chains of a fixed length" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("chosen", (["--proposer", "uniform"], ["--rule", "typical"]))
@@ -175,7 +175,7 @@ def test_a_certificate_of_another_proposer_is_drawn_again(folders, tmp_path, cap
 
 
 def test_a_certificate_whose_text_is_not_at_hand_says_so(folders, tmp_path, capsys, monkeypatch):
-    """The path was admitted by whoever verified; who checks has named none."""
+    """The path was named for verify; for check it was not."""
     path = tmp_path / "mine.txt"
     path.write_text("Once upon a time there was a rabbit. " * 10)
     chosen = ["--proposer", "retrieval", "--text", str(path)]
@@ -196,7 +196,7 @@ def test_other_decoders_bring_their_own_proposer(decoder, folders, capsys):
 
 @pytest.mark.parametrize("name", CASES)
 def test_the_command_of_an_export_names_proposer_and_rule(name):
-    """Read back by the command's own parser it gives the same settings."""
+    """Parsed by the command's own parser, it gives the same settings."""
     settings = Settings(**{"rule": "k-seq", "prompt": "Once", **CASES[name]})
     parser = argparse.ArgumentParser()
     decode_command_module.arguments(parser)

@@ -1,6 +1,6 @@
-"""``verify`` from end to end on a tiny random pair: what it says, what it exits with, and that a wrong decoder turns red.
+"""``verify`` from end to end on a tiny random pair: its output, its exit codes, and that a wrong decoder is rejected.
 
-Draws are fixed by their seed; a right decoder is rejected with probability .001 over seeds, and the seed here is the default.
+Samples are fixed by their seed. A correct decoder is rejected with probability 0.001 over seeds; the seed here is the default.
 """
 
 from __future__ import annotations
@@ -46,14 +46,14 @@ def test_shared_distributions_alone_say_what_was_not_sampled(folders, capsys):
     assert "the cached decoder was not sampled" in capsys.readouterr().out
 
 
-def test_too_few_draws_are_said_with_the_number_that_is_needed(folders, capsys):
+def test_too_few_samples_are_said_with_the_number_that_is_needed(folders, capsys):
     assert verify(folders, "--samples", "300", "--tv", "0.01", "--mode", "shared-distributions") == 3
     said = capsys.readouterr().out
-    assert "Too few draws" in said and f"{Plan.of(300, 3, 0.01).needed:,}" in said
+    assert "Too few samples" in said and f"{Plan.of(300, 3, 0.01).needed:,}" in said
 
 
 @pytest.mark.parametrize("tv", [0.2, 0.05, 0.003])
-def test_the_number_of_draws_that_is_named_suffices(tv):
+def test_the_number_of_samples_that_is_named_suffices(tv):
     """And one in ten less does not."""
     needed = Plan.of(300, 2, tv).needed
     assert Plan.of(needed, 2, tv).cells >= 16 and Plan.of(int(0.9 * needed), 2, tv).cells == 0
@@ -80,8 +80,8 @@ def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
     assert "equality" in report["tests"][0]["note"] and report["tv"] == 0.0
 
 
-def test_in_words_too_and_with_the_draws_that_equality_needs(folders, capsys):
-    """One outcome has all the mass: a distribution .01 away shows itself in 459 draws 99 times in 100, since .99^459 < .01."""
+def test_in_words_too_and_with_the_samples_that_equality_needs(folders, capsys):
+    """One outcome has probability 1. A distribution 0.01 away shows in 459 samples 99 times in 100, since 0.99^459 < 0.01."""
     greedy = ("--temperature", "0", "--length", "2", "--mode", "shared-distributions")
     assert verify(folders, *greedy, "--samples", "458") == 3
     said = capsys.readouterr().out
@@ -90,8 +90,8 @@ def test_in_words_too_and_with_the_draws_that_equality_needs(folders, capsys):
 
 
 @pytest.mark.parametrize("tv", ["0.9", "1"])
-def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consistent(tv, folders, capsys, tmp_path):
-    """At temperature 5 no token expects 5 of 40 draws, so there is one cell of everything: no distribution at all would fail on it."""
+def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consistent(tv, folders, capsys, tmp_path):
+    """At temperature 5 no token expects 5 of 40 samples, so everything lies in one cell, on which no distribution could fail."""
     flat = (
         "--temperature",
         "5",
@@ -108,7 +108,7 @@ def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consis
     )
     assert verify(folders, *flat) == 3
     said = capsys.readouterr().out
-    assert "Too few draws: 40 draws tell nothing. No text is likely enough for a cell of its own" in said
+    assert "Too few samples: 40 samples tell nothing. No text is probable enough for a cell of its own" in said
     assert "Consistent" not in said and "sees" not in said.split("chi-square")[1].split("\n")[0]
     report = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (report["verdict"], report["detectable_tv"], len(report["answers"][0]["cells"])) == ("too few draws", 1.0, 1)
@@ -116,14 +116,14 @@ def test_draws_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consis
 
 
 def test_an_engine_that_is_asked_for_less_says_so(folders, capsys):
-    """The engine has 64 draws at least; beside shared distributions it is asked for no more than these can see."""
+    """The engine has at least 64 samples; after shared distributions it is only asked to detect what these can."""
     assert verify(folders, "--length", "1", "--samples", "64", "--tv", "0.001", "--seconds", "0.001") == 3
     shared, engine = capsys.readouterr().out.splitlines()[:2]
-    assert shared.endswith(".") and "Asked of so few draws: no more than 0." in engine
+    assert shared.endswith(".") and "it was only asked to detect 0." in engine
 
 
 @pytest.mark.parametrize("option", [("--decoder", "R5"), ("--samples", "77"), ("--mode", "engine"), ("--resume", "x.draws")])
-def test_what_draws_would_need_is_refused_beside_a_file_of_them(option, folders, capsys, tmp_path):
+def test_options_for_drawing_are_refused_with_a_sample_file(option, folders, capsys, tmp_path):
     (tmp_path / "draws.jsonl").write_text('{"prompt": "Once", "tokens": [65]}\n' * 60)
     assert verify(folders, "--sample-file", str(tmp_path / "draws.jsonl"), *option) == 2
     assert f"{option[0][2:]} must be left out with --sample-file: nothing is drawn, got" in capsys.readouterr().err
@@ -142,7 +142,7 @@ class FromTarget(TokenRule):
 
 
 def test_a_wrong_rule_is_rejected(pair):
-    """Enumerated, this mistake is far above what 20,000 draws show."""
+    """By enumeration, the distance of this mistake is far above what 20,000 samples detect."""
     settings = Settings(pair="tiny", length=2, gamma=2)
     target, proposer, _, randomness = sources.arguments("speculative", pair, settings)
     ids = pair.encode("Once upon")
@@ -158,7 +158,7 @@ def test_a_wrong_rule_is_rejected(pair):
 
 
 def test_a_published_mistake_is_drawn_by_its_id_under_its_own_settings(folders, capsys):
-    """R5 draws replacements from p. Enumerated on the pair its distance is far above .1; the id may be written small."""
+    """R5 draws replacements from p. Enumerated on the pair, its distance is far above 0.1. The id may be in lower case."""
     code = verify(
         folders, "--decoder", "r5", "--samples", "20000", "--tv", "0.1", "--mode", "shared-distributions", "--format", "json"
     )
@@ -173,8 +173,8 @@ def test_a_mistake_that_shared_distributions_cannot_draw_is_drawn_by_the_engine(
     assert "engine or both for kept-rest" in capsys.readouterr().err
 
 
-def test_a_run_whose_luck_somebody_chose_is_refused(pair):
-    with pytest.raises(SettingsError, match="no sample"):
+def test_a_run_with_chosen_random_numbers_is_refused(pair):
+    with pytest.raises(SettingsError, match="not a sample"):
         sources.arguments("speculative", pair, Settings(uniforms={(0, "accept"): 0.5}))
 
 

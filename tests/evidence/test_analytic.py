@@ -1,8 +1,8 @@
-"""The real decoder, caches and all, has the target's distribution at every place that it decides: compared with a fresh, uncached pass of
-the target, for every warper, after random histories of kept and rejected draft tokens. Mistakes of published decoders fail this very
-check (rows R1, R2, R4, R5, R11 of docs/mistakes.md, and the gate that is off by one).
+"""The real decoder, with its caches, has the target's distribution at every place that it decides: compared with an uncached pass of
+the target, for every warper, after random histories of accepted and rejected draft tokens. Mistakes of published decoders fail the
+same check (rows R1, R2, R4, R5, R11 of docs/mistakes.md, and the gate that is off by one).
 
-Two float32 passes round differently, so the distance is about 1e-6 and not 0; in float64 the same check gives 1e-12.
+Two float32 passes round differently, so the distance is about 1e-6 instead of 0; in float64 the same check gives 1e-12.
 """
 
 from dataclasses import dataclass
@@ -96,7 +96,7 @@ def test_the_cached_decoder_has_the_distribution_of_a_fresh_pass_after_random_hi
 
 @pytest.mark.parametrize("warper", (FEW_WARPERS[0], FEW_WARPERS[-1]), ids=str)
 def test_in_float64_nothing_is_left_of_the_difference(warper):
-    """So what float32 leaves is rounding, and not a small mistake."""
+    """This shows that the float32 differences are rounding, not a small mistake."""
     assert decoder(warper, dtype=torch.float64).checked().passed(1e-12)
 
 
@@ -114,12 +114,12 @@ def test_the_shipped_pair_keeps_the_distribution_of_its_target_at_300_prefixes_u
     apart = max((place.tv for place in found.near_ties), default=0.0)
     print(f"\n{warper}: {found.sentence} Worst near tie: TV {apart:.1e}.")
     assert found.prefixes >= 300 and found.passed(), found.worst
-    assert {0, 1, 2, 3, 4} == set(found.kept)
+    assert {0, 1, 2, 3, 4} == set(found.accepted)
 
 
-def test_histories_keep_and_refuse_at_every_depth_and_draft_tokens_are_asked_again():
+def test_histories_accept_and_reject_at_every_depth_and_draft_tokens_are_drawn_again():
     found = decoder().checked(80)
-    assert set(found.kept) == {0, 1, 2, 3}
+    assert set(found.accepted) == {0, 1, 2, 3}
     assert {place.node for place in found.places} == {0, 1, 2, 3}
     assert all(place.bonus == (place.node == 3) for place in found.places)
     assert sum(place.asked for place in found.places) > 0.98 * sum(not place.bonus for place in found.places)

@@ -1,4 +1,5 @@
-"""What the analytic check stands on: near ties with their margin, distributions recovered by asking, and a fresh pass that is the network's own."""
+"""The parts of the analytic check: near ties with their margin, distributions measured by calls, and an uncached pass that is the
+network's own."""
 
 import numpy as np
 import pytest
@@ -7,7 +8,7 @@ import torch
 from specviz.evidence.analytic import along_text as tier
 from specviz.evidence.analytic.along_text import TOLERANCE, Analytic
 from specviz.evidence.analytic.fresh import Fresh, margin
-from specviz.evidence.analytic.probes import Handed, bisected, next_distribution, recovered
+from specviz.evidence.analytic.probes import RuleInput, bisected, next_distribution, recovered
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
@@ -37,7 +38,7 @@ def test_the_margin_is_how_far_logits_must_move_until_another_token_is_cut(proba
 
 
 def test_near_ties_are_listed_with_their_margin_and_not_dropped(monkeypatch):
-    """With a wide margin many places count as near ties; together they are the places of the narrow one."""
+    """A wide margin turns many places into near ties. Together with the others they are the places found with the narrow margin."""
     narrow = decoder({"top_k": 8}).checked(20)
     monkeypatch.setattr(tier, "TIE", 0.02)
     wide = decoder({"top_k": 8}).checked(20)
@@ -45,7 +46,7 @@ def test_near_ties_are_listed_with_their_margin_and_not_dropped(monkeypatch):
     assert len(wide.places) + len(wide.near_ties) == len(narrow.places) + len(narrow.near_ties)
 
 
-def test_nothing_looked_at_is_no_pass():
+def test_without_any_place_the_check_does_not_pass():
     assert not Analytic(Settings(), (), (), 0, ()).passed()
 
 
@@ -56,7 +57,7 @@ def probs(*parts: float) -> torch.Tensor:
 @pytest.mark.parametrize(
     "truth", (probs(0.2, 0.0, 0.5, 0.3), probs(0, 0, 1, 0), probs(0.25, 0.25, 0.25, 0.25), probs(1, 0, 0, 0))
 )
-def test_a_distribution_is_recovered_from_draws_whatever_was_believed(truth):
+def test_a_distribution_is_measured_whatever_was_expected(truth):
     def ask(v):
         return draw(truth.expand(len(v), -1), torch.from_numpy(v)).numpy()
 
@@ -73,19 +74,19 @@ def test_edges_are_found_and_never_and_always_are_exact():
 
 
 def test_the_distribution_of_the_next_token_is_not_the_identity_that_holds_for_any_p_and_q():
-    """A draft token drawn from another distribution than the block reports: the rule is right about its own p and q, and the text is wrong."""
+    """A draft token drawn from another distribution than the draft tree reports: the rule is right about its own p and q, and the text is wrong."""
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.2, 0.6, 0.2), probs(0.0, 1.0, 0.0)
-    handed = Handed(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
-    dice = np.random.default_rng(0)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 0, q, dice), p, atol=1e-11)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 0, really, dice), probs(0.5, 0.5, 0.0), atol=1e-11)
-    assert torch.allclose(next_distribution(TokenRule(), handed, 1, None, dice), p)
+    handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+    rng = np.random.default_rng(0)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 0, q, rng), p, atol=1e-11)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 0, really, rng), probs(0.5, 0.5, 0.0), atol=1e-11)
+    assert torch.allclose(next_distribution(TokenRule(), handed, 1, None, rng), p)
 
 
-def test_a_draft_token_that_its_reported_distribution_lacks_is_no_error():
-    """Two passes of the draft may cut a near tie differently: the place is listed apart, and must not stop the others."""
+def test_a_draft_token_outside_its_reported_distribution_is_no_error():
+    """Two passes of the draft may truncate a near tie differently: the place is listed separately, and must not stop the others."""
     p, q, really = probs(0.5, 0.3, 0.2), probs(0.4, 0.6, 0.0), probs(0.4, 0.0, 0.6)
-    handed = Handed(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
+    handed = RuleInput(Prefix((0,), 0, 9), DraftTree(((1,),), ((-1,),), (q[None],), ((0.5,),), "x"), torch.stack((p, p)))
     assert float(next_distribution(TokenRule(), handed, 0, really, np.random.default_rng(0)).sum()) == pytest.approx(1)
 
 

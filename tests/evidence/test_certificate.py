@@ -1,6 +1,6 @@
-"""A certificate is checked field by field: whoever changes a number is found, by its digest or by what follows from the rest.
+"""A certificate is checked field by field: a changed number is found by its digest, or because it contradicts the rest.
 
-The draws are fixed by their seed; nothing here is left to chance. What only other draws can tell stands in test_redraw.py.
+The samples are fixed by their seed; nothing here is left to chance. What only redrawn samples can tell is in test_redraw.py.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ CHANGES = {
     "a sentence": lambda r: first_answer(r).update(sentence="Proved for ever."),
     "the seed": lambda r: r.update(seed=8),
     "a setting out of range": lambda r: r["settings"].update(temperature=9.0),
-    "chosen luck": lambda r: r["settings"].update(randomness=["0=0.5"]),
+    "chosen random numbers": lambda r: r["settings"].update(uniforms=["0=0.5"]),
     "the remark": lambda r: r.update(note="All is well."),
     "how many may move": lambda r: [one["redraw_tolerance"].update(draws=one["n"] + 1) for one in (r, first_answer(r))],
 }
@@ -90,7 +90,7 @@ OWN_NUMBERS = ["tv", "detectable_tv", "pooled_mass"]
     ids=[*OWN_NUMBERS, *(" ".join(pair) for pair in JOINT_NUMBERS), "level", "median", "upper", "adjusted transform"],
 )
 def test_a_number_that_is_off_in_the_sixth_digit_is_altered_and_rounding_is_not(record, place):
-    """Also where the digests are made anew. On the versions that wrote it a certificate agrees to far more than six digits."""
+    """Even with recomputed digests. With the versions that wrote it, a certificate agrees to far more than six digits."""
     for factor, found in ((1.0 + 1e-5, True), (0.995, True), (1.0 + 1e-9, False)):
         changed = copy.deepcopy(record)
         holder, key = place(changed)
@@ -104,8 +104,8 @@ def test_a_number_that_is_off_in_the_sixth_digit_is_altered_and_rounding_is_not(
 
 
 def test_every_test_has_the_level_of_a_family_of_length_plus_six(record):
-    """Bonferroni over all that is asked, by hand: the cells twice, next tokens given their prefix, the transform, two samples, the
-    stopping time, and a share at each of L positions."""
+    """Bonferroni over all tests, counted by hand: two on the cells, next tokens given their prefix, the transform, two samples, the
+    stopping time, and one at each of L positions."""
     for one in record["answers"]:
         plan = one["plan"]
         assert len(one["tests"]) <= plan["length"] + 6

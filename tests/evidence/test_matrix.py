@@ -1,6 +1,6 @@
 """'Exactness comes from the acceptance rule, not from the proposer': every proposer under every rule, on a tiny random pair.
 
-All draws are fixed by their seed. A right matrix has a wrong cell with probability .001 over seeds; the seed here is the default.
+All samples are fixed by their seed. A correct matrix has a wrong cell with probability 0.001 over seeds; the seed here is the default.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from specviz.commands import matrix as command
 from specviz.decoding.engine import decode
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
-from specviz.evidence.matrix.cell import LENGTH, Slices, drawn, own_seed
-from specviz.evidence.matrix.table import COLUMNS, Desk, Matrix, chosen, examine, lines, mass_never_written
+from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
+from specviz.evidence.matrix.table import COLUMNS, Matrix, Worker, chosen, examine, lines, mass_never_written
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.heads import save_heads
 from specviz.models.pairs.loading import load_pair
@@ -35,7 +35,7 @@ from specviz.verification.warp import one_hot
 from tests.tables import model
 from tests.tables import pair as tables
 
-TV = 0.4  # seen by some 140 draws
+TV = 0.4  # detected by about 140 samples
 PROMPT = "Once upon a time. Once upon"
 QUESTION = Settings(prompt=PROMPT)
 
@@ -69,7 +69,7 @@ def test_every_exact_rule_is_consistent_in_every_column_and_would_have_shown_the
             assert found and {cell.verdict for cell in found} == {"consistent"}
             assert all(cell.n == 64 if column == "T = 0" else cell.seen <= TV for cell in found)
     judged = {cell.line for cell in cells(whole, rule="token", verdict="consistent", column="T = 1")}
-    assert judged == {*lines()} - {"draft-gain"}, "every proposer of the gallery is drawn under the token rule"
+    assert judged == {*lines()} - {"draft-gain"}, "every proposer of the gallery is tested under the token rule"
 
 
 def test_typical_acceptance_is_rejected_wherever_its_distribution_differs_and_coincides_where_it_does_not(whole):
@@ -106,7 +106,7 @@ class FromTarget(TokenRule):
 
 
 class Second(TokenRule):
-    """Closes each round with the likeliest token but one."""
+    """Ends each round with the second most probable token."""
 
     def bonus(self, p):
         return one_hot(p.topk(2).indices[-1], p.shape[-1])
@@ -121,12 +121,12 @@ class Unashamed(TypicalRule):
 )
 def test_a_wrong_rule_turns_red(pair, monkeypatch, rule, column):
     monkeypatch.setitem(RULES, "token", lambda settings: rule)
-    cell = Desk(pair, QUESTION, 0.1).cell((column, "draft", "token"))
+    cell = Worker(pair, QUESTION, 0.1).cell((column, "draft", "token"))
     assert cell.verdict == "rejected" and not cell.right and not Matrix(QUESTION, 0.1, (cell,)).right
 
 
 def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
-    """Five tables of 4 tokens in sevenths; the distribution of the rule by enumeration, the mass of the texts that it lacks by counting them."""
+    """Five tables of 4 tokens in sevenths: the rule's distribution by enumeration, the mass of its missing texts by counting them."""
     rule, eos_token_ids, found = TypicalRule(1.0), frozenset({3}), []
     for seed in range(5):
         p, q = tables("random", seed, 4, 7)
@@ -143,13 +143,13 @@ def test_what_a_lossy_rule_never_writes_is_a_lower_bound_of_its_distance():
 @pytest.mark.parametrize(
     ("line", "rule"), (("draft", "token"), ("draft", "block"), ("tree-distinct", "token"), ("several", "k-seq"))
 )
-def test_the_draws_of_a_cell_are_the_engines_own_on_its_caches(pair_folders, line, rule):
-    """In float64, number by number: no distribution after the second token decides about either, so it need not be known."""
+def test_the_samples_of_a_cell_are_those_of_the_engine_with_its_caches(pair_folders, line, rule):
+    """In float64, number by number. No distribution after the second token affects either token, so none is needed."""
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
     settings = Settings(rule=rule, gamma=LENGTH, length=LENGTH + 1, seed=5, **lines()[line])
     ids = pair.encode(PROMPT)
     target, proposer = opened(RememberingPair(pair, longest=len(ids) + LENGTH - 1), settings)
-    tokens = drawn(target, proposer, rule_of(settings), settings, ids, pair.eos_token_ids, 70)
+    tokens = draw_tokens(target, proposer, rule_of(settings), settings, ids, pair.eos_token_ids, 70)
     target, proposer = opened(pair, settings)
     for draw, text in enumerate(tokens.tolist()):
         shorter = replace(settings, length=settings.length - draw % 2)
@@ -165,7 +165,7 @@ def test_slices_of_the_streams_are_the_uniforms_themselves():
         assert np.array_equal(slices.take(purpose, rows, 2, 1), randomness.take(purpose, rows, 2, 1))
 
 
-def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_their_luck(pair, heads, whole):
+def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_random_numbers(pair, heads, whole):
     some = examine(pair, Settings(prompt=PROMPT, heads=heads), TV, ("ngram", "block", "several"))
     assert {(cell.line, cell.rule) for cell in some.cells} == {("ngram", "block"), ("several", "block")}
     assert set(some.cells) <= set(whole.cells)
@@ -173,8 +173,8 @@ def test_a_cell_is_the_same_whichever_others_are_asked_for_and_no_two_share_thei
     assert len(seeds) == len(whole.cells) and max(seeds) < 2**63
 
 
-def test_the_number_of_draws_follows_from_the_distance_and_from_the_whole_matrix(pair):
-    one, half = (Desk(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
+def test_the_number_of_samples_follows_from_the_distance_and_from_the_whole_matrix(pair):
+    one, half = (Worker(pair, Settings(prompt=PROMPT), tv) for tv in (0.02, 0.01))
     assert 3.9 < half.plan.n / one.plan.n < 4.1 and one.plan.cells >= 16
     assert one.alpha * len(lines()) * len(RULES) * len(COLUMNS) == pytest.approx(0.001)
 
@@ -210,11 +210,11 @@ def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads
 
 
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
-    monkeypatch.setattr(table, "_desk", None)
+    monkeypatch.setattr(table, "_worker", None)
     monkeypatch.setattr(stored.HEADS, "admitted", set())
-    table._sit(Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads), TV)
+    table._start_worker(Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads), TV)
     for line in ("draft", "medusa-tree"):
-        assert table._cell(("T = 1", line, "token")) in whole.cells
+        assert table._worker_cell(("T = 1", line, "token")) in whole.cells
 
 
 @pytest.mark.slow
@@ -250,7 +250,7 @@ def test_on_a_terminal_the_words_have_colours_and_the_same_places(whole):
     [
         (("--only", "magic"), "only must be among none"),
         (("--tv", "0.001"), "tv must be from 0.005 to 1 with --all, got 0.001"),
-        (("--samples", "5"), "draws must be left out with --all, which brings its own, got 5"),
+        (("--samples", "5"), "samples must be left out with --all, which brings its own, got 5"),
         (("--temperature", "0"), "temperature must be left out with --all"),
         (("--out", "somewhere"), "out must be left out with --all"),
     ],

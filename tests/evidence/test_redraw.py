@@ -1,6 +1,6 @@
-"""A certificate is drawn again with its stored seed: a forgery that agrees with itself is found where the same models are.
+"""A certificate's samples are drawn again with its stored seed: where the same models are, a consistent forgery is found.
 
-The draws are fixed by their seed; nothing here is left to chance.
+The samples are fixed by their seed; nothing here is left to chance.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def test_an_untouched_certificate_is_confirmed_by_drawing_again(report, capsys):
     assert main(["check", str(report)]) == 0
     said = capsys.readouterr().out
     assert "Nothing was altered" in said and "Redrawn with the stored seed" in said
-    assert "0 of 3,000 draws fall into other cells" in said
+    assert "0 of 3,000 samples fall into other cells" in said
 
 
 def _settings(**changed):
@@ -51,8 +51,8 @@ def test_a_changed_setting_is_found_by_drawing_again_even_if_the_digests_are_mad
     assert said in capsys.readouterr().out
 
 
-def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is(record):
-    """In float32 a draw very near an edge may fall elsewhere; where its cell holds several texts, the counts do not show it."""
+def test_a_sample_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is(record):
+    """In float32 a sample very close to an edge may fall elsewhere; where its cell holds several texts, the counts do not show it."""
     before = next(test for test in record["answers"][1]["tests"] if test["name"].startswith("tokens with q > p"))
     n = before["n"]
     for moved, found in ((1, ""), (3, "statistic")):
@@ -67,8 +67,8 @@ def test_a_draw_that_moved_inside_a_cell_is_no_alteration_and_a_larger_change_is
 
 
 @pytest.mark.parametrize("allowed", [0, 3, 7])
-def test_one_draw_more_than_may_move_is_an_alteration(record, allowed):
-    """A draw that moves leaves one cell and joins another: every one of them counts, once."""
+def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
+    """A sample that moves leaves one cell and joins another: every one of them counts, once."""
     one = record["answers"][0]
     stored = replace(answer_of(one), near=allowed)
     full = int(stored.counts.argmax())
@@ -79,11 +79,11 @@ def test_one_draw_more_than_may_move_is_an_alteration(record, allowed):
             counts[(full + 1 + draw % 2) % len(counts)] += 1
         line = next(compared("1", one, stored, replace(stored, counts=counts)))
         assert (line.field, line.state) == ("1: cells", state)
-        assert f"{moved} of {stored.plan.n:,} draws fall into other cells; {allowed} may" in line.why
+        assert f"{moved} of {stored.plan.n:,} samples fall into other cells; {allowed} may" in line.why
 
 
-def test_draws_are_made_again_between_the_same_cuts(monkeypatch, pair, record):
-    """What one row writes may depend, in float32, on who was drawn beside it; so the redraw puts the same draws together."""
+def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
+    """What one row writes may depend, in float32, on its neighbours in the shard; so the redraw uses the same shards."""
     asked = []
     draw = sources.draw
     monkeypatch.setattr(sources, "draw", lambda *given: (asked.append((given[1], *given[5:7])), draw(*given))[1])
@@ -109,7 +109,7 @@ def test_draws_are_made_again_between_the_same_cuts(monkeypatch, pair, record):
     ids=["temperature", "seed", "decoder", "transform", "analytic distance of a mode that is not there", "pieces", "near"],
 )
 def test_drawing_again_finds_a_forgery_that_agrees_with_itself(record, change):
-    """All digests made anew, every recomputable number right: only other draws can tell."""
+    """All digests made anew, every recomputable number right: only redrawn samples can tell."""
     forged = copy.deepcopy(record)
     forged |= {"answers": forged["answers"][:1], "note": RULE_ONLY, "analytic_tv": None}
     change(forged)
@@ -136,8 +136,8 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
 @pytest.mark.parametrize(
     ("change", "found"), [(1e-3, ALTERED), (1 / 20, ALTERED), (20, ALTERED), (None, ALTERED), (1.5, CONFIRMED)]
 )
-def test_the_distance_without_draws_is_computed_again_where_the_models_are(record, change, found):
-    """It is rounding: another machine finds another number of its size, and nothing else is confirmed."""
+def test_the_distance_without_samples_is_computed_again_where_the_models_are(record, change, found):
+    """It is rounding error: another machine finds another number of the same size, and only such a number is confirmed."""
     record["analytic_tv"] = change and record["analytic_tv"] * change
     pair = models(record)
     line = analytic_again(record, pair, replace(Settings.from_record(record["settings"]), pair=pair.name))
@@ -145,7 +145,7 @@ def test_the_distance_without_draws_is_computed_again_where_the_models_are(recor
 
 
 def test_nothing_but_the_versions_is_left_unchecked_where_the_models_are(report, capsys):
-    """Which versions ran nobody can compute again; everything else is confirmed."""
+    """The versions that ran cannot be recomputed; everything else is confirmed."""
     assert main(["check", str(report), "--format", "json"]) == 0
     fields = json.loads(capsys.readouterr().out)["fields"]
     assert {one["field"] for one in fields if one["state"] != CONFIRMED} == {"versions", "files"}
@@ -169,7 +169,7 @@ def _other_weights(record):
     ids=["models elsewhere", "another hash of the target", "told not to"],
 )
 def test_a_certificate_that_was_not_redrawn_is_not_called_unaltered(record, change, options, why, tmp_path, capsys):
-    """The file agrees with itself, and nothing was compared with new draws: a headline and an exit code of their own."""
+    """The file agrees with itself, and nothing was compared with new samples: a headline and an exit code of their own."""
     change(record)
     path = tmp_path / "report.json"
     path.write_text(json.dumps(sealed(record)))

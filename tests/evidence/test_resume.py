@@ -1,6 +1,6 @@
-"""'Long runs are cancelled within a second and resume from what was drawn': stopped however often, to the same report.
+"""'Long runs are cancelled within a second and resume from what was drawn': however often a run is stopped, its report is the same.
 
-Nothing here is left to chance: draws are fixed by their seed, and reports are compared whole.
+Nothing here is left to chance: samples are fixed by their seed, and reports are compared whole.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def asked(pair_folders):
 
 
 class Impatient:
-    """Presses Ctrl-C after so many signs of progress of whatever is drawn."""
+    """Presses Ctrl-C after a number of progress reports."""
 
     def __init__(self, label: str = "drawing", patience: int = 3):
         self.left = patience if label.endswith("drawing") else 10**9
@@ -46,18 +46,18 @@ class Impatient:
 
 @pytest.mark.parametrize("name", ["speculative", "target", "R2"])
 @pytest.mark.parametrize("mode", ["shared distributions", "engine"])
-def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair, tmp_path, monkeypatch, mode, name):
-    """Small passes and shards, so that it is stopped within shards and between them; each time all begins anew but the file."""
+def test_stopped_every_few_steps_the_samples_are_those_of_a_run_that_was_not(pair, tmp_path, monkeypatch, mode, name):
+    """Small passes and shards, so that it is stopped within shards and between them. Each time only the file survives."""
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(shards, "SHARD", {"engine": 24, "shared distributions": 250})
-    monkeypatch.setattr("specviz.models.paths.laws_after.__defaults__", (64,))
+    monkeypatch.setattr("specviz.models.paths.distributions_after.__defaults__", (64,))
     settings = Settings(prompt="Once upon", length=3, gamma=2, top_k=40)
     ids, times = pair.encode(settings.prompt), {"shared distributions": 400, "engine": 150}
 
     def attempt(path, watch):
-        kept = SavedSamples.open(path, {"mode": mode, "decoder": name})
-        return shards.draw_all(kept, name, mode, pair, settings, ids, times[mode], 60.0, watch).tokens
+        saved = SavedSamples.open(path, {"mode": mode, "decoder": name})
+        return shards.draw_all(saved, name, mode, pair, settings, ids, times[mode], 60.0, watch).tokens
 
     whole, eos_token_ids = attempt(None, lambda share: None), 0
     while eos_token_ids < 100:
@@ -69,7 +69,7 @@ def test_stopped_every_few_steps_the_draws_are_those_of_a_run_that_was_not(pair,
     assert eos_token_ids >= 2 and np.array_equal(found, whole) and len(whole) == times[mode]
 
 
-def test_a_command_that_was_stopped_goes_on_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
+def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(asked, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(file, "EVERY", 0.0)
     monkeypatch.setattr(file, "REST", 0.0)
     monkeypatch.setattr(sources, "reference", lambda *_: None)
@@ -85,7 +85,7 @@ def test_a_command_that_was_stopped_goes_on_to_the_same_report_and_removes_its_f
 
 
 def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, tmp_path):
-    """Twenty million draws would take minutes; 10 s allow for a machine that is busy."""
+    """Twenty million samples would take minutes; 10 s leave time for a busy machine."""
     more = ["--samples", "20000000", "--mode", "shared-distributions", "--out", str(tmp_path / "evidence")]
     process = subprocess.Popen(
         [sys.executable, "-m", "specviz", *asked, *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -103,24 +103,24 @@ def test_ctrl_c_ends_a_process_at_once_with_130_and_leaves_a_whole_file(asked, t
     finally:
         process.kill()
     assert process.returncode == 130 and time.monotonic() - began < 10.0
-    assert "interrupted: all draws but those of the last" in said and "Traceback" not in said and out == ""
+    assert "interrupted: all samples but those of the last" in said and "Traceback" not in said and out == ""
     assert [path.name for path in tmp_path.iterdir()] == ["evidence.draws"]
 
 
-def test_without_a_file_the_interruption_says_how_to_have_one(asked, monkeypatch, capsys):
+def test_without_a_file_the_interruption_says_how_to_get_one(asked, monkeypatch, capsys):
     monkeypatch.setattr(command, "Progress", Impatient)
     assert main([*asked, "--samples", "2000"]) == 130
-    assert "nothing was kept; with --out DIR or --resume FILE" in capsys.readouterr().err
+    assert "nothing was saved; with --out DIR or --resume FILE" in capsys.readouterr().err
 
 
 @pytest.fixture
 def full(tmp_path) -> tuple[dict, object]:
     """A file with one mode complete and one half done."""
     asked = {"decoder": "speculative", "settings": {"temperature": 1.0}, "versions": {"torch": "2"}}
-    kept = SavedSamples.open(tmp_path / "draws", asked)
-    kept.parts["engine"] = ModeSamples(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
-    kept.parts["shared distributions"] = ModeSamples(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
-    kept.write()
+    saved = SavedSamples.open(tmp_path / "draws", asked)
+    saved.parts["engine"] = ModeSamples(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
+    saved.parts["shared distributions"] = ModeSamples(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
+    saved.write()
     return asked, tmp_path / "draws"
 
 
@@ -139,7 +139,7 @@ def test_what_is_read_is_what_was_written(full):
         ({"versions": {"torch": "3"}}, "torch was 2, now 3"),
     ],
 )
-def test_draws_of_another_run_are_refused_and_left_alone(full, change, said):
+def test_samples_of_another_run_are_refused_and_left_alone(full, change, said):
     asked, path = full
     before = path.read_bytes()
     with pytest.raises(EvidenceError, match=said):
@@ -150,12 +150,12 @@ def test_draws_of_another_run_are_refused_and_left_alone(full, change, said):
 @pytest.mark.parametrize("where", [0, 30, 400, -30, -1])
 @pytest.mark.parametrize("how", ["cut", "changed"])
 def test_a_damaged_file_is_refused_and_left_alone(full, where, how):
-    """Cut off anywhere, or with one byte changed anywhere: a sentence that names the file, never other draws."""
+    """Cut off anywhere, or with one byte changed anywhere: a sentence that names the file, never other samples."""
     asked, path = full
     whole = path.read_bytes()
     damaged = whole[:where] if how == "cut" else whole[:where] + bytes([whole[where] ^ 1]) + whole[where:][1:]
     path.write_bytes(damaged)
-    with pytest.raises(EvidenceError, match=r"'.*draws' (is damaged|keeps)"):
+    with pytest.raises(EvidenceError, match=r"'.*draws' (is damaged|holds|cannot be read)"):
         SavedSamples.open(path, asked)
     assert path.read_bytes() == damaged
 
@@ -164,7 +164,7 @@ def test_any_other_file_is_refused_and_left_alone(asked, tmp_path, capsys):
     path = tmp_path / "letter.txt"
     path.write_text("Dear friend,\n" * 3)
     assert main([*asked, "--resume", str(path)]) == 2
-    assert "keeps no draws of this program" in capsys.readouterr().err
+    assert "is not a file of saved samples" in capsys.readouterr().err
     assert path.read_text().startswith("Dear friend")
 
 
@@ -178,17 +178,17 @@ def test_a_disk_that_fills_up_leaves_the_earlier_file_whole(full, monkeypatch):
     from specviz.errors import SettingsError
 
     asked, path = full
-    kept, before = SavedSamples.open(path, asked), path.read_bytes()
+    saved, before = SavedSamples.open(path, asked), path.read_bytes()
 
     def no_room(one, other):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", no_room)
     with pytest.raises(SettingsError, match="No space left on device"):
-        kept.write()
+        saved.write()
     assert path.read_bytes() == before and [one.name for one in path.parent.iterdir()] == ["draws"]
 
 
-def test_with_draws_from_a_file_there_is_nothing_to_go_on_with(asked, tmp_path, capsys):
+def test_with_a_sample_file_there_is_nothing_to_resume(asked, tmp_path, capsys):
     assert main([*asked, "--sample-file", "x.jsonl", "--resume", str(tmp_path / "draws")]) == 2
     assert "left out with --sample-file" in capsys.readouterr().err

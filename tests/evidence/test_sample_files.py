@@ -1,6 +1,6 @@
-"""Draws of any server, from a file: right ones are consistent, wrong ones are rejected, and a bad line is named by its number.
+"""Samples of any server, from a file: correct ones are consistent, wrong ones are rejected, and a bad line is named by its number.
 
-Draws are fixed by their seeds. A right file is rejected with probability .001 over seeds.
+Samples are fixed by their seeds. A correct file is rejected with probability 0.001 over seeds.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ PROMPT = "Once upon"
 
 @pytest.fixture(scope="module")
 def drawn(pair):
-    """1,500 draws of two tokens at temperature 1, and as many at .7, as a server would have made them."""
+    """1,500 samples of two tokens at temperature 1, and as many at 0.7, as a server would return them."""
 
     def draw(**changes) -> list[list[int]]:
         settings = replace(Settings(pair="tiny", prompt=PROMPT, length=2, seed=11), **changes)
@@ -41,7 +41,7 @@ def lines(draws, kind="tokens", prompt=PROMPT, **more) -> list[str]:
 
 @pytest.fixture
 def written(tmp_path):
-    def write(rows: list[str], name="draws.jsonl") -> str:
+    def write(rows: list[str], name="samples.jsonl") -> str:
         (tmp_path / name).write_text("\n".join(rows) + "\n", encoding="utf-8")
         return str(tmp_path / name)
 
@@ -57,35 +57,35 @@ def verify(pair_folders, capsys):
     return call
 
 
-def test_right_draws_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
+def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
     written, verify, drawn, tmp_path, capsys
 ):
     path = written(lines(drawn["right"], settings={"temperature": 1, "max_tokens": 2}))
     code, out, _ = verify("--sample-file", path, "--tv", "0.2", "--format", "json", "--out", str(tmp_path / "out"))
     record = json.loads(out)
-    assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "draws.jsonl"
+    assert code == 0 and record["verdict"] == "consistent" and record["decoder"] == "samples.jsonl"
     assert record["files"][0]["draws"] == 1500 and record["settings"]["prompt"] == PROMPT
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 4
-    assert "Not redrawn: its draws came from a file." in capsys.readouterr().out
+    assert "Not redrawn: its samples came from a file." in capsys.readouterr().out
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    assert "--sample-file draws.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
+    assert "--sample-file samples.jsonl" in manifest["commands"][0] and manifest["permalink"] == ""
 
 
-def test_draws_at_another_temperature_are_rejected(written, verify, drawn):
+def test_samples_at_another_temperature_are_rejected(written, verify, drawn):
     code, out, _ = verify("--sample-file", written(lines(drawn["cooler"])), "--tv", "0.2")
-    assert code == 1 and "Rejected: 1,500 draws do not follow the target's distribution" in out
+    assert code == 1 and "Rejected: 1,500 samples do not follow the target's distribution" in out
 
 
 def test_a_file_that_names_its_temperature_is_not_compared_with_another(written, verify, drawn):
     path = written(lines(drawn["cooler"], settings={"temperature": 0.7}))
     code, _, error = verify("--sample-file", path)
-    assert code == 2 and "temperature must be 0.7, as 'draws.jsonl' says, got 1.0" in error
+    assert code == 2 and "temperature must be 0.7, as 'samples.jsonl' says, got 1.0" in error
 
 
 def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_rejected_without_weights(written, drawn, capsys):
     one, two, three = (written(lines(drawn[name]), f"{name}.jsonl") for name in drawn)
     assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.3"]) == 0
-    assert "Consistent with one distribution: 3,000 draws" in capsys.readouterr().out
+    assert "Consistent with one distribution: 3,000 samples" in capsys.readouterr().out
     assert main(["verify", "--sample-file", one, "--against", three, "--tv", "0.3"]) == 1
     assert main(["verify", "--sample-file", one, "--against", two, "--tv", "0.01"]) == 3
     assert "in each file" in capsys.readouterr().out
@@ -111,17 +111,17 @@ def test_text_without_ids_is_not_compared_with_a_distribution(written, verify):
     assert code == 2 and "text without token ids" in error
 
 
-def heap(draws, kind="tokens", **more) -> reading.SampleFile:
+def sample_file(draws, kind="tokens", **more) -> reading.SampleFile:
     return reading.parse("\n".join(lines(draws, kind, **more)).encode(), "f.jsonl")
 
 
-def test_more_than_four_thousand_draws_are_also_counted():
-    """Two files of 6,000 from one distribution of 40 texts, and one of another distribution at TV .1: seen with power far above .99."""
-    luck = np.random.Generator(np.random.Philox(5))
+def test_more_than_four_thousand_samples_are_also_counted():
+    """Two files of 6,000 from one distribution of 40 texts, and one of another distribution at TV 0.1: detected with power far above 0.99."""
+    rng = np.random.Generator(np.random.Philox(5))
     probs = np.full(40, 1 / 40)
     other = probs * np.repeat([1.2, 0.8], 20)
-    arms = [[[int(a) // 7, int(a) % 7, 3] for a in luck.choice(40, 6000, p=p)] for p in (probs, probs, other)]
-    same, different = (compare(heap(arms[0]), heap(arms[k]), 0.1, 7) for k in (1, 2))
+    arms = [[[int(a) // 7, int(a) % 7, 3] for a in rng.choice(40, 6000, p=p)] for p in (probs, probs, other)]
+    same, different = (compare(sample_file(arms[0]), sample_file(arms[k]), 0.1, 7) for k in (1, 2))
     assert [test["name"] for test in same["tests"]] == ["permutation of two files", "homogeneity of the first 64 tokens"]
     assert same["verdict"] == "consistent" and different["verdict"] == "rejected"
     assert different["tests"][1]["p_value"] < 1e-6
@@ -129,30 +129,32 @@ def test_more_than_four_thousand_draws_are_also_counted():
 
 @pytest.mark.parametrize("row", [1, 3])
 def test_a_seed_used_again_is_found_and_said(row):
-    luck = np.random.Generator(np.random.Philox(6))
-    draws = luck.integers(0, 50, (row, 8)).tolist()
-    repeated = heap(draws * (60 // row))
-    fresh = heap(luck.integers(0, 50, (60, 8)).tolist())
+    rng = np.random.Generator(np.random.Philox(6))
+    draws = rng.integers(0, 50, (row, 8)).tolist()
+    repeated = sample_file(draws * (60 // row))
+    fresh = sample_file(rng.integers(0, 50, (60, 8)).tolist())
     if row == 1:  # without a distribution, one certain text looks the same: it is said, and nothing is called consistent
-        assert "one seed was used for all" in compare(repeated, repeated, 0.5, 7)["note"]
+        assert "all requests used one seed" in compare(repeated, repeated, 0.5, 7)["note"]
         assert compare(repeated, repeated, 0.5, 7)["verdict"] == "too few draws"
-        with pytest.raises(EvidenceError, match="one draw repeated, 60 lines"):
+        with pytest.raises(EvidenceError, match="one sample repeated, 60 lines"):
             reading.refuse_repeats(repeated, [-3.0] * 60)
     else:
-        with pytest.raises(EvidenceError, match="a row of 3 draws repeated, 60 lines in all: the server was given the same seed"):
+        with pytest.raises(
+            EvidenceError, match="a sequence of 3 samples repeated, 60 lines in all: the server got the same seed"
+        ):
             compare(repeated, fresh, 0.5, 7)
 
 
-def test_one_draw_repeated_is_refused_against_a_distribution_that_has_others(written, verify, drawn):
+def test_one_sample_repeated_is_refused_against_a_distribution_that_has_others(written, verify, drawn):
     code, _, error = verify("--sample-file", written(lines([drawn["right"][0]] * 200)))
-    assert code == 2 and "one draw repeated, 200 lines" in error
+    assert code == 2 and "one sample repeated, 200 lines" in error
 
 
-def test_greedy_draws_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
+def test_greedy_samples_may_repeat_since_the_distribution_has_one_text(written, verify, pair):
     settings = Settings(pair="tiny", prompt=PROMPT, length=2, temperature=0.0)
     (row,) = sources.draw("target", sources.SHARED, pair, settings, pair.encode(PROMPT), 0, 1).tokens.tolist()
     code, out, _ = verify("--sample-file", written(lines([row] * 300)), "--temperature", "0", "--format", "json", "--tv", "0.2")
-    assert code == 0 and "is the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
+    assert code == 0 and "are the same" in json.loads(out)["note"] and "equality" in json.loads(out)["tests"][0]["note"]
 
 
 @pytest.mark.parametrize(
@@ -169,19 +171,19 @@ GOOD = json.dumps({"prompt": PROMPT, "tokens": [3, 4], "stop": "length", "settin
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (GOOD[:31], "line 3 is no JSON; perhaps half a line"),
-        ("[3, 4]", "line 3 is no draw"),
-        ('{"tokens": [3, 4]}', "line 3 is no draw"),
+        (GOOD[:31], "line 3 is not valid JSON; perhaps it is cut off"),
+        ("[3, 4]", "line 3 is not a sample"),
+        ('{"tokens": [3, 4]}', "line 3 is not a sample"),
         (GOOD.replace("upon", "more"), "line 3 has another prompt"),
         (GOOD.replace("[3, 4]", "[3, -4]"), 'line 3: "tokens" must be a list of ids'),
         (GOOD.replace("[3, 4]", "[3, true]"), 'line 3: "tokens" must be a list of ids'),
         (GOOD.replace("[3, 4]", '"3 4"'), 'line 3: "tokens" must be a list of ids'),
-        (GOOD.replace('"tokens": [3, 4]', '"text": "a b"'), "line 3 holds text, the first draw does not"),
-        (GOOD.replace('"tokens"', '"token"'), 'line 3 holds neither "tokens" nor "text"'),
+        (GOOD.replace('"tokens": [3, 4]', '"text": "a b"'), "line 3 holds text, the first sample does not"),
+        (GOOD.replace('"tokens"', '"token"'), 'line 3 has neither "tokens" nor "text"'),
         (GOOD.replace('"temperature": 1', '"temperature": 0.5'), "line 3 was drawn under other settings"),
         (GOOD.replace('"length"', "7"), 'line 3: "stop" must be text'),
-        ("\xff", "line 3 is no JSON"),
-        ("[" * 50_000, "line 3 is no JSON"),
+        ("\xff", "line 3 is not valid JSON"),
+        ("[" * 50_000, "line 3 is not valid JSON"),
     ],
 )
 def test_a_bad_line_is_one_sentence_with_its_number(line, said):
@@ -196,19 +198,21 @@ def test_a_bad_line_is_one_sentence_with_its_number(line, said):
     [
         ({"tokens": [3, 999]}, "line 21 holds the id 999, outside the vocabulary of 300 tokens"),
         ({"tokens": [3]}, "line 21 has 1 token and the stop reason 'length'; 2 are needed"),
-        ({"tokens": [0, 3]}, "line 21 goes on after the token 0, which ends a text"),
+        ({"tokens": [0, 3]}, "line 21 continues after the token 0, which ends a text"),
     ],
 )
-def test_a_draw_that_cannot_be_compared_with_the_distribution_is_named(draw, said, pair):
+def test_a_sample_that_cannot_be_compared_with_the_distribution_is_named(draw, said, pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | draw)]
     found = reading.parse("\n".join(rows).encode(), "f.jsonl")
     with pytest.raises(EvidenceError, match=said):
-        reading.samples(found, Settings(length=2), pair.vocabulary, pair.eos_token_ids)
+        reading.as_samples(found, Settings(length=2), pair.vocabulary, pair.eos_token_ids)
 
 
 def test_a_text_that_ended_by_itself_gets_the_token_that_ends_texts(pair):
     rows = [GOOD] * 20 + [json.dumps(json.loads(GOOD) | {"tokens": [3], "stop": "stop"})]
-    found = reading.samples(reading.parse("\n".join(rows).encode(), "f"), Settings(length=2), pair.vocabulary, pair.eos_token_ids)
+    found = reading.as_samples(
+        reading.parse("\n".join(rows).encode(), "f"), Settings(length=2), pair.vocabulary, pair.eos_token_ids
+    )
     assert found.tokens[-1].tolist() == [3, *pair.eos_token_ids]
 
 
@@ -218,8 +222,8 @@ def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys,
     big.write_text(GOOD * 50)
     monkeypatch.setattr(reading, "LARGEST", 1000)
     for arguments, said in (
-        (["--sample-file", str(empty)], "'empty.jsonl' holds no draws"),
-        (["--sample-file", str(big)], "'big.jsonl' has more than 0 MB"),
+        (["--sample-file", str(empty)], "'empty.jsonl' holds no samples"),
+        (["--sample-file", str(big)], "'big.jsonl' is too large: at most 0 MB"),
         (["--sample-file", str(tmp_path / "none")], "could not be read (No such file or directory)"),
         (["--sample-file", str(tmp_path)], "could not be read (Is a directory)"),
         (["--against", str(empty)], "--against needs --sample-file"),
@@ -230,11 +234,11 @@ def test_files_that_cannot_be_used_as_a_whole_are_one_sentence(tmp_path, capsys,
 
 
 def test_files_of_different_prompts_kinds_or_settings_are_not_compared():
-    one = heap([[1, 2], [3, 4]], settings={"temperature": 1.0})
+    one = sample_file([[1, 2], [3, 4]], settings={"temperature": 1.0})
     for other, said in (
-        (heap([[1, 2]], prompt="Twice"), "different prompts"),
-        (heap(["ab"], "text"), "holds token ids, 'f.jsonl' text"),
-        (heap([[1, 2]], settings={"temperature": 0.5}), "temperature 1.0 and 0.5"),
+        (sample_file([[1, 2]], prompt="Twice"), "different prompts"),
+        (sample_file(["ab"], "text"), "holds token ids, 'f.jsonl' text"),
+        (sample_file([[1, 2]], settings={"temperature": 0.5}), "temperature 1.0 and 0.5"),
     ):
         with pytest.raises(EvidenceError, match=said):
             compare(one, other, 0.1, 7)
@@ -273,6 +277,6 @@ def test_the_guides_script_writes_what_is_read(tmp_path):
         subprocess.run([sys.executable, "-c", script], cwd=tmp_path, check=True, timeout=60)
         server.shutdown()
     found = reading.read(tmp_path / "samples.jsonl")
-    assert found.tokens and len(found.draws) == 25 and len({body["seed"] for body in asked}) == 25
+    assert found.tokens and len(found.samples) == 25 and len({body["seed"] for body in asked}) == 25
     assert {(body["temperature"], body["max_tokens"]) for body in asked} == {(1.0, 3)}
     assert found.settings["temperature"] == 1.0

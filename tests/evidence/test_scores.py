@@ -1,4 +1,4 @@
-"""What the exact distributions say of drawn tokens is right for right draws, and shifts for draws of another distribution."""
+"""Scores of sampled tokens from the exact distributions are right for exact samples, and shift for samples of another distribution."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
             assert scores.below[row, place] == pytest.approx(p[:token].sum(), abs=1e-12)
             assert scores.mass[row, place] == pytest.approx(p[token], abs=1e-12)
             assert scores.favoured[row, place] == (q[token] > p[token])
-            assert scores.share[row, place] == pytest.approx(p[q > p].sum(), abs=1e-12)
+            assert scores.favoured_mass[row, place] == pytest.approx(p[q > p].sum(), abs=1e-12)
     assert scores.impossible == 0
 
 
@@ -86,8 +86,8 @@ def test_a_prefix_with_one_cell_says_nothing():
     assert cut([3, 1], [0.5, 0.5]) == cut([30, 1], [1.0, 0.0]) == []
 
 
-def test_conditional_distributions_of_right_draws_pass_as_often_as_they_should():
-    """200 runs of 2,000 draws: their p-values are uniform; Kolmogorov-Smirnov refuses a uniform sample once in 1,000."""
+def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should():
+    """200 runs of 2,000 samples: their p-values are uniform; Kolmogorov-Smirnov rejects a uniform sample once in 1,000."""
     values = []
     for seed in range(200):
         samples = shared_distributions(
@@ -116,9 +116,9 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
             texts.append(text + (NONE,) * (L - len(text)))
             masses.append(mass)
             return
-        for token, share in enumerate(P((0, *text))):
-            if share:
-                walk((*text, token), mass * float(share))
+        for token, probability in enumerate(P((0, *text))):
+            if probability:
+                walk((*text, token), mass * float(probability))
 
     walk((), 1.0)
     total = np.zeros(len(cells.names))
@@ -130,8 +130,8 @@ def test_the_distribution_of_the_cells_is_the_distribution_of_what_falls_into_th
     assert all(count == 1 for count, whole in zip(one, cells.whole, strict=True) if whole)
 
 
-def test_speculative_draws_and_the_targets_own_give_the_same_cells():
-    """Cells come from the distribution: they are there before any draw, and the same for whoever draws."""
+def test_speculative_and_target_only_samples_have_the_same_cells():
+    """Cells come from the distribution: they are fixed before sampling, and the same for every decoder."""
     cells = exact_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
     fast = shared_distributions(
         model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000

@@ -1,8 +1,8 @@
-"""A cache is only a way to compute less: after any history of kept and rejected draft tokens, the logits are those of a fresh pass
-of the whole prefix without a cache (rows R11, R14 and R26).
+"""The cache only saves computation: after any history of accepted and rejected draft tokens, the logits equal those of a fresh pass
+over the whole prefix without a cache (rows R11, R14 and R26).
 
-Random networks of two layers, weights scaled so that logits have a spread of about 1 and a wrong row is off by about 1.
-In float32 different kernels for one row and for many agree to 2e-5, in float64 to 1e-10.
+Random networks of two layers. Weights are scaled so that logits have a spread of about 1 and a wrong row is off by about 1.
+In float32 the kernels for one row and for many agree to 2e-5, in float64 to 1e-10.
 """
 
 import math
@@ -87,10 +87,10 @@ def fresh(network_, ids) -> torch.Tensor:
 
 
 def histories(network_, shape: str, rows: int, rounds: int, compared: int = 1) -> float:
-    """Largest difference to fresh passes, over ``rounds`` random rounds; each compares ``compared`` places per row and more of the last.
+    """Largest difference from fresh passes, over ``rounds`` random rounds; each compares ``compared`` places per row, the last one more.
 
-    Each round keeps a random part of the block (none, some, all), adds a token, and sometimes goes back: to a beginning of the
-    text, or to another text altogether.
+    Each round accepts a random part of the draft tree (none, some, all), adds a token, and sometimes goes back to a prefix of the
+    text or to another text.
     """
     dice = random.Random(f"{shape} {rows}")
     model = CachedModel(network_, Settings())
@@ -131,14 +131,14 @@ def test_cached_logits_are_those_of_a_fresh_pass_after_random_histories(kind):
 
 @pytest.mark.parametrize("kind", ("Llama", "GPT2", "Gemma3Text"))
 def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind):
-    """So the differences above are rounding, and not a small mistake."""
+    """This shows that the differences above are rounding, not a small mistake."""
     network_ = network(kind, torch.float64)
     for shape, rows in (("chain", 1), ("tree", 3)):
         assert histories(network_, shape, rows, 30) < 1e-10
 
 
 def test_a_cache_that_is_rolled_back_one_row_too_little_is_seen(monkeypatch):
-    """R11: the mistake of several published decoders, put in by hand, is off by far more than any rounding."""
+    """R11: this mistake of several published decoders, inserted by hand, causes differences far above rounding."""
 
     class OneRowOff(decoder.DynamicCache):
         def crop(self, max_length: int) -> None:
@@ -152,19 +152,19 @@ def test_a_cache_that_is_rolled_back_one_row_too_little_is_seen(monkeypatch):
 
 
 def through_passes(monkeypatch, instead):
-    """Every pass of models opened from now on goes through ``instead(the pass itself, its arguments...)``."""
+    """Replace every pass of models opened afterwards by ``instead(the pass itself, its arguments...)``."""
     opened = decoder.opened
     monkeypatch.setattr(decoder, "opened", lambda network_: partial(instead, opened(network_)))
 
 
 def test_positions_one_too_far_are_seen(monkeypatch):
-    """Positions count from the text; counted from the cache after a roll-back they would drift."""
+    """Positions are counted in the text. Counted in the cache they would drift after a rollback."""
     through_passes(monkeypatch, lambda go, ids, at, mask, kept, width, keep: go(ids, at + (width > 0), mask, kept, width, keep))
     assert histories(network("GPT2"), "chain", 1, 30) > 1e-2
 
 
 def test_logits_are_a_function_of_rows_and_block_whatever_was_asked_before():
-    """The same question after any other, longer, shorter, in another batch: the same answer."""
+    """The same question gives the same answer after any other question: longer, shorter, or in another batch."""
     network_ = network("Llama")
     model = CachedModel(network_, Settings())
     questions = [[(1, 2, 3, 4, 5)], [(1, 2)], [(1, 2, 3)], [(9,)], [(1, 2, 3), (1, 2)], [(1, 2), (1, 2, 3)], [(1, 2, 3)]]
@@ -175,7 +175,7 @@ def test_logits_are_a_function_of_rows_and_block_whatever_was_asked_before():
 
 
 def test_two_requests_on_one_network_do_not_meet():
-    """Weights are shared and only read; each request has its own cache."""
+    """Weights are shared and read-only; each request has its own cache."""
     network_ = network("Llama")
     one, other = CachedModel(network_, Settings()), CachedModel(network_, Settings())
     for length in range(1, 8):
@@ -184,7 +184,7 @@ def test_two_requests_on_one_network_do_not_meet():
 
 
 def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
-    """After a full acceptance only the missing token is fed; after a refusal only the replacement: not the prefix again."""
+    """After full acceptance only the missing token is fed, after a rejection only the replacement; never the prefix again."""
     fed = []
     through_passes(monkeypatch, lambda go, ids, *rest: fed.append(ids.shape[1]) or go(ids, *rest))
     model = CachedModel(network("Llama"), Settings())

@@ -1,6 +1,6 @@
-"""Encoder-decoder pairs write with the target's distribution, the setting of Leviathan et al. 2023: two encoders read, two decoders write.
+"""Encoder-decoder pairs sample from the target's distribution, as in Leviathan et al. 2023: two encoders read, two decoders write.
 
-The networks are tiny and random. Prompts are random cuts of a text; none was chosen.
+The networks are tiny and random. Prompts are random excerpts of a text; none was chosen.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_dec
         assert list(trace.output_ids) == generated(pair, prompt, 16), prompt
         written.add(trace.output_ids)
         fates.update(draft_token.accepted for round_ in trace.rounds for draft_token in round_.proposals)
-    assert len(written) > 5 and {True, False} <= fates, "prompts count, and draft tokens were kept and refused"
+    assert len(written) > 5 and {True, False} <= fates, "prompts matter, and draft tokens were accepted and rejected"
 
 
 @pytest.mark.parametrize(
@@ -58,12 +58,12 @@ def test_greedy_is_token_identical_to_generate_on_forty_five_prompts(encoder_dec
     ids=str,
 )
 def test_the_distribution_of_the_decoder_is_that_of_a_fresh_pass(encoder_decoder_folders, kind, warper):
-    """Prefix by prefix, without draws, in float32, caches rolled back at every depth."""
+    """At each prefix, without samples, in float32, with caches rolled back at every depth."""
     pair = load_pair("|".join(map(str, encoder_decoder_folders[kind])), "cpu", "float32")
     settings = Settings(prompt="the old bear", gamma=3, **warper)
     alone = run(replace(pair, eos_token_ids=frozenset()), replace(settings, gamma=0, length=40), bars=0)
     found = analytic_of_pair(pair, settings, [*alone.prompt_ids, *alone.output_ids], 25)
-    assert found.prefixes >= 25 and max(found.kept) >= 2 and found.passed(TOLERANCE), (found.sentence, found.kept)
+    assert found.prefixes >= 25 and max(found.accepted) >= 2 and found.passed(TOLERANCE), (found.sentence, found.accepted)
 
 
 def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
@@ -77,7 +77,7 @@ def test_a_wrong_prompt_for_the_fresh_pass_is_seen(encoder_decoders):
 
 
 def test_a_stop_token_ends_the_text_where_generate_ends(encoder_decoders):
-    """Each token that greedy decoding writes is made the stop token in turn: in a block, as a replacement, as a bonus."""
+    """Each token of the greedy text in turn is declared end-of-sequence: as a draft token, as a replacement, as a bonus token."""
     pair, endings = encoder_decoders["t5 v1.1"], set()
     settings = Settings(prompt="the little rabbit", temperature=0.0, gamma=3, length=24)
     whole = run(replace(pair, eos_token_ids=frozenset()), settings, bars=0).output_ids
@@ -121,14 +121,12 @@ def test_a_prompt_may_fill_the_encoder_and_one_token_more_is_refused(encoder_dec
     count = len(pair.tokenizer.encode(prompt))
     monkeypatch.setattr(pair_module, "ENCODER_MAX", count)
     assert len(run(pair, Settings(prompt=prompt, length=3), bars=0).encoder_ids) == count
-    with pytest.raises(
-        SettingsError, match=f"prompt must be at most {count} tokens, the longest an encoder is given, got '.* tokens'"
-    ):
+    with pytest.raises(SettingsError, match=f"prompt must be at most {count} tokens for an encoder, got '.* tokens'"):
         run(pair, Settings(prompt=prompt + " who lived", length=3))
 
 
 def test_texts_ten_times_as_long_as_the_farthest_distance_are_written(encoder_decoders):
-    """Relative positions have no end: distances beyond the farthest, 6 here, share one bias."""
+    """Relative positions are unbounded: all distances beyond the farthest, here 6, have the same bias."""
     settings = Settings(prompt="the old bear", temperature=0.0, gamma=4, length=60)
     pair = replace(encoder_decoders["t5"], eos_token_ids=frozenset())
     assert list(run(pair, settings, bars=0).output_ids) == generated(pair, "the old bear", 60, eos_token_id=-1)

@@ -1,6 +1,6 @@
-"""An encoder-decoder's cache is only a way to compute less: its logits are those of the library's own pass over prompt and text.
+"""The cache of an encoder-decoder only saves computation: its logits equal those of the library's own pass over prompt and text.
 
-Random networks whose bias for distances is as large as their other scores: a token at a wrong distance is off by about 1.
+Random networks whose relative position bias is as large as their other scores: a token at a wrong distance is off by about 1.
 In float32 other kernels agree to some 1e-5, in float64 to 1e-10.
 """
 
@@ -42,7 +42,7 @@ def opened(network, prompt=PROMPT) -> ConditionedModel:
 
 
 def histories(network, shape: str, rows: int, rounds: int) -> float:
-    """Largest difference to fresh passes, over ``rounds`` random rounds of keeping, refusing and going back."""
+    """Largest difference from fresh passes, over ``rounds`` random rounds of accepting, rejecting and going back."""
     dice, model, worst = random.Random(f"{shape} {rows}"), opened(network), []
     held = [(0, *(dice.randrange(V) for _ in range(dice.randrange(1, 6)))) for _ in range(rows)]
     for number in range(rounds):
@@ -76,7 +76,7 @@ def test_in_float64_cached_and_fresh_logits_agree_to_1e_10(kind):
 
 @pytest.mark.parametrize(("shape", "rows"), (("tree", 1), ("chain", 3)))
 def test_distances_counted_in_columns_are_seen(monkeypatch, shape, rows):
-    """What the library does by itself: right for a chain alone, another distribution for a tree or a ragged batch."""
+    """The library counts this way: correct for a single chain, another distribution for a tree or a ragged batch."""
     right = ConditionedPass.biased
 
     def by_column(self, seen, where, positions):
@@ -112,7 +112,7 @@ def test_the_encoder_runs_once_and_its_keys_and_values_are_made_once():
 
 
 def test_an_ordinary_round_feeds_no_token_twice(monkeypatch):
-    """After a full acceptance only the missing token is fed; after a refusal only the replacement."""
+    """After full acceptance only the missing token is fed, after a rejection only the replacement."""
     fed, go = [], ConditionedPass.__call__
     monkeypatch.setattr(ConditionedPass, "__call__", lambda self, ids, *rest: fed.append(ids.shape[1]) or go(self, ids, *rest))
     model = opened(tiny_encoder_decoder("mt5", V))
@@ -131,7 +131,7 @@ def test_the_state_that_heads_read_is_what_the_output_matrix_is_applied_to():
 
 
 def test_in_half_precision_rows_that_see_nothing_stay_finite():
-    """Padding of a ragged batch attends to nothing; with a bias on top its mask must not run over."""
+    """Padding of a ragged batch attends to nothing. With the bias added, its mask must not overflow."""
     for dtype in (torch.bfloat16, torch.float16):
         model = opened(tiny_encoder_decoder("t5", V).to(dtype))
         block = DraftTree(((5, 6, 7), ()), ((-1, -1, 0), ()), (None, None), ((None,) * 3, ()), "x")
@@ -158,7 +158,7 @@ SMALL = 4
 
 
 def world_of(kind: str, settings: Settings, gamma: int, eos_token_ids=frozenset()):
-    """Target and draft of four tokens, and the distribution of the target's next token by fresh passes."""
+    """Target and draft with four tokens, and the target's next-token distribution from fresh passes."""
     prompt = (2, 3, 1)
     target, draft = (tiny_encoder_decoder(kind, SMALL, seed).double() for seed in (1, 2))
     models = [ConditionedModel(network, settings, SMALL, prompt) for network in (target, draft)]
@@ -190,7 +190,7 @@ def test_a_cached_tree_with_twin_siblings_keeps_the_distribution():
 
 
 def test_a_ragged_batch_with_rows_leaving_writes_what_each_row_writes_alone():
-    """Other lengths, draws far apart; one row ends in nearly every round, and the prompt's keys follow the number of rows."""
+    """Different lengths, distant sample numbers; a row ends in nearly every round, and the prompt's keys follow the number of rows."""
     lengths = {9: 1, 0: NEAR, 2**40: 2 * NEAR, 4: 3, 2**62: 3 * NEAR}
 
     def written(draws):

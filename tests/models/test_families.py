@@ -1,7 +1,7 @@
-"""Every family on the list gives, from its cache, the logits of a fresh pass; what would not is refused with a sentence.
+"""Every family on the list gives the logits of a fresh pass from its cache; other models are refused with a sentence.
 
-Random networks of two layers whose sliding windows (7) are far shorter than the texts. The largest difference is measured
-against the spread of the logits, so that a wrong row would be off by about 1; rounding of float32 leaves about 1e-5.
+Random networks of two layers with sliding windows (7) far shorter than the texts. The largest difference is divided by the spread of
+the logits, so a wrong row is off by about 1; float32 rounding gives about 1e-5.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ ROPE = {
 
 
 def configuration(family: str, **more):
-    """A small configuration; of the sizes those that the family has."""
+    """A small configuration, with those of the sizes that the family has."""
     kind = CONFIG_MAPPING[family]
     sizes = SIZES if family != "falcon" else {key: value for key, value in SIZES.items() if key != "head_dim"}
     known, renamed = kind(), kind.attribute_map
@@ -66,7 +66,7 @@ def network(config):
 
 
 def worst(config, rounds: int = 12, start: int = 12) -> float:
-    """Largest difference to fresh passes over the spread of the logits: a chain alone, then three ragged trees. NaN stays NaN."""
+    """Largest difference from fresh passes, divided by the spread of the logits: one chain, then three ragged trees. NaN stays NaN."""
     network_, apart = network(config), []
     for shape, rows in (("chain", 1), ("tree", 3)):
         dice, model = random.Random(shape), CachedModel(network_, Settings())
@@ -91,7 +91,7 @@ def test_a_family_on_the_list_gives_the_logits_of_a_fresh_pass(family):
 
 @pytest.mark.parametrize("family", (*MIXED, "mistral", "mixtral", "phi3", "qwen2", "qwen3", "qwen3_moe", "starcoder2"))
 def test_the_windows_of_these_tests_are_felt(family):
-    """A window as long as the context gives other logits: so the test above did cross it."""
+    """A window as long as the context gives other logits, so the test above goes beyond the window."""
     narrow, wide = network(configuration(family)), network(configuration(family, sliding_window=CONTEXT))
     assert float((fresh(narrow, range(20)) - fresh(wide, range(20))).abs().max()) > 1e-3
 
@@ -124,7 +124,7 @@ def test_angles_are_looked_up_for_each_kind_of_layer():
 )
 def test_a_model_that_reads_ahead_is_refused(family, more):
     config = configuration(family, **more)
-    with pytest.raises(UnsupportedModel, match="reads its text in both directions"):
+    with pytest.raises(UnsupportedModel, match="attends in both directions"):
         refuse_unsupported("somewhere", config)
     assert worst(config) > 1e-2, "the refusal is needed"
 
@@ -143,13 +143,13 @@ def test_quantised_weights_are_refused():
 def test_layers_of_other_kinds_are_refused(kind):
     config = configuration("qwen3")
     config.layer_types = ["full_attention", kind]
-    with pytest.raises(UnsupportedModel, match=f"layers of kind {kind}: their memory cannot be rolled back"):
+    with pytest.raises(UnsupportedModel, match=f"layers of kind {kind}: their state cannot be rolled back"):
         refuse_unsupported("somewhere", config)
 
 
 @pytest.mark.parametrize("family", ["bert", "bloom", "gpt_neo", "moshi", "mpt", "openai-gpt", "rwkv", "trocr"])
 def test_a_family_that_has_not_been_tested_is_refused_with_those_that_have(family):
-    """Each of these either runs and gives another distribution on a tree or a ragged batch, or ends in an error there."""
+    """Each of these either gives another distribution on a tree or a ragged batch, or fails there."""
     assert family not in FAMILIES
     config = CONFIG_MAPPING[family]()
     with pytest.raises(UnsupportedModel, match=rf"the family '{family}', whose cached passes have not been tested.*gpt2.*llama"):
@@ -157,7 +157,7 @@ def test_a_family_that_has_not_been_tested_is_refused_with_those_that_have(famil
 
 
 def test_a_refused_family_is_not_even_read(tmp_path):
-    """The sentence comes before the weights: there are none to read here."""
+    """The refusal comes before the weights are read; here there are none."""
     (tmp_path / "config.json").write_text('{"model_type": "gpt_neo"}')
     (tmp_path / "model.safetensors").write_bytes(b"")
     with pytest.raises(UnsupportedModel, match="gpt_neo"):

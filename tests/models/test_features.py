@@ -1,4 +1,4 @@
-"""Heads read the state that the last pass left behind: it is the state of a fresh pass, whatever was kept or refused before."""
+"""Heads read the hidden state left by the last pass. It equals that of a fresh pass after any accepted or rejected draft tokens."""
 
 import random
 
@@ -13,7 +13,7 @@ from tests.models.test_cache import V, moved_on, network, random_block
 
 @torch.inference_mode()
 def fresh_state(network_, ids) -> torch.Tensor:
-    """Hidden state after the last norm, where the last of the ids was predicted."""
+    """Hidden state after the final norm, from which the last id was predicted."""
     return network_(input_ids=torch.tensor([ids[:-1]]), use_cache=False, output_hidden_states=True).hidden_states[-1][0, -1]
 
 

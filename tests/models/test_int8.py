@@ -1,6 +1,8 @@
-"""A target in int8 is another target, and speculation keeps its distribution: what a token becomes depends on no other token of the pass.
+"""A target in int8 is another target, and speculative decoding keeps its distribution: a token's result depends on no other token of
+the pass.
 
-With one scale for the whole pass it does, and the draft tokens change the distribution that judges them: the analytic check must say so.
+With one scale for the whole pass it would depend on them, and the draft tokens would change the distribution that verifies them. The
+analytic check must detect this.
 """
 
 from __future__ import annotations
@@ -43,7 +45,7 @@ def fresh(model, ids: tuple[int, ...]) -> torch.Tensor:
 
 
 def test_products_are_sums_of_whole_numbers():
-    """Against int64 arithmetic on the rounded numbers: nothing but the two scales is left to floating point."""
+    """Compared with int64 arithmetic on the rounded numbers: only the two scales are floating point."""
     torch.manual_seed(0)
     linear, x = nn.Linear(48, 20), torch.randn(5, 48)
     small = Int8Linear(linear)
@@ -55,7 +57,7 @@ def test_products_are_sums_of_whole_numbers():
 
 
 def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
-    """To the last bit: the same prefix under blocks of equal size but other draft tokens. With one scale for a pass it does know them."""
+    """Equal to the last bit for the same prefix with other draft tokens of the same number. With one scale for a pass they differ."""
     mutant = quantised(tiny_model(260, seed=4), OneScalePerPass)
     apart = {}
     for name, model in (("token", small), ("pass", mutant)):
@@ -68,7 +70,7 @@ def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
 
 
 def test_distributions_are_those_of_the_librarys_own_pass_and_not_the_float_weights(small):
-    """Along a text, in blocks and one by one. The float model's distributions lie a hundred times as far off."""
+    """Along a text, several tokens at a time and one by one. The float model's distributions are a hundred times as far away."""
     model, cached = tiny_model(260, seed=4), CachedModel(small, Settings())
     for length in range(10, 50, 4):
         distributions = cached.distributions([Prefix(TEXT[:length], 0, 9)], chain(*TEXT[length : length + 3]))[0]
@@ -90,7 +92,7 @@ def test_an_int8_matrix_has_no_float_weights_to_be_served_by_mistake(small):
 
 
 def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
-    """As another library's quantisation leaves them: a layer that doubles its answer must be asked, not its weights taken."""
+    """As after another library's quantisation: a layer that doubles its output must be called, not replaced by its weights."""
 
     class Doubled(nn.Linear):
         def forward(self, x):
@@ -121,8 +123,8 @@ def test_quantising_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
 
 
 def test_speculation_keeps_the_distribution_of_a_quantised_target_and_one_scale_for_a_pass_is_caught(pair):
-    """The decoder with its caches against fresh passes of the same int8 target: at most places nothing but rounding in float32. (Now and
-    then a number beside a half falls otherwise, in large models at many places.) The mistake moves most places by far more."""
+    """The decoder with its caches against fresh passes of the same int8 target: only float32 rounding at most places. (Sometimes a
+    number close to a half is rounded the other way, in large models at many places.) The mistake changes most places by far more."""
     settings, found = Settings(gamma=3), {}
     for name, kind in (("token", Int8Linear), ("pass", OneScalePerPass)):
         other = replace(pair, target=quantised(pair.target, kind))

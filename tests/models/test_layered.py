@@ -1,7 +1,7 @@
-"""A target cut in two keeps two caches, and 'the verification reuses what the draft stage computed' (Elhoushi et al. 2024, LayerSkip):
-after any history of draft tokens, kept and refused, every layer below and above the exit holds what a fresh pass of the text gives it.
+"""A target split in two has two caches, and 'the verification reuses what the draft stage computed' (Elhoushi et al. 2024, LayerSkip).
+After any history of accepted and rejected draft tokens, every layer below and above the exit holds what a fresh pass gives it.
 
-Random networks of four layers as in test_cached_models.py; in float32 passes of other shapes agree to 2e-5, in float64 to 1e-10.
+Random networks of four layers as in test_cache.py; in float32 passes of other shapes agree to 2e-5, in float64 to 1e-10.
 """
 
 import random
@@ -48,7 +48,7 @@ def chain(*tokens: int) -> DraftTree:
 
 @torch.inference_mode()
 def fresh_pass(network_, ids):
-    """(logits, states after each layer, cache) of one text by the library, without anything held."""
+    """(logits, states after each layer, cache) of one text from the library, without a previous cache."""
     out = network_(
         input_ids=torch.tensor([ids]), past_key_values=DynamicCache(), position_ids=torch.arange(len(ids))[None],
         output_hidden_states=True,
@@ -57,7 +57,7 @@ def fresh_pass(network_, ids):
 
 
 def held(model: LayeredModel, row: int) -> list[tuple[tuple[int, ...], list[tuple[torch.Tensor, torch.Tensor]]]]:
-    """Of the part below the exit and of the part above: the text that it holds, and each of its layers' keys and values there."""
+    """For the part below the exit and the part above: the text that it holds, and the keys and values of each of its layers."""
     found = []
     for part, count in ((model.lower, model.lower.exit.layer), (model, LAYERS - model.lower.exit.layer)):
         one = part._rows[row]
@@ -70,7 +70,7 @@ def held(model: LayeredModel, row: int) -> list[tuple[tuple[int, ...], list[tupl
 
 
 def layers_apart(network_, model: LayeredModel, rows: int) -> float:
-    """Largest difference of any key or value of any layer, of every row's own columns, to a fresh pass of that row's text."""
+    """Largest difference of any key or value of any layer, in each row's own columns, from a fresh pass over that row's text."""
     worst = 0.0
     for row in range(rows):
         below = 0
@@ -86,10 +86,10 @@ def layers_apart(network_, model: LayeredModel, rows: int) -> float:
 
 
 def histories(network_, layer: int, shape: str, rows: int, rounds: int) -> tuple[float, float]:
-    """Largest difference of logits, and of any layer's keys and values, to fresh passes over ``rounds`` random rounds.
+    """Largest difference of logits, and of any layer's keys and values, from fresh passes over ``rounds`` random rounds.
 
-    In a round the exit draft tokens a chain, or is asked about a tree, or is left out; then the target is asked about it or about
-    something else; a random part is kept, and at times the text goes back.
+    In each round the exit drafts a chain, or is asked about a tree, or is not used. Then the target is asked about the same or about
+    something else. A random part is accepted, and at times the text goes back.
     """
     dice, model = random.Random(f"{layer} {shape} {rows}"), layered(network_, layer)
     words = [tuple(dice.randrange(V) for _ in range(dice.randrange(1, 6))) for _ in range(rows)]
@@ -136,7 +136,7 @@ def test_every_layer_holds_what_a_fresh_pass_gives_it_after_random_histories(lay
 
 
 class KeepsRejected(DynamicCache):
-    """The mistake: after a refusal the keys and the state of the first rejected draft token stay, in the place of the token before it."""
+    """A mistake: after a rejection the keys and the state of the first rejected draft token stay, in place of the token before it."""
 
     def crop(self, tokens_to_remove: int) -> None:
         refused = self.layers[0].keys.shape[2] + tokens_to_remove
@@ -147,12 +147,12 @@ class KeepsRejected(DynamicCache):
             )
 
 
-def test_keys_of_refused_draft_tokens_kept_below_the_exit_are_seen(monkeypatch):
-    """By the layers' own keys, and by the target's distribution: it reads the states of the draft tokens."""
+def test_keys_of_rejected_draft_tokens_left_below_the_exit_are_seen(monkeypatch):
+    """Seen in the layers' own keys, and in the target's distribution, which reads the states of the draft tokens."""
 
     def told() -> tuple[float, float]:
         model, network_ = layered(deep(), 2), deep()
-        for ids in ((1, 2, 3), (1, 2, 3, 8)):  # 5, and 6 behind it, are refused
+        for ids in ((1, 2, 3), (1, 2, 3, 8)):  # 5, and 6 after it, are rejected
             for count in range(3):
                 model.lower.logits([Prefix(ids + (5, 6)[:count], 0, 9)], empty_tree(1))
             logits = model.logits([Prefix(ids, 0, 9)], chain(5, 6))[0, 0]
@@ -165,14 +165,18 @@ def test_keys_of_refused_draft_tokens_kept_below_the_exit_are_seen(monkeypatch):
 
 
 def test_the_pass_that_verifies_reads_one_draft_token_below_the_exit_and_all_of_them_above(monkeypatch):
-    """Of a block of three the first two have been read by the layers below; none is read there twice, in any round."""
+    """Of three draft tokens the layers below have already read the first two. None is read there twice, in any round."""
     model, fed = layered(deep(), 1), {"below": [], "above": []}
     for name, part in (("below", model.lower), ("above", model)):
         go = part._pass
         monkeypatch.setattr(
             part, "_pass", lambda given, *rest, go=go, name=name: fed[name].append(given.shape[1]) or go(given, *rest)
         )
-    for ids in ((1, 2, 3), (1, 2, 3, 5, 6, 7, 9), (1, 2, 3, 5, 6, 7, 9, 5, 8)):  # all kept, with a bonus; one kept, one replaced
+    for ids in (
+        (1, 2, 3),
+        (1, 2, 3, 5, 6, 7, 9),
+        (1, 2, 3, 5, 6, 7, 9, 5, 8),
+    ):  # all accepted, with a bonus token; one accepted, one replaced
         for count in range(3):
             model.lower.logits([Prefix(ids + (5, 6, 7)[:count], 0, 9)], empty_tree(1))
         model.logits([Prefix(ids, 0, 9)], chain(5, 6, 7))
@@ -217,7 +221,7 @@ def test_a_batch_says_what_each_row_says_alone_and_draws_the_same_draft_tokens()
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_k": 3, "min_p": 0.2}, {"temperature": 0.0}), ids=str)
 def test_whole_texts_have_the_distribution_of_fresh_passes(warper):
-    """Every outcome of the production step in float64: gamma 2, three tokens, one stop token, rows leaving and coming back."""
+    """Every outcome of the production step in float64: gamma 2, three tokens, one end token, rows leaving and coming back."""
     settings, network_ = Settings(**warper), network("llama", 4, 0, 64)
     model = layered(network_, 1, settings)
     world = World(model, DraftModel(model.lower, 2), eos_token_ids=frozenset({1}))

@@ -1,4 +1,4 @@
-"""Models are data, and what would run wrongly is refused with a sentence that names the model and the reason."""
+"""Models are data. A model that would run wrongly is refused with a sentence that names it and the reason."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ def test_tokenizers_of_one_size_with_other_merges_are_refused(pair_folders, fold
     record = json.loads((folder / "tokenizer.json").read_text())
     record["model"]["merges"] = record["model"]["merges"][::-1]
     (folder / "tokenizer.json").write_text(json.dumps(record))
-    with pytest.raises(ModelError, match="cut the same text differently"):
+    with pytest.raises(ModelError, match="split the same text differently"):
         load_pair(f"{pair_folders[0]}|{folder}")
 
 
 def test_a_folder_without_weights_is_refused(folder):
     (folder / "model.safetensors").unlink()
-    with pytest.raises(ModelError, match=r"holds no weights: a file ending in \.safetensors"):
+    with pytest.raises(ModelError, match=r"does not hold weights: a \.safetensors file"):
         load_model(str(folder), *CPU)
 
 
@@ -89,7 +89,7 @@ def test_a_damaged_configuration_is_refused(folder, text):
 def test_mamba_is_refused_because_its_state_cannot_be_rolled_back(tmp_path):
     config = MambaConfig(vocab_size=50, hidden_size=16, num_hidden_layers=1, state_size=4)
     MambaForCausalLM(config).save_pretrained(tmp_path)
-    with pytest.raises(UnsupportedModel, match="cannot be rolled back after a refused token"):
+    with pytest.raises(UnsupportedModel, match="cannot be rolled back after a rejected token"):
         load_model(str(tmp_path), *CPU)
 
 
@@ -162,7 +162,7 @@ def test_stop_ids_are_all_of_them():
 
 @pytest.mark.parametrize("name", [entry.name for entry in PAIRS.values() if entry.shipped])
 def test_every_pair_that_ships_opens_and_its_card_holds_what_was_measured(name):
-    """The files are those of the list of hashes; the distilled draft is another model beside the very same target."""
+    """The files match the list of hashes. The distilled draft is another model with the same target."""
     pair = load_pair(name, device="cpu")
     assert pair.vocabulary == 4096 and pair.target.num_parameters() > 5 * pair.draft.num_parameters()
     folder = Path(PAIRS[name].target).parent

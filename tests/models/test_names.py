@@ -1,4 +1,4 @@
-"""A pair of one's own has one name, in settings, links and commands; its draft may be rounded to 8 bits once it is read."""
+"""A user-supplied pair has one name in settings, links and commands. Its draft may be rounded to 8 bits after reading."""
 
 import argparse
 import json
@@ -65,7 +65,7 @@ def test_bits_that_cannot_be_had_are_a_sentence(words, said, capsys):
 
 @pytest.fixture
 def home(pair_folders, monkeypatch):
-    """The folder of the tiny pair as one's home."""
+    """The folder of the tiny pair as the home directory."""
     monkeypatch.setenv("HOME", str(pair_folders[0].parent))
     return pair_folders[0].parent
 

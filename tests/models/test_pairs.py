@@ -1,4 +1,4 @@
-"""What a pair needs is known before its weights are read; what does not fit is refused with both numbers."""
+"""The memory that a pair needs is known before its weights are read. A pair that does not fit is refused with both numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""A processor changes the distribution that is served; given the prefix of each node, speculation keeps the changed distribution exactly.
+"""A logits processor changes the served distribution. Given the prefix of each node, speculative decoding keeps the changed one exactly.
 
-Enumerated on tables: the distribution of whole texts, every outcome of the production step. A penalty that is put together once a round, and
-a ban on the draws alone, write another distribution.
+Enumerated on tables: the distribution of whole texts, over every outcome of the production step. A penalty computed once per round,
+and a ban that applies only to drawn tokens, give another distribution.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PROCESSORS = {
 
 @dataclass
 class Logits:
-    """A table as a network would give it: logarithms of its distributions, to be processed and warped."""
+    """A table in the form of a network: logarithms of its distributions, to be processed and warped."""
 
     table: TableModel
     settings: Settings = field(default_factory=Settings)
@@ -63,7 +63,7 @@ def _even(key) -> list[float]:
 
 
 def distance(kind, processor, rule, seed: int, length: int = 2) -> float:
-    """Between the distribution of what the decoder writes and the processed distribution, over texts."""
+    """Total variation over texts between what the decoder writes and the processed distribution."""
     logits, draft = tables(seed)
     meant = target_distribution(Processed(logits, processor), (0,), length)
     return total_variation(
@@ -79,12 +79,12 @@ def test_speculation_writes_the_processed_distribution(name, seed):
 
 @pytest.mark.parametrize("seed", range(2))
 def test_a_penalty_set_once_a_round_writes_another_distribution(seed):
-    """The committed text alone: what the block itself repeats goes unpunished. Without memory the same mistake changes nothing."""
+    """It sees only the committed text, so repetitions within the draft are not penalized. Without memory the mistake has no effect."""
     assert distance(OncePerRound, PROCESSORS["penalty"], TokenRule(), seed) > 1e-3
     assert distance(OncePerRound, PROCESSORS["ban"], TokenRule(), seed) < 1e-12
 
 
-def test_a_ban_on_the_draws_alone_lets_the_drafts_word_through():
+def test_a_ban_on_drawn_tokens_only_lets_the_draft_tokens_through():
     logits, draft = tables(0)
     rule = OnDrawsAlone(without([2]))
     found = output_distribution(logits.table, DraftModel(draft, 2), rule, (0,), 2)
@@ -94,7 +94,7 @@ def test_a_ban_on_the_draws_alone_lets_the_drafts_word_through():
 
 
 def test_a_penalised_distribution_is_the_same_in_trees_batches_and_alone():
-    """Every distribution of a pass against the processor on the library's own logits of that one text, without a cache."""
+    """Every distribution of a pass, compared with the processor on the library's own logits of that text, without a cache."""
     network, processor = tiny_model(260, seed=1), RepetitionPenaltyLogitsProcessor(1.4)
     cached = Processed(CachedModel(network, Settings()), processor)
     texts = [(1, 2, 3, 4), (9, 9, 8)]

@@ -1,5 +1,5 @@
-"""Weights are read by the way that is fastest for so few tokens: every way is the same product, and a model goes on with the same
-weights. A draft in 8 bits is another draft, of a distribution of its own; the target beside it is untouched and so is what is written.
+"""Weights are read in the fastest way for a few tokens. Every way gives the same product, and a model keeps the same weights. A draft
+in 8 bits is another draft with its own distributions; the target and the distribution of the text do not change.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from specviz.evidence.analytic.along_text import analytic_of_pair
-from specviz.models.cache.columns import ROOM, extend
+from specviz.models.cache.columns import SPARE_COLUMNS, extend
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama import layers as written
 from specviz.models.fast_llama import products
@@ -75,19 +75,19 @@ def test_columns_are_those_of_joining_whatever_was_dropped_or_picked_before():
     make = torch.Generator().manual_seed(2)
     held = SimpleNamespace(keys=torch.randn(2, 3, 5, 4, generator=make), values=torch.randn(2, 3, 5, 4, generator=make))
     joined = [held.keys.clone(), held.values.clone()]
-    for turn in range(60):
-        fresh = [torch.randn(2, 3, 1 + turn % 7, 4, generator=make) for _ in range(2)]
+    for step in range(60):
+        fresh = [torch.randn(2, 3, 1 + step % 7, 4, generator=make) for _ in range(2)]
         extend(held, *fresh)
         joined = [torch.cat(pair, 2) for pair in zip(joined, fresh, strict=True)]
-        if turn % 3 == 1:  # cropped: a view of the same memory
+        if step % 3 == 1:  # cropped: a view of the same memory
             held.keys, held.values = held.keys[:, :, :-2], held.values[:, :, :-2]
             joined = [old[:, :, :-2] for old in joined]
-        if turn % 5 == 2:  # rows picked: other memory
+        if step % 5 == 2:  # rows picked: other memory
             picked = torch.tensor([1, 1])
             held.keys, held.values = held.keys[picked], held.values[picked]
             joined = [old[picked] for old in joined]
         assert torch.equal(held.keys, joined[0]) and torch.equal(held.values, joined[1])
-    assert held.keys.shape[2] > ROOM
+    assert held.keys.shape[2] > SPARE_COLUMNS
 
 
 # A draft in 8 bits --------------------------------------------------------------------------------------------------------------
@@ -119,7 +119,7 @@ def eight():
 
 @pytest.mark.parametrize(("columns", "eight"), [(20, False), (32, True), (40, False), (48, True)])
 def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied_as_it_is(columns, eight):
-    """torch's product reads 16 numbers at a time; of rows of 20 it read beyond the matrix, and the process ended there."""
+    """torch's product reads 16 numbers at a time. For rows of 20 it reads past the matrix, which can end the process."""
     layer = nn.Linear(columns, 24, bias=False)
     round_weights(nn.Sequential(layer))
     known = Weights.of(layer)
@@ -128,18 +128,18 @@ def test_a_matrix_whose_rows_the_product_in_8_bits_would_read_past_is_multiplied
     assert torch.allclose(product(x, known), nn.functional.linear(x, layer.weight), atol=0.05)
 
 
-def test_the_shipped_draft_in_8_bits_draft_tokens_as_well_and_the_target_is_the_same(eight, monkeypatch):
+def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target_is_the_same(eight, monkeypatch):
     full = load_pair("storybook-distilled")
     assert eight.coarse and not full.coarse and eight.describe()["draft"]["bits"] == 8 and "bits" not in full.describe()["draft"]
     assert all(torch.equal(a, b) for a, b in zip(eight.target.parameters(), full.target.parameters(), strict=True))
     ids = torch.tensor(full.encode(HELD_OUT)[:256]).view(-1, 64)
     with torch.inference_mode():
         p, q, rounded = (torch.softmax(m(ids).logits.double(), -1) for m in (full.target, full.draft, eight.draft))
-    kept, kept_rounded = (torch.minimum(p, probs).sum(-1).mean() for probs in (q, rounded))
-    assert 0 < (q - rounded).abs().sum(-1).mean() / 2 < 0.02 and abs(kept - kept_rounded) < 0.005
+    rate, rounded_rate = (torch.minimum(p, probs).sum(-1).mean() for probs in (q, rounded))
+    assert 0 < (q - rounded).abs().sum(-1).mean() / 2 < 0.02 and abs(rate - rounded_rate) < 0.005
 
 
 @pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
 def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
     found = analytic_of_pair(eight, Settings(pair="storybook-8bit", gamma=3, **warper), eight.encode(HELD_OUT), 40)
-    assert found.passed() and found.prefixes >= 40 and len({*found.kept}) > 2
+    assert found.passed() and found.prefixes >= 40 and len({*found.accepted}) > 2

@@ -1,5 +1,5 @@
-"""A memory of distributions changes no distribution and no draw: what is remembered is what the model with its cache says, up to rounding, and in float64
-the engine writes the same texts on it, number by number.
+"""Remembering distributions changes neither distributions nor samples: they equal those of the cached model up to rounding, and in
+float64 the engine writes the same texts with them, number by number.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def pair64(pair_folders):
 
 @pytest.mark.parametrize("shape", ("chain", "tree"))
 def test_remembered_distributions_are_those_of_fresh_passes(shape):
-    """Random blocks over rows that come again and go on: every distribution against the library's own pass, without a cache."""
+    """Random draft trees over rows that return and grow: every distribution against the library's own pass, without a cache."""
     network_, dice = network("Llama"), random.Random(shape)
     model = RememberedModel(CachedModel(network_, Settings()))
     for _ in range(12):
@@ -67,7 +67,7 @@ def test_states_for_heads_are_those_of_the_cached_model():
     ("proposer", "rule"),
     (("draft", "token"), ("draft", "block"), ("tree", "token"), ("several", "k-seq"), ("early-exit", "token")),
 )
-def test_in_float64_draws_on_remembered_distributions_are_the_engines_own(pair64, proposer, rule, warper):
+def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair64, proposer, rule, warper):
     settings = Settings(proposer=proposer, rule=rule, gamma=2, length=4, exit_layer=1, **warper)
     ids, texts = pair64.encode("Once upon"), []
     for some in (pair64, RememberingPair(pair64)):
@@ -81,7 +81,7 @@ def test_in_float64_draws_on_remembered_distributions_are_the_engines_own(pair64
 
 
 def test_memory_stays_within_its_bound_and_distributions_stay_right(monkeypatch):
-    """Room for 20 distributions, 300 contexts: the memory starts anew again and again, and one call may hold more than 20."""
+    """Capacity for 20 distributions, 300 contexts: the memory is emptied again and again, and one call may hold more than 20."""
     network_ = network("Llama")
     model, dice = RememberedModel(CachedModel(network_, Settings()), most=20 * 8 * V), random.Random(5)
     for _ in range(40):

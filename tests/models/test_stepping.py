@@ -1,7 +1,7 @@
-"""A draft's short way to one more token gives what a fresh pass of the text gives, whatever was asked before: draft tokens refused and
-taken back, another text, another row, a tree, ids that the model lacks.
+"""A draft's fast step to one more token gives the result of a fresh pass, whatever was asked before: rejected draft tokens, another
+text, another row, a tree, ids that the model lacks.
 
-Random networks as in test_cached_models.py; in float32 passes of other shapes agree to 2e-5.
+Random networks as in test_cache.py; in float32 passes of other shapes agree to 2e-5.
 """
 
 import random
@@ -20,14 +20,14 @@ from tests.models.test_cache import V, fresh, moved_on, network, random_block
 
 
 def counted(model: SteppingModel) -> list[tuple[int, ...]]:
-    """Grows by the tokens of every short step."""
+    """A list that grows by the tokens of every fast step."""
     steps, step = [], model._pass.step
     model._pass.step = lambda tokens, *rest: (steps.append(tuple(tokens)), step(tokens, *rest))[1]
     return steps
 
 
 def worst_and_steps(network_, rounds: int) -> tuple[float, list[int]]:
-    """Largest difference to fresh passes over rounds of drafting, keeping some, and now and then a tree, two rows, or another text."""
+    """Largest difference from fresh passes over rounds of drafting and accepting, with an occasional tree, second row or other text."""
     dice, model = random.Random(3), SteppingModel(network_, Settings())
     steps, ids, worst = counted(model), (5, 6, 7), 0.0
     for number in range(rounds):
@@ -63,7 +63,7 @@ def test_a_step_is_the_fresh_pass_after_any_history(table, monkeypatch):
 
 
 def test_the_distributions_of_an_8_bit_draft_are_those_of_its_other_way():
-    """Its inputs are rounded to bfloat16, so what a sum of another order changes may show there: within 2% of the spread of logits."""
+    """Its inputs are rounded to bfloat16, which may amplify the effect of another order of sums: within 2% of the spread of logits."""
     network_ = round_weights(network("Llama"))
     short, long = SteppingModel(network_, Settings()), CachedModel(network_, Settings())
     steps, ids = counted(short), (5, 6, 7)
@@ -91,7 +91,7 @@ def test_nodes_of_an_earlier_tree_are_not_taken_for_what_follows_a_step():
         assert float((fresh(network_, ids) - model.logits([Prefix(ids, 0, 9)], empty_tree(1))[0, 0]).abs().max()) < 2e-5
 
 
-def test_after_a_round_whose_draft_tokens_were_all_kept_two_tokens_are_read_at_once_and_after_none_was_made_more_go_the_long_way():
+def test_after_a_fully_accepted_round_two_tokens_are_read_at_once_and_more_tokens_take_the_usual_pass():
     network_ = network("Llama")
     model, ids = SteppingModel(network_, Settings()), (5, 6)
     steps = counted(model)
@@ -119,7 +119,7 @@ def test_a_table_is_made_once_for_a_model():
 
 
 def test_depths_and_the_mask_of_one_row_are_those_of_several():
-    """A row alone takes a mask that was made once for the shape of its tree; beside another row it is built from positions."""
+    """A single row uses a mask made once for the shape of its tree; with several rows the mask is built from positions."""
     dice, network_ = random.Random(5), network("Llama")
     for _ in range(12):
         block = random_block(dice, 1, "tree")

@@ -1,4 +1,4 @@
-"""Every token is a run of bytes; joined, they are the text, whatever characters they cut through."""
+"""Every token is a sequence of bytes. Joined, they are the text, even where tokens split characters."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, a
     """After random histories of accepted and rejected draft tokens, through both caches; the draft tokens are drawn from the exit's own distribution."""
     settings = replace(EARLY, exit=admitted, **warper)
     found = analytic_of_pair(pair, settings, pair.encode(TEXT * 3), 50)
-    assert found.passed() and len({*found.kept}) > 2 and found.prefixes >= 50
+    assert found.passed() and len({*found.accepted}) > 2 and found.prefixes >= 50
     assert sum(place.asked for place in found.places) > 40
 
 
@@ -153,7 +153,7 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
     (folder / CONFIG).write_text(json.dumps({"exit_layer": 1, "exit_blocks": 3}))
     with pytest.raises(DamagedModel, match="lacks 2 of the 7 weights of an exit of 3 blocks"):
         load_exit(folder, pair.target)
-    for config, why in (({"exit_layer": 0, "exit_blocks": 3}, "exit_layer 0"), ({}, "names no exit_layer")):
+    for config, why in (({"exit_layer": 0, "exit_blocks": 3}, "exit_layer 0"), ({}, "does not hold exit_layer")):
         (folder / CONFIG).write_text(json.dumps(config))
         with pytest.raises(DamagedModel, match=why):
             load_exit(folder, pair.target)
@@ -205,7 +205,7 @@ def test_the_shipped_exit_keeps_the_distribution_along_unseen_text_and_saves_pas
     pair = load_pair("storybook", device="cpu")
     settings = Settings(proposer="early-exit", gamma=2, length=60)
     found = analytic_of_pair(pair, settings, pair.encode(HELD_OUT), 20)
-    assert found.passed() and len({*found.kept}) > 1
+    assert found.passed() and len({*found.accepted}) > 1
     target, proposer = opened(pair, settings)
     rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, pair.encode("Once upon a time")))
     assert target.lower.exit.layer == 1 and len(target.lower.exit.blocks) == 3

@@ -18,7 +18,7 @@ from specviz.decoding.engine import decode, step, target_only
 from specviz.errors import ModelError, SettingsError
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.models.attachments import heads as stored
-from specviz.models.attachments.folder import DraftTree
+from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
 from specviz.models.pairs.catalogue import PAIRS, PairEntry
 from specviz.proposers.medusa import HeadDistributions, Medusa, medusa
@@ -44,7 +44,7 @@ def random_heads(width: int, vocabulary: int, count: int = COUNT, seed: int = 0)
     def rand(*shape):
         return torch.randn(*shape, generator=make, dtype=torch.float64)
 
-    blocks = tuple((DraftTree(rand(width, width), rand(width)),) for _ in range(count))
+    blocks = tuple((ResidualBlock(rand(width, width), rand(width)),) for _ in range(count))
     return Heads(blocks, tuple(rand(vocabulary, width) for _ in range(count)))
 
 

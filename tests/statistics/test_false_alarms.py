@@ -40,7 +40,7 @@ def p_values() -> dict[str, list[float]]:
         found["chi-square"].append(chi_square(counts, probs).p_value)
         found["G"].append(g_test(counts, probs).p_value)
         found["conditional"].append(conditional_chi_square([g for place in scores.groups for g in place]).p_value)
-        found["q > p"].append(rate_test(int(scores.favoured.sum()), scores.share.ravel()).p_value)
+        found["q > p"].append(rate_test(int(scores.favoured.sum()), scores.favoured_mass.ravel()).p_value)
         uniform = generator(seed, Use.TRANSFORM).random(scores.mass.size)
         found["transform"].append(transform_test(scores.below.ravel(), scores.mass.ravel(), uniform).p_value)
     return found

@@ -35,7 +35,7 @@ TESTS = (
     *(f"tokens with q > p at position {place}" for place in range(LENGTH)),
     "stopping time: tokens that end a text",
     "probability transform",
-    "two samples: these and the target alone",
+    "two samples: these and target-only",
 )
 
 

@@ -59,7 +59,7 @@ def test_a_table_that_does_not_fit_is_exit_code_2_and_breaks_nothing(tmp_path, m
     for text, said in (
         (row, "stands 0 times"),
         (row + row, "names must be unique"),
-        (row.replace("test_engine", "gone"), "there is no tests/gone.py"),
+        (row.replace("test_engine", "gone"), "there is no tests/decoding/gone.py"),
     ):
         (tmp_path / "table.toml").write_text(text)
         monkeypatch.setattr(code_mutants, "TABLE", tmp_path / "table.toml")

@@ -1,4 +1,4 @@
-"""A frozen target teaches a draft, heads and an early exit: what is minimised, what is stored, what is refused."""
+"""Distillation from a frozen target to a draft, heads and an early exit: what is minimised, what is stored, what is refused."""
 
 from __future__ import annotations
 
@@ -86,8 +86,8 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
     short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
     monkeypatch.setattr(pair, "SHAPES", {role: pair.Shape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))})
-    monkeypatch.setattr(pair, "TAUGHT", {role: short for role in ("distilled", "heads", "exit")})
-    with pytest.raises(TrainingError, match="no trained target and no draft yet; distilled learns from it"):
+    monkeypatch.setattr(pair, "DISTILLED", {role: short for role in ("distilled", "heads", "exit")})
+    with pytest.raises(TrainingError, match=r"no trained target and no draft yet\. Train it first: distilled learns from it"):
         pair.train_pair(data, out, ("distilled",), say=lambda _: None)
     pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit"), say=lambda _: None)
     weights = [load_file(out / role / "model.safetensors") for role in ("draft", "distilled")]
@@ -124,7 +124,7 @@ def test_heads_that_do_not_fit_are_a_sentence(tmp_path):
     (tmp_path / CONFIG).write_text(json.dumps({"medusa_num_heads": 3, "medusa_num_layers": 1}))
     with pytest.raises(DamagedModel, match="lacks 4 of the 6 weights of 3 heads"):
         load_heads(tmp_path, target)
-    for config, why in (({"medusa_num_heads": 99, "medusa_num_layers": 1}, "medusa_num_heads 99"), ({}, "names no medusa")):
+    for config, why in (({"medusa_num_heads": 99, "medusa_num_layers": 1}, "medusa_num_heads 99"), ({}, "does not hold medusa")):
         (tmp_path / CONFIG).write_text(json.dumps(config))
         with pytest.raises(DamagedModel, match=why):
             load_heads(tmp_path, target)

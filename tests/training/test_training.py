@@ -1,4 +1,4 @@
-"""Training: batches are pure functions of their number, a run that was cut off goes on where it stopped."""
+"""Training: batches are pure functions of their number, and an interrupted run continues where it stopped."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_a_short_trial_leaves_a_pair_that_loads(tmp_path, monkeypatch):
 
 
 def test_a_missing_or_unreadable_corpus_is_a_sentence(tmp_path):
-    with pytest.raises(TrainingError, match="No corpus at"):
+    with pytest.raises(TrainingError, match="There is no corpus at"):
         read_works(tmp_path / "nothing.txt")
     for name, data in (("bad.txt", b"\xff\xfe"), ("bad.xz", b"no archive"), ("empty.txt", b"\n")):
         (tmp_path / name).write_bytes(data)

@@ -77,18 +77,18 @@ def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
 
 
 BAD = {
-    "half a line": (lambda good: lines(good)[:-9], "perhaps half a line"),
+    "half a line": (lambda good: lines(good)[:-9], "perhaps it is cut off"),
     "other tokens": (lambda good: lines([*good, [10**6, 1]]), "outside the vocabulary"),
     "mixed settings": (
         lambda good: lines(good[:300], settings={"temperature": 1.0}) + lines(good[300:], settings={"temperature": 0.5}),
-        "other settings than the first draw",
+        "other settings than the first sample",
     ),
     "another temperature": (lambda good: lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
-    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "no sample"),
+    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "not a sample"),
     "one draw repeated": (lambda good: lines([good[0]] * 600), "one draw repeated"),
     "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
-    "nothing": (lambda good: b"", "holds no draws"),
-    "no text at all": (lambda good: bytes(range(256)), "no JSON"),
+    "nothing": (lambda good: b"", "holds no samples"),
+    "no text at all": (lambda good: bytes(range(256)), "is not valid JSON"),
 }
 
 

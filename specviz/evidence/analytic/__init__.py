@@ -1,1 +1,1 @@
-"""The distribution of the next token under the real decoder, caches and all, against a fresh pass of the target."""
+"""The next-token distribution of the real decoder, with its caches, against an uncached pass of the target."""

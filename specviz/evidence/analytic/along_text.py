@@ -1,14 +1,14 @@
-"""The distribution of the next token under the real decoder, caches and all, against a fresh pass of the target: no draws, no statistics.
+"""The next-token distribution of the real decoder, with its caches, against an uncached pass of the target. No samples, no statistics.
 
-The decoder is led along a text. Its draft tokens are drawn with numbers that make them the text's own tokens where the draft
-allows it; accept random numbers of 0 and of nearly 1, at random, keep and refuse them, so that the caches are rolled back at every
-depth, and now and then the walk goes back. At each place that was decided, the distribution of the token written there is put together
-from what the decoder does: which distribution its draft token is really drawn from, how often its rule keeps each draft token, what it puts in place
-of a refused one (evidence/probes.py). It is compared with ``warp`` of the logits of the library's own forward pass over that one
-text, without a cache.
+The decoder is led along a text. Random numbers are chosen so that the draft tokens are the text's own tokens, as far as the draft
+allows it. The random numbers of acceptance are 0 or nearly 1, at random, so that draft tokens are accepted and rejected and the
+caches are rolled back at every depth. From time to time the walk goes back. At each place that was decided, the distribution of the
+written token is assembled from what the decoder does: the distribution that its draft token is really drawn from, the acceptance
+probability of each draft token, and the distribution of the replacement (probes.py). The result is compared with ``warp`` of the
+logits of the library's own forward pass over that text, without a cache.
 
-The identity min(p, q) + max(0, p - q) = p holds for any p and q, so nothing here takes the decoder's word for its distributions.
-Chains only, and rules that decide about each draft token by its own two distributions.
+The identity min(p, q) + max(0, p - q) = p holds for any p and q. Therefore nothing here relies on the distributions that the decoder
+reports. Covers chains, and rules that decide about each draft token from its own p and q.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from torch import Tensor
 
 from specviz.decoding.engine import step
 from specviz.evidence.analytic.fresh import Alone, Fresh
-from specviz.evidence.analytic.probes import LAST, Handed, drawn_distribution, next_distribution
+from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
 from specviz.models.attachments.exits import exit_of
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
@@ -36,22 +36,24 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import Rule
 
-TOLERANCE = 5e-6  # total variation that rounding explains in float32
-TIE = 5e-5  # two passes move two logits of the shipped pair by up to 3.2e-5 against each other; that over T = .7
-WINDOW = 128  # tokens of a text that are walked before a new text begins
-LEAST = 1e-4  # share of a token that can be forced: far more than rounding
-KEEP, BACK = 0.4, 0.05  # chances: of an accept random number of 0, of going back after a round
+TOLERANCE = 5e-6  # total variation that float32 rounding explains
+TIE = 5e-5  # between two passes two logits of the shipped pair differ by up to 3.2e-5 more or less; divided by T = 0.7
+WINDOW = 128  # tokens of a text before a new walk begins
+LEAST = 1e-4  # smallest probability of a token that can be forced: far above rounding
+ACCEPT, GO_BACK = 0.4, 0.05  # probability that the acceptance number is 0, and of going back after a round
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
     """One token that the decoder decided about.
 
-    length  tokens before it; node  its place in the block, from 0; bonus  whether it closed a full block
-    tv      between the decoder's distribution and the target's, in [0, 1]
-    margin  how near one of the cuts of target or draft is to falling otherwise; inf where nothing is cut
-    asked   whether the proposer drew again there with other numbers (not at a bonus, and not where an earlier draft token lies so
-            near to another that it is not drawn again): else the distribution of its draft token is taken from the fresh pass
+    length  tokens before it
+    node    its place in the round, from 0
+    bonus   whether it is the bonus token
+    tv      total variation between the decoder's distribution and the target's, in [0, 1]
+    margin  how close the truncation of target or draft is to another result (see fresh.margin); inf: nothing is truncated
+    asked   whether the proposer was asked to draw again here. It is not asked for a bonus token, nor where an earlier draft token
+            is so close to an edge that it is not drawn again. The draft's distribution then comes from the uncached pass
     """
 
     length: int
@@ -64,16 +66,19 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Analytic:
-    """What was found, for one warper. ``near_ties`` are the places whose margin is below TIE, kept apart from the others.
+    """The result for one setting of temperature and truncation.
 
-    prefixes  different texts among all places; kept  draft tokens kept in each round, one number per round
+    places     the places compared
+    near_ties  places with a margin below TIE, listed separately
+    prefixes   number of distinct prefixes among all places
+    accepted   accepted draft tokens of each round
     """
 
     settings: Settings
     places: tuple[Place, ...]
     near_ties: tuple[Place, ...]
     prefixes: int
-    kept: tuple[int, ...]
+    accepted: tuple[int, ...]
 
     @property
     def tv(self) -> np.ndarray:
@@ -90,20 +95,20 @@ class Analytic:
 
     @property
     def sentence(self) -> str:
-        """What was found, in words."""
-        apart = f"; {len(self.near_ties)} near ties are listed apart" if self.near_ties else ""
+        """The result in words."""
+        apart = f"; {len(self.near_ties)} near ties are listed separately" if self.near_ties else ""
         return (
-            f"At {self.prefixes} prefixes the distribution of the next token lies within TV {self.worst:.1e} of a fresh pass of the target"
-            f" (median {self.median:.1e}){apart}."
+            f"At {self.prefixes} prefixes the distribution of the next token lies within TV {self.worst:.1e} of an uncached pass of "
+            f"the target (median {self.median:.1e}){apart}."
         )
 
     def passed(self, tolerance: float = TOLERANCE) -> bool:
-        """Whether every place that is no near tie lies within rounding; False where nothing was looked at."""
+        """Whether every place that is not a near tie lies within rounding; False if no place was compared."""
         return bool(self.places) and self.worst <= tolerance
 
 
 def analytic_of_pair(pair: Pair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
-    """The decoder that the settings name, on a pair. Raises SettingsError for names that are not known."""
+    """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
     target, proposer = opened(pair, settings)
     fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
     if settings.proposer == EARLY_EXIT:
@@ -124,37 +129,38 @@ def analytic(
     positions: int = 300,
     watch: Callable[[float], None] = lambda share: None,
 ) -> Analytic:
-    """Compare the distribution of the next token at ``positions`` different prefixes, or as many as the text has.
+    """Compare the next-token distribution at ``positions`` distinct prefixes, or at as many as the text has.
 
-    target, proposer, rule  the decoder under test: what ``engine.step`` takes
-    settings     the warper that the target's distribution is defined by; its seed leads the walk, its gamma bounds the forced draft tokens
+    target, proposer, rule  the decoder under test, as ``engine.step`` takes them
+    settings     temperature and truncation define the target's distribution; the seed fixes the walk, gamma bounds the draft tokens
     ids          a text that neither model was trained on, longer than ``positions``
-    fresh        the target again, by another way; fresh_draft  the draft, None for a proposer without one
+    fresh        the target's distributions, computed another way
+    fresh_draft  the draft's, likewise; None for a proposer without a draft model
     """
-    dice = np.random.default_rng(settings.seed)
-    places, prefixes, kept = [], set(), []
-    for handed, outcome in _rounds(target, proposer, rule, settings, ids, fresh_draft, dice):
+    rng = np.random.default_rng(settings.seed)
+    places, prefixes, accepted = [], set(), []
+    for handed, outcome in _rounds(target, proposer, rule, settings, ids, fresh_draft, rng):
         path = len(outcome.accepted_path)
-        decided = min(path + 1, len(outcome.committed))  # the draft tokens that were kept, and what followed them
-        places += _compared(handed, decided, proposer, rule, fresh, fresh_draft, dice)
+        decided = min(path + 1, len(outcome.committed))  # the accepted draft tokens, and the token after them
+        places += _compared(handed, decided, proposer, rule, fresh, fresh_draft, rng)
         text = handed.row.ids + handed.tokens
         prefixes |= {text[: len(handed.row.ids) + node] for node in range(decided)}
-        kept.append(path)
+        accepted.append(path)
         watch(min(1.0, len(prefixes) / positions))
         if len(prefixes) >= positions:
             break
     near = tuple(place for place in places if place.margin < TIE)
-    return Analytic(settings, tuple(p for p in places if p.margin >= TIE), near, len(prefixes), tuple(kept))
+    return Analytic(settings, tuple(p for p in places if p.margin >= TIE), near, len(prefixes), tuple(accepted))
 
 
 def _compared(
-    handed: Handed,
+    handed: RuleInput,
     decided: int,
     proposer: Proposer,
     rule: Rule,
     fresh: Fresh | Alone,
     fresh_draft: Fresh | None,
-    dice: np.random.Generator,
+    rng: np.random.Generator,
 ) -> Iterator[Place]:
     """The first ``decided`` places of a round."""
     length, text = len(handed.row.ids), handed.row.ids + handed.tokens
@@ -167,37 +173,37 @@ def _compared(
             beliefs = ([] if q is None else [q[node]]) + [handed.q(node)]
             drawn, asked = drawn_distribution(proposer, handed, node, beliefs)
             near = min(near, float(draft_margins[node]))
-        probs = next_distribution(rule, handed, node, drawn, dice)
+        probs = next_distribution(rule, handed, node, drawn, rng)
         yield Place(length + node, node, bonus, float((probs - p[node]).abs().sum()) / 2, near, asked)
 
 
 @dataclass(slots=True)
-class _Listening:
-    """A rule, and what it was handed last."""
+class _RecordingRule:
+    """A rule that records its last input."""
 
     rule: Rule
-    heard: Handed | None = None
+    received: RuleInput | None = None
 
-    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
         (row,) = rows
-        assert block.is_chain, "this check is for chains"
-        self.heard = Handed(row, replace(block, q=tuple(None if q is None else q.cpu() for q in block.q)), p[0].cpu())
-        return self.rule.verify(rows, block, p, randomness)
+        assert tree.is_chain, "this check is for chains"
+        self.received = RuleInput(row, replace(tree, q=tuple(None if q is None else q.cpu() for q in tree.q)), p[0].cpu())
+        return self.rule.verify(rows, tree, p, randomness)
 
 
 @dataclass(frozen=True, slots=True)
-class _Led:
-    """Random numbers that lead the decoder: forced draft numbers where there are some, accept random numbers of 0 or nearly 1, else chance."""
+class _ForcedRandomness:
+    """Random numbers that lead the decoder: given numbers for draft tokens, 0 or nearly 1 for acceptance, otherwise random."""
 
-    dice: np.random.Generator
+    rng: np.random.Generator
     draft_tokens: Sequence[float]
 
     def take(self, purpose: Purpose, rows: Sequence[Prefix], node: int, depth: int) -> np.ndarray:
         if purpose is Purpose.ACCEPT:
-            return np.where(self.dice.random(len(rows)) < KEEP, 0.0, LAST)
+            return np.where(self.rng.random(len(rows)) < ACCEPT, 0.0, LAST)
         if purpose is Purpose.DRAFT and node < len(self.draft_tokens):
             return np.full(len(rows), self.draft_tokens[node])
-        return self.dice.random(len(rows))
+        return self.rng.random(len(rows))
 
 
 def _rounds(
@@ -207,24 +213,27 @@ def _rounds(
     settings: Settings,
     ids: Sequence[int],
     fresh_draft: Fresh | None,
-    dice: np.random.Generator,
-) -> Iterator[tuple[Handed, Outcome]]:
-    """Rounds along the text: what the rule was handed, and what it decided."""
-    listening = _Listening(rule)
+    rng: np.random.Generator,
+) -> Iterator[tuple[RuleInput, Outcome]]:
+    """Rounds along the text: the input of the rule, and its decisions."""
+    recording = _RecordingRule(rule)
     window = WINDOW if target.context is None else min(WINDOW, target.context - GAMMA_MAX)
     for first in range(0, len(ids) - 1, window):
         text, at = tuple(ids[first : first + window]), 1
         while at < len(text):
-            draft_tokens = _leading(text[at : at + settings.gamma], text[:at], fresh_draft)
+            draft_tokens = _forcing_numbers(text[at : at + settings.gamma], text[:at], fresh_draft)
             row = Prefix(text[:at], at, GAMMA_MAX + 1)
-            (round_,) = step([row], target, proposer, listening, _Led(dice, draft_tokens))
-            yield listening.heard, Outcome(round_.proposals, round_.accepted_path, round_.ending)
+            (round_,) = step([row], target, proposer, recording, _ForcedRandomness(rng, draft_tokens))
+            yield recording.received, Outcome(round_.proposals, round_.accepted_path, round_.ending)
             agreed = _shared(tuple(draft_token.token for draft_token in round_.proposals[: len(round_.accepted_path)]), text[at:])
-            at = max(1, at - 2 ** int(dice.integers(6))) if dice.random() < BACK else at + agreed + 1
+            at = max(1, at - 2 ** int(rng.integers(6))) if rng.random() < GO_BACK else at + agreed + 1
 
 
-def _leading(wanted: Sequence[int], before: tuple[int, ...], fresh_draft: Fresh | None) -> list[float]:
-    """Numbers that draw the wanted tokens from the draft's distributions, each from the middle of its share, up to the first too unlikely."""
+def _forcing_numbers(wanted: Sequence[int], before: tuple[int, ...], fresh_draft: Fresh | None) -> list[float]:
+    """Numbers that draw the wanted tokens from the draft's distributions, up to the first token that is too unlikely.
+
+    Each number is the middle of the token's interval in the cumulative distribution.
+    """
     if fresh_draft is None or not wanted:
         return []
     distributions = fresh_draft.distributions((*before, *wanted[:-1]), len(wanted))[0]

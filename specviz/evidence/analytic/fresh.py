@@ -1,4 +1,4 @@
-"""A network's distributions by another way than the decoder's, and how near they are to being cut otherwise."""
+"""A model's distributions, computed in another way than the decoder does, and how close they are to being truncated differently."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from specviz.verification.warp import warp
 
 @dataclass(frozen=True, slots=True)
 class Fresh:
-    """A network's distributions by the library's own forward pass: one sequence, from its first token, without a cache.
+    """A network's distributions from the library's own forward pass over one whole sequence, without a cache.
 
-    encoder_ids  what the network's encoder reads, where it has one
+    encoder_ids  ids that the network's encoder reads, if it has one
     exit_        if given, the distributions are those of this early exit on the network's states
     """
 
@@ -34,7 +34,7 @@ class Fresh:
 
     @torch.inference_mode()
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """Distributions after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+        """Distributions after each of the last ``count`` tokens, (count, V) float64, and the ``margin`` of each, (count,)."""
         known = self.network.config.get_text_config().vocab_size
         tokens = [min(token, known - 1) for token in ids]
         early = self.exit_ is not None
@@ -46,26 +46,26 @@ class Fresh:
 
 
 class Served(Protocol):
-    """A target as a request has opened it: models/cached.py and models/processed.py are such."""
+    """A target opened for one request, as in models/cache/decoder.py and models/processed.py."""
 
     settings: Settings
 
-    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor: ...
+    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor: ...
 
     def warped(self, logits: Tensor) -> Tensor: ...
 
 
 @dataclass(frozen=True, slots=True)
 class Alone:
-    """The distributions that a target serves when nobody drafts: passes of one token over a cache of its own.
+    """The distributions of target-only decoding: passes of one token over a cache of its own.
 
-    For targets whose library pass over a whole text is no reference: in bfloat16 and in int8 that rounds otherwise, too.
+    For targets whose pass over a whole text is not a valid reference, because in bfloat16 and int8 it rounds differently.
     """
 
     source: Served
 
     def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
-        """Distributions after each of the last ``count`` tokens, (count, V) float64, and how near each is to a tie, (count,)."""
+        """Distributions after each of the last ``count`` tokens, (count, V) float64, and the ``margin`` of each, (count,)."""
         logits = torch.stack([self._logits(tuple(ids[:end])) for end in range(len(ids) - count + 1, len(ids) + 1)])
         return self.source.warped(logits).cpu(), margin(logits.cpu(), self.source.settings)
 
@@ -74,7 +74,7 @@ class Alone:
 
 
 def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[int]) -> dict[str, Tensor]:
-    """One text as the library's ``forward`` and ``generate`` take it: the decoder's ids, and what the encoder reads, if any."""
+    """One text as the arguments of the library's ``forward`` and ``generate``: the decoder's ids, and the encoder's, if any."""
     text, read = (torch.tensor([list(tokens)], device=network.device) for tokens in (ids, encoder_ids))
     if not encoder_ids:
         return {"input_ids": text}
@@ -82,11 +82,12 @@ def given(network: PreTrainedModel, ids: Sequence[int], encoder_ids: Sequence[in
 
 
 def margin(logits: Tensor, settings: Settings) -> Tensor:
-    """How far logits have to move against each other until a distribution is cut otherwise, (n,) for (n, V); inf where nothing is cut.
+    """How much logits must change relative to each other before another set of tokens is left, (n,) for (n, V); inf: no truncation.
 
-    Greedy: how far the first two are apart. The other cuts are read off the distribution, after the temperature. Top-k: logarithm of the
-    ratio of the last token kept to the first one cut. Top-p: the same, or the distance of a running sum S from the mass m that
-    is wanted over m (1 - m), since S changes by S (1 - S) times the move. Min-p: logarithm of the ratio to the least one kept.
+    Greedy: the difference of the two largest logits. The other cases are computed from the distribution after the temperature.
+    Top-k: log of the ratio between the last token inside and the first one outside. Top-p: the same, or the distance of a running
+    sum S from the wanted mass m, divided by m (1 - m), because S changes by S (1 - S) times the change. Min-p: log of the ratio
+    between a token and the smallest probability that stays.
     """
     if settings.temperature == 0.0:
         first, second = logits.double().topk(2, -1).values.unbind(-1)

@@ -1,9 +1,9 @@
-"""What a rule and a proposer really do at one place of a block, found by asking them with numbers of one's own choice.
+"""What a rule and a proposer really do at one place of a round, measured by calling them with chosen random numbers.
 
-Nothing that they report is believed. A belief (from the rule's own methods, from a fresh pass of the draft) says where the
-outcome should change; the numbers on both sides of such an edge are tried, and where the answer is another one the edge is
-found by bisection. Two things are taken for granted: a draft token that is kept with one random number is kept with every smaller one, and
-a larger number never draws a smaller id.
+What they report is not trusted. An expectation (from the rule's own methods, or from an uncached pass of the draft) says at which
+random number the outcome should change. Numbers on both sides of this edge are tried. If the answer differs, the edge is found by
+bisection. Two things are assumed: a draft token that is accepted at one random number is accepted at every smaller one, and a
+larger number never draws a smaller id.
 """
 
 from __future__ import annotations
@@ -20,36 +20,36 @@ from specviz.randomness import Prefix, Purpose
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token_rule import EmptyResidual, Rule, TokenRule
 
-LAST = 1.0 - 2.0**-53  # the largest number a random number can show
-SLACK = 1e-9  # how far from an edge the rule is asked, which computes in float64 with the distributions it was handed
-ROUNDING = 2e-5  # how far from an edge a proposer is asked: its passes over many rows and over one differ in the seventh digit
-HEAVY = 1e-3  # draft tokens drawn at least that often are all asked about when a belief turns out wrong
-STEPS = 20  # bisections where a belief was wrong: to 1e-6
+LAST = 1.0 - 2.0**-53  # the largest value of a random number
+SLACK = 1e-9  # distance from an edge at which the rule is called; it computes in float64 with the given distributions
+ROUNDING = 2e-5  # the same for a proposer: its passes over many rows and over one row differ in the seventh digit
+HEAVY = 1e-3  # if an expectation is wrong, all draft tokens of at least this probability are tested
+STEPS = 20  # bisection steps: to 1e-6
 _BATCH = 256
 
 Ask = Callable[[np.ndarray], np.ndarray]  # numbers (n,) in [0, 1) -> the token that each draws, (n,)
 
 
 @dataclass(frozen=True, slots=True)
-class Handed:
-    """What a rule was given in one round of one row: a chain of N draft tokens, and p (N + 1, V)."""
+class RuleInput:
+    """The input of a rule in one round of one row: a chain of N draft tokens, and p (N + 1, V)."""
 
     row: Prefix
-    block: DraftTree
+    tree: DraftTree
     p: Tensor
 
     @property
     def tokens(self) -> tuple[int, ...]:
-        return self.block.tokens[0]
+        return self.tree.tokens[0]
 
     def q(self, node: int) -> Tensor:
-        """(V,) the distribution that the block reports for a node."""
-        return self.block.q[0][node]
+        """(V,) the draft distribution that the proposer reports for a node."""
+        return self.tree.q[0][node]
 
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """Random numbers by a function of purpose and node, with one number for each row (n,), or one for all."""
+    """Random numbers given by a function of purpose and node: one number for each row (n,), or one for all."""
 
     numbers: Callable[[Purpose, int], np.ndarray | float]
 
@@ -59,94 +59,98 @@ class Script:
 
 
 def verdicts(
-    rule: Rule, handed: Handed, node: int, tokens: np.ndarray, accept: np.ndarray, ending: np.ndarray
+    rule: Rule, handed: RuleInput, node: int, tokens: np.ndarray, accept: np.ndarray, ending: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """What ``rule.verify`` does at one node, with every draft token before it kept, for n choices of draft token and random numbers.
+    """What ``rule.verify`` does at one node for n draft tokens and random numbers. All draft tokens before the node are accepted.
 
-    node     0 to N; at N stands no draft token, and ``tokens`` and ``accept`` do not matter
-    tokens   (n,) what is drafted there; accept  (n,) its random number; ending  (n,) the number that draws a replacement or the bonus
-    returns  kept (n,) bool, and written (n,) int64: the token that joins the text at that place, -1 for none
+    node     0 to N; at N there is no draft token, and ``tokens`` and ``accept`` are ignored
+    tokens   (n,) the draft token
+    accept   (n,) its random number u
+    ending   (n,) the number that draws a replacement or the bonus token
+    returns  accepted (n,) bool, and written (n,) int64: the token that joins the text at that place, -1 for none
     """
-    kept, written = [], []
+    accepted, written = [], []
     for first in range(0, len(tokens), _BATCH):
         part = slice(first, first + _BATCH)
         u, v = accept[part], ending[part]
         rows = [replace(handed.row, draw=number) for number in range(len(u))]
         randomness = Script(lambda purpose, at, u=u, v=v: v if purpose is not Purpose.ACCEPT else u if at == node else 0.0)
-        blocks = _with_draft_tokens(handed.block, node, tokens[part].tolist())
-        for outcome in rule.verify(rows, blocks, handed.p[None].expand(len(u), -1, -1), randomness):
+        trees = _with_tokens(handed.tree, node, tokens[part].tolist())
+        for outcome in rule.verify(rows, trees, handed.p[None].expand(len(u), -1, -1), randomness):
             assert outcome.accepted_path[:node] == tuple(range(node)), (
-                "the draft tokens before the node are kept by random numbers of 0"
+                "a random number of 0 accepts the draft tokens before the node"
             )
-            kept.append(len(outcome.accepted_path) > node)
+            accepted.append(len(outcome.accepted_path) > node)
             written.append(outcome.committed[node] if len(outcome.committed) > node else -1)
-    return np.array(kept), np.array(written)
+    return np.array(accepted), np.array(written)
 
 
-def _with_draft_tokens(block: DraftTree, node: int, tokens: list[int]) -> DraftTree:
-    chain = block.tokens[0]
+def _with_tokens(tree: DraftTree, node: int, tokens: list[int]) -> DraftTree:
+    chain = tree.tokens[0]
     chains = (chain,) * len(tokens)
     if node < len(chain):
         chains = tuple((*chain[:node], token, *chain[node + 1 :]) for token in tokens)
-    return replace(block, tokens=chains, **{name: getattr(block, name) * len(tokens) for name in ("parents", "q", "u_draft")})
+    return replace(tree, tokens=chains, **{name: getattr(tree, name) * len(tokens) for name in ("parents", "q", "u_draft")})
 
 
-def next_distribution(rule: Rule, handed: Handed, node: int, drawn: Tensor | None, dice: np.random.Generator) -> Tensor:
-    """The distribution of the token that the rule writes after the draft tokens before ``node``, (V,) float64.
+def next_distribution(rule: Rule, handed: RuleInput, node: int, drawn: Tensor | None, rng: np.random.Generator) -> Tensor:
+    """The distribution of the token that the rule writes at ``node``, after accepting the draft tokens before it, (V,) float64.
 
-    P(x) = drawn(x) keep(x) + sum over y of drawn(y) (1 - keep(y)), times replacement(x); without a draft token, the bonus's distribution.
+    P(x) = drawn(x) a(x) + (sum over y of drawn(y) (1 - a(y))) replacement(x), where a is the acceptance probability. Without a
+    draft token it is the distribution of the bonus token.
 
-    drawn  (V,) the distribution that the draft token at the node was really drawn from; None at the bonus
+    drawn  (V,) the distribution that the draft token at the node was really drawn from; None at the bonus token
     """
     if drawn is None:
         return recovered(lambda v: verdicts(rule, handed, node, v, v, v)[1], handed.p[node], SLACK)[0]
-    keep = acceptance(rule, handed, node, drawn, dice)
-    refused = drawn * (1.0 - keep)
-    lost = float(refused.sum())
-    if lost <= 0.0:
-        return drawn * keep
-    refusable = torch.where(handed.q(node) > 0.0, refused, 0.0)
-    draft_tokens = refusable.topk(max(1, min(8, int((refusable > 0.0).sum())))).indices.numpy()
+    accepted = acceptance(rule, handed, node, drawn, rng)
+    rejected = drawn * (1.0 - accepted)
+    rejection_rate = float(rejected.sum())
+    if rejection_rate <= 0.0:
+        return drawn * accepted
+    possible = torch.where(handed.q(node) > 0.0, rejected, 0.0)
+    draft_tokens = possible.topk(max(1, min(8, int((possible > 0.0).sum())))).indices.numpy()
 
     def replaced(v: np.ndarray) -> np.ndarray:
-        """Different rejected draft tokens in turn: what is put in their place may not depend on which it was."""
+        """Replacements of different rejected draft tokens in turn, because the replacement must not depend on which one it was."""
         tokens = np.resize(draft_tokens, len(v))
         return verdicts(rule, handed, node, tokens, np.full(len(v), LAST), v)[1]
 
     belief = _replacement(rule, handed, node)
-    return drawn * keep + lost * recovered(replaced, handed.p[node] if belief is None else belief, SLACK)[0]
+    replacement = recovered(replaced, handed.p[node] if belief is None else belief, SLACK)[0]
+    return drawn * accepted + rejection_rate * replacement
 
 
-def acceptance(rule: Rule, handed: Handed, node: int, drawn: Tensor, dice: np.random.Generator) -> Tensor:
-    """Probability with which each draft token is kept, (V,) float64: the rule's own ``accepts`` for every token of the vocabulary.
+def acceptance(rule: Rule, handed: RuleInput, node: int, drawn: Tensor, rng: np.random.Generator) -> Tensor:
+    """Acceptance probability of each draft token, (V,) float64: from the rule's own ``accepts``, for the whole vocabulary.
 
-    ``verify`` is asked about the likeliest draft tokens and a random few; where it decides otherwise, about all heavy ones.
+    ``verify`` is tested on the most probable draft tokens and on a few random ones. If it decides differently, all heavy ones are
+    measured.
     """
     believed = _believed(rule, handed, node)
-    masses = torch.where(
-        handed.q(node) > 0.0, drawn, 0.0
-    ).numpy()  # a draft token outside its own reported distribution is no question
+    # A draft token outside the reported distribution is not a valid input.
+    masses = torch.where(handed.q(node) > 0.0, drawn, 0.0).numpy()
     possible = np.flatnonzero(masses)
     if not len(possible):
         return believed
     likely = possible[np.argsort(-masses[possible], kind="stable")[:12]]
-    asked = np.union1d(likely, dice.choice(possible, min(6, len(possible)), replace=False))
+    asked = np.union1d(likely, rng.choice(possible, min(6, len(possible)), replace=False))
 
-    def kept(tokens: np.ndarray, u: np.ndarray) -> np.ndarray:
+    def accepts(tokens: np.ndarray, u: np.ndarray) -> np.ndarray:
         return verdicts(rule, handed, node, tokens, u, np.zeros(len(u)))[0]
 
     edge = believed[asked].numpy()
     below, above = np.maximum(edge - SLACK, 0.0), np.minimum(edge + SLACK, LAST)
-    answers = kept(np.tile(asked, 2), np.concatenate((below, above))).reshape(2, -1)
+    answers = accepts(np.tile(asked, 2), np.concatenate((below, above))).reshape(2, -1)
     if (answers[0] | (edge <= 0.0)).all() and (~answers[1] | (edge >= 1.0 - SLACK)).all():
         return believed
     asked = np.union1d(asked, np.flatnonzero(masses > HEAVY))
-    edges = bisected(lambda u: kept(asked, u), len(asked))
+    edges = bisected(lambda u: accepts(asked, u), len(asked))
     return believed.index_put((torch.from_numpy(asked),), torch.from_numpy(edges))
 
 
-def _believed(rule: Rule, handed: Handed, node: int) -> Tensor:
-    """Where ``accepts`` changes its mind, for each token."""
+def _believed(rule: Rule, handed: RuleInput, node: int) -> Tensor:
+    """The random number at which ``accepts`` changes its answer, for each token."""
     p, q = handed.p[node], handed.q(node)
     known = (rule if isinstance(rule, TokenRule) else TokenRule()).at(p)
     if _replacement(rule, handed, node) is None:
@@ -154,16 +158,16 @@ def _believed(rule: Rule, handed: Handed, node: int) -> Tensor:
     return torch.from_numpy(bisected(lambda u: known.accepts(torch.from_numpy(u), p, q).numpy(), len(p), 40))
 
 
-def _replacement(rule: Rule, handed: Handed, node: int) -> Tensor | None:
+def _replacement(rule: Rule, handed: RuleInput, node: int) -> Tensor | None:
     known = rule if isinstance(rule, TokenRule) else TokenRule()
     try:
         return known.replacement(handed.p[node], handed.q(node))
-    except EmptyResidual:  # the distributions are equal and nothing is refused
+    except EmptyResidual:  # the distributions are equal and nothing is rejected
         return None
 
 
 def bisected(holds: Callable[[np.ndarray], np.ndarray], count: int, steps: int = STEPS) -> np.ndarray:
-    """(count,) the number up to which each of ``count`` conditions holds, to 2**-steps; exactly 0 and 1 where never, always."""
+    """(count,) the number up to which each of ``count`` conditions holds, to 2**-steps; exactly 0 for never and 1 for always."""
     never, always = ~holds(np.zeros(count)), holds(np.full(count, LAST))
     low, high = np.zeros(count), np.ones(count)
     if not (never | always).all():
@@ -175,10 +179,12 @@ def bisected(holds: Callable[[np.ndarray], np.ndarray], count: int, steps: int =
 
 
 def recovered(ask: Ask, believed: Tensor, slack: float, points: int = 12) -> tuple[Tensor, bool]:
-    """The distribution that ``ask`` draws from, (V,), where it is believed to be ``believed``, and whether it is.
+    """The distribution that ``ask`` draws from, (V,), and whether it is the expected one.
 
-    Asked on both sides of the edges of the heaviest tokens and of some ids in between. If every answer is as believed, so is
-    the distribution. Else the edges are measured, and between two of them the distribution keeps its believed shape.
+    believed  (V,) the expected distribution
+
+    Numbers on both sides of some edges are tried: those of the heaviest tokens and of some ids in between. If every answer is as
+    expected, so is the distribution. Otherwise the edges are measured; between two of them the expected shape is used.
     """
     probs = believed.numpy() / float(believed.sum())
     ends = _ends(probs, points)
@@ -198,23 +204,24 @@ def recovered(ask: Ask, believed: Tensor, slack: float, points: int = 12) -> tup
 
 
 def _ends(probs: np.ndarray, points: int) -> np.ndarray:
-    """Ids after which to look for an edge, sorted: both sides of the heaviest tokens, and equal shares of the mass."""
+    """Ids after which to test an edge, sorted: both sides of the heaviest tokens, and quantiles of the distribution."""
     heaviest = np.argsort(-probs, kind="stable")[:points]
     shares = np.searchsorted(probs.cumsum(), (np.arange(points) + 0.5) / points)
     ends = np.unique(np.concatenate((heaviest, heaviest - 1, shares)))
     return ends[(ends >= 0) & (ends < len(probs) - 1)]
 
 
-def drawn_distribution(proposer: Proposer, handed: Handed, node: int, beliefs: Sequence[Tensor]) -> tuple[Tensor, bool]:
-    """The distribution that the proposer draws the draft token at ``node`` from, (V,), by letting it draw again with other numbers there.
+def drawn_distribution(proposer: Proposer, handed: RuleInput, node: int, beliefs: Sequence[Tensor]) -> tuple[Tensor, bool]:
+    """The distribution that the proposer draws the draft token at ``node`` from, (V,), measured by drawing again with other numbers.
 
-    It is asked again when its round is over, so its draws must be a function of rows and random numbers. A draft whose own cache is
-    broken is none: it is found here, although the text would still have the target's distribution.
+    The proposer is called again after its round, so what it draws must be a pure function of rows and random numbers. That fails
+    for a draft with a broken cache. Such a draft is found here, although the text would still have the target's distribution.
 
-    beliefs  distributions to try, the best first; the first that agrees with the draws is taken, else the last one is corrected by them
-    returns  the distribution, and True; the first belief, and False, where the earlier draft tokens are not drawn again by their numbers
+    beliefs  expected distributions, the best first. The first that agrees with the answers is used; if none does, the last one is
+             corrected by them
+    returns  (distribution, True); or (first belief, False) if the earlier draft tokens are not drawn again by their numbers
     """
-    numbers, seen = [0.0 if u is None else u for u in handed.block.u_draft[0]], []
+    numbers, seen = [0.0 if u is None else u for u in handed.tree.u_draft[0]], []
 
     def ask(v: np.ndarray) -> np.ndarray:
         rows = [replace(handed.row, remaining=node + 2, draw=number) for number in range(len(v))]

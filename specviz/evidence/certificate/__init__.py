@@ -1,1 +1,1 @@
-"""A report that others can check: digests, numbers that follow from each other, samples drawn again."""
+"""Certificates: reports that others can check by digests, by recomputed numbers, and by redrawn samples."""

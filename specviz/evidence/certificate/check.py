@@ -1,6 +1,6 @@
-"""A report that others can check: read it, compute again what follows from its counts, and say so field by field.
+"""Check a certificate: recompute everything that follows from its counts, and report field by field.
 
-The certificate is the report of ``verify`` itself. What needs every draw again (``redraw``) is not recomputed from counts.
+A certificate is the report of ``verify``. Results that need the samples themselves are checked by ``redraw``.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from specviz.statistics.findings import Finding
 from specviz.statistics.variation import Band
 
 CONFIRMED, ITSELF, ALTERED = "confirmed", "consistent in itself, not redrawn", "altered"
-JOINT = ("chi-square", "G")  # what the counts alone give; the other tests look at every draw
+JOINT = ("chi-square", "G")  # tests that need only the counts; the others need every sample
 FIELDS = ("verdict", "sentence", "mode", "n", "tests", "tv", "tv_null_band", "detectable_tv", "pooled_mass", "plan", "cells")
 DIGITS = 1e-7  # relative; another version of scipy rounds otherwise
 SPREAD = 0.05  # relative; other versions of numpy draw the replicates of the null band from other numbers
@@ -32,7 +32,7 @@ SPREAD = 0.05  # relative; other versions of numpy draw the replicates of the nu
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """What can be said of one field: confirmed, consistent in itself, or altered; and why."""
+    """The result for one field (confirmed, consistent in itself, or altered) and the reason."""
 
     field: str
     state: str
@@ -40,14 +40,14 @@ class Line:
 
 
 def read(path: Path) -> dict[str, Any]:
-    """A certificate from a file. Raises EvidenceError with a sentence where there is none in it."""
+    """Read a certificate from a file. Raises EvidenceError with a sentence if the file does not hold one."""
     try:
         record = read_json(path, f"'{path}'")
     except TraceError as error:
         raise EvidenceError(str(error)) from error
     schema = record.get("schema") if isinstance(record, dict) else None
     if schema != SCHEMA:
-        raise EvidenceError(f"'{path}' is no certificate of this version: its schema is {schema!r}, {SCHEMA!r} can be read.")
+        raise EvidenceError(f"'{path}' is not a certificate of this version: its schema is {schema!r}; {SCHEMA!r} can be read.")
     try:
         for one in record["answers"]:
             answer_of(one)
@@ -60,7 +60,7 @@ def read(path: Path) -> dict[str, Any]:
 
 
 def check(record: dict[str, Any]) -> list[Line]:
-    """Every field, without a model: digests, and all that follows from the stored counts, cells, plan and p-values."""
+    """Check every field without a model: the digests, and what follows from the stored counts, cells, plan and p-values."""
     changed, found = broken(record), {}
     for name in parts(record):
         found[name] = Line(name, ITSELF, "as it was sealed")
@@ -74,7 +74,7 @@ def check(record: dict[str, Any]) -> list[Line]:
 
 
 def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
-    """(field, why it cannot be so, or '' where it was computed again and is so)."""
+    """Yield (field, reason why it is wrong); the reason is '' where a field was recomputed and agrees."""
     for number, one in enumerate(record["answers"]):
         yield from _within(f"{number + 1} {one['mode']}", one, record["versions"])
     spoken = next((one for one in record["answers"] if one["verdict"] == "rejected"), record["answers"][0])
@@ -82,7 +82,7 @@ def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
         if name in spoken and name != "cells":
             yield name, "" if value == spoken[name] else f"'{name}' is not that of the answer that speaks for all"
     yield "schema", ""
-    if not record["files"]:  # a file's draws may come with a remark of their own
+    if not record["files"]:  # a report on a sample file may have a note of its own
         wanted = remark(spoken["verdict"], [one["mode"] for one in record["answers"]])
         yield "note", "" if record["note"] == wanted else f"it should say {_short(wanted)!r}"
     try:
@@ -93,7 +93,7 @@ def contradictions(record: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if any(one["cells"] and one["plan"]["length"] > settings.length for one in record["answers"]):
         yield "settings", f"texts of {settings.length} tokens do not fill cells of longer ones"
     if settings.edited:
-        yield "settings", "somebody chose some of the luck: such a run is no sample"
+        yield "settings", "some random numbers were chosen by hand: such a run is not a sample"
     yield "seed", "" if record["seed"] == settings.seed else f"the settings say {settings.seed}"
 
 
@@ -110,7 +110,7 @@ def _within(where: str, one: dict[str, Any], versions: dict[str, str]) -> Iterat
     tolerance = one["redraw_tolerance"]
     if not (tolerance and tolerance["counted"]):
         yield f"{where}: redraw_tolerance", difference(tolerance, again["redraw_tolerance"])
-    elif why := _too_near(one):  # else nothing is said: a count follows from the draws alone
+    elif why := _too_near(one):  # a plausible count yields nothing here: only a redraw can confirm it
         yield f"{where}: redraw_tolerance", why
     if one["cells"]:
         level = DIGITS if versions.get("numpy") == np.__version__ else SPREAD
@@ -124,23 +124,23 @@ def _within(where: str, one: dict[str, Any], versions: dict[str, str]) -> Iterat
 def _cells(one: dict[str, Any]) -> Iterator[str]:
     names = [tuple(cell["begins"]) for cell in one["cells"]]
     if len(set(names)) < len(names) or () not in names:
-        yield "the cells have no names of their own"
+        yield "the cells do not have distinct names"
     if any(cell["mass"] < 0.0 for cell in one["cells"]) or abs(sum(cell["mass"] for cell in one["cells"]) - 1.0) > 1e-9:
         yield "the masses of the cells do not sum to 1"
     if any(len(cell["begins"]) == one["plan"]["length"] and not cell["whole"] for cell in one["cells"]):
-        yield "a cell of one whole text says that it holds several"
+        yield "a cell with one whole text claims to hold several"
 
 
 def _too_near(one: dict[str, Any]) -> str:
-    """Why so many draws cannot lie near an edge, or ''. How many do is known from a redraw alone."""
+    """Why this many samples cannot lie near an edge, or ''. Only a redraw tells how many really do."""
     stored, n = int(one["redraw_tolerance"]["draws"]), sum(cell["count"] for cell in one["cells"])
-    return "" if 0 <= stored <= n else f"{stored:,} draws near an edge, of {n:,}"
+    return "" if 0 <= stored <= n else f"{stored:,} samples near an edge, of {n:,}"
 
 
 def answer_of(one: dict[str, Any]) -> Answer | None:
-    """The stored record as what it was made from; None where two files were compared, which have no cells.
+    """The Answer that a stored record was made from; None for a comparison of two files, which has no cells.
 
-    Raises KeyError, TypeError or ValueError where it is none.
+    Raises KeyError, TypeError or ValueError if the record does not hold one.
     """
     _ = [one[name] for name in FIELDS]
     near = one["redraw_tolerance"]
@@ -174,7 +174,7 @@ def answer_of(one: dict[str, Any]) -> Answer | None:
 
 
 def recomputed(one: dict[str, Any]) -> dict[str, Any]:
-    """The answer as the stored counts, masses, plan and the p-values of the other tests give it."""
+    """The answer recomputed from the stored counts, masses and plan, and from the p-values of the other tests."""
     stored = answer_of(one)
     if stored is None:
         tests = [Finding(**{key: value for key, value in test.items() if key != "adjusted_p"}) for test in one["tests"]]
@@ -186,7 +186,7 @@ def recomputed(one: dict[str, Any]) -> dict[str, Any]:
 
 
 def difference(stored: Any, found: Any, level: float = DIGITS) -> str:
-    """What differs by more than rounding, in words, or ''. Numbers agree to ``level`` of the larger one."""
+    """What differs by more than rounding, in words, or ''. Two numbers agree if they differ by at most ``level`` of the larger."""
     if isinstance(found, dict) and isinstance(stored, dict) and found.keys() == stored.keys():
         return next((f"{key}: {why}" for key in found if (why := difference(stored[key], found[key], level))), "")
     if isinstance(found, float) and isinstance(stored, int | float) and not isinstance(stored, bool):

@@ -1,4 +1,4 @@
-"""Draw again what a certificate says was drawn: same models, same seed, same mode. Then every number can be compared."""
+"""Draw the samples of a certificate again, with the same models, seed and mode, and compare every number."""
 
 from __future__ import annotations
 
@@ -26,33 +26,32 @@ from specviz.models.pairs.names import as_path, places_of
 from specviz.models.paths import distributions_after
 from specviz.settings import Settings
 
-KINDS = ("float32", "float64")  # types whose passes agree from machine to machine to six digits
-MASSES, STATISTICS = 1e-5, 1e-3  # relative; what float32 passes of other shapes leave of a mass, and of a statistic
-P_VALUES, P_NUDGED = 0.01, 0.1  # absolute, where no draw moved, and where one may have
-NUDGE = 6.0  # of a sum of squares, by one draw
-ROUNDING, FACTOR = 1e-7, 10.0  # a largest distance that is rounding alone comes out so much otherwise on another machine
-FEW, SOME = 5, 0.3  # by how many, and by what share, the draws near an edge may differ
-LARGEST = 20_000_000  # draws
+KINDS = ("float32", "float64")  # dtypes whose passes agree to six digits between machines
+MASSES, STATISTICS = 1e-5, 1e-3  # relative tolerance for a mass and for a statistic, from float32 passes of other shapes
+P_VALUES, P_NUDGED = 0.01, 0.1  # absolute tolerance if no sample moved, and if one may have moved
+NUDGE = 6.0  # largest change of a sum of squares by one sample
+ROUNDING, FACTOR = 1e-7, 10.0  # absolute and relative tolerance of a largest distance that is only rounding
+FEW, SOME = 5, 0.3  # absolute and relative tolerance of the number of samples near an edge
+LARGEST = 20_000_000  # samples
 
 
 class NotAtHand(SpecvizError):
-    """The models behind a certificate are not here: nothing can be drawn again."""
+    """The models of a certificate are not available here, so nothing can be drawn again."""
 
 
 def _at_hand(name: str) -> bool:
-    """Whether both folders of a pair of one's own are on this machine."""
+    """Whether both folders of a user-supplied pair are on this machine."""
     places = places_of(name)
     return places is not None and as_path(places.target).is_dir() and as_path(places.draft).is_dir()
 
 
 def models(record: dict[str, Any], pair: str | None = None) -> Pair:
-    """The pair that the certificate was made with. Raises NotAtHand with the reason.
+    """Load the pair that the certificate was made with. Raises NotAtHand with the reason.
 
-    pair  where it is on this machine; without it, where the certificate says. A name on the model hub is never fetched for
-          a certificate's sake.
+    pair  name of the pair on this machine; None: as in the certificate. A model is never downloaded from the hub for this.
     """
     if record.get("files"):
-        raise NotAtHand("its draws came from a file")
+        raise NotAtHand("its samples came from a file")
     stored = record["models"]
     name = pair or Settings.from_record(record["settings"]).pair
     if pair is None and name not in PAIRS and not _at_hand(name):
@@ -65,14 +64,16 @@ def models(record: dict[str, Any], pair: str | None = None) -> Pair:
         raise NotAtHand(str(error)) from error
     here = fingerprints(found)
     if other := [key.removesuffix("_sha256") for key, value in here.items() if stored.get(key) != value]:
-        raise NotAtHand(f"'{name}' holds another {' and '.join(other)} than the certificate names")
+        raise NotAtHand(f"'{name}' has a different {' and '.join(other)} than the certificate")
     return found
 
 
 def redraw(record: dict[str, Any], pair: Pair, watch: Callable[[str], Callable[[float], None]]) -> Iterator[Line]:
-    """Draw every answer again and compare all its fields. watch(label) makes what is told the share that is done.
+    """Draw every answer again and compare all its fields.
 
-    Settings and seed are confirmed with the counts: others give other draws.
+    watch  watch(label) returns a function that is told the fraction done, in [0, 1]
+
+    Settings and seed are confirmed by the counts, because other settings give other samples.
     """
     settings, same = replace(Settings.from_record(record["settings"]), pair=pair.name), True
     for number, one in enumerate(record["answers"]):
@@ -86,18 +87,18 @@ def redraw(record: dict[str, Any], pair: Pair, watch: Callable[[str], Callable[[
             yield line
     if same:
         for name in ("decoder", "settings", "seed", "models"):
-            yield Line(name, CONFIRMED, "the same draws, drawn again")
+            yield Line(name, CONFIRMED, "drawn again, the samples are the same")
     yield analytic_again(record, pair, settings)
     said = {str(token): raw for token, raw in pair.pieces({int(token) for token in record["pieces"]}).items()}
-    yield Line("pieces", *((CONFIRMED, "what the tokenizer makes of them") if said == record["pieces"]
-                           else (ALTERED, "the tokenizer makes others of them")))  # fmt: skip
+    yield Line("pieces", *((CONFIRMED, "the bytes that the tokenizer gives") if said == record["pieces"]
+                           else (ALTERED, "the tokenizer gives other bytes")))  # fmt: skip
 
 
 def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Line:
-    """The largest distance of the decoder's own distribution to a fresh pass, computed again along the same text.
+    """Compute again the largest distance between the decoder's own distribution and an uncached pass, along the same text.
 
-    It is rounding, so another machine finds another number of that size: between a tenth and ten times the stored one, or
-    no more than 1e-7 away. Where only shared distributions were drawn the certificate states none.
+    This distance is rounding error, so another machine finds another number of the same size: between a tenth and ten times the
+    stored one, or at most 1e-7 away. If samples came only from shared distributions, the certificate holds no such number.
     """
     stored = record["analytic_tv"]
     wanted = any(one["mode"] == sources.ENGINE for one in record["answers"])
@@ -111,52 +112,52 @@ def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Li
 
 
 def again(decoder: str, stored: Answer, pair: Pair, settings: Settings, watch) -> Answer | str:
-    """One answer from new draws, in the cells that are stored, whose masses are computed anew; or why these cannot be its cells."""
+    """One answer from new samples, in the stored cells with recomputed masses; or the reason why the stored cells are wrong."""
     mode, n = stored.mode, stored.plan.n
     try:
         known = mode in sources.modes(sources.known(decoder), "both", settings)
         if known and mode in (sources.SHARED, sources.ENGINE):
-            sources.arguments(sources.known(decoder), pair, settings)  # a text or heads may not be here
+            sources.arguments(sources.known(decoder), pair, settings)  # a text or heads may be missing here
     except SpecvizError as error:
         raise NotAtHand(str(error)) from error
     if not known or not n <= LARGEST:
-        raise NotAtHand(f"{n:,} draws of '{decoder}' as '{mode}' cannot be drawn here")
+        raise NotAtHand(f"{n:,} samples of '{decoder}' in mode '{mode}' cannot be drawn here")
     ids = pair.encode(settings.prompt)
     target, draft = pair.open(settings)
     if opening_row(ids, settings, target.context).remaining != stored.plan.length:
-        return f"the settings give texts of {settings.length} tokens, the cells are made for {stored.plan.length}"
+        return f"the settings give texts of {settings.length} tokens, but the cells are for {stored.plan.length}"
     partition = weighed(target, ids, stored.partition, pair.eos_token_ids)
     if wrong := other_cells(stored.partition, partition):
         return wrong
     samples = drawn_again(decoder, stored, pair, settings, ids, watch(f"{mode}: drawing again"))
-    reference, reading = sources.reference(pair, settings, ids), watch(f"{mode}: reading")
+    reference, reading = sources.reference(pair, settings, ids), watch(f"{mode}: testing")
     made = answer(stored.plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, reading, partition)
     return replace(made, near=sources.near(decoder, pair, settings, ids, partition, n))
 
 
 def drawn_again(decoder: str, stored: Answer, pair: Pair, settings: Settings, ids, watch: Callable[[float], None]) -> Samples:
-    """As many draws as are stored, between the same cuts."""
-    heaps, n = [], stored.plan.n
+    """As many samples as are stored, in the same shards."""
+    shards, n = [], stored.plan.n
     for count in cuts(stored.mode, n):
-        first = sum(map(len, heaps))
+        first = sum(map(len, shards))
 
         def told(share: float, first: int = first, count: int = count) -> None:
             watch((first + count * share) / n)
 
-        heaps.append(sources.draw(decoder, stored.mode, pair, settings, ids, first, count, told))
-    return Samples(np.concatenate([heap.tokens for heap in heaps]), heaps[0].settings, heaps[0].source)
+        shards.append(sources.draw(decoder, stored.mode, pair, settings, ids, first, count, told))
+    return Samples(np.concatenate([shard.tokens for shard in shards]), shards[0].settings, shards[0].source)
 
 
 def other_cells(stored: Partition, made: Partition) -> str:
-    """Why the target's distribution, under these settings and after this prompt, gives other cells; '' where it does not."""
+    """Why the target's distribution, under these settings and after this prompt, contradicts the stored cells; '' if it does not."""
     if stored.whole.tolist() != made.whole.tolist():
-        return "a cell is one whole text where it is stored as several, or the other way round"
+        return "a cell holds one whole text but is stored as holding several, or the other way round"
     off = np.abs(stored.masses - made.masses).max() / stored.masses.max()
-    return "" if off <= MASSES else f"the target gives a cell another mass, off by {off:.2g} of the largest: cells or settings"
+    return "" if off <= MASSES else f"a cell's mass is off by {off:.2g} of the largest: cells or settings were changed"
 
 
 def weighed(target: LanguageModel, prompt: tuple[int, ...], partition: Partition, eos_token_ids: frozenset[int]) -> Partition:
-    """The same cells with their masses from the target's distribution: what a beginning has, less what its cells have given off."""
+    """The same cells with their masses recomputed from the target: the mass of a cell's prefix, minus that of the cells inside it."""
     own: dict[Beginning, float] = {(): 1.0}
     for length in sorted({len(name) for name in partition.names} - {0}):
         above = sorted({name[:-1] for name in partition.names if len(name) == length})
@@ -175,13 +176,13 @@ def weighed(target: LanguageModel, prompt: tuple[int, ...], partition: Partition
 
 
 def compared(where: str, one: dict[str, Any], stored: Answer, made: Answer) -> Iterator[Line]:
-    """Stored and new, field by field. Chi-square and G of the cells follow from the counts; the other tests are compared."""
+    """Compare stored and new, field by field. Chi-square and G follow from the counts; the other tests are compared directly."""
     allowed = redraw_tolerance(stored)["draws"]
-    inside = max(allowed, roughly_near(stored))  # draws that may move inside a cell as well
+    inside = max(allowed, roughly_near(stored))  # samples that may also move inside a cell
     moved = int(np.abs(stored.counts - made.counts).sum()) // 2
-    said = f"drawn again, {moved:,} of {stored.plan.n:,} draws fall into other cells; {allowed:,} may"
+    said = f"drawn again, {moved:,} of {stored.plan.n:,} samples fall into other cells; {allowed:,} may"
     if moved > allowed:
-        yield Line(f"{where}: cells", ALTERED, f"{said}: counts or settings")
+        yield Line(f"{where}: cells", ALTERED, f"{said}: counts or settings were changed")
         return
     yield Line(f"{where}: cells", CONFIRMED, said)
     yield Line(f"{where}: mode", CONFIRMED, said)
@@ -194,17 +195,17 @@ def compared(where: str, one: dict[str, Any], stored: Answer, made: Answer) -> I
 
 
 def _counted_again(where: str, stored: int, found: int | None) -> Line:
-    """The draws near an edge. Elsewhere a few more or less lie near: the window's own ends move by a tenth of its width."""
+    """The number of samples near an edge. Elsewhere it differs a little, because the window's ends move by a tenth of its width."""
     same = found is not None and abs(stored - found) <= FEW + SOME * found
     return Line(f"{where}: redraw_tolerance", CONFIRMED if same else ALTERED, f"stored {stored:,}, counted again {found}")
 
 
 def other_test(before: dict[str, Any], after: dict[str, Any], allowed: int) -> str:
-    """How a finding differs by more than rounding and ``allowed`` moved draws explain, in words, or ''.
+    """How a finding differs by more than rounding and ``allowed`` moved samples explain, in words, or ''.
 
-    One draw moves a share or a distance of distribution functions by 1/n. A sum of squares moves by about NUDGE at most,
-    since every cell expects several draws. A draw may also have moved inside a cell that holds several texts, unseen in the
-    counts. A p-value stays on its side of the test's level.
+    One sample changes a proportion or a distance of distribution functions by 1/n. It changes a sum of squares by at most about
+    NUDGE, because every cell expects several samples. A sample may also have moved inside a cell that holds several texts, which
+    the counts do not show. A p-value must stay on its side of the test's level.
     """
     if before["name"] != after["name"] or before["n"] != after["n"]:
         return f"drawn again, it is {after['name']} of {after['n']:,}"

@@ -1,7 +1,7 @@
-"""Digests of a record, so that a later change is found and named: one for the whole, one for each of its parts.
+"""Digests of a record, one for the whole and one for each part, so that a later change is found and named.
 
-A digest is no signature: whoever changes a number can make the digests anew. What then still contradicts itself, or the
-draws, is found by computing again (``certificate``).
+A digest is not a signature: anyone who changes a number can recompute the digests. What then contradicts the rest of the record,
+or the samples, is found by computing again (check.py, redraw.py).
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ SEALS = ("digest", "digests")
 
 
 def sealed(record: dict[str, Any]) -> dict[str, Any]:
-    """The record with ``digest`` (of everything) and ``digests`` (of each part by name); earlier ones are replaced."""
+    """The record with ``digest`` (of everything) and ``digests`` (of each part by name). Earlier ones are replaced."""
     plain = {key: value for key, value in record.items() if key not in SEALS}
     return plain | {"digest": digest(plain), "digests": {name: digest(value) for name, value in parts(plain).items()}}
 
 
 def broken(record: dict[str, Any]) -> set[str]:
-    """Names of the parts that are not what was sealed, ``digest`` among them where only the whole differs; empty: none."""
+    """Names of the parts that differ from what was sealed; ``digest`` if only the whole differs; empty if nothing does."""
     plain = {key: value for key, value in record.items() if key not in SEALS}
     here, stored = {name: digest(value) for name, value in parts(plain).items()}, record["digests"]
     found = {name for name in {*here, *stored} if here.get(name) != stored.get(name)}
@@ -28,7 +28,7 @@ def broken(record: dict[str, Any]) -> set[str]:
 
 
 def parts(record: dict[str, Any]) -> dict[str, Any]:
-    """A record's fields by name; those of its answers as ``mode: field``, their tests one by one."""
+    """A record's fields by name. Fields of its answers are named ``number mode: field``, their tests one by one."""
     found = {name: value for name, value in record.items() if name not in (*SEALS, "answers", "tests")}
     found["tests"] = record.get("tests")
     for number, answer in enumerate(record.get("answers", ())):
@@ -39,7 +39,7 @@ def parts(record: dict[str, Any]) -> dict[str, Any]:
 
 
 def canonical(value: Any) -> str:
-    """JSON with sorted names and no spaces: the same value gives the same text."""
+    """JSON with sorted names and no spaces, so that equal values give equal text."""
     return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 

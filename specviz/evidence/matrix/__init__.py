@@ -1,1 +1,1 @@
-"""Every drafting method under every rule: one question, one table."""
+"""Test every drafting method under every acceptance rule, in one table."""

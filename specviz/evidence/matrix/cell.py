@@ -1,7 +1,7 @@
-"""One cell of the matrix: a decoder's draws on remembered distributions, and what they say.
+"""One cell of the matrix: sample a decoder on remembered distributions, and test the samples.
 
-An exact rule is tested with the number of draws that the wanted distance needs, a lossy one with those that half of its known
-distance needs. Where the target is certain of one text every draw must be that text.
+An exact rule is tested with the number of samples that the wanted distance needs. A lossy rule is tested with the number that half
+of its known distance needs. If the target gives one text probability 1, every sample must be that text.
 """
 
 from __future__ import annotations
@@ -28,23 +28,25 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import Rule
 
-LENGTH = 2  # tokens of a draw, and draft tokens one below the other: no distribution after the second token decides about either
+LENGTH = 2  # tokens of a sample, and depth of the drafts: no distribution after the second token affects either
 BATCH = 64  # rows of one step
-EQUAL = 64  # draws where all must be one text
-LEAST = 500  # draws of a lossy rule, whose distance is seen with few
-CERTAIN = 1e-9  # mass that rounding explains
+EQUAL = 64  # samples where all must be one text
+LEAST = 500  # samples of a lossy rule, whose distance needs few
+CERTAIN = 1e-9  # probability that rounding explains
 
 
 @dataclass(frozen=True, slots=True)
 class Cell:
-    """One decoder and what was found.
+    """One decoder and its result.
 
-    verdict  consistent (an exact distribution), rejected, coincides (a lossy rule where the target is certain), blank, or too few draws
-    right    whether that is as it should be
-    n        draws; seen  the least distance they would have shown; distance  of draws and distribution on the cells, in total variation
-    p_value  smallest, corrected for all tests of the cell; None where nothing was tested
-    lost     of a lossy rule: the target's mass of texts that it never writes, whatever is proposed
-    said     what was found, in a sentence; of a blank cell why it makes no sense
+    verdict   consistent, rejected, coincides (a lossy rule where the target is certain of one text), blank, or too few draws
+    right     whether the verdict is the expected one
+    said      the result in a sentence; for a blank cell, why the combination makes no sense
+    n         number of samples
+    seen      smallest total variation that they would have shown
+    distance  total variation between samples and distribution on the cells
+    p_value   smallest p-value, corrected for all tests of the cell; None: nothing was tested
+    lost      for a lossy rule, the target's mass of the texts that it never writes, whatever is proposed
     """
 
     line: str
@@ -62,10 +64,12 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """What all cells of one warper share: the target's distribution, computed once.
+    """What all cells of one sampling setting share: the target's distribution, computed once.
 
-    target     remembers; partition  cells of the target's distribution, for draws of an exact rule
-    certain    the one text where there is only one; lost  by lossy rule, as in Cell
+    target     a model that remembers its distributions
+    partition  cells of the target's distribution, for samples of an exact rule
+    certain    the only possible text, if there is only one
+    lost       as in Cell, for each lossy rule
     """
 
     name: str
@@ -80,7 +84,7 @@ class Column:
 def cell_of(
     column: Column, line: str, more: Mapping[str, Any], rule_name: str, remembering: RememberingPair, ids: Sequence[int]
 ) -> Cell:
-    """Draw and test one decoder, the settings of whose line are ``more``; blank where the proposer or the rule says that this makes no sense."""
+    """Sample and test one decoder. ``more``: settings of its line. Blank if the proposer or the rule refuses the combination."""
     key = line, rule_name, column.name
     settings = replace(column.settings, rule=rule_name, seed=own_seed(column.settings.seed, *key), **more)
     try:
@@ -91,8 +95,8 @@ def cell_of(
         )
         if why := senseless(rule, proposer, first):
             return Cell(*key, "blank", True, why)
-        n = draws_wanted(column, rule)
-        tokens = drawn(column.target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
+        n = samples_needed(column, rule)
+        tokens = draw_tokens(column.target, proposer, rule, settings, ids, remembering.eos_token_ids, n)
     except DamagedModel:
         raise
     except (ModelError, SettingsError) as why:  # no heads for this pair; a rule that cannot judge such proposals
@@ -103,23 +107,24 @@ def cell_of(
 
 
 def own_seed(seed: int, *names: str) -> int:
-    """A seed for each cell, the same whichever cells are asked for: no two cells share their luck."""
+    """A seed for each cell, independent of which cells are asked for. No two cells share random numbers."""
     return int.from_bytes(hashlib.sha256(repr((seed, *names)).encode()).digest()[:8]) >> 1
 
 
-def senseless(rule: Rule, proposer: Proposer, block: DraftTree) -> str:
-    """Why a cell would say nothing, or ''."""
-    if not block.widest:
-        return "" if rule.name == "token" else "nothing is drafted, so there is nothing to judge"
+def senseless(rule: Rule, proposer: Proposer, tree: DraftTree) -> str:
+    """Why a cell would show nothing, or ''."""
+    if not tree.widest:
+        return "" if rule.name == "token" else "nothing is drafted, so there is nothing to verify"
     if getattr(proposer, "remembers", False):
-        return f"in {LENGTH} tokens there is no past to learn from: these are the draft tokens of draft"
-    if rule.name == "k-seq" and block.is_chain:
-        return "one draft token for each place: then k-seq is the token rule, number by number"
+        return f"{LENGTH} tokens leave no past to adapt to: it drafts the same tokens as draft"
+    if rule.name == "k-seq" and tree.is_chain:
+        return "with one draft token at each position k-seq is the token rule, number by number"
     return ""
 
 
-def draws_wanted(column: Column, rule: Rule) -> int:
-    """For an exact rule what the wanted distance needs; for a lossy one what half of its known distance needs, and no more."""
+def samples_needed(column: Column, rule: Rule) -> int:
+    """Number of samples: for an exact rule what the wanted distance needs, for a lossy rule at most that, and enough for half of
+    its known distance."""
     if column.certain is not None:
         return EQUAL
     if rule.exact or not column.lost[rule.name]:
@@ -127,7 +132,7 @@ def draws_wanted(column: Column, rule: Rule) -> int:
     return min(column.plan.n, max(LEAST, replace(column.plan, tv=column.lost[rule.name] / 2).needed))
 
 
-def drawn(
+def draw_tokens(
     target: LanguageModel,
     proposer: Proposer,
     rule: Rule,
@@ -136,10 +141,10 @@ def drawn(
     eos_token_ids: frozenset[int],
     count: int,
 ) -> np.ndarray:
-    """Draws 0 to count - 1 of the engine, round after round until LENGTH tokens stand: (count, LENGTH) int32.
+    """Samples 0 to count - 1 of the engine, round after round until each has LENGTH tokens: (count, LENGTH) int32.
 
-    Even draws have room for LENGTH draft tokens and the token after them, odd ones for a draft token less: so the token after a block that
-    was kept whole is among those that are tested.
+    Samples with an even number may draft LENGTH tokens per round, those with an odd number one token less. So the bonus token
+    after a fully accepted draft is among the tested tokens.
     """
     tokens = np.full((count, LENGTH), NONE, dtype=np.int32)
     randomness, prompt = Slices(PhiloxRandomness(settings.seed), 0, count), tuple(ids)
@@ -158,7 +163,7 @@ def drawn(
 
 @dataclass(slots=True)
 class Slices:
-    """The numbers of ``count`` draws from ``first`` on: each address is cut from its stream once, for all of them."""
+    """Random numbers of ``count`` samples from ``first`` on. Each stream is generated once for all of them."""
 
     randomness: PhiloxRandomness
     first: int
@@ -179,13 +184,13 @@ class Slices:
 
 
 def equality(key: tuple[str, str, str], rule: Rule, text: tuple[int, ...], tokens: np.ndarray) -> Cell:
-    """Where the target is certain of one text every draw is that text, or the cell is wrong."""
+    """The cell where the target is certain of one text: it is wrong unless every sample is that text."""
     padded = np.array([*text, *[NONE] * (LENGTH - len(text))])
     other = int((tokens != padded).any(1).sum())
     if other:
-        said = f"{other} of {len(tokens)} draws are not the one text that the target writes"
+        said = f"{other} of {len(tokens)} samples are not the only text that the target writes"
         return Cell(*key, "rejected", False, said, len(tokens))
-    said = f"all {len(tokens)} draws are the one text that the target writes"
+    said = f"all {len(tokens)} samples are the only text that the target writes"
     if rule.exact:
         return Cell(*key, "consistent", True, said, len(tokens))
     return Cell(*key, "coincides", True, said, len(tokens), lost=0.0)
@@ -194,7 +199,7 @@ def equality(key: tuple[str, str, str], rule: Rule, text: tuple[int, ...], token
 def tested(
     key: tuple[str, str, str], column: Column, rule: Rule, samples: Samples, remembering: RememberingPair, ids: Sequence[int]
 ) -> Cell:
-    """The answer of all tests, beside what is expected of the rule."""
+    """The answer of all tests, compared with what is expected of the rule."""
     plan, cells, eos_token_ids = column.plan, column.partition, remembering.eos_token_ids
     if len(samples) < plan.n:
         plan = Plan.fitting(len(samples), LENGTH, column.lost[rule.name] / 2, plan.alpha)
@@ -205,6 +210,6 @@ def tested(
     if rule.exact:
         return Cell(*key, found.verdict, found.verdict == "consistent", found.sentence, *numbers)
     lost = column.lost[rule.name]
-    right = found.verdict == "rejected" or lost <= CERTAIN  # where nothing is lost for certain its distribution was not computed
-    said = f"Texts that have {lost:.3f} of the target's distribution are never written. {found.sentence}"
+    right = found.verdict == "rejected" or lost <= CERTAIN  # with lost = 0 the rule's distance is not known
+    said = f"Texts with probability {lost:.3f} under the target are never written. {found.sentence}"
     return Cell(*key, found.verdict, right, said, *numbers, lost)

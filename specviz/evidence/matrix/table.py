@@ -1,13 +1,13 @@
-"""Every proposer under every rule, on one prompt: does what is written have the target's distribution?
+"""Every proposer under every rule, on one prompt: does the output have the target's distribution?
 
-Each cell of the matrix is a decoder: proposer, rule, warper. Its draws come through ``engine.step`` on remembered distributions
-(models/remembered.py), so that thousands of them meet each distribution once, and are tested against the target's exact distribution with the
-number of draws that a wanted distance needs; the false-alarm rate is that of the whole matrix. Where the target is certain of one
-text, as at temperature 0, every draw must be that text.
+Each cell of the matrix is a decoder: a proposer, a rule, and sampling settings. Its samples come from ``engine.step`` on remembered
+distributions (models/remembered.py), so each distribution is computed once for thousands of samples. They are tested against the
+target's exact distribution, with as many samples as the wanted distance needs. The false-alarm rate is that of the whole matrix. If
+the target is certain of one text, as at temperature 0, every sample must be that text.
 
-What a lossy rule is expected to do is computed, not drawn: the target's mass of all texts that hold a token which the rule never
-writes, whatever is proposed. It is a lower bound of the rule's distance from the target, so such a rule must be rejected where it
-is not 0; where the target is certain of one text the rule writes it too, and coincides.
+The expected result of a lossy rule is computed, not sampled: the target's mass of all texts that contain a token which the rule
+never writes, whatever is proposed. This is a lower bound of the rule's total variation from the target. If it is not 0, the rule
+must be rejected. If the target is certain of one text, the rule writes that text too, and the cell says "coincides".
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ from specviz.verification.registry import RULES, rule_of
 from specviz.verification.token_rule import Rule
 
 COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
-EFFORT = 20  # of a cell with many draws, beside one with few
-VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers that stand in several lines, each with settings of its own
+EFFORT = 20  # work of a cell with many samples, relative to one with few
+VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lines, each with its own settings
     "draft": {"draft": {}, "draft-entropy": {"lengths": "entropy"}, "draft-gain": {"lengths": "gain"}},
     "tree": {
         "tree-top": {"siblings": "top", "tree": "2-1"},
@@ -60,7 +60,7 @@ Job = tuple[str, str, str]  # column, line, rule
 
 @dataclass(frozen=True, slots=True)
 class Matrix:
-    """settings bring pair, prompt and seed; tv: the distance that exact cells must see."""
+    """All cells. settings: pair, prompt and seed; tv: the total variation that exact cells must detect."""
 
     settings: Settings
     tv: float
@@ -68,7 +68,7 @@ class Matrix:
 
     @property
     def right(self) -> bool:
-        """Whether every cell is as it should be."""
+        """Whether every cell has the expected verdict."""
         return all(cell.right for cell in self.cells)
 
     def to_record(self) -> dict[str, Any]:
@@ -89,7 +89,7 @@ class Matrix:
 
 
 def lines() -> dict[str, dict[str, Any]]:
-    """Name -> what its settings are beside the matrix's own. Every proposer of the gallery has a line."""
+    """Name of each line -> its settings beside those of the matrix. Every registered proposer has a line."""
     made: dict[str, dict[str, Any]] = {}
     for proposer in PROPOSERS:
         made |= {name: {"proposer": proposer} | more for name, more in VARIANTS.get(proposer, {proposer: {}}).items()}
@@ -97,7 +97,7 @@ def lines() -> dict[str, dict[str, Any]]:
 
 
 def chosen(only: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Lines and rules that names ask for: a line, a proposer or a rule each; none asks for all. Raises SettingsError."""
+    """Lines and rules chosen by name. Each name is a line, a proposer or a rule; no name means all. Raises SettingsError."""
     known = lines()
     for name in only:
         if name not in {*known, *PROPOSERS, *RULES}:
@@ -115,18 +115,20 @@ def examine(
     watch: Callable[[float, str], None] = lambda share, name: None,
     workers: int = 1,
 ) -> Matrix:
-    """All cells, or those asked for; the same ones with the same draws, however many processes share the work.
+    """All cells, or the chosen ones. The samples do not depend on the number of worker processes.
 
-    settings  bring prompt and seed; with several workers also the pair, which each of them loads by its name
-    watch     told the share of the work that is done, and the cell that was done last
+    settings  prompt and seed; with several workers also the pair, which each of them loads by name
+    tv        total variation that exact cells must detect
+    only      names, as in ``chosen``
+    watch     told the fraction of the work done, in [0, 1], and the last cell
     """
     names, rules = chosen(only)
     jobs = [(column, line, rule) for column in COLUMNS for line in names for rule in rules]
     if workers == 1:
-        return Matrix(settings, tv, _watched(map(Desk(pair, settings, tv).cell, jobs), jobs, watch))
-    with ProcessPoolExecutor(workers, get_context("spawn"), _sit, (settings, tv)) as pool:
+        return Matrix(settings, tv, _watched(map(Worker(pair, settings, tv).cell, jobs), jobs, watch))
+    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (settings, tv)) as pool:
         try:
-            return Matrix(settings, tv, _watched(pool.map(_cell, jobs), jobs, watch))
+            return Matrix(settings, tv, _watched(pool.map(_worker_cell, jobs), jobs, watch))
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
@@ -142,8 +144,8 @@ def _watched(cells: Iterable[Cell], jobs: list[Job], watch: Callable[[float, str
     return tuple(found)
 
 
-class Desk:
-    """Where cells are worked out, one after the other: a pair, a prompt, and what the cells of the column at hand share."""
+class Worker:
+    """Computes cells one after the other: a pair, a prompt, and what the cells of the current column share."""
 
     def __init__(self, pair: Pair, settings: Settings, tv: float):
         self.pair, self.ids = pair, pair.encode(settings.prompt)
@@ -155,7 +157,7 @@ class Desk:
 
     @property
     def alpha(self) -> float:
-        """False-alarm rate of one cell: all cells of the whole matrix together have ALPHA, whichever are asked for."""
+        """False-alarm rate of one cell: ALPHA divided by the number of cells of the whole matrix, whichever are asked for."""
         return ALPHA / (len(lines()) * len(RULES) * len(COLUMNS))
 
     def cell(self, job: Job) -> Cell:
@@ -166,7 +168,7 @@ class Desk:
         return cell_of(self.column, line, lines()[line], rule, self.remembering, self.ids)
 
     def _column(self, name: str) -> Column:
-        """The target's distribution in cells, from passes of its own: not those that the draws come from."""
+        """The target's distribution in cells, from separate passes: not those that the samples come from."""
         settings, eos_token_ids = replace(self.settings, **COLUMNS[name]), self.pair.eos_token_ids
         cells = exact_partition(self.pair.open(settings)[0], self.ids, LENGTH, self.plan.cells, 5.0 / self.plan.n, eos_token_ids)
         likely = int(cells.masses.argmax())
@@ -177,31 +179,31 @@ class Desk:
         return Column(name, settings, target, self.plan, cells, cells.names[likely] if sure else None, lost)
 
 
-_desk: Desk | None = None  # of a worker process
+_worker: Worker | None = None  # of a worker process
 
 
-def _sit(settings: Settings, tv: float) -> None:
-    global _desk
+def _start_worker(settings: Settings, tv: float) -> None:
+    global _worker
     if parent := parent_process():
         threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     torch.set_num_threads(1)
     admit(settings)
-    _desk = Desk(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
-    gc.freeze()  # what is loaded stays: the collector need not look through it again and again
+    _worker = Worker(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
+    gc.freeze()  # the loaded objects stay alive, so the collector need not scan them again and again
 
 
 def _end_with(parent: BaseProcess) -> None:
-    """A worker whose parent was killed has nobody to work for."""
+    """End this worker process when its parent is gone, even if it was killed."""
     parent.join()
     os._exit(1)
 
 
-def _cell(job: Job) -> Cell:
-    return _desk.cell(job)
+def _worker_cell(job: Job) -> Cell:
+    return _worker.cell(job)
 
 
 def mass_never_written(target: LanguageModel, ids: Sequence[int], rule: Rule, eos_token_ids: frozenset[int]) -> float:
-    """The target's mass of texts of LENGTH tokens that hold a token which the rule never writes at its place, in [0, 1]."""
+    """The target's mass of all texts of LENGTH tokens with a token that the rule never writes at its place, in [0, 1]."""
     lost, open_ = 0.0, {(): 1.0}
     for place in range(LENGTH):
         if not open_:
@@ -212,7 +214,7 @@ def mass_never_written(target: LanguageModel, ids: Sequence[int], rule: Rule, eo
             for path, probs in zip(map(tuple, paths[where].tolist()), distributions, strict=True):
                 never = rule.never(probs)
                 lost += open_[path] * float(probs[never].sum())
-                kept = (probs * ~never).nonzero()[:, 0].tolist() if place < LENGTH - 1 else ()
-                grown |= {(*path, token): open_[path] * float(probs[token]) for token in kept if token not in eos_token_ids}
+                written = (probs * ~never).nonzero()[:, 0].tolist() if place < LENGTH - 1 else ()
+                grown |= {(*path, token): open_[path] * float(probs[token]) for token in written if token not in eos_token_ids}
         open_ = grown
     return lost

@@ -1,4 +1,4 @@
-"""Two files of draws and no weights at all: speculation on against speculation off, on any server."""
+"""Compare two sample files without any weights: speculative decoding on against off, on any server."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import numpy as np
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.report import SCHEMA
-from specviz.evidence.sample_files.reading import DISTRIBUTION, Draw, SampleFile, names, refuse_repeats
+from specviz.evidence.sample_files.reading import DISTRIBUTION, Sample, SampleFile, names, refuse_repeats
 from specviz.records import versions
 from specviz.settings import Settings
 from specviz.statistics.findings import ALPHA, POWER, Finding, plural
@@ -20,28 +20,28 @@ from specviz.statistics.power import corrected, draws_needed, holm
 from specviz.statistics.twosample import MOST, homogeneity, permutation_test
 
 MODE = "two files"
-CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)  # tokens or characters of the beginnings that are counted
-OFTEN = 10  # draws of both files that a beginning needs to count by itself
-FEWEST_DF = 15  # of the test that names the number of draws needed
+CUTS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 64)  # lengths of the counted prefixes, in tokens or characters
+OFTEN = 10  # samples of both files together that make a prefix frequent
+FEWEST_DF = 15  # degrees of freedom for which the number of samples needed is stated
 
 
 def compare(
     first: SampleFile, second: SampleFile, tv: float, seed: int, watch: Callable[[float], None] = lambda share: None
 ) -> dict[str, Any]:
-    """The report of two files; JSON-ready, with tests and no cells. Raises EvidenceError where they cannot be compared.
+    """The report of two files, JSON-ready, with tests and no cells. Raises EvidenceError if they cannot be compared.
 
-    A permutation test of the first 4,000 draws of each; where a file has more, also the homogeneity of all beginnings.
+    A permutation test of the first 4,000 samples of each file. If a file has more, also a homogeneity test of all prefixes.
     """
     _comparable(first, second)
-    notes = dict.fromkeys(note for heap in (first, second) if (note := refuse_repeats(heap)))
-    larger = max(len(first.draws), len(second.draws)) > MOST
+    notes = dict.fromkeys(note for file in (first, second) if (note := refuse_repeats(file)))
+    larger = max(len(first.samples), len(second.samples)) > MOST
     level = corrected(ALPHA, 2 if larger else 1)
-    arms, permutations = [heap.draws[:MOST] for heap in (first, second)], int(1.5 / level)
+    arms, permutations = [file.samples[:MOST] for file in (first, second)], int(1.5 / level)
     named = {"name": "permutation of two files", "watch": watch}
     tests = [permutation_test(*arms, permutations=permutations, seed=seed, alpha=level, **named)]
     if larger:
-        tests += counted(first.draws, second.draws, level)
-    n, m = len(first.draws), len(second.draws)
+        tests += counted(first.samples, second.samples, level)
+    n, m = len(first.samples), len(second.samples)
     one = judged(tests, {"n": n, "m": m, "tv": tv, "alpha": ALPHA, "level": level})
     settings = Settings(prompt=first.prompt, seed=seed)
     return sealed(
@@ -63,7 +63,7 @@ def compare(
 
 
 def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
-    """One answer of a report, from the findings and the plan alone; what needs a distribution is None."""
+    """One answer of a report, from the findings and the plan. Fields that need a distribution are None."""
     adjusted, n = holm([test.p_value for test in tests]), plan["n"] + plan["m"]
     seen = min((test.detectable_tv for test in tests if test.detectable_tv is not None), default=1.0)
     if min(adjusted) <= plan["alpha"]:
@@ -71,11 +71,11 @@ def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
         sentence = f"Rejected: the two files were not drawn from one distribution (p = {min(adjusted):.2g} after correction)."
     elif seen <= plan["tv"]:
         verdict = "consistent"
-        sentence = f"Consistent with one distribution: {n:,} draws would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
+        sentence = f"Consistent with one distribution: {n:,} samples would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
     else:
         needed = 2 * draws_needed(plan["tv"], FEWEST_DF, plan["alpha"] / 2)
         verdict = "too few draws"
-        sentence = f"Too few draws: {n:,} show a total variation of {seen:.2g}; {plan['tv']:g} needs {needed:,} in each file."
+        sentence = f"Too few samples: {n:,} samples can detect a total variation of {seen:.2g}; {plan['tv']:g} needs {needed:,} in each file."
     return {
         "verdict": verdict,
         "sentence": sentence,
@@ -92,26 +92,26 @@ def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def counted(first: Sequence[Draw], second: Sequence[Draw], level: float) -> list[Finding]:
-    """Homogeneity of the beginnings, as long as most draws still share theirs with OFTEN others; none where none do.
+def counted(first: Sequence[Sample], second: Sequence[Sample], level: float) -> list[Finding]:
+    """A homogeneity test of prefixes, as long as possible while most samples have a frequent prefix; empty if none do.
 
-    The length is chosen from the counts of both files together, which say nothing about a difference between them.
+    The length is chosen from the counts of both files together, which carry no information about a difference between them.
     """
     total = len(first) + len(second)
     fitting = []
     for cut in CUTS:
-        shared = Counter(draw[:cut] for arm in (first, second) for draw in arm)
+        shared = Counter(sample[:cut] for arm in (first, second) for sample in arm)
         if 2 * sum(count for count in shared.values() if count >= OFTEN) >= total:
             fitting.append((cut, shared))
     if not fitting:
         return []
     cut, shared = fitting[-1]
     place = {begin: number for number, begin in enumerate(sorted(shared))}
-    tables = [np.bincount([place[draw[:cut]] for draw in arm], minlength=len(place)) for arm in (first, second)]
+    tables = [np.bincount([place[sample[:cut]] for sample in arm], minlength=len(place)) for arm in (first, second)]
     unit = plural(cut, "character" if isinstance(first[0], str) else "token")
     try:
         return [homogeneity(*tables, alpha=level, name=f"homogeneity of the first {unit}")]
-    except EvidenceError:  # one beginning only
+    except EvidenceError:  # only one prefix
         return []
 
 
@@ -119,10 +119,10 @@ def _comparable(first: SampleFile, second: SampleFile) -> None:
     if first.prompt != second.prompt:
         raise EvidenceError(f"{names((first, second))} continue different prompts: nothing can be compared.")
     if first.tokens != second.tokens:
-        kinds = ["token ids" if heap.tokens else "text" for heap in (first, second)]
-        raise EvidenceError(f"'{first.name}' holds {kinds[0]}, '{second.name}' {kinds[1]}: collect both alike.")
+        kinds = ["token ids" if file.tokens else "text" for file in (first, second)]
+        raise EvidenceError(f"'{first.name}' holds {kinds[0]}, '{second.name}' {kinds[1]}: collect both in the same form.")
     for key in (*DISTRIBUTION, "max_tokens"):
-        values = [heap.settings.get(key) for heap in (first, second)]
+        values = [file.settings.get(key) for file in (first, second)]
         if values[0] != values[1] and None not in values:
             raise EvidenceError(
                 f"{names((first, second))} were drawn under different settings: {key} {values[0]} and {values[1]}."

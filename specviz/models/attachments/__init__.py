@@ -1,1 +1,1 @@
-"""What is trained onto a frozen target: Medusa heads and early exits, read from folders."""
+"""Modules trained onto a frozen target: Medusa heads and early exits, read from folders."""

@@ -1,7 +1,7 @@
-"""What is trained onto a frozen target and kept in a folder of its own: Medusa heads, early exits.
+"""Modules trained onto a frozen target and stored in a folder of their own: Medusa heads, early exits.
 
-A folder holds ``config.json`` with a few whole numbers, and one file of weights. It is read only where whoever runs the program has
-named it, once for each target, and into the target's dtype and device; nothing half read is kept.
+A folder holds ``config.json`` with a few whole numbers, and one file of weights. It is read only if it was named on the command
+line. It is read once for each target, into the target's dtype and device; nothing half read is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Layer = tuple[Tensor, Tensor]  # weight and bias
 
 
 @dataclass(frozen=True, slots=True)
-class DraftTree:
+class ResidualBlock:
     """x + silu(W x + b)."""
 
     weight: Tensor
@@ -41,35 +41,37 @@ class DraftTree:
 
 
 class Attachment:
-    """One kind of it.
+    """One kind of attachment.
 
-    name     of the setting and of the option that names a folder; what  in sentences, such as "Medusa heads"
-    weights  file of the weights; numbers  what config.json must say: name -> (least, most)
+    name     name of the setting and of the option that names a folder
+    what     its name in sentences, such as "Medusa heads"
+    weights  name of the weights file
+    numbers  what config.json must hold: name -> (least, most)
     """
 
     def __init__(self, name: str, what: str, weights: str, numbers: Mapping[str, tuple[int, int]]):
         self.name, self.what, self.weights, self.numbers = name, what, weights, dict(numbers)
-        self.admitted: set[str] = set()  # folders named by whoever runs the program
-        self.read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: what was read}; only read once it is made
+        self.admitted: set[str] = set()  # folders named on the command line
+        self.read: WeakKeyDictionary = WeakKeyDictionary()  # target -> {folder: what was read}; read-only once made
 
     def admit(self, folder: str) -> str:
-        """A folder that may be read from now on in this process; for the command line alone.
+        """Allow a folder to be read in this process. Only the command line calls this.
 
-        Raises ModelError where it holds nothing of this kind, DamagedModel where its config does not say how much.
+        Raises ModelError if the folder holds nothing of this kind, DamagedModel if its config cannot be used.
         """
         self.config(as_path(folder))
         self.admitted.add(folder)
         return folder
 
     def place(self, folder: str, own: str | None) -> str | None:
-        """The folder to read: one that was admitted, else the pair's own. Raises SettingsError for one that nobody admitted."""
+        """The folder to read: an admitted one, else the pair's own. Raises SettingsError for a folder that was not admitted."""
         if folder and folder not in self.admitted:
-            allowed = f"left out for the pair's own, or a folder named on the command line: --{self.name} DIR"
+            allowed = f"left out to use the pair's own, or a folder named on the command line with --{self.name} DIR"
             raise SettingsError(self.name, folder[:60], allowed)
         return folder or own
 
     def once(self, target: PreTrainedModel, place: str, load: Callable[[Path, PreTrainedModel], T]) -> T:
-        """What the folder holds for this target, read the first time."""
+        """What the folder holds for this target; read at the first call."""
         known = self.read.setdefault(target, {})
         if place not in known:
             known[place] = load(as_path(place), target)
@@ -84,14 +86,14 @@ class Attachment:
             config = json.loads(path.read_text(encoding="utf-8"))
             values = tuple(config[name] for name in self.numbers)
         except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
-            raise DamagedModel(f"'{path}' names no {' and '.join(self.numbers)}.") from error
+            raise DamagedModel(f"'{path}' does not hold {' and '.join(self.numbers)}.") from error
         for (name, (least, most)), value in zip(self.numbers.items(), values, strict=True):
             if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
                 raise DamagedModel(f"'{path}' says {name} {value!r}; allowed is a whole number from {least} to {most}.")
         return values
 
     def loaded(self, folder: Path, wanted: set[str], of: str) -> dict[str, Tensor]:
-        """The file of weights. wanted: names that it must hold; of: whose they are, in a sentence. Raises DamagedModel."""
+        """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModel."""
         path = folder / self.weights
         try:
             weights = load_file(path)
@@ -102,16 +104,16 @@ class Attachment:
         return weights
 
     def save(self, folder: Path, weights: Mapping[str, Tensor], *values: int) -> None:
-        """A folder as it is read: weights, and values of ``numbers``."""
+        """Write a folder in the layout that is read: the weights, and the values of ``numbers``."""
         folder.mkdir(parents=True, exist_ok=True)
         save_file({name: value.contiguous() for name, value in weights.items()}, folder / self.weights)
         (folder / CONFIG).write_text(json.dumps(dict(zip(self.numbers, values, strict=True))) + "\n")
 
 
 def layer_names(prefix: str) -> tuple[str, str]:
-    """Names of the weight and the bias of the block with this number, such as "0" or "0.1"."""
+    """Names of the weight and the bias of the block with this prefix, such as "0" or "0.1"."""
     return f"{prefix}.linear.weight", f"{prefix}.linear.bias"
 
 
-def tree_of(weights: Mapping[str, Tensor], prefix: str) -> DraftTree:
-    return DraftTree(*(weights[name] for name in layer_names(prefix)))
+def block_of(weights: Mapping[str, Tensor], prefix: str) -> ResidualBlock:
+    return ResidualBlock(*(weights[name] for name in layer_names(prefix)))

@@ -1,9 +1,9 @@
-"""Medusa heads: small networks that read the target's last hidden state and draft token the tokens after the next one.
+"""Medusa heads: small networks that read the target's last hidden state and draft the tokens after the next one.
 
-Cai et al. 2024. Head k, from 0, draft tokens the token k + 2 places after the one whose hidden state it reads. Folders are read in
-the published layout: ``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, weights as ``medusa_lm_head.safetensors``
-with ``K.L.linear.weight``, ``K.L.linear.bias`` (width, width) for block L of head K, and ``K.LAYERS.weight`` (V, width), its own
-output matrix. Where that is missing the head uses the target's own, as the heads that ship do.
+Cai et al. 2024. Head k, counted from 0, drafts the token k + 2 places after the one whose hidden state it reads. Folders are read
+in the published layout: ``config.json`` with ``medusa_num_heads`` and ``medusa_num_layers``, and ``medusa_lm_head.safetensors``
+with ``K.L.linear.weight`` (width, width) and ``K.L.linear.bias`` (width,) for block L of head K. ``K.LAYERS.weight`` (V, width) is
+the head's own output matrix. If it is missing, the head uses the target's, as the shipped heads do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.errors import ModelError
-from specviz.models.attachments.folder import Attachment, DraftTree, Layer, layer_names, tree_of
+from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
 from specviz.models.fast_llama.products import product
 from specviz.models.pairs.catalogue import PAIRS
 
@@ -34,11 +34,11 @@ HEADS = Attachment("heads", "Medusa heads", WEIGHTS, {"medusa_num_heads": (1, HE
 class Heads:
     """K heads over one target. Read-only.
 
-    blocks   per head its residual blocks
-    outputs  per head its output matrix (V, width)
+    blocks   for each head its residual blocks
+    outputs  for each head its output matrix (V, width)
     """
 
-    blocks: tuple[tuple[DraftTree, ...], ...]
+    blocks: tuple[tuple[ResidualBlock, ...], ...]
     outputs: tuple[Tensor, ...]
 
     def __len__(self) -> int:
@@ -46,7 +46,7 @@ class Heads:
 
     @torch.inference_mode()
     def logits(self, features: Tensor, count: int | None = None) -> Tensor:
-        """Hidden states (B, width), after the target's last norm -> (B, count, V) logits of the first ``count`` heads."""
+        """Hidden states (B, width) after the target's final norm -> logits (B, count, V) of the first ``count`` heads."""
         count = len(self) if count is None else min(count, len(self))
         made = []
         for blocks in self.blocks[:count]:
@@ -60,9 +60,9 @@ class Heads:
 
 
 def heads_of(pair: Pair, folder: str = "") -> Heads:
-    """A pair's heads, read once for each target: from a folder that was admitted, or from the pair's own where it is left empty.
+    """A pair's heads, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
 
-    Raises SettingsError for a folder that nobody admitted, ModelError where the pair has no heads of its own, and as ``load_heads``.
+    Raises SettingsError for a folder that was not admitted, ModelError if the pair has no heads of its own, and as ``load_heads``.
     """
     entry = PAIRS.get(pair.name)
     place = HEADS.place(folder, entry.heads if entry else None)
@@ -74,8 +74,8 @@ def heads_of(pair: Pair, folder: str = "") -> Heads:
 def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     """Heads in the published layout, in the target's dtype and on its device.
 
-    Raises ModelError where the folder holds no heads or they were made for another target, DamagedModel where it cannot be
-    read; nothing half loaded is kept.
+    Raises ModelError if the folder holds no heads or if they were made for another target, DamagedModel if it cannot be read.
+    Nothing half loaded is kept.
     """
     count, layers = HEADS.config(folder)
     text, own = target.config.get_text_config(), target.get_output_embeddings().weight
@@ -91,12 +91,12 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
                 f" needs {_by(shape)}."
             )
     ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
-    blocks = tuple(tuple(tree_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
+    blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
     return Heads(blocks, tuple(ready.get(f"{k}.{layers}.weight", own) for k in range(count)))
 
 
 def save_heads(blocks: list[list[Layer]], folder: Path) -> None:
-    """Heads that use the target's own output matrix, in the published layout; blocks: per head (weight, bias) pairs."""
+    """Write heads that use the target's output matrix, in the published layout; blocks: (weight, bias) pairs for each head."""
     named = {
         name: value
         for k, head in enumerate(blocks)

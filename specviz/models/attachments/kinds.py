@@ -1,4 +1,4 @@
-"""All that may be attached to a target: each kind by the name of its setting and its option."""
+"""Everything that may be attached to a target. Each kind has the name of its setting and option."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ KINDS: tuple[Attachment, ...] = (HEADS, EXITS)
 
 
 def admit(named: Settings | argparse.Namespace) -> None:
-    """Admit the folders that settings or options name, as ``Attachment.admit`` does; for the command line and its workers alone."""
+    """Admit the folders that settings or options name, with ``Attachment.admit``. Only the command line and its workers call this."""
     for kind in KINDS:
         if folder := getattr(named, kind.name):
             kind.admit(folder)

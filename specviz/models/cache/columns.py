@@ -1,7 +1,7 @@
-"""Keys and values of one layer in memory with room to spare, so that a fresh column is written behind the others.
+"""Keys and values of one layer in a buffer with spare columns, so that new columns are written after the old ones.
 
-Joining old and new columns anew at every pass copies all of them: half a millisecond of a small target's pass, and most of a
-batch's.
+Concatenating old and new columns at every pass copies all of them. That takes half a millisecond of a small target's pass, and
+most of the time of a batch.
 """
 
 from __future__ import annotations
@@ -9,30 +9,30 @@ from __future__ import annotations
 from torch import Tensor
 from transformers.cache_utils import CacheLayerMixin
 
-ROOM = 64  # columns that are free behind those that a new piece of memory was made for
+SPARE_COLUMNS = 64  # free columns at the end of a new buffer
 
 
 def extend(held: CacheLayerMixin, keys: Tensor, values: Tensor) -> None:
-    """``held`` grows by the columns of ``keys`` and ``values``, each (B, heads, T, D).
+    """Append the columns of ``keys`` and ``values``, each (B, heads, T, D), to ``held``.
 
-    What it holds may since have been cropped, or replaced by other tensors: then the room is not its own, and is made anew.
+    Since the last call the held tensors may have been cropped or replaced. If they no longer lie in the buffer, a new one is made.
     """
     before = held.keys.shape[2]
     after = before + keys.shape[2]
-    room = getattr(held, "room", None)
-    if room is None or not _fits(room[0], held.keys, after) or not _fits(room[1], held.values, after):
-        room = held.room = tuple(_copied(old, after + ROOM) for old in (held.keys, held.values))
-    for whole, fresh in zip(room, (keys, values), strict=True):
+    buffer = getattr(held, "buffer", None)
+    if buffer is None or not _fits(buffer[0], held.keys, after) or not _fits(buffer[1], held.values, after):
+        buffer = held.buffer = tuple(_copied(old, after + SPARE_COLUMNS) for old in (held.keys, held.values))
+    for whole, fresh in zip(buffer, (keys, values), strict=True):
         whole.narrow(2, before, fresh.shape[2]).copy_(fresh)
-    held.keys, held.values = (whole.narrow(2, 0, after) for whole in room)
+    held.keys, held.values = (whole.narrow(2, 0, after) for whole in buffer)
 
 
-def _fits(room: Tensor, old: Tensor, columns: int) -> bool:
-    """Whether ``old`` are the first columns of ``room``, which has so many."""
-    return room.data_ptr() == old.data_ptr() and room.shape[0] == old.shape[0] and room.shape[2] >= columns
+def _fits(buffer: Tensor, old: Tensor, columns: int) -> bool:
+    """Whether ``old`` is the beginning of ``buffer``, and ``buffer`` has at least this many columns."""
+    return buffer.data_ptr() == old.data_ptr() and buffer.shape[0] == old.shape[0] and buffer.shape[2] >= columns
 
 
 def _copied(old: Tensor, columns: int) -> Tensor:
-    room = old.new_empty((*old.shape[:2], columns, old.shape[3]))
-    room.narrow(2, 0, old.shape[2]).copy_(old)
-    return room
+    buffer = old.new_empty((*old.shape[:2], columns, old.shape[3]))
+    buffer.narrow(2, 0, old.shape[2]).copy_(old)
+    return buffer

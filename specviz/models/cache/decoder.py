@@ -1,11 +1,11 @@
 """A transformers decoder with a KV cache, opened for one request.
 
-``distributions`` is a pure function of the rows and the block it is given; the cache is only a way to compute less. At each call the
-cache is rolled back to what it shares with the wanted prefixes (a path through the last block included), what is missing is
-fed, and the block rides along in the same pass. Nothing outside this file touches a cache.
+``distributions`` is a pure function of its rows and tree; the cache only saves computation. Each call rolls the cache back to what
+it shares with the given prefixes, including a path through the last tree. It then feeds the missing tokens and the tree's nodes in
+one pass. Nothing outside this file touches a cache.
 
-Columns and positions are kept apart: a row's tokens may lie in any columns, in order, with holes between them (ragged
-batches, trees); masks and position ids are built from positions. Keys are rotated by position, so columns may be moved.
+Columns and positions are different things. A row's tokens may lie in any columns, in order, with holes between them (ragged
+batches, trees). Masks and position ids are built from positions. Keys are rotated by position, so columns may be moved.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specviz.verification.warp import warp, widened
 
 @dataclass(slots=True)
 class _Row:
-    """What the cache holds for one row: its path of tokens with their columns, and the nodes of the last block."""
+    """What the cache holds for one row: its tokens with their columns, and the nodes of the last tree."""
 
     draw: int = -1
     tokens: list[int] = field(default_factory=list)
@@ -38,7 +38,7 @@ class _Row:
     node_columns: list[int] = field(default_factory=list)
 
     def keep(self, wanted: tuple[int, ...]) -> None:
-        """Forget all but what the wanted prefix shares; at least its last token stays to be fed."""
+        """Forget everything but the common beginning with ``wanted``. At least the last token of ``wanted`` stays to be fed."""
         held = len(self.tokens)
         if tuple(self.tokens) == wanted[:held]:
             node = ROOT
@@ -53,7 +53,7 @@ class _Row:
         self.node_tokens, self.node_parents, self.node_columns = (), (), []
 
     def place(self, wanted: tuple[int, ...]) -> int | None:
-        """Where the last pass has the state after ``wanted``: 0 after the prefix, 1 + i after node i; None: nowhere."""
+        """Index of the state after ``wanted`` in the last pass: 0 after the prefix, 1 + i after node i; None: not there."""
         held = len(self.tokens)
         if tuple(self.tokens) != wanted[:held]:
             return None
@@ -64,8 +64,8 @@ class _Row:
                 return None
         return node + 1
 
-    def twin(self) -> _Row:
-        """The same, to go its own way."""
+    def copy(self) -> _Row:
+        """An independent copy."""
         return _Row(self.draw, [*self.tokens], [*self.columns], self.node_tokens, self.node_parents, [*self.node_columns])
 
     def _child(self, node: int, token: int) -> int:
@@ -73,18 +73,18 @@ class _Row:
 
 
 class CachedModel:
-    """A causal language model and the warper of one request.
+    """A causal language model with the sampling settings of one request.
 
-    model     any transformers causal decoder whose attention layers keep plain keys and values; it is only read
-    settings  temperature and cuts; what ``warp`` makes of them is the distribution
-    vocabulary  V, at least the model's own; ids that the model lacks are impossible
+    model       any transformers causal decoder whose attention layers store plain keys and values; read-only
+    settings    temperature, top-k, top-p, min-p: ``warp`` turns logits into the distribution
+    vocabulary  V, at least the model's own; ids that the model lacks have probability 0
     """
 
-    biased = False  # whether a mask also holds what attention adds for the distance between two tokens
+    biased = False  # whether a mask also holds the attention bias for the distance between two tokens
 
     def __init__(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None):
         self.model, self.settings = model, settings
-        self.device = model.device  # the library looks it up among the weights each time it is asked
+        self.device = model.device  # the library searches the weights for it at every access
         text = model.config.get_text_config()
         self._known: int = text.vocab_size
         self.vocabulary: int = vocabulary or self._known
@@ -95,18 +95,18 @@ class CachedModel:
         self._rows: list[_Row] = []
         self._width = 0  # columns in the cache
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        """(B, N + 1, V) float64, as models.base.LawSource says."""
-        return self.warped(self.logits(rows, block))
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V) float64, as models.base.LanguageModel says."""
+        return self.warped(self.logits(rows, tree))
 
     def warped(self, logits: Tensor) -> Tensor:
         """Logits (..., v) of the model's own vocabulary -> distributions (..., V) float64."""
         return widened(warp(logits, self.settings), self.vocabulary)
 
     def features(self, rows: Sequence[Prefix]) -> Tensor:
-        """(B, width): the target's last hidden state, after its last norm, where each row's last token was predicted.
+        """(B, width): the last hidden state, after the final norm, from which each row's last token was predicted.
 
-        Every row holds at least two tokens. After a round they are left over from its pass; else one pass is made.
+        Every row holds at least two tokens. After a round the states are left over from its target pass; otherwise a pass is run.
         """
         before = [replace(row, ids=row.ids[:-1]) for row in rows]
         held = {row.draw: index for index, row in enumerate(self._rows)}
@@ -120,41 +120,41 @@ class CachedModel:
         return self._pass.features[:, 0]
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its block."""
+    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """(B, N + 1, V) in the model's dtype: after each prefix, and after each node of its tree."""
         if not self._rows:
             self._read_once(rows)
         self._match_rows(rows)
         self._rollback()
         fed = [row.ids[len(held.tokens) :] for row, held in zip(rows, self._rows, strict=True)]
-        lead, nodes = max(map(len, fed)), block.widest
+        lead, nodes = max(map(len, fed)), tree.widest
         ids, positions = [], []
         for index, (row, held, fresh) in enumerate(zip(rows, self._rows, fed, strict=True)):
-            before, tokens = [0] * (lead - len(fresh)), block.tokens[index]
+            before, tokens = [0] * (lead - len(fresh)), tree.tokens[index]
             after = [0] * (nodes - len(tokens))
-            depths = [len(row.ids) + level for level in depths_of(block.parents[index])]
+            depths = [len(row.ids) + level for level in depths_of(tree.parents[index])]
             ids.append([*before, *fresh, *tokens, *after])
             positions.append([*before, *range(len(held.tokens), len(row.ids)), *depths, *after])
         ids, positions = torch.tensor(ids), torch.tensor(positions)
-        mask = self._mask(fed, lead, block, positions)
-        entering = self._entering(ids, rows, fed, block)
+        mask = self._mask(fed, lead, tree, positions)
+        entering = self._entering(ids, rows, fed, tree)
         logits = self._pass(entering, positions.to(self.device), mask, self._cache, self._width, nodes + 1)
-        self._remember(rows, fed, lead, block)
+        self._remember(rows, fed, lead, tree)
         return logits
 
-    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], block: DraftTree) -> Tensor:
-        """What the pass is given of each column: here its id (B, T). An id that only the other model knows has probability 0."""
+    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
+        """Input of the pass for each column: its id (B, T). An id that only the other model knows has probability 0."""
         return (ids.clamp_(max=self._known - 1) if self._known < self.vocabulary else ids).to(self.device)
 
     def _read_once(self, rows: Sequence[Prefix]) -> None:
-        """What all rows begin with, a prompt as a rule, is read by one row, and the others take it over."""
+        """Read the common beginning of all rows (usually the prompt) in one row; the others copy it."""
         shared = min(_shared(list(rows[0].ids), row.ids) for row in rows)
         shared = min(shared, *(len(row.ids) - 1 for row in rows))
         if len(rows) > 1 and shared > 1:
             self.logits([replace(rows[0], ids=rows[0].ids[:shared])], empty_tree(1))
 
     def _match_rows(self, rows: Sequence[Prefix]) -> None:
-        """One held row per wanted row: the one of the same draw number, else any, for it shares the prompt."""
+        """Match one held row to each given row: the one with the same draw number, else any, since it shares the prompt."""
         held, wanted = [row.draw for row in self._rows], [row.draw for row in rows]
         if not held:
             self._rows = [_Row() for _ in rows]
@@ -163,25 +163,25 @@ class CachedModel:
             order = [known.get(draw, index if index < len(held) else 0) for index, draw in enumerate(wanted)]
             if order != list(range(len(held))):
                 self._select(order)
-        for kept, row in zip(self._rows, rows, strict=True):
-            kept.draw = row.draw
-            kept.keep(row.ids)
+        for own, row in zip(self._rows, rows, strict=True):
+            own.draw = row.draw
+            own.keep(row.ids)
 
     def _select(self, order: list[int]) -> None:
-        self._rows = [self._rows[index].twin() for index in order]
+        self._rows = [self._rows[index].copy() for index in order]
         picked = torch.tensor(order, device=self.device)
         for layer in self._cache.layers:
             layer.keys, layer.values = layer.keys.index_select(0, picked), layer.values.index_select(0, picked)
 
     def _empty(self) -> DynamicCache:
-        """Without a configuration it keeps every column, so that any layer can be rolled back."""
+        """A cache made without a configuration stores every column, so that any layer can be rolled back."""
         return DynamicCache()
 
     def _reset(self) -> None:
         self._cache, self._width = self._empty(), 0
 
     def _rollback(self) -> None:
-        """Drop the columns that no row needs: the common tail by cropping, scattered holes once they outweigh the rest."""
+        """Drop columns that no row needs: the common tail by cropping, scattered holes by compaction once there are many."""
         if not self._width:
             return
         needed = max(row.columns[-1] + 1 if row.columns else 0 for row in self._rows)
@@ -195,7 +195,7 @@ class CachedModel:
             self._width = needed
 
     def _compact(self, longest: int) -> None:
-        """Move each row's columns together, right-aligned; the padding on the left belongs to no row."""
+        """Move each row's columns together, right-aligned, with padding on the left."""
         order = torch.zeros(len(self._rows), longest, dtype=torch.int64)
         for index, row in enumerate(self._rows):
             pad = longest - len(row.columns)
@@ -207,40 +207,40 @@ class CachedModel:
             layer.keys, layer.values = layer.keys.gather(2, pick), layer.values.gather(2, pick)
         self._width = longest
 
-    def _mask(self, fed: list[tuple[int, ...]], lead: int, block: DraftTree, positions: Tensor) -> Tensor | dict | None:
-        """None where a causal mask over all columns is right; else additive, in the model's dtype, built from positions."""
+    def _mask(self, fed: list[tuple[int, ...]], lead: int, tree: DraftTree, positions: Tensor) -> Tensor | dict | None:
+        """None where a causal mask over all columns is right; else an additive mask from positions, in the model's dtype."""
         plain = all(row.columns == list(range(self._width)) for row in self._rows)
-        even = all(len(f) == lead for f in fed) and all(len(tokens) == block.widest for tokens in block.tokens)
-        if plain and even and block.is_chain:
+        even = all(len(f) == lead for f in fed) and all(len(tokens) == tree.widest for tokens in tree.tokens)
+        if plain and even and tree.is_chain:
             return None
         if plain and len(fed) == 1 and not self.biased and not any(self._windows.values()):
-            return F.pad(corner(lead, block.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
-        begins, total = self._width + lead, self._width + lead + block.widest
-        where = [[-1] * total for _ in fed]  # position of the token in each column; -1: a column that is not the row's own
+            return F.pad(corner(lead, tree.parents[0], self.model.dtype), (self._width, 0))[None, None].to(self.device)
+        begins, total = self._width + lead, self._width + lead + tree.widest
+        where = [[-1] * total for _ in fed]  # position of the token in each column; -1: not a column of this row
         for line, row, fresh in zip(where, self._rows, fed, strict=True):
             for position, column in enumerate((*row.columns, *range(begins - len(fresh), begins))):
                 line[column] = position
         where = torch.tensor(where)
         seen = (where[:, None] >= 0) & (where[:, None] <= positions[:, :, None])
-        seen[:, lead:, begins:] = torch.stack([ancestors(parents, block.widest) for parents in block.parents])
+        seen[:, lead:, begins:] = torch.stack([ancestors(parents, tree.widest) for parents in tree.parents])
         where[:, begins:] = positions[:, lead:]
         return self._additive(seen, where, positions)
 
     def _additive(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor | dict[str, Tensor]:
         return additive(seen, where, positions, self._windows, self.model.dtype, self.device)
 
-    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, block: DraftTree) -> None:
+    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
             held.tokens.extend(fresh)
             held.columns.extend(range(self._width + lead - len(fresh), self._width + lead))
-            held.node_tokens, held.node_parents = block.tokens[index], block.parents[index]
-            held.node_columns = [self._width + lead + node for node in range(len(block.tokens[index]))]
-        self._width += lead + block.widest
+            held.node_tokens, held.node_parents = tree.tokens[index], tree.parents[index]
+            held.node_columns = [self._width + lead + node for node in range(len(tree.tokens[index]))]
+        self._width += lead + tree.widest
 
 
 def _shared(held: list[int], wanted: tuple[int, ...]) -> int:
     """Length of the common beginning."""
     if tuple(held) == wanted[: len(held)]:
         return len(held)
-    shorter = min(len(held), len(wanted))  # the answer where one is the beginning of the other
+    shorter = min(len(held), len(wanted))  # the answer where one is a prefix of the other
     return next((i for i, (a, b) in enumerate(zip(held, wanted, strict=False)) if a != b), shorter)

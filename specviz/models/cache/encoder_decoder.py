@@ -1,11 +1,11 @@
-"""An encoder-decoder model that has read its prompt: from then on its decoder is a causal model with one more attention.
+"""An encoder-decoder model that has read its prompt. Its decoder is then a causal model with cross-attention.
 
-Raffel et al. 2020 (T5), the setting of Leviathan et al. 2023. The encoder runs once per request, over the prompt; the keys and
-values that the decoder's cross-attention takes from it are kept and never change. The decoder's own columns are cached, rolled
-back and moved like those of any causal model.
+Raffel et al. 2020 (T5), the setup of Leviathan et al. 2023. The encoder runs once per request, over the prompt. The keys and
+values of the decoder's cross-attention are stored and never change. The decoder's own columns are cached, rolled back and moved
+like those of any causal model.
 
-T5 knows no position ids: its attention adds a bias for the distance between two tokens, which the library counts in columns of
-the cache. Trees, ragged batches and holes put tokens into other columns, so here the bias is looked up by position instead.
+T5 has no position ids. Its attention adds a bias for the distance between two tokens, which the library counts in columns of the
+cache. Trees, ragged batches and holes put tokens into other columns, so here the bias is looked up by position.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from specviz.settings import Settings
 
 
 class ConditionedModel(CachedModel):
-    """An encoder-decoder model and the warper of one request. Prefixes hold ids of the decoder, its start token included.
+    """An encoder-decoder model with the sampling settings of one request. Prefixes hold decoder ids, start token included.
 
-    model   T5 or mT5; it is only read
-    prompt  what the encoder reads, at least one id; all rows share it
+    model   T5 or mT5; read-only
+    prompt  ids that the encoder reads, at least one; all rows share them
     """
 
     biased = True
@@ -40,9 +40,9 @@ class ConditionedModel(CachedModel):
 
 
 class ConditionedPass:
-    """One pass through the decoder of a T5 model, called as passes.opened says; a mask that is given holds the bias already.
+    """One pass through the decoder of a T5 model. Called as ``passes.opened`` says; a given mask already includes the bias.
 
-    The layers run by the library's own code, one after the other, with a bias by position.
+    The layers run in the library's own code, one after the other, with a bias by position.
     """
 
     @torch.inference_mode()
@@ -68,7 +68,7 @@ class ConditionedPass:
                 hidden,
                 attention_mask=mask,
                 position_bias=nothing,
-                encoder_hidden_states=self.states,  # its keys and values are in the cache: this only says that there are some
+                encoder_hidden_states=self.states,  # keys and values are in the cache; this only enables cross-attention
                 encoder_decoder_position_bias=across,
                 past_key_values=both,
             )
@@ -76,23 +76,24 @@ class ConditionedPass:
         return self.head(self.features)
 
     def biased(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
-        """Additive mask with the bias of relative positions, (B, heads, T, S) in the model's dtype.
+        """Additive mask with the relative position bias, (B, heads, T, S) in the model's dtype.
 
-        seen (B, T, S) bool: which columns each token attends to; where (B, S), positions (B, T): positions of columns and tokens
+        seen             (B, T, S) bool: which columns each token attends to
+        where, positions (B, S) and (B, T): positions of the columns and of the tokens
         """
         device = self.table.device
         back = (positions[:, :, None] - where[:, None, :]).clamp_(0, self.table.shape[1] - 1)
         return self.table[:, back.to(device)].transpose(0, 1).masked_fill(~seen[:, None].to(device), lowest(self.table.dtype))
 
     def _cross(self, rows: int) -> Cache:
-        """The prompt's keys and values for so many rows: views, no copies."""
+        """The prompt's keys and values, expanded to ``rows`` rows without copying."""
         for layer, (keys, values) in zip(self.cross.layers, self.crossed, strict=True):
             layer.keys, layer.values = keys.expand(rows, -1, -1, -1), values.expand(rows, -1, -1, -1)
         return self.cross
 
 
 def _distances(attention: torch.nn.Module) -> Tensor:
-    """(heads, farthest + 1): what attention adds for a token so many places back; all that lie farther back share the last."""
+    """(heads, farthest + 1): attention bias by distance. All greater distances share the last entry."""
     farthest = attention.relative_attention_max_distance
     return attention.compute_bias(1, farthest + 1, past_seen_tokens=farthest)[0, :, 0].flip(-1).contiguous()
 

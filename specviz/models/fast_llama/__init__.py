@@ -1,1 +1,1 @@
-"""Short ways through a Llama-style model: layers without wrappers, packed and 8-bit products, one-token steps."""
+"""Fast passes through a Llama-style model: layers without wrappers, packed and 8-bit products, one-token steps."""

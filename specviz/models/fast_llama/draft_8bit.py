@@ -1,9 +1,9 @@
-"""A draft in 8 bits: a quarter of the bytes to read at every step, and a step of a small draft is mostly reading.
+"""A draft in 8 bits: a quarter of the bytes to read at every step, which is most of the time of a small draft's step.
 
 Each row of a weight matrix becomes whole numbers from -127 to 127 and one scale (weight-only quantisation; Dettmers et al. 2022
-call it vector-wise absmax). The draft that results is another draft, with distributions of its own: what it drafts is drawn from them and
-judged by them, so the text's distribution stays the target's. A target is not rounded so, for its distribution is what is to be kept
-(quantised.py has what becomes of one that is served in int8).
+call it vector-wise absmax). The result is another draft model with its own distributions. Its draft tokens are drawn from them and
+verified with them, so the text keeps the target's distribution. A target is never rounded this way, because its distribution is
+the one to keep (int8.py has targets that are served in int8).
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ LARGEST = 2 ** (BITS - 1) - 1
 
 @torch.no_grad()
 def round_weights(model: PreTrainedModel) -> PreTrainedModel:
-    """Give every linear layer of ``model`` the values that 8 bits can say, in place, and keep the 8 bits beside them.
+    """Round every linear layer of ``model`` to 8 bits in place, and store the 8-bit numbers with the weights.
 
-    On a CPU in float32 the passes of passes.py multiply by the 8 bits, with bfloat16 inputs and sums in float32; elsewhere by
-    the same values in the model's dtype.
+    On a CPU in float32, passes.py multiplies by the 8-bit numbers, with bfloat16 inputs and float32 sums. Elsewhere the same
+    values are used in the model's dtype.
     """
     for part in model.modules():
-        if isinstance(part, nn.Linear) and not hasattr(part.weight, "rounded"):  # a tied matrix is one parameter with two owners
+        if isinstance(part, nn.Linear) and not hasattr(part.weight, "rounded"):  # tied layers share one parameter
             part.weight.rounded = _rounded(part.weight)
             part.weight.data = (part.weight.rounded.numbers * part.weight.rounded.scales[:, None].float()).to(part.weight.dtype)
     return model
 
 
 def is_rounded(model: PreTrainedModel) -> bool:
-    """Whether ``round_weights`` has been here."""
+    """Whether ``round_weights`` was applied."""
     return any(hasattr(weight, "rounded") for weight in model.parameters())
 
 

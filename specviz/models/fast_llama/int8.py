@@ -1,12 +1,14 @@
-"""A target with its matrices in int8: weights with one scale for each output, activations with one scale for each token.
+"""A target with int8 matrices: weights with one scale for each output, activations with one scale for each token.
 
-Dettmers et al. 2022 (LLM.int8(), vector-wise quantisation). The scale of an activation is taken from its own token alone, so what a
-token becomes does not depend on what else rides in the same pass: the distribution after a prefix stays a function of the prefix. Libraries that take
-one scale over a whole pass lack this, ``torch.ao.quantization.quantize_dynamic`` among them: there the draft tokens change the distributions.
+Dettmers et al. 2022 (LLM.int8(), vector-wise quantisation). An activation's scale depends only on its own token, so the result for
+a token does not depend on the other tokens of the pass: the distribution after a prefix stays a function of the prefix. Libraries
+that take one scale over a whole pass lack this property, for example ``torch.ao.quantization.quantize_dynamic``. There the draft
+tokens change the distributions.
 
-Rounding to whole numbers makes the last digit of a float a step of 1/127 wherever a number lies beside a half. A pass of several tokens sums
-attention in another order than passes of one, so around these matrices it is summed in float64 (written.py); families that go through
-the library's own code keep float32 there, and are alike in passes of other shapes up to such steps only.
+Rounding to whole numbers can turn a difference in the last digit of a float into a step of 1/127, wherever a number lies close to
+a half. A pass of several tokens sums attention in another order than passes of one token. Around these matrices attention is
+therefore summed in float64 (layers.py). Families that run in the library's own code keep float32 there; for them passes of
+different shapes agree only up to such steps.
 """
 
 from __future__ import annotations
@@ -20,13 +22,15 @@ from transformers import PreTrainedModel
 
 from specviz.errors import UnsupportedModel
 
-LARGEST = 127  # of an int8 number, both ways
+LARGEST = 127  # largest absolute value of the int8 numbers used
 
 
 class Int8Linear(nn.Module):
-    """A matrix in int8. It keeps no float weights, so nothing can use them by mistake.
+    """A linear layer in int8. It holds no float weights, so nothing can use them by mistake.
 
-    matrix  (out, in) int8; scale  (out,) of the float weights; bias  (out,) or None
+    matrix  (out, in) int8
+    scale   (out,) scale of each output
+    bias    (out,) or None
     """
 
     def __init__(self, linear: nn.Linear):
@@ -40,7 +44,7 @@ class Int8Linear(nn.Module):
 
     @classmethod
     def joined(cls, parts: Sequence[Int8Linear]) -> Int8Linear:
-        """Matrices that read the same input as one, the first on top: what they read is rounded once."""
+        """Join layers that read the same input, the first on top, so that their input is rounded only once."""
         if len(parts) == 1:
             return parts[0]
         whole = copy(parts[0])
@@ -49,7 +53,7 @@ class Int8Linear(nn.Module):
         return whole
 
     def forward(self, x: Tensor) -> Tensor:
-        """(..., in) -> (..., out), summed in whole numbers and therefore alike in passes of every shape."""
+        """(..., in) -> (..., out). Sums are whole numbers and therefore equal in passes of every shape."""
         tokens = x.reshape(-1, x.shape[-1])
         scales = self.scales(tokens).clamp(min=torch.finfo(x.dtype).tiny) / LARGEST
         sums = torch._int_mm((tokens / scales).round_().to(torch.int8), self.matrix.t())
@@ -57,7 +61,7 @@ class Int8Linear(nn.Module):
         return (out if self.bias is None else out + self.bias).view(*x.shape[:-1], -1)
 
     def scales(self, tokens: Tensor) -> Tensor:
-        """(T, in) -> (T, 1): the largest number of each token."""
+        """(T, in) -> (T, 1): the largest absolute value of each token."""
         return tokens.abs().amax(-1, keepdim=True)
 
 
@@ -66,17 +70,17 @@ def _stacked(parts: Sequence[Tensor | None]) -> Tensor | None:
 
 
 def quantised(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> PreTrainedModel:
-    """A copy of a model with every matrix but the embedding in int8; the model itself is left as it is.
+    """A copy of a model with every matrix except the embedding in int8. The model itself is not changed.
 
     Raises UnsupportedModel for a model that is not float32 on a CPU, and for a family whose layers hold no plain matrices.
     """
     if model.dtype is not torch.float32 or model.device.type != "cpu":
         where = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
-        raise UnsupportedModel(f"A target is quantised from float32 on a CPU here, and this one is {where}.")
+        raise UnsupportedModel(f"Only a float32 target on a CPU can be quantised here; this one is {where}.")
     places = [(owner, name) for owner in model.modules() for name, part in owner.named_children() if type(part) is nn.Linear]
     if len(places) < 2:
         raise UnsupportedModel(
-            f"Models of the family {model.config.model_type} keep their matrices in another form than is quantised here."
+            f"Models of the family {model.config.model_type} store their matrices in a form that cannot be quantised here."
         )
     other = deepcopy(model)
     for owner in other.modules():

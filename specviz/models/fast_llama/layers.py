@@ -1,7 +1,7 @@
-"""A Llama layer's arithmetic with its weights at hand (Touvron et al. 2023), without the library's wrappers.
+"""The arithmetic of a Llama layer (Touvron et al. 2023), without the library's wrappers.
 
-In a pass of one token through a small model the wrappers take longer than the arithmetic. The weights are the model's own; a
-matrix in int8 (quantised.py) has none in float32, and does its product itself.
+In a pass of one token through a small model the wrappers take longer than the arithmetic. The weights are the model's own. An int8
+matrix (int8.py) has no float32 weights and computes its product itself.
 """
 
 from __future__ import annotations
@@ -20,20 +20,20 @@ from specviz.models.cache.columns import extend
 from specviz.models.fast_llama.int8 import Int8Linear
 from specviz.models.fast_llama.products import Weights, laid_out, product
 
-PACKED_MAX = 512 * 2**20  # bytes of weights up to which a second, packed copy of them is kept
-_made: WeakKeyDictionary = WeakKeyDictionary()  # model -> Written; only read once they are made
+PACKED_MAX = 512 * 2**20  # bytes of weights up to which a second, packed copy is stored
+_made: WeakKeyDictionary = WeakKeyDictionary()  # model -> Written; read-only once made
 _making = Lock()
 
 
 class Written(NamedTuple):
-    """What passes through a model read of it: its layers' arithmetic, none where it is not written out here, and the output matrix."""
+    """What a pass reads of a model: its layers (empty if this file does not cover them), and the output matrix."""
 
     layers: list[WrittenLayer]
     head: Weights | nn.Module
 
 
 def written(model: LlamaForCausalLM) -> Written:
-    """Made once for a model, and shared by all requests."""
+    """The ``Written`` of a model: made once, shared by all requests."""
     with _making:
         if model not in _made:
             known = plain(model)
@@ -44,9 +44,10 @@ def written(model: LlamaForCausalLM) -> Written:
 
 
 def plain(model: LlamaForCausalLM) -> bool:
-    """Whether this arithmetic is the model's: float32, no biases, SiLU. (The library takes norms of other types in float32.)
+    """Whether this file computes what the model computes: float32, no biases, SiLU. (For other dtypes the library computes norms
+    in float32.)
 
-    A model whose matrices are in a form that is not known here, as another library's quantisation leaves them, is left to that library.
+    A model with matrices in an unknown form, such as another library's quantisation, is left to that library.
     """
     config = model.config
     simple = model.dtype is torch.float32 and not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
@@ -54,29 +55,31 @@ def plain(model: LlamaForCausalLM) -> bool:
 
 
 def matrix(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:
-    """What ``product`` multiplies by, for layers that read the same input; a single one in a form not known here stays what it is."""
+    """What ``product`` multiplies by, for layers that read the same input. A single layer in an unknown form is returned as it is."""
     if all(isinstance(part, Int8Linear) for part in parts):
         return Int8Linear.joined(parts)
     return Weights.of(*parts, packs=packs) if _known(*parts) else parts[0]
 
 
 def _known(*parts: nn.Module) -> bool:
-    """Whether these are all plain weights, or all in int8."""
+    """Whether all of these are plain weights, or all are int8."""
     floats = all(type(part) is nn.Linear and type(part.weight) in (Tensor, nn.Parameter) for part in parts)
     return floats or all(isinstance(part, Int8Linear) for part in parts)
 
 
 def _projections(layer: nn.Module) -> tuple[tuple[nn.Module, ...], ...]:
-    """A layer's matrices, those that read the same input together."""
+    """A layer's matrices, grouped by the input that they read."""
     attention, network = layer.self_attn, layer.mlp
     every = attention.q_proj, attention.k_proj, attention.v_proj
     return every, (attention.o_proj,), (network.gate_proj, network.up_proj), (network.down_proj,)
 
 
 class WrittenLayer:
-    """Attention over the held columns and the fresh ones, then the gated network.
+    """Attention over the cached and the new columns, then the gated network.
 
-    layer  one of the model's; size  of a head; packs  as in Weights
+    layer  a layer of the model
+    size   size of a head
+    packs  as in Weights
     """
 
     __slots__ = (
@@ -86,60 +89,62 @@ class WrittenLayer:
         "epsilon",
         "first",
         "heads",
+        "in_float64",
         "out",
+        "rotated_heads",
         "scaling",
         "second",
         "shared",
         "size",
-        "turned",
-        "wide",
     )
 
     def __init__(self, layer: nn.Module, size: int, packs: bool = False):
         attention = layer.self_attn
         self.all, self.out, self.entering, self.down = (matrix(*parts, packs=packs) for parts in _projections(layer))
-        self.wide = isinstance(self.all, Int8Linear)  # sums of another order must not show before they are rounded to int8
+        self.in_float64 = isinstance(self.all, Int8Linear)  # the order of sums must not show before rounding to int8
         self.first, self.second = layer.input_layernorm.weight, layer.post_attention_layernorm.weight
         self.epsilon, self.scaling, self.size = layer.input_layernorm.variance_epsilon, attention.scaling, size
         self.heads = attention.q_proj.out_features // size
-        self.turned = self.heads + attention.k_proj.out_features // size  # heads that are rotated: the queries' and the keys'
-        self.shared = self.turned != 2 * self.heads
+        self.rotated_heads = self.heads + attention.k_proj.out_features // size  # of queries and keys
+        self.shared = self.rotated_heads != 2 * self.heads
 
     def __call__(
         self, hidden: Tensor, cos: Tensor, signed: Tensor, mask: Tensor | None, held: CacheLayerMixin, every: Tensor | None = None
     ) -> Tensor:
-        """hidden (B, T, width) -> the same; cos, signed (B, T, 1, D) as in ``rotated``; ``held``: the cache's layer, which grows by T columns.
+        """hidden (B, T, width) -> (B, T, width).
 
-        every  queries, keys and values of ``hidden``, (B, T, out), where they are known already
+        cos, signed  (B, T, 1, D), as in ``rotated``
+        held         the layer of the cache, which grows by T columns
+        every        queries, keys and values of ``hidden``, (B, T, out), if already known
         """
         rows, fresh, _ = hidden.shape
         if every is None:
             every = product(normed(hidden, self.first, self.epsilon), self.all)
         every = every.view(rows, fresh, -1, self.size)
-        turned = rotated(every[:, :, : self.turned], cos, signed).transpose(1, 2)
-        extend(held, turned[:, self.heads :], every[:, :, self.turned :].transpose(1, 2))
+        turned = rotated(every[:, :, : self.rotated_heads], cos, signed).transpose(1, 2)
+        extend(held, turned[:, self.heads :], every[:, :, self.rotated_heads :].transpose(1, 2))
         mixed = self._mixed(turned[:, : self.heads], held.keys, held.values, mask)
         hidden = hidden + laid_out(mixed.transpose(1, 2).reshape(rows, fresh, -1), self.out)
         gate, up = laid_out(normed(hidden, self.second, self.epsilon), self.entering).chunk(2, -1)
-        return hidden + laid_out(torch.sigmoid(gate).mul_(gate).mul_(up), self.down)  # SiLU; torch's own takes twice as long here
+        return hidden + laid_out(torch.sigmoid(gate).mul_(gate).mul_(up), self.down)  # SiLU; torch's own takes twice as long
 
     def _mixed(self, queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
-        if self.wide:
+        if self.in_float64:
             queries, keys, values, mask = (None if x is None else x.double() for x in (queries, keys, values, mask))
         mixed = F.scaled_dot_product_attention(queries, keys, values, mask, scale=self.scaling, enable_gqa=self.shared)
-        return mixed.float() if self.wide else mixed
+        return mixed.float() if self.in_float64 else mixed
 
 
 def rotated(x: Tensor, cos: Tensor, signed: Tensor) -> Tensor:
     """Rotary position embedding (Su et al. 2021), halves paired as in Llama; x (B, T, H, D), cos and signed (B, T, 1, D).
 
-    signed  sines of the angles, negative in their first half: to it the second half of x comes with a minus
+    signed  sines of the angles, negated in the first half, where the second half of x enters with a minus sign
     """
     return torch.addcmul(x * cos, x.roll(x.shape[-1] // 2, -1), signed)
 
 
 def normed(x: Tensor, weight: Tensor, epsilon: float) -> Tensor:
-    """RMS norm (Zhang & Sennrich 2019), x (..., width). On a CPU ``F.rms_norm`` is the same steps by slower ones."""
+    """RMS norm (Zhang & Sennrich 2019), x (..., width). On a CPU ``F.rms_norm`` does the same in slower steps."""
     if x.device.type != "cpu":
         return F.rms_norm(x, weight.shape, weight, epsilon)
     mean = (x * x).sum(-1, keepdim=True).mul_(1 / x.shape[-1])

@@ -1,8 +1,8 @@
-"""One forward pass over cached columns, by the shortest way that gives the same logits.
+"""One forward pass over cached columns, in the fastest way that gives the same logits.
 
-Most of a small model's pass is the library's bookkeeping around its layers. Llama decoders skip the outer wrappers: a loop
-calls the layers with the same arguments, and the rotary angles come from a table. In float32 the layers themselves are
-written out as well (written.py). Every other family goes through the model.
+Most of the time of a small model's pass goes into the library's bookkeeping around its layers. For Llama decoders the outer
+wrappers are skipped: a loop calls the layers with the same arguments, and the rotary angles come from a table. In float32 the
+layers themselves are replaced too (layers.py). Every other family runs through the model.
 """
 
 from __future__ import annotations
@@ -21,24 +21,24 @@ _GROW = 512  # positions by which a table of angles grows
 
 
 def opened(model: PreTrainedModel) -> LibraryPass | LlamaPass:
-    """The shortest way through a model, for one request. The weights are the model's own, not copies.
+    """The fastest pass through a model, for one request. The weights are the model's own, not copies.
 
-    What it returns is called with
+    The returned pass is called with
 
     ids, positions  (B, T) int64 on the model's device; positions from 0, below the model's context
     mask            additive (B, 1, T, width + T) in the model's dtype, a dict of them by kind of layer, or None: causal
     cache           grows by the T columns of ``ids``
     width           columns in the cache before the pass
-    keep            for how many of the last columns logits are wanted; returned as (B, keep, V)
+    keep            number of last columns whose logits are wanted; returned as (B, keep, V)
 
-    Afterwards its ``features`` are the hidden states that these logits were made of, (B, keep, width), after the last norm;
-    only while ``keeps_features`` is set, where the library would otherwise hold every layer's.
+    Afterwards ``features`` holds the hidden states behind these logits, (B, keep, width), after the final norm. It is set only
+    while ``keeps_features`` is true, because the library then has to hold the states of every layer.
     """
     return LlamaPass(model) if type(model) is LlamaForCausalLM else LibraryPass(model)
 
 
 class LibraryPass:
-    """Through the model's own ``forward``."""
+    """A pass through the model's own ``forward``."""
 
     def __init__(self, model: PreTrainedModel):
         self.model = model
@@ -60,15 +60,15 @@ class LibraryPass:
 
 
 class LlamaPass:
-    """The layers of a Llama decoder one after the other, by the library's own code, with the rotary angles from a table.
+    """The layers of a Llama decoder one after the other, with the rotary angles from a table.
 
-    first, last  which of its layers, as in a slice: all of them where they are left out
+    first, last  which layers, as in a slice; default: all
     """
 
     def __init__(self, model: LlamaForCausalLM, first: int = 0, last: int | None = None):
         self.keeps_features, self.first = True, first
         self.body, self.embedding = model.model, model.model.embed_tokens.weight
-        self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles by position alone
+        self.tabled = self.body.rotary_emb.rope_type in ("default", "linear", "llama3", "yarn")  # angles depend on position only
         self.angles = self.features = torch.empty(0)
         self.layers = list(self.body.layers)[first:last]
         self.written, self.head = written(model)
@@ -109,7 +109,7 @@ class LlamaPass:
         return normed(hidden, norm.weight, norm.variance_epsilon) if self.written else norm(hidden)
 
     def _angles(self, hidden: Tensor, positions: Tensor, width: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Cosines and sines of the rotary angles, and the sines as written.rotated wants them, each (B, T, D) in the model's dtype."""
+        """Cosines and sines of the rotary angles, and the sines as layers.rotated takes them, each (B, T, D) in the model's dtype."""
         if not self.tabled:
             return _with_signed(*self.body.rotary_emb(hidden, position_ids=positions))
         needed = width + positions.shape[1]  # a token's position is at most the number of columns before its own
@@ -121,9 +121,9 @@ class LlamaPass:
 
 
 def _begin(cache: Cache, layers: list[WrittenLayer], hidden: Tensor, first: int) -> None:
-    """Layers without columns, for an empty cache has none yet. first: place of the first of them in the whole model."""
+    """Give an empty cache its layers, without columns. first: index of the first of them in the whole model."""
     for place, layer in enumerate(layers, first):
-        nothing = hidden.new_empty(len(hidden), layer.turned - layer.heads, 0, layer.size)
+        nothing = hidden.new_empty(len(hidden), layer.rotated_heads - layer.heads, 0, layer.size)
         cache.update(nothing, nothing, place)
 
 

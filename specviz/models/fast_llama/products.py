@@ -1,7 +1,7 @@
-"""Products with weight matrices on a CPU, each by the way that is fastest for so few tokens; every way gives the same up to rounding.
+"""Products with weight matrices on a CPU, each computed in the fastest way for a few tokens. All ways agree up to rounding.
 
-A pass of a few tokens reads every weight and does little with it, so the way it is read decides. All products of a pass through
-12 layers of width 256 on two cores of an AMD EPYC, ms, for 1, 5, 9 and 33 tokens:
+A pass of a few tokens reads every weight and does little with it, so the way of reading decides the speed. All products of a pass
+through 12 layers of width 256 on two cores of an AMD EPYC, in ms, for 1, 5, 9 and 33 tokens:
 
     F.linear                             5.0   7.4   8.9   13.0
     the weights on the left (MKL)        2.1   2.9   4.4    9.4
@@ -16,18 +16,16 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-FEW = 4  # tokens of a pass, all rows together, up to which the weights stand on the left
-SOME = 8  # the same where they are not packed, or are so few that oneDNN's call takes longer than its work
-SMALL = 2**16  # weights of such a matrix
-HINT = 16  # tokens that a packing is made for
-EIGHT_BITS_BY = (
-    16  # numbers that torch's product in 8 bits reads at a time; of rows that are no multiple of it, it reads past the end
-)
+FEW = 4  # up to this many tokens in a pass, over all rows, the weights stand on the left
+SOME = 8  # the same if they are not packed, or so few that oneDNN's call takes longer than its work
+SMALL = 2**16  # weights of such a small matrix
+HINT = 16  # number of tokens that the packing is made for
+EIGHT_BITS_BY = 16  # torch's 8-bit product reads this many numbers at a time, and past the end of a row of another length
 _ONEDNN = torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
 
 
 class Rounded(NamedTuple):
-    """A matrix in 8 bits: whole numbers (out, in) int8, one scale per row (out,) bfloat16. Its values are number times scale."""
+    """A matrix in 8 bits: numbers (out, in) int8, and one scale for each row (out,) bfloat16. Its values are number times scale."""
 
     numbers: Tensor
     scales: Tensor
@@ -36,8 +34,9 @@ class Rounded(NamedTuple):
 class Weights:
     """A weight matrix (out, in), with the other forms in which products read it.
 
-    plain    the weights; rounded  the same values in 8 bits, where they have them and this is where it pays
-    packs    whether a copy may be kept in the order in which oneDNN reads; it is made when it is first wanted
+    plain    the weights
+    rounded  the same values in 8 bits, if they exist and are faster on this device
+    packs    whether a copy in oneDNN's order may be stored; it is made at first use
     """
 
     __slots__ = ("_packed", "packs", "plain", "rounded")
@@ -50,16 +49,16 @@ class Weights:
 
     @property
     def packed(self) -> Tensor:
-        """For ``_linear_pointwise``."""
+        """The weights in the order that ``_linear_pointwise`` reads."""
         if self._packed is None:
             self._packed = torch.ops.mkldnn._reorder_linear_weight(self.plain.detach(), HINT)
         return self._packed
 
     @classmethod
     def of(cls, *parts: nn.Linear, packs: bool = False) -> Weights:
-        """Those of layers that read the same input as one matrix, the first layer's on top.
+        """Join the weights of layers that read the same input into one matrix, the first layer's on top.
 
-        Of several layers no copy stays behind: they go on with views of the one matrix.
+        No copy is made of several layers: their own weights become views of the joined matrix.
         """
         rounded = [getattr(part.weight, "rounded", None) for part in parts]
         joined = Rounded(*map(torch.cat, zip(*rounded, strict=True))) if all(rounded) else None
@@ -73,17 +72,17 @@ class Weights:
 
 
 def product(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
-    """``laid_out``, one token's numbers beside each other in memory."""
+    """``laid_out``, with each token's numbers contiguous in memory."""
     return laid_out(x, weights).contiguous()
 
 
 def laid_out(x: Tensor, weights: Weights | Tensor | nn.Module) -> Tensor:
-    """``F.linear`` without bias; x (B, T, in), weights (out, in) -> (B, T, out). A matrix that is a layer by itself does it its own way.
+    """``F.linear`` without bias; x (B, T, in), weights (out, in) -> (B, T, out). A module is called as it is.
 
-    The answer lies in memory as the product left it: with the weights on the left, all tokens' first numbers come first. To what
-    goes on number by number that is all one, and moving them takes as long as a small sum.
+    The result has the memory layout that the product left: with the weights on the left, the first numbers of all tokens come
+    first. Elementwise operations do not care, and moving the numbers takes as long as a small sum.
 
-    One token goes in twice, and its second answer is dropped: a matrix times one vector is slower than times two.
+    A single token is passed twice and the second result dropped, because a matrix times one vector is slower than times two.
     """
     if isinstance(weights, nn.Module):
         return weights(x)

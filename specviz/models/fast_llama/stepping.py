@@ -1,9 +1,9 @@
-"""A model that is asked for one more token after another, as drafts are.
+"""A model that is asked for one token after another, as a draft model is.
 
-A step of a one-layer draft is some forty operations of a few microseconds each, and nearly as long again goes into finding out
-what is asked for, what is held, and who sees what. Where one text goes on by one token there is nothing to find out, nor where it
-goes on by two, as after a round whose draft tokens were all kept: the last of them has not been read yet. And what a first layer computes
-before it looks back, the norm and the projections, depends on the token alone: it is read from a table.
+A step of a one-layer draft is about forty operations of a few microseconds each. Working out what is asked, what is cached and
+which token sees which takes nearly as long again. If one text grows by one token, none of that is needed. The same holds if it
+grows by two, as after a round in which every draft token was accepted: the last of them has not been read yet. What the first layer
+computes before attention, the norm and the projections, depends only on the token, so it is read from a table.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree
 
-TABLE_MAX = 64 * 2**20  # bytes of a table; a larger one is not made
+TABLE_MAX = 64 * 2**20  # bytes of a table; larger ones are not made
 STEP = 2  # most tokens of a step
 _PIECE = 1024  # tokens of a table that are computed together
 _tables: WeakKeyDictionary = WeakKeyDictionary()  # model -> table
@@ -34,7 +34,7 @@ _making = Lock()
 
 
 class SteppingModel(CachedModel):
-    """A causal model opened for one request, with a short way to the distribution after a token or two more of one text.
+    """A causal model opened for one request, with a fast way to the distribution after one or two more tokens of one text.
 
     The distributions are those of CachedModel, up to rounding.
     """
@@ -46,18 +46,18 @@ class SteppingModel(CachedModel):
             self._pass = short
 
     @torch.inference_mode()
-    def logits(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
+    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """As CachedModel's."""
-        if len(rows) == 1 and isinstance(self._pass, StepPass) and not block.tokens[0] and (fresh := self._goes_on(rows[0])):
+        if len(rows) == 1 and isinstance(self._pass, StepPass) and not tree.tokens[0] and (fresh := self._goes_on(rows[0])):
             known = [min(token, self._known - 1) for token in fresh]
             return self._pass.step(known, self._cache, self._width - len(fresh))
-        return super().logits(rows, block)
+        return super().logits(rows, tree)
 
     def _goes_on(self, row: Prefix) -> tuple[int, ...]:
-        """The last tokens of a row where all before them is held, none where that is not so; then the cache is cut to that, and
-        they are counted in.
+        """The last one or two tokens of a row if everything before them is cached, else nothing.
 
-        The columns of a row alone have no holes once it has been asked without a block (CachedModel._rollback).
+        If so, the cache is cropped to what is before them, and they are recorded as held. A single row has no holes once it was
+        asked without a tree (CachedModel._rollback).
         """
         if len(self._rows) != 1:
             return ()
@@ -74,19 +74,19 @@ class SteppingModel(CachedModel):
 
 
 class StepPass(LlamaPass):
-    """A LlamaPass that also goes on by a token or two.
+    """A LlamaPass that can also take a step of one or two tokens.
 
-    steps  whether it can: where the layers are written out, and angles depend on the position alone
+    steps  whether it can: its layers are those of layers.py, and angles depend only on the position
     """
 
     def __init__(self, model: LlamaForCausalLM):
         super().__init__(model)
-        self.steps = bool(self.written) and self.tabled and not self.written[0].wide
+        self.steps = bool(self.written) and self.tabled and not self.written[0].in_float64
         self.table = _table(model, self) if self.steps else None
         self.width = model.config.hidden_size
 
     def step(self, tokens: Sequence[int], cache: Cache, width: int) -> Tensor:
-        """Logits (1, 1, V) after these tokens behind ``width`` columns, at least one; the cache grows by theirs."""
+        """Logits (1, 1, V) after these tokens, at least one, which follow ``width`` columns. The cache grows by their columns."""
         count, mask = len(tokens), None
         read = (self.embedding if self.table is None else self.table)[tokens[0] if count == 1 else list(tokens)].view(
             1, count, -1
@@ -103,7 +103,7 @@ class StepPass(LlamaPass):
 
 
 def _table(model: LlamaForCausalLM, way: LlamaPass) -> Tensor | None:
-    """(V, width + out): each token's embedding, and what the first layer projects of it. Made once for a model; None: too large."""
+    """(V, width + out): each token's embedding and its projections in the first layer. Made once for a model; None: too large."""
     with _making:
         if model not in _tables:
             first, embedding = way.written[0], way.embedding.detach()

@@ -1,4 +1,4 @@
-"""Pairs known by name. No torch here: a page can list them before any model is loaded."""
+"""Pairs known by name. This file does not import torch, so a page can list them before any model is loaded."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ class PairEntry:
     """A target and a draft that share one tokenizer.
 
     target, draft  folders, or names on the model hub
-    heads, exit    folders of Medusa heads and of an early exit for the target, None where there are none
-    shipped        whether the files come with the project, and are checked by hash before they are read
-    rounded        whether the draft's weights are rounded to 8 bits once they are read
+    heads, exit    folders of Medusa heads and of an early exit for the target; None: there are none
+    shipped        whether the files come with the project; their hashes are then checked before they are read
+    rounded        whether the draft's weights are rounded to 8 bits after reading
     """
 
     name: str
@@ -42,28 +42,28 @@ PAIRS: dict[str, PairEntry] = {
             shipped=True,
             heads=_HEADS,
             exit=_EXIT,
-            note="12 layers beside 1 layer, width 256, vocabulary 4096; runs on two cores.",
+            note="Target of 12 layers, draft of 1 layer, width 256, vocabulary 4096; runs on two cores.",
         ),
         PairEntry(
             name="storybook-distilled",
-            title="Storybook, its draft taught by the target",
+            title="Storybook, draft distilled from the target",
             target=str(_STORYBOOK / "target"),
             draft=str(_STORYBOOK / "distilled"),
             shipped=True,
             heads=_HEADS,
             exit=_EXIT,
-            note="The same target; the draft went on to learn the target's own distributions, and draft tokens better.",
+            note="The same target. The draft was trained further on the target's own distributions; more of its tokens are accepted.",
         ),
         PairEntry(
             name="storybook-8bit",
-            title="Storybook, its taught draft in 8 bits",
+            title="Storybook, distilled draft in 8 bits",
             target=str(_STORYBOOK / "target"),
             draft=str(_STORYBOOK / "distilled"),
             shipped=True,
             rounded=True,
             heads=_HEADS,
             exit=_EXIT,
-            note="The same target and the same taught draft, whose weights are rounded to 8 bits: as good draft tokens for less time.",
+            note="The same target and distilled draft, with the draft's weights rounded to 8 bits: about the same acceptance rate, less time.",
         ),
     )
 }

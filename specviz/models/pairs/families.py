@@ -1,8 +1,8 @@
-"""Which models may be opened: families whose cached passes are tested against fresh ones, with what their distribution depends on.
+"""Which models may be opened: families whose cached passes are tested against uncached ones.
 
-The list names what has been tried (tests/test_families.py), not what is known to fail. A family outside it may run well one
-row at a time and still go wrong on a tree or a ragged batch: ALiBi and local attention count columns of the cache where the
-text's positions are meant, and then another distribution is emitted without any error.
+The list names what has been tested (tests/models/test_families.py), not what is known to fail. A family outside the list may work
+one row at a time and still be wrong on a tree or a ragged batch. For example, ALiBi and local attention count columns of the cache
+instead of positions in the text; the model then emits another distribution without any error.
 """
 
 from __future__ import annotations
@@ -20,54 +20,54 @@ DENSE = (
     *("ministral", "ministral3", "mistral", "nemotron", "olmo", "olmo2", "olmo3", "opt", "persimmon", "phi", "phi3", "qwen2"),
     *("qwen3", "seed_oss", "smollm3", "stablelm", "starcoder2", "vaultgemma", "xglm"),
 )
-EXPERTS = ("granitemoe", "mixtral", "olmoe", "phimoe", "qwen2_moe", "qwen3_moe")  # some networks of many, chosen per token
+EXPERTS = ("granitemoe", "mixtral", "olmoe", "phimoe", "qwen2_moe", "qwen3_moe")  # mixture of experts
 FAMILIES = frozenset({*DENSE, *EXPERTS})
 ENCODER_DECODERS = frozenset({"mt5", "t5"})  # T5 v1.1, LM-adapted and Flan models call themselves t5
 LAYERS = frozenset({"full_attention", "sliding_attention"})
-ROTARY = ("default", "dynamic", "linear", "llama3", "yarn")  # within the context an angle depends on the position alone
+ROTARY = ("default", "dynamic", "linear", "llama3", "yarn")  # within the context an angle depends only on the position
 
 
 def refuse_unsupported(place: str, config: Any) -> None:
-    """Say no to a configuration under which a cached pass may give another distribution than a fresh one.
+    """Refuse a configuration under which a cached pass may give another distribution than an uncached one.
 
-    Raises UnsupportedModel naming the value that is refused and what is supported.
+    Raises UnsupportedModel, which names the refused value and what is supported.
     """
     family, text = config.model_type, config.get_text_config()
     if config.is_encoder_decoder and family not in ENCODER_DECODERS:
         raise UnsupportedModel(
-            f"'{place}' is an encoder-decoder model of the family '{family}', whose cached passes have not been tested; "
-            f"tested are {', '.join(sorted(ENCODER_DECODERS))}."
+            f"'{place}' is an encoder-decoder model of the family '{family}', whose cached passes have not been tested. "
+            f"Tested are: {', '.join(sorted(ENCODER_DECODERS))}."
         )
     if odd := set(getattr(text, "layer_types", None) or ()) - LAYERS:
         raise UnsupportedModel(
             f"'{place}' ({family}) has layers of kind {', '.join(sorted(odd))}: "
-            "their memory cannot be rolled back after a refused token."
+            "their state cannot be rolled back after a rejected token."
         )
     if family not in FAMILIES | ENCODER_DECODERS:
         raise UnsupportedModel(
-            f"'{place}' is of the family '{family}', whose cached passes have not been tested to give the distribution of a fresh pass; "
-            f"tested are {', '.join(sorted(FAMILIES | ENCODER_DECODERS))}."
+            f"'{place}' is of the family '{family}', whose cached passes have not been tested against uncached ones. "
+            f"Tested are: {', '.join(sorted(FAMILIES | ENCODER_DECODERS))}."
         )
     if odd := rotary_types(text) - set(ROTARY):
         raise UnsupportedModel(
-            f"'{place}' ({family}) has rotary angles of type {', '.join(sorted(odd))}, which change with the length of the text, "
-            f"so that cached keys go out of date; supported are {', '.join(ROTARY)}."
+            f"'{place}' ({family}) has rotary angles of type {', '.join(sorted(odd))}. They change with the length of the text, "
+            f"which makes cached keys wrong. Supported are: {', '.join(ROTARY)}."
         )
     if getattr(text, "is_causal", True) is False or getattr(text, "use_bidirectional_attention", False):
-        raise UnsupportedModel(f"'{place}' ({family}) reads its text in both directions; causal decoders are supported.")
+        raise UnsupportedModel(f"'{place}' ({family}) attends in both directions; only causal decoders are supported.")
     if getattr(text, "alibi", False):
         raise UnsupportedModel(
-            f"'{place}' ({family}) weighs its attention by distance (alibi), which is right for a single chain only; "
-            f"this family is supported with rotary positions (alibi false)."
+            f"'{place}' ({family}) biases attention by distance (ALiBi), which is correct for a single chain only. "
+            "This family is supported with rotary positions (alibi false)."
         )
     if getattr(config, "quantization_config", None):
-        raise UnsupportedModel(f"'{place}' ({family}) has quantised weights; unquantised ones are supported.")
+        raise UnsupportedModel(f"'{place}' ({family}) has quantised weights; only unquantised weights are supported.")
 
 
 def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
-    """Say no to a pair of which one model has an encoder and the other has none.
+    """Refuse a pair in which only one model has an encoder.
 
-    Raises UnsupportedModel naming both.
+    Raises UnsupportedModel, which names both.
     """
     if configs[0].is_encoder_decoder == configs[1].is_encoder_decoder:
         return
@@ -75,16 +75,16 @@ def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:
         f"'{place}' is {'an encoder-decoder model' if config.is_encoder_decoder else 'a causal decoder'} ({config.model_type})"
         for place, config in zip(places, configs, strict=True)
     )
-    raise UnsupportedModel(f"Target {target}, draft {draft}: they read the prompt in different ways; both must be of one kind.")
+    raise UnsupportedModel(f"Target {target}, draft {draft}: both must be of one kind, because they read the prompt differently.")
 
 
 def library_class(config: Any) -> type:
-    """The library's class that opens models of this configuration."""
+    """The transformers class that opens models of this configuration."""
     return AutoModelForSeq2SeqLM if config.is_encoder_decoder else AutoModelForCausalLM
 
 
 def rotary_types(config: Any) -> set[str]:
-    """Kinds of rotary angles in a configuration, one for the model or one for each kind of layer; empty without any."""
+    """Types of rotary angles in a configuration: one for the model, or one for each kind of layer; empty if there are none."""
     given = getattr(config, "rope_parameters", None) or {}
     kinds = [value for value in given.values() if isinstance(value, dict)] or [given]
     return {str(kind["rope_type"]) for kind in kinds if "rope_type" in kind}

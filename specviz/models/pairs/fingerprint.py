@@ -1,4 +1,4 @@
-"""Which weights and which tokenizer: hashes of what is in memory, wherever it was loaded from."""
+"""Hashes of the weights and the tokenizer in memory, independent of where they were loaded from."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.models.pairs.loading import Pair
 
 
 def weights_hash(model: PreTrainedModel) -> str:
-    """SHA-256 over the names, types, shapes and bytes of all parameters, in the order of their names."""
+    """SHA-256 over the names, dtypes, shapes and bytes of all parameters, in order of their names."""
     digest = hashlib.sha256()
     for name, tensor in sorted(model.named_parameters()):
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
@@ -28,7 +28,7 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 
 def fingerprints(pair: Pair) -> dict[str, str]:
-    """Hashes that say whether another machine has the same models."""
+    """Hashes that tell whether another machine has the same models."""
     return {
         "target_sha256": weights_hash(pair.target),
         "draft_sha256": weights_hash(pair.draft),

@@ -1,4 +1,4 @@
-"""Models are data: safetensors, no remote code, hashes checked, every refusal a sentence."""
+"""Load models as data: safetensors only, no remote code, hashes checked. Every refusal is a sentence."""
 
 from __future__ import annotations
 
@@ -28,11 +28,12 @@ transformers.utils.logging.disable_progress_bar()
 
 
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
-    """A pair of the catalogue, or one of places.py: ``target|draft``, each a folder or a hub name.
+    """Load a pair of the catalogue, or one named as in names.py: ``target|draft``, each a folder or a hub name.
 
-    device  auto (cuda, then mps, then cpu), or one of these; dtype  auto (bfloat16 on cuda, else float32), or a float type
+    device  auto (cuda, then mps, then cpu), or one of these
+    dtype   auto (bfloat16 on cuda, else float32), or a float type
 
-    Raises ModelError, UnsupportedModel or DamagedModel with a sentence; nothing half loaded is kept.
+    Raises ModelError, UnsupportedModel or DamagedModel with a sentence. Nothing half loaded is kept.
     """
     where, kind = pick_device(device, dtype)
     if entry := PAIRS.get(name):
@@ -42,13 +43,13 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
     elif own := places_of(name):
         places, rounded = (own.target, own.draft), own.rounded
     else:
-        raise ModelError(f"There is no pair {name!r}; known are {', '.join(PAIRS)}, or a target and a draft of your own.")
+        raise ModelError(f"There is no pair {name!r}. Known pairs: {', '.join(PAIRS)}; or name a target and a draft of your own.")
     refuse_mixed(places, [load_config(place) for place in places])
     tokenizers = [load_tokenizer(place) for place in places]
     if why := difference(*tokenizers):
         raise ModelError(
             f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}. "
-            "Both models must read and write the same tokens."
+            "Both models must use the same tokens."
         )
     target, draft = (load_model(place, where, kind) for place in places)
     if rounded:
@@ -80,7 +81,7 @@ def pair_of(
 
 
 def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
-    """What ``auto`` means here. Raises SettingsError for names that are not known or not present."""
+    """Resolve ``auto`` on this machine. Raises SettingsError for names that are unknown or not present."""
     present = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available(), "cpu": True}
     if device not in DEVICES or (device != "auto" and not present[device]):
         here = ", ".join(["auto", *(name for name, there in present.items() if there)])
@@ -93,7 +94,7 @@ def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:
 
 
 def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrainedModel:
-    """A model in eval mode, refused with a sentence where this decoder would run it wrongly."""
+    """Load a model in eval mode. Refuses, with a sentence, models that this decoder would run wrongly."""
     config = load_config(place)
     refuse_unsupported(place, config)
     refuse_too_large(place, config, device, dtype)
@@ -124,18 +125,16 @@ def load_tokenizer(place: str) -> PreTrainedTokenizerBase:
 
 
 def found_place(place: str) -> tuple[str, bool]:
-    """What transformers is given to read, and whether it is a folder with a configuration and safetensors weights; else a hub name.
+    """What transformers should read, and whether it is a local folder (with config.json and safetensors weights) or a hub name.
 
-    Raises ModelError for a path that is no such folder.
+    Raises ModelError for a path that is not such a folder.
     """
     path = as_path(place)
     if path.is_dir():
         if not (path / "config.json").is_file():
-            raise ModelError(f"'{place}' holds no model: config.json is missing.")
+            raise ModelError(f"'{place}' does not hold a model: config.json is missing.")
         if not any(path.glob("*.safetensors")):
-            raise ModelError(
-                f"'{place}' holds no weights: a file ending in .safetensors is needed (pickled weights are not read)."
-            )
+            raise ModelError(f"'{place}' does not hold weights: a .safetensors file is needed (pickled weights are not read).")
         return str(path), True
     if path.is_absolute() or place.startswith((".", "~")) or place.count("/") != 1 or (os.sep != "/" and os.sep in place):
         raise ModelError(f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model.")
@@ -147,34 +146,34 @@ def check_hashes(folder: Path) -> None:
     sums = folder / HASHES
     if not sums.is_file():
         raise DamagedModel(
-            f"'{folder.name}' cannot be checked: its list of hashes ({HASHES}) is missing; fetch the project again."
+            f"'{folder.name}' cannot be checked: its list of hashes ({HASHES}) is missing. Fetch the project again."
         )
     for line in sums.read_text().splitlines():
         digest, _, name = line.partition("  ")
         file = folder / name
         if not file.is_file():
-            raise DamagedModel(f"The pair '{folder.name}' is incomplete: {name} is missing; fetch the project again.")
+            raise DamagedModel(f"The pair '{folder.name}' is incomplete: {name} is missing. Fetch the project again.")
         if hashlib.sha256(file.read_bytes()).hexdigest() != digest:
-            raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the file that was shipped; fetch it again.")
+            raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the shipped file. Fetch the project again.")
 
 
 def eos_ids_of(model: PreTrainedModel) -> frozenset[int]:
-    """Every id that ends a text, from the generation configuration, else the model's."""
+    """All end-of-sequence ids, from the generation configuration, else from the model's."""
     found = getattr(model.generation_config, "eos_token_id", None)
     found = model.config.eos_token_id if found is None else found
     return frozenset(() if found is None else [found] if isinstance(found, int) else found)
 
 
 def start_id(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int | None:
-    """The token that stands for an empty text: the tokenizer's start token, else an end-of-text token."""
+    """The token that stands for an empty text: the tokenizer's start token, else its end-of-text token."""
     candidates = (tokenizer.bos_token_id, getattr(model.config, "bos_token_id", None), tokenizer.eos_token_id)
     return next((token for token in candidates if isinstance(token, int)), None)
 
 
 def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrainedModel) -> int:
-    """The token that both decoders of an encoder-decoder pair begin with.
+    """The decoder start token of both models of an encoder-decoder pair.
 
-    Raises ModelError where a model names none, or the two name different ones.
+    Raises ModelError if a model names none, or if the two name different ones.
     """
     named = []
     for place, model in zip(places, (target, draft), strict=True):
@@ -184,18 +183,18 @@ def first_id(places: tuple[str, ...], target: PreTrainedModel, draft: PreTrained
             raise ModelError(f"'{place}' does not say which token its decoder begins with (decoder_start_token_id).")
     if named[0] != named[1]:
         raise ModelError(
-            f"The decoder of target '{places[0]}' begins with token {named[0]}, that of draft '{places[1]}' with {named[1]}; "
-            "both must begin with the same one."
+            f"The decoder of target '{places[0]}' begins with token {named[0]}, that of draft '{places[1]}' with {named[1]}. "
+            "Both must begin with the same token."
         )
     return named[0]
 
 
 def _reading(place: str, read: Any) -> Any:
-    """Run one read of transformers; whatever it raises becomes a sentence."""
+    """Call ``read`` and turn whatever transformers raises into a sentence."""
     try:
         return read()
     except json.JSONDecodeError as error:
-        raise DamagedModel(f"'{place}' holds a file that is no JSON: {error}.") from error
+        raise DamagedModel(f"'{place}' holds a file that is not valid JSON: {error}.") from error
     except Exception as error:  # transformers, safetensors and the hub raise unrelated types, some of them bare Exceptions
         first = str(error).strip().splitlines()[0][:240] if str(error).strip() else type(error).__name__
         kind = DamagedModel if "afetensor" in type(error).__name__ else ModelError

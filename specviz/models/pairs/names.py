@@ -1,4 +1,4 @@
-"""How a pair of one's own is named: ``target|draft``, or ``target|draft|8bit``. No torch here; settings, links and commands read it."""
+"""Names of user-supplied pairs: ``target|draft``, or ``target|draft|8bit``. No torch here: settings, links and commands use it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _ROUNDED = "8bit"
 class Places(NamedTuple):
     """Where the two models of a pair are, each a folder or a hub name.
 
-    rounded  whether the draft's weights are rounded to 8 bits once they are read (models/rounded.py)
+    rounded  whether the draft's weights are rounded to 8 bits after reading (models/fast_llama/draft_8bit.py)
     """
 
     target: str
@@ -24,7 +24,7 @@ class Places(NamedTuple):
 
 
 def places_of(name: str) -> Places | None:
-    """The places that a pair's name holds; None for the name of a pair of the catalogue, and for what names no pair at all."""
+    """The places in a pair's name; None for a name of the catalogue, and for anything that does not name a pair."""
     parts = [part.strip() for part in name.split("|")]
     if (len(parts) == 3 and parts.pop() != _ROUNDED) or len(parts) != 2 or not all(parts):
         return None
@@ -32,20 +32,20 @@ def places_of(name: str) -> Places | None:
 
 
 def as_path(place: str) -> Path:
-    """Where a place is on this machine, if it is a folder: ``~`` and ``~user`` written out.
+    """A place as a path on this machine, with ``~`` and ``~user`` expanded.
 
-    Everything that looks at a folder of models asks here, so that what is checked is what is read. Names of pairs, in settings
-    and records, keep the ``~`` that was asked for.
+    All code that looks at a folder of models calls this, so that the folder that is checked is the folder that is read. Names of
+    pairs in settings and records keep the ``~``.
     """
     path = Path(place)
     try:
         return path.expanduser()
-    except RuntimeError:  # a user that is not known here: a folder that is not there
+    except RuntimeError:  # unknown user: the folder does not exist
         return path
 
 
 def as_options(name: str) -> list[str]:
-    """What a command is given for this pair."""
+    """Command-line options that choose this pair."""
     if (places := places_of(name)) is None:
         return ["--pair", name]
     return ["--target", places.target, "--draft", places.draft, *(["--draft-bits", "8"] if places.rounded else [])]

@@ -1,4 +1,4 @@
-"""A target and a draft that share one tokenizer: what a prompt becomes, and what one request opens."""
+"""A target and a draft that share one tokenizer: how a prompt is encoded, and what one request opens."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ from specviz.models.layered import LayeredModel, LowerLayers
 from specviz.models.pairs.tokens import pieces
 from specviz.settings import Settings
 
-ENCODER_MAX = 4096  # tokens of an encoder's prompt: its attention takes memory with their square, 0.5 GB for eight heads here
+ENCODER_MAX = 4096  # tokens of an encoder's prompt; attention memory grows with their square, 0.5 GB here for eight heads
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Target, draft and their one tokenizer. Read-only: what a run changes is opened for that run.
+    """Target, draft and their shared tokenizer. Read-only: whatever a run changes is opened for that run.
 
-    eos_token_ids  ids that end a text; start  the id that stands for an empty prompt
+    eos_token_ids  ids that end a text
+    start          the id that stands for an empty prompt; None: there is none
     """
 
     name: str
@@ -38,12 +39,12 @@ class Pair:
 
     @property
     def vocabulary(self) -> int:
-        """The larger of the two; ids that one model lacks have probability 0 in its distribution."""
+        """The larger vocabulary of the two. Ids that one model lacks have probability 0 in its distribution."""
         return max(model.config.get_text_config().vocab_size for model in (self.target, self.draft))
 
     @property
     def coarse(self) -> bool:
-        """Whether distributions of the two differ with the shape of a pass by more than float32 rounds: half precision, or a draft in 8 bits."""
+        """Whether distributions vary with the shape of a pass by more than float32 rounding: half precision, or an 8-bit draft."""
         return any(model.dtype in (torch.bfloat16, torch.float16) for model in (self.target, self.draft)) or is_rounded(
             self.draft
         )
@@ -53,7 +54,7 @@ class Pair:
         return self.source(self.target, settings, self.vocabulary), self.drafting(settings)
 
     def open_layered(self, settings: Settings) -> tuple[LayeredModel, LowerLayers]:
-        """The target, and its own first layers with an exit in the draft's place, for one request: what they compute they share.
+        """The target, and its own first layers with an exit as the draft, for one request. The two share their computation.
 
         Raises as exits.exit_of.
         """
@@ -69,7 +70,7 @@ class Pair:
         return SteppingModel(self.draft, settings, self.vocabulary)
 
     def encode(self, prompt: str) -> tuple[int, ...]:
-        """Ids that a text begins with: the prompt's; the start token alone for an empty one.
+        """Ids that a text begins with: those of the prompt, or only the start token for an empty prompt.
 
         Raises SettingsError for an empty prompt on a tokenizer that has no start token.
         """
@@ -81,11 +82,11 @@ class Pair:
         return tuple(ids)
 
     def encoder_ids(self, prompt: str) -> tuple[int, ...]:
-        """What an encoder reads of a prompt: nothing, where there is none."""
+        """Ids of a prompt that an encoder reads; empty for a pair without encoders."""
         return ()
 
     def decode(self, ids: Sequence[int]) -> str:
-        """Text of ids, special tokens included; bytes that make no character become U+FFFD."""
+        """Text of ids, special tokens included; bytes that do not form a character become U+FFFD."""
         return b"".join(bytes.fromhex(self.pieces([token])[token]) for token in ids).decode("utf-8", "replace")
 
     def pieces(self, ids: Iterable[int]) -> dict[int, str]:
@@ -93,7 +94,7 @@ class Pair:
         return pieces(self.tokenizer, ids)
 
     def describe(self) -> dict[str, Any]:
-        """Names, sizes, device and dtype, for people and records; the last two as ``load_pair`` takes them."""
+        """Names, sizes, device and dtype, JSON-ready; device and dtype as ``load_pair`` takes them."""
         return {
             "pair": self.name,
             "device": self.target.device.type,
@@ -107,15 +108,15 @@ class Pair:
 
 @dataclass(frozen=True, slots=True)
 class EncoderDecoderPair(Pair):
-    """Two encoder-decoder models: the prompt goes to both encoders, and the text begins with the decoder's start token.
+    """Two encoder-decoder models. Both encoders read the prompt, and the text begins with the decoder's start token.
 
-    first  that token's id
+    first  id of that start token
     """
 
     first: int = 0
 
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> ConditionedModel:
-        """One of the two models, its encoder done with the prompt that the settings hold."""
+        """One of the two models, after its encoder has read the prompt of the settings."""
         return ConditionedModel(model, settings, vocabulary, self.encoder_ids(settings.prompt))
 
     def drafting(self, settings: Settings) -> ConditionedModel:
@@ -126,11 +127,11 @@ class EncoderDecoderPair(Pair):
         return (self.first,)
 
     def encoder_ids(self, prompt: str) -> tuple[int, ...]:
-        """What the encoders read: the prompt as its tokenizer writes it, the start token alone for an empty one.
+        """Ids that the encoders read: those of the prompt, or only the start token for an empty prompt.
 
-        Raises SettingsError for a prompt that is too long, and for an empty one on a tokenizer that has no start token.
+        Raises SettingsError for a prompt that is too long, and for an empty one if the tokenizer has no start token.
         """
         ids = Pair.encode(self, prompt)
         if len(ids) > ENCODER_MAX:
-            raise SettingsError("prompt", f"{len(ids)} tokens", f"at most {ENCODER_MAX} tokens, the longest an encoder is given")
+            raise SettingsError("prompt", f"{len(ids)} tokens", f"at most {ENCODER_MAX} tokens for an encoder")
         return ids

@@ -1,7 +1,7 @@
-"""Pairs of public models that people can run at home or in class, with what it takes to hold them. No torch here.
+"""Pairs of public models to run at home or in class, with the memory that they need. No torch here.
 
-Parameters are those of the published checkpoints, in millions; tied tables count once. Vocabularies are rows of the distributions, and may
-differ within a family: ids that one model lacks have probability 0 in its distribution.
+Parameters are those of the published checkpoints, in millions; tied matrices count once. Vocabularies are the sizes of the output
+distributions. They may differ within a family: ids that one model lacks have probability 0 in its distribution.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 SEQ2SEQ = "encoder-decoder"
-PICKLED = "weights published pickled only, which are not read: save them as safetensors first"
-ROOM = 1.2  # caches, distributions and the library itself, over the bare weights: a rule of thumb
+PICKLED = "weights are published only as pickles, which are not read: save them as safetensors first"
+OVERHEAD = 1.2  # memory over the weights alone, for caches, distributions and the library: a rule of thumb
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,9 +20,9 @@ class PublicPair:
 
     family      name of their common tokenizer
     millions    parameters of target and draft
-    vocabulary  rows of the distributions of target and draft
+    vocabulary  vocabulary sizes of target and draft
     licence     as the model cards name it
-    kind        causal, or encoder-decoder: those read the prompt with an encoder and write with a decoder
+    kind        causal or encoder-decoder
     """
 
     target: str
@@ -35,8 +35,8 @@ class PublicPair:
     note: str = ""
 
     def gigabytes(self, dtype: str) -> float:
-        """Memory for weights and ordinary use, in units of 10**9 bytes."""
-        return sum(self.millions) * 1e6 * BYTES[dtype] * ROOM / 1e9
+        """Memory for weights and ordinary use, in GB (10**9 bytes)."""
+        return sum(self.millions) * 1e6 * BYTES[dtype] * OVERHEAD / 1e9
 
 
 PUBLIC: tuple[PublicPair, ...] = (
@@ -55,7 +55,7 @@ PUBLIC: tuple[PublicPair, ...] = (
     ),
     PublicPair(
         *("meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B", "Llama 3", (8030, 1236), (128256, 128256), "Llama community"),
-        note="asks for an account",
+        note="needs an account",
     ),
     PublicPair(*("google-t5/t5-large", "google-t5/t5-small", "T5", (738, 61), (32128, 32128), "Apache-2.0"), kind=SEQ2SEQ),
     PublicPair(*("google-t5/t5-3b", "google-t5/t5-small", "T5", (2852, 61), (32128, 32128), "Apache-2.0"), kind=SEQ2SEQ),
@@ -82,11 +82,11 @@ PUBLIC: tuple[PublicPair, ...] = (
     PublicPair(
         *("google/t5-v1_1-xxl", "google/t5-v1_1-small", "T5", (11135, 77), (32128, 32128), "Apache-2.0"),
         kind=SEQ2SEQ,
-        note=f"what Leviathan et al. 2023 began with, table 2; {PICKLED}",
+        note=f"the models that Leviathan et al. 2023 began with, table 2; {PICKLED}",
     ),
     PublicPair(
         *("google/t5-xxl-lm-adapt", "google/t5-small-lm-adapt", "T5", (11135, 77), (32128, 32128), "Apache-2.0"),
         kind=SEQ2SEQ,
-        note=f"T5 v1.1, trained on as a language model; {PICKLED}",
+        note=f"T5 v1.1, trained further as a language model; {PICKLED}",
     ),
 )

@@ -1,4 +1,4 @@
-"""Tokens as bytes: every id stands for a run of bytes, which need not be a whole character."""
+"""Tokens as bytes. Every id stands for a sequence of bytes, which need not be a whole character."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _FALLBACK = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
-    """The bytes of one token id; special tokens give their name, ids beyond the tokenizer give nothing.
+    """The bytes of one token id. A special token gives its name; an id beyond the tokenizer gives nothing.
 
     Reads byte-level BPE (GPT-2, Llama 3, Qwen), SentencePiece (T5; with byte fallback Llama 2, Mistral, Gemma) and bytes (ByT5).
     """
@@ -33,18 +33,18 @@ def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
 
 
 def _sentencepiece(tokenizer: PreTrainedTokenizerBase) -> bool:
-    """Whether tokens are written as text: then the letter e with an accent is itself, and no name of a byte."""
+    """Whether tokens are stored as text. If so, an accented e is a letter, not the name of a byte."""
     backend = getattr(tokenizer, "backend_tokenizer", None)
     return backend is not None and "ByteLevel" not in str(backend.decoder)
 
 
 def pieces(tokenizer: PreTrainedTokenizerBase, ids: Iterable[int]) -> dict[int, str]:
-    """id -> bytes as hex, for each different id."""
+    """id -> bytes as hex, for each distinct id."""
     return {token: piece(tokenizer, token).hex() for token in sorted(set(ids))}
 
 
 def difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> str | None:
-    """What keeps two tokenizers from being the same, as part of a sentence; None when they are the same.
+    """How two tokenizers differ, as part of a sentence; None if they are the same.
 
     Compared: vocabulary, merges and other parts of the tokenizer proper, special tokens.
     """
@@ -58,7 +58,7 @@ def difference(one: PreTrainedTokenizerBase, other: PreTrainedTokenizerBase) -> 
         return f"their special tokens differ ({one.special_tokens_map} and {other.special_tokens_map})"
     sample = "The quick brown fox, 1234!\n  naïve Ωmega 漢字 \U0001f469\u200d\U0001f680 it's don't"
     if _rules(one) != _rules(other) or one.encode(sample) != other.encode(sample):
-        return "they cut the same text differently (other merges or pre-processing)"
+        return "they split the same text differently (other merges or pre-processing)"
     return None
 
 
