@@ -1,18 +1,7 @@
-"""Is it exact?: are the decoder's texts distributed as the target's law says, and what could have been seen?"""
+"""Is it exact?: do samples of the decoder follow the exact distribution of the target?"""
 
-from specviz.web.common import warmup
-from specviz.web.common.entry import through_app
-from specviz.web.exactness import files, view
-from specviz.web.exactness.session import current, keep_link, replace_exam
+from specviz.web.common import frame
+from specviz.web.exactness import view
 
-through_app()
-warmup.start()
-exam, turn = current()
-view.head()
-question, problems = view.fields(exam, turn)
-exam = replace_exam(exam, question)
-view.notes(problems, "fields")
-files.take(exam, turn)
-exam.prepare()
-keep_link(exam)
-view.live()
+frame.enter()
+view.page()

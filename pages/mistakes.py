@@ -1,18 +1,7 @@
-"""Break it: what does a wrong rule look like, and after how many draws is it seen?"""
+"""Break it: what does a wrong rule look like, and after how many samples is it caught?"""
 
-from specviz.web.common import warmup
-from specviz.web.common.entry import through_app
-from specviz.web.exactness.session import current, keep_link, replace_exam
+from specviz.web.common import frame
 from specviz.web.mistakes import view
-from specviz.web.mistakes.state import Case, Trial
 
-through_app()
-warmup.start()
-trial, turn = current("broken", Trial, Case.of_link)
-view.head()
-case, problems = view.fields(trial, turn)
-trial = replace_exam(trial, case, "broken")
-view.notes(problems, "fields")
-trial.prepare()
-keep_link(trial, "broken")
-view.live()
+frame.enter()
+view.page()

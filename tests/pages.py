@@ -51,7 +51,7 @@ class FreeTicket:
     """A ticket that nobody stops, unless it is told after how many ticks."""
 
     def __init__(self, ticks: float = float("inf")):
-        self.left, self.shares = ticks, []
+        self.left, self.shares, self.dropped = ticks, [], False
 
     def tick(self, share=None, doing=None):
         self.left -= 1

@@ -70,9 +70,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def usual() -> dict[str, Any]:
+    """Every option as it is where nobody gives it."""
+    parser = argparse.ArgumentParser()
+    arguments(parser)
+    return vars(parser.parse_args([]))
+
+
 def run(options: argparse.Namespace) -> int:
     if options.all or options.only:
-        return matrix.run(options)
+        return matrix.run(options, usual())
     options.tv = TV if options.tv is None else options.tv
     settings, kept = settings_of(options), None
     if options.samples or options.against:

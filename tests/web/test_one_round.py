@@ -97,7 +97,7 @@ def test_heavy_libraries_are_imported_once_in_one_thread(app):
 
 
 def test_a_change_of_a_control_runs_the_real_pair(app):
-    app.number_input(key="fold-gamma").set_value(2).run()
+    app.number_input(key="fold-gamma-0").set_value(2).run()
     data = shown(app)
     assert (data["mode"], data["busy"], len(data["payload"]["rounds"])) == ("live", None, 2)
     assert len(data["payload"]["rounds"][0]["chips"]) == 2
@@ -107,15 +107,15 @@ def test_a_change_of_a_control_runs_the_real_pair(app):
 
 
 def test_temperature_zero_and_gamma_zero_run(app):
-    app.text_input(key="fold-temperature").set_value("0").run()
-    app.number_input(key="fold-gamma").set_value(0).run()
+    app.text_input(key="fold-temperature-0").set_value("0").run()
+    app.number_input(key="fold-gamma-0").set_value(0).run()
     data = shown(app)
     assert data["mode"] == "live"
     assert data["payload"]["rounds"][0]["chips"] == []
 
 
 def test_an_empty_prompt_starts_with_the_start_token_and_says_so(app):
-    app.text_area(key="fold-prompt").set_value("").run()
+    app.text_area(key="fold-prompt-0").set_value("").run()
     assert shown(app)["mode"] == "live"
     assert "The prompt is empty, so the text begins with the start token" in said(app)
 
@@ -137,17 +137,17 @@ BAD = [
 @pytest.mark.parametrize(("kind", "name", "value", "sentence"), BAD, ids=[f"{name}={value!s:.12}" for _, name, value, _ in BAD])
 def test_bad_input_is_a_sentence_and_nothing_is_lost(app, kind, name, value, sentence):
     before = shown(app)
-    getattr(app, kind)(key=f"fold-{name}").set_value(value).run()
+    getattr(app, kind)(key=f"fold-{name}-0").set_value(value).run()
     after = shown(app)
     assert sentence in said(app)
     assert not app.exception
     assert (after["payload"], after["mode"], after["busy"]) == (before["payload"], before["mode"], None)
-    assert getattr(app, kind)(key=f"fold-{name}").value == value
+    assert getattr(app, kind)(key=f"fold-{name}-0").value == value
 
 
 def test_after_bad_input_a_good_value_goes_on(app):
-    app.number_input(key="fold-gamma").set_value(99).run()
-    app.number_input(key="fold-gamma").set_value(1).run()
+    app.number_input(key="fold-gamma-0").set_value(99).run()
+    app.number_input(key="fold-gamma-0").set_value(1).run()
     assert shown(app)["mode"] == "live"
     assert "gamma" not in said(app)
 
@@ -159,7 +159,7 @@ def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
     other.run()
     data = shown(other)
     assert (data["mode"], data["cursor"]) == ("live", {"round": 1, "motion": 1})
-    assert (other.text_area(key="fold-prompt").value, other.text_input(key="fold-top_k").value) == ("a bear", "50")
+    assert (other.text_area(key="fold-prompt-0").value, other.text_input(key="fold-top_k-0").value) == ("a bear", "50")
     assert "got nan" in said(other)
 
 
@@ -192,7 +192,7 @@ def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypa
 
 def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
     monkeypatch.setattr(warmup, "_trouble", "The models cannot run on this machine: no torch.")
-    app.number_input(key="fold-gamma").set_value(2).run()
+    app.number_input(key="fold-gamma-0").set_value(2).run()
     assert "The models cannot run on this machine" in said(app)
     assert shown(app)["mode"] == "recorded"
 
@@ -200,7 +200,7 @@ def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
 def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
     assert warmup.wait(120)
     monkeypatch.setattr("specviz.decoding.run.run", lambda *_: 1 / 0)
-    app.number_input(key="fold-gamma").set_value(2).run()
+    app.number_input(key="fold-gamma-0").set_value(2).run()
     assert "The run failed (ZeroDivisionError). What was shown before is still here." in said(app)
     assert shown(app)["mode"] == "recorded"
 
@@ -281,7 +281,7 @@ class Click:
 
 def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypatch):
     click = Click(monkeypatch, lambda _, message: message is not None and message.WhichOneof("type") == "page_info_changed")
-    app.text_input(key="fold-temperature").set_value("0.8")
+    app.text_input(key="fold-temperature-0").set_value("0.8")
     click.states = app._tree.get_widget_states()
     app.run()
     assert click.when is None, "nothing was interrupted"
@@ -295,4 +295,4 @@ def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monke
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     assert click.when is None, "nothing was interrupted"
     assert not other.exception
-    assert (shown(other)["mode"], other.text_input(key="fold-temperature").value) == ("recorded", "1")
+    assert (shown(other)["mode"], other.text_input(key="fold-temperature-0").value) == ("recorded", "1")

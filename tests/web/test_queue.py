@@ -113,7 +113,7 @@ def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
 def test_a_full_line_is_refused_with_a_sentence():
     queue = Queue(most=3)
     tickets = [queue.submit(ticking(1000)) for _ in range(3)]
-    with pytest.raises(SpecvizError, match="3 visitors already wait"):
+    with pytest.raises(SpecvizError, match="3 pieces of work already wait"):
         queue.submit(ticking(1))
     [ticket.cancel() for ticket in tickets]
     wait_for(lambda: not any(ticket.open for ticket in tickets))

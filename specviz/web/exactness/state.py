@@ -1,22 +1,20 @@
 """One visitor's examination: the question, what was drawn for it so far, what is being drawn. Plain records, no torch.
 
-The page asks, the work in the queue (exact_work.py) answers: it puts a new frozen ``Drawn`` in the examination's place for
-it, so that a page that draws in the middle of the work sees one state or the next, never half of one.
+The page asks, the work in the queue (work.py) answers with a new frozen ``Drawn``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.export.facts import proposing
 from specviz.figures.exactness.evidence import Filling, Flat
 from specviz.settings import Settings
+from specviz.web.common.page import PageState, Work, known_pair
 from specviz.web.common.queue import Queue
-from specviz.web.common.queued import Queued, known_pair
 
 if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
@@ -127,29 +125,34 @@ class Filed:
     picture: Filling | None = None
 
 
-class Exam(Queued):
+class Exam(PageState):
     """A question with everything drawn for it.
 
     bench    what the work keeps between two clicks: the pair, the cells, the counts of the looks
-    filed    what was found about files of draws, where those are what is examined; taken: which files were taken last
+    filed    what was found about sample files, where those are what is examined; taken: which files were taken last
     """
 
-    def __init__(self, question: Question, *queue: Queue):
-        super().__init__(question, *queue)
-        self.drawn = Drawn()
+    def __init__(self, question: Question, queue: Queue | None = None):
+        super().__init__(question, queue)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.drawn: Any = Drawn()
         self.bench: Any = None
         self.filed: Filed | None = None
         self.taken: tuple[str, ...] = ()
 
-    def prepare(self) -> None:
-        """Ask for the exact law and its cells, once."""
+    def prepare(self, prepared: Work) -> None:
+        """Ask for the exact distribution and its cells, once."""
         if self.ticket is None and getattr(self.question, "source", None) != FILE:
-            self._submit("prepared")
+            said = self.said
+            self.submit(prepared)
+            self.said = said + self.said
 
-    def take(self, uploads: Sequence[Upload]) -> None:
-        """Test one file against the law, or two against each other; what was found before stays where they cannot be used."""
+    def take(self, uploads: Sequence[Upload], examine: Work) -> None:
+        """Test one file against the target, or two against each other; what was found before stays where they cannot be used."""
         chosen = tuple(one.id for one in uploads)
-        if chosen == self.taken:
+        if chosen == self.taken or self.overtaken:
             return
         self.stop()
         if self.busy:  # the work before has not ended yet: the page's next run asks again
@@ -158,35 +161,25 @@ class Exam(Queued):
         if not uploads:
             self.filed, self.ticket = None, None
         elif len(uploads) > 2:
-            self.said = [f"One file is tested against the target's law, two against each other; these are {len(uploads)}."]
+            self.said = [
+                f"One file is tested against the target’s distribution, two against each other; these are {len(uploads)}."
+            ]
         elif large := [one.name for one in uploads if len(one.content) > LARGEST << 20]:
             self.said = [f"'{large[0]}' has more than {LARGEST} MB, which is the most that this page reads."]
         else:
-            self._submit("examine_files", tuple(uploads))
+            self.submit(examine, tuple(uploads))
 
-    def ask(self, count: object) -> None:
-        """Ask for so many more draws. What cannot be done becomes a sentence, and everything stays as it is."""
-        self.said = []
+    def ask(self, count: object, draw: Work) -> None:
+        """Ask for so many more samples. What cannot be done becomes a sentence, and everything stays as it is."""
         try:
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise SettingsError("draws", count, f"a whole number from 1 to {self.question.most:,}")
             left = self.question.most - self.drawn.n
             if left <= 0:
-                raise SpecvizError(f"The plan ends at {self.question.most:,} draws. Choose another seed to begin again.")
-            self._submit("draw", min(count, left))
+                raise SpecvizError(f"The plan ends at {self.question.most:,} samples. Choose another seed to begin again.")
+            self.submit(draw, min(count, left))
         except SpecvizError as error:
             self.said = [str(error)]
-
-    def ask_flat(self) -> None:
-        """Ask for p-values under many seeds."""
-        self.said = []
-        self._submit("many_seeds", SEEDS, SEED_DRAWS)
-
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.exactness import work
-
-        return work
 
 
 def started(settings: Settings) -> str:
@@ -208,13 +201,12 @@ def whole_number(text: str) -> object:
         return text
 
 
-def another(question: Question, raw: Mapping[str, Any]) -> tuple[Question, list[str]]:
-    """The question that the fields ask for; the one before, and sentences, where they hold what cannot be used."""
-    from specviz.web.common.controls import from_fields
+def another(question: Question, raw: Mapping[str, Any], read: Callable) -> tuple[Question, list[str]]:
+    """The question that the fields ask for; the one before, and sentences, where they hold what cannot be used.
 
-    settings, problems = from_fields(
-        {key: value for key, value in raw.items() if key not in ("length", "source")}, question.settings
-    )
+    read  (fields, settings before) -> settings and sentences
+    """
+    settings, problems = read({key: value for key, value in raw.items() if key not in ("length", "source")}, question.settings)
     if problems:
         return question, problems
     try:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.export.facts import proposer_options
 from specviz.figures.common.narration import number
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # the looks of evidence/looks.py; a test compares them
+MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?"}
+FILE_MARKS = {"consistent": "✓", "rejected": "✗", "too few draws": "?"}
+ALARMS = "Right samples are rejected once in 1,000 files by sampling noise alone; this holds for all tests together."
 TAIL = 34  # characters of the prompt before a drawn text
 TABLE = (
     "A p-value says how often draws of the true law would lie at least this far off. One at or below its level rejects; a level is how often "
@@ -162,3 +166,19 @@ def command(exam: Exam) -> str:
     if exam.question.source == "speculative":
         parts += proposer_options(settings.to_record())
     return shlex.join(parts)
+
+
+def described(report: Mapping[str, Any]) -> str:
+    """Which files, how many samples, after which words."""
+    files = " and ".join(f"'{one['name']}' ({one['draws']:,} samples)" for one in report["files"])
+    prompt = report["settings"]["prompt"]
+    return f"{files}, after “{prompt if len(prompt) <= 80 else '…' + prompt[-79:]}”."
+
+
+def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Every test of a report as a row."""
+    return [
+        {"test": test["name"], "p-value": f"{test['p_value']:.3g}", "corrected": f"{test['adjusted_p']:.3g}",
+         "sees a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
+        for test in report["tests"]
+    ]  # fmt: skip

@@ -5,14 +5,13 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.figures.exactness.evidence import Filling
 from specviz.figures.mistakes import Curve, Look, Speed
 from specviz.settings import Settings
-from specviz.web.common.queued import known_pair
+from specviz.web.common.page import known_pair
 from specviz.web.exactness.state import CHOSEN, Exam
 
 HIDDEN = "hidden"
@@ -164,19 +163,13 @@ class Seen:
 
 
 class Trial(Exam):
-    """A case with everything drawn for it. guess: A, B or neither, once it was made; guessed_at: after how many draws."""
+    """A case with everything drawn for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
 
-    def __init__(self, question: Case, *queue):
-        super().__init__(question, *queue)
+    def begin_anew(self) -> None:
+        super().begin_anew()
         self.drawn = Seen()
         self.guess: str | None = None
         self.guessed_at = 0
-
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.mistakes import work
-
-        return work
 
     @property
     def revealed(self) -> bool:
@@ -190,16 +183,8 @@ class Trial(Exam):
 
     @property
     def next_look(self) -> int | None:
-        """Draws of the look that comes next; None after the last."""
+        """Samples of the look that comes next; None after the last."""
         return next((n for n in LOOKS if self.drawn.n < n <= self.question.most), None)
-
-    def to_next_look(self) -> None:
-        if self.next_look:
-            self.ask(self.next_look - self.drawn.n)
-
-    def until_caught(self) -> None:
-        self.said = []
-        self._submit("until_caught")
 
     def take_guess(self, guess: str) -> None:
         """The first guess counts."""

@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Break it: longer texts under the same coins, and draws of both decoders with their looks.
+"""What runs in the queue for Break it: longer texts with the same random numbers, and samples of both decoders with their looks.
 
 Shards end where the curve has a point, and looks are points of it; a stopped click has lost nothing but its last shard.
 """
@@ -59,11 +59,9 @@ def prepared(trial: Trial, ticket: Ticket) -> Table:
         pairings = _pairings(bench, [texts for texts, _ in runs]) if not case.hidden else ()
         alike = sum(left == right for left, right in zip(*(texts for texts, _ in runs), strict=True))
         notes = tuple(filter(None, (started(case.settings), only_outcome(bench))))
-        trial.drawn = Seen(
-            bench.picture(names), pairings, (alike, TEXTS), tuple(speed for _, speed in runs), _toy(case), Curve(names, None),
-            notes=notes,
-        )  # fmt: skip
-        trial.bench = bench
+        speeds = tuple(speed for _, speed in runs)
+        seen = Seen(bench.picture(names), pairings, (alike, TEXTS), speeds, _toy(case), Curve(names, None), notes=notes)
+        trial.put(ticket, bench=bench, drawn=seen)
     ticket.tick(1.0)
     return trial.bench
 
@@ -77,9 +75,14 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
         def watch(share: float, arm: int, done: int = done, size: int = size) -> None:
             ticket.tick((done + size * (share + arm) / 2.0) / count, f"Drawing {bench.n:,} to {bench.n + size:,} of each")
 
-        _add(trial, bench, [_drawn(trial, bench, arm, size, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)])
+        _add(trial, ticket, bench, [_drawn(trial, bench, arm, size, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)])
         done += size
         ticket.tick(done / count)
+
+
+def to_next_look(trial: Trial, ticket: Ticket) -> None:
+    if trial.next_look:
+        draw(trial, ticket, trial.next_look - trial.drawn.n)
 
 
 def until_caught(trial: Trial, ticket: Ticket) -> None:
@@ -106,7 +109,7 @@ def _drawn(trial: Trial, bench: Table, arm: int, size: int, watch) -> Samples:
                    count=size, source=case.names[arm], watch=watch)  # fmt: skip
 
 
-def _add(trial: Trial, bench: Table, arms: list[Samples]) -> None:
+def _add(trial: Trial, ticket: Ticket, bench: Table, arms: list[Samples]) -> None:
     """Count a shard in, look where a look is due, and show it. All or nothing."""
     from specviz.evidence import looks
     from specviz.statistics.variation import tv_null_band
@@ -131,7 +134,9 @@ def _add(trial: Trial, bench: Table, arms: list[Samples]) -> None:
             line, n=(*line.n, bench.n), tv=(*line.tv, tv), mean=(*line.mean, band.mean), upper=(*line.upper, band.upper)
         )
     same = int((arms[0].tokens == arms[1].tokens).all(1).sum())
-    trial.drawn = replace(seen, arms=bench.picture(trial.question.names), curve=line, looks=found, same=seen.same + same)
+    trial.put(
+        ticket, drawn=replace(seen, arms=bench.picture(trial.question.names), curve=line, looks=found, same=seen.same + same)
+    )
 
 
 def _found(answer) -> Found:

@@ -1,58 +1,50 @@
-"""What the pages One round and One token take along."""
+"""What One round and Why it is exact take along."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import streamlit as st
-
 from specviz.errors import SpecvizError
 from specviz.export.facts import EDITED, facts
 from specviz.export.package import Package
 from specviz.export.rounds import one_round, one_token
-from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.one_token.link import write_law
 from specviz.figures.one_token.token import PRESETS, RULE_NAMES, WORDS
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common import cache, warmup
-from specviz.web.common.download import export
-from specviz.web.one_round.state import Visit
+from specviz.web.common.download import Offer, ready
 
 TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}.{kind}" for name in ("laws", "out")
                for kind in ("svg", "png", "pdf")), "figures.html")  # fmt: skip
 RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no law of its own
 
 
-def a_round(visit: Visit) -> None:
-    """The fold of One round: the whole run, and the bars of the round in sight."""
-    trace = visit.trace
+def round_offer(trace: Trace | None, shown: int) -> Offer:
+    """Of One round: the whole run, and the bars of the round in sight."""
     if trace is None or not trace.rounds:
-        export("step", "one-round", (), lambda: None)
-        return
-    at = read_cursor(st.query_params.get("at")) or visit.cursor
-    shown = min(at["round"], len(trace.rounds) - 1)
+        return Offer("one-round")
+    shown = min(shown, len(trace.rounds) - 1)
     settings = Settings.from_record(trace.settings)
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
     package = one_round(trace, shown, link, trace.models)
     said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.edited else "")
-    make = package if "target_sha256" in trace.models else None
-    export(
-        "step", package.stem, package.names, lambda: make or one_round(trace, shown, link, identity(trace)), said, lambda: None
-    )
+    if "target_sha256" in trace.models:
+        return ready(package, said)
+    return Offer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace)), said)
 
 
 def identity(trace: Trace) -> dict[str, Any]:
     """What the trace says of its models, with their hashes; those of the pair at hand where the trace has none."""
     if "target_sha256" in trace.models:
         return trace.models
-    ready(trace.models.get("device", "auto"))
+    _wait_for_libraries()
     settings = Settings.from_record(trace.settings)
     return trace.models | cache.identity(settings.pair, settings.device, settings.dtype)
 
 
-def ready(_: object = None) -> None:
+def _wait_for_libraries() -> None:
     """Wait until torch is there. Raises SpecvizError where it cannot be."""
     warmup.start()
     warmup.wait(180.0)
@@ -60,18 +52,11 @@ def ready(_: object = None) -> None:
         raise SpecvizError(sentence)
 
 
-def a_token(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """The fold of One token: the laws as they stand on the page."""
+def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> Offer:
+    """Of Why it is exact: the distributions as they stand on the page."""
     place = next((one for one in payload["positions"] if one["id"] == state["from"]), None)
-    recorded = place is not None and not state["p"]
-    names = RECORDED_FILES if recorded else TOKEN_FILES
-    known = state["asked"] == st.session_state.get("token-asked", 0)
-    export("token", "one-token", names, lambda: token_package(trace, place, state), title(place, state), asked, known)
-
-
-def asked() -> None:
-    """The fold was opened: the page is to say what stands on it."""
-    st.session_state["token-asked"] = st.session_state.get("token-asked", 0) + 1
+    names = RECORDED_FILES if place is not None and not state["p"] else TOKEN_FILES
+    return Offer("one-token", names, lambda: token_package(trace, place, state), title(place, state))
 
 
 def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
@@ -84,7 +69,7 @@ def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
 
 def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
     """Everything worked out by the production rule; a recorded position has its overlap and residual from the trace."""
-    ready()
+    _wait_for_libraries()
     from specviz.evidence.enumeration.four_rules import accounted, four_rules
 
     query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}

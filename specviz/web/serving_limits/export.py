@@ -1,4 +1,4 @@
-"""What Around the rule takes along: the laboratory on screen as a package."""
+"""What Serving limits takes along: the laboratory on screen as a package."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from specviz.export.serving_limits import around_the_rule
 from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.names import as_options
 from specviz.serving.setups import Laboratory
-from specviz.web.common.download import export
+from specviz.web.common.download import Offer, ready
 from specviz.web.serving_limits.state import Surroundings
 
 
-def fold(surroundings: Surroundings) -> None:
-    """The fold; empty until there is a laboratory."""
+def offer(surroundings: Surroundings) -> Offer:
+    """What there is to take along; nothing until there is a laboratory."""
     one = surroundings.shown
     if one is None:
-        export("around", "around-the-rule", (), lambda: None)
-        return
-    package = around_package(surroundings, one)
+        return Offer("around-the-rule")
     said = "" if surroundings.own else f"This is the recorded laboratory, on places of {one.text}."
-    export("around", package.stem, package.names, lambda: package, said)
+    return ready(around_package(surroundings, one), said)
 
 
 def around_package(surroundings: Surroundings, one: Laboratory) -> Package:

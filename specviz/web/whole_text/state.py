@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import ModuleType
 
 from specviz.errors import SettingsError
 from specviz.measure.divergence import Read, Spread, spread
 from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
-from specviz.web.common.queued import Queued, known_pair
+from specviz.web.common.page import Findings, known_pair
+from specviz.web.common.queue import Queue
 
 RECORDED = ASSETS / "traces" / "passage.json"
 LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two guesses pay best on the shipped pair
@@ -80,34 +80,19 @@ def opening(base: Settings) -> Settings:
     return replace(plain, **same)
 
 
-class Writing(Queued):
+class Writing(Findings):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
-    def __init__(self, question: Ask, *queue):
-        super().__init__(question, *queue)
-        self.found: dict[str, Passage] = {}
+    def __init__(self, question: Ask, queue: Queue | None = None):
+        super().__init__(question, queue)
         self.now: Passage | None = None  # while it is being written
 
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.whole_text import work
-
-        return work
-
-    @property
-    def key(self) -> str:
+    def key_of(self, question: Ask) -> str:
         """Settings are no key: their coins are a mapping."""
-        return repr(sorted(self.question.link().items()))
+        return repr(sorted(question.link().items()))
 
-    @property
-    def own(self) -> bool:
-        return self.key in self.found
-
-    @property
-    def shown(self) -> Passage | None:
-        """The visitor's passage, else the recorded one of this law, else any recorded one."""
-        if self.own:
-            return self.found[self.key]
+    def recorded(self) -> Passage | None:
+        """The recorded passage under the same distribution, else any recorded one."""
         known, settings = recorded(), self.question.settings
         same = [one for one in known.values() if law(one.settings) == law(settings)]
         return next(iter([*same, *known.values()]), None)
@@ -115,13 +100,7 @@ class Writing(Queued):
     @property
     def underway(self) -> Passage | None:
         """What the lanes show while there is work."""
-        return self.now if self.busy and self.now is not None else None
-
-    def ask(self) -> None:
-        """Have it written, unless something is."""
-        if not self.busy:
-            self.said, self.now = [], None
-            self._submit("write", self.question)
+        return self.now if self.busy else None
 
 
 def law(settings: Settings) -> tuple[float | int | None, ...]:
