@@ -36,12 +36,22 @@ found = {"errors": len(app.exception), "heavy": [name for name in ("torch", "tra
 print(json.dumps(found | {MORE}))
 """
 BASE = Settings(prompt="Once upon", gamma=2)
+FILES = {  # address -> file in pages/
+    "step": "one_round",
+    "token": "one_token",
+    "whole": "whole_text",
+    "exact": "exactness",
+    "broken": "mistakes",
+    "around": "serving_limits",
+    "fast": "speed",
+    "proposers": "drafting_methods",
+}
 PROMPT = '"prompt": app.text_area[0].value'
 
 
 def first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
     """What a page shows at first, in a process of its own. more: entries of a dictionary, as Python; ``given`` is what components were given."""
-    code = NO_TORCH.replace("PAGE", page).replace("MORE", more)
+    code = NO_TORCH.replace("PAGE", FILES[page]).replace("MORE", more)
     done = subprocess.run([sys.executable, "-c", code, json.dumps(query)], cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -65,7 +75,7 @@ def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""
     places = dict(zip(("target", "draft"), map(str, folders), strict=True))
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
-    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
+    app = AppTest.from_file(str(ROOT / "pages" / f"{FILES[page]}.py"), default_timeout=120)
     app.query_params["prompt"] = "Once upon"
     return settle(app.run(), page)
 

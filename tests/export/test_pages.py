@@ -36,7 +36,7 @@ from specviz.figures.one_token.token import PRESETS, token_payload
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
-from specviz.web.one_token.component import shown
+from specviz.web.one_token.state import shown
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
@@ -211,7 +211,7 @@ def test_what_a_browser_says_of_its_bars_is_what_is_exported():
 def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
     code = (
         "import sys; from streamlit.testing.v1 import AppTest; "
-        f"app = AppTest.from_file('pages/{name}.py', default_timeout=60).run(); "
+        f"app = AppTest.from_file('pages/{FILES[name]}.py', default_timeout=60).run(); "
         f"app.session_state['export-fold-{name}'] = True; app.run(); "
         "print(len(app.exception), 'matplotlib' in sys.modules, [one.label for one in app.get('download_button')])"
     )

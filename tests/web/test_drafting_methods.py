@@ -14,7 +14,7 @@ from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import CHOICES, ENTRIES, Lineup
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
-from specviz.web.drafting_methods import matrix as lineup_matrix
+from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods import view, work
 from specviz.web.drafting_methods.state import Ask, Gallery, opening, recorded
@@ -47,7 +47,7 @@ def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
     assert "Run the gallery" in seen["buttons"] and "Stop" not in seen["buttons"]
-    assert any(one.startswith("Recorded, measured ") and "cores" in one and "turns" in one for one in seen["text"])
+    assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
@@ -153,8 +153,6 @@ def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
 
 
 def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
-    from specviz.web.common.queue import Stopped
-
     gallery = Gallery(Ask(opening(BASE)))
     before = gallery.shown
     assert not gallery.own and before == recorded()["1"]
@@ -173,11 +171,13 @@ def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
 
 def test_another_row_lets_the_work_go_on_and_another_law_stops_it():
     gallery = Gallery(Ask(opening(BASE)))
-    stopped = []
-    gallery.stop = lambda: stopped.append(True)
+    gallery.ticket = ticket = Ticket(gallery.queue, work.run_all, None)
     assert not gallery.choose(gallery.question)
-    assert gallery.choose(replace(gallery.question, row="draft")) and not stopped
-    assert gallery.choose(replace(gallery.question, choice="0")) and stopped
+    assert gallery.choose(replace(gallery.question, row="draft")) and gallery.ticket is ticket and not ticket.dropped
+    assert gallery.choose(replace(gallery.question, choice="0")) and gallery.ticket is None and ticket.dropped
+    with pytest.raises(Stopped):
+        gallery.keep(ticket, gallery.question, "late")
+    assert not gallery.own
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
@@ -215,7 +215,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     assert [float(line["counted"]) for line in gains] == [row.gain.value for row in plan.rows]
     assert [float(line["measured_high"]) for line in gains] == [one.gain.high for one in plan.checked]
     cells = list(csv.DictReader(io.StringIO(package.file("matrix.csv").decode("utf-8-sig"))))
-    matrix = lineup_matrix.recorded()
+    matrix = web.recorded_matrix()
     assert [(one["line"], one["rule"], one["column"], one["verdict"], one["n"]) for one in cells] == [
         (one["line"], one["rule"], one["column"], one["verdict"], str(one["n"])) for one in matrix["cells"]
     ]

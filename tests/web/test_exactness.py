@@ -16,8 +16,9 @@ from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import Filling
 from specviz.settings import Settings
 from specviz.web.common import cache
+from specviz.web.common.controls import from_fields
 from specviz.web.common.queue import Queue
-from specviz.web.exactness import words
+from specviz.web.exactness import words, work
 from specviz.web.exactness.state import Drawn, Question, another, whole_number
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
@@ -28,7 +29,7 @@ from tests.pages import exact_exam as exam
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     seen = first_paint("exact", {"length": "9", "source": "nobody", "coins": "0=0.5", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"1 draw", "100", "10,000", "A million"} <= set(seen["buttons"])
+    assert {"1 sample", "100", "10,000", "A million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("length was left out: it must be from 1 to 4 on this page, got 9", "got 'nobody'", "no sample"):
         assert part in said
@@ -59,13 +60,13 @@ def test_an_edited_run_cannot_come_in():
 )
 def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
     question = exam().question
-    assert another(question, raw) == (question, [sentence])
+    assert another(question, raw, from_fields) == (question, [sentence])
 
 
 @pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None))
 def test_a_number_of_draws_that_cannot_be_drawn_gets_a_sentence(count):
     asked = exam()
-    asked.ask(count)
+    asked.ask(count, work.draw)
     assert asked.said == [f"draws must be a whole number from 1 to 1,000,000, got {count!r}."]
     assert (asked.ticket, asked.drawn) == (None, Drawn())
 
@@ -156,6 +157,6 @@ def test_work_that_waits_shows_its_place_and_a_button_to_leave():
     blocker = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(500)])
     while blocker.state != "working":
         time.sleep(0.01)
-    first.ask_flat(), second.ask_flat()
+    first.submit(work.many_seeds), second.submit(work.many_seeds)
     assert second.progress() == "In line for one of 1 places: 1 before this one …"
     first.stop(), second.stop(), blocker.cancel()

@@ -62,7 +62,7 @@ def test_several_who_draw_from_the_one_global_generator_do_not_block_each_other(
     exams = [exam(length=1, source="assisted") for _ in range(4)]
     for one in exams:
         one.queue = queue
-        one.ask(40)
+        one.ask(40, work.draw)
     assert all(one.ticket.ended.wait(60) for one in exams)
     assert [one.drawn.arms[0].counts for one in exams] == [alone.drawn.arms[0].counts] * 4
 
@@ -134,8 +134,8 @@ def test_the_plan_ends_at_its_last_look():
     one = exam()
     arm = Filling("a", ("x",), (True,), (1.0,), (1_000_000,), (0.0,), (1.0,), 1_000_000)
     one.drawn = Drawn((arm, arm))
-    one.ask(1)
-    assert one.said == ["The plan ends at 1,000,000 draws. Choose another seed to begin again."]
+    one.ask(1, work.draw)
+    assert one.said == ["The plan ends at 1,000,000 samples. Choose another seed to begin again."]
 
 
 def test_the_looks_spend_one_false_alarm_rate_and_words_name_their_sizes():

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.mutants import MUTANTS
+from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.mistakes import MISTAKES, TIERS
 from specviz.figures import mistakes as figures
 from specviz.figures.mistakes import Curve, Look, Speed

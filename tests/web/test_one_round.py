@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalogue import PAIRS
-from specviz.web.common import cache, controls, warmup
+from specviz.web.common import access, cache, session, warmup
+from specviz.web.common.queue import Queue
 from specviz.web.one_round.state import Visit
 from tests.web_pair import write_opening
 
@@ -30,7 +32,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from pathlib import Path
 from streamlit.testing.v1 import AppTest
-from specviz.web import cache
+from specviz.web.common import cache
 cache.RECORDING = Path(sys.argv[1]) / "opening.json"
 app = AppTest.from_file("app.py", default_timeout=60).run()
 shown = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)
@@ -53,10 +55,12 @@ def app(opening, monkeypatch):
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
     monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
     cache.recording.cache_clear()
+    monkeypatch.setattr(session, "PROMPT", 60.0)  # every run ends before its page is drawn
+    warmup.start()
+    assert warmup.wait(120)
     yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     cache.recording.cache_clear()
     cache.weights.clear()
-    cache._seconds.clear()
 
 
 def served_before(begin):
@@ -167,16 +171,20 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
     assert warmup.wait(120)
     monkeypatch.setattr(warmup, "_thread", None)
     monkeypatch.setattr(warmup, "_done", threading.Event())
-    monkeypatch.setattr(cache, "PATIENCE", 0.1)
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
     other.query_params["prompt"] = "a bear"
     other.run()
-    assert shown(other)["mode"] == "live"
+    assert "Loading torch" in shown(other)["busy"] or "In line" in shown(other)["busy"] or "Starting" in shown(other)["busy"]
+    assert other.session_state["visit"].ticket.ended.wait(60)
+    assert shown(other.run())["mode"] == "live"
 
 
 def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypatch, opening):
     assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
-    monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
+    monkeypatch.setattr(access, "own_pairs_refused", lambda: "Pairs of your own are switched off.")
+    assert "Pairs of your own are switched off." in [one.value for one in app.run().text]
+    assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
+    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app.run()
     app.text_input(key="own-target").set_value(str(opening / "nowhere"))
     app.text_input(key="own-draft").set_value(str(opening / "draft"))
@@ -214,7 +222,7 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
 
 
 def test_equal_models_keep_every_guess(app, monkeypatch, opening):
-    monkeypatch.setattr(controls, "own_pairs_allowed", lambda: True)
+    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app.run()
     for key in ("own-target", "own-draft"):
         app.text_input(key=key).set_value(str(opening / "target"))
@@ -225,27 +233,55 @@ def test_equal_models_keep_every_guess(app, monkeypatch, opening):
     assert not app.exception
 
 
-def test_a_third_run_waits_for_its_place_and_says_so(app, monkeypatch):
-    assert warmup.wait(120)
-    monkeypatch.setattr(cache, "PATIENCE", 0.01)
-    visit = Visit(cache.recording())
+def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itself(app, monkeypatch):
+    queue = Queue(places=1, turn=1e9, overdue=1e9)
+    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)])
+    app.session_state["visit"].queue = queue
+    monkeypatch.setattr(session, "PROMPT", 0.05)
+    held._worked = 0.0
+    app.number_input(key="fold-gamma-0").set_value(2).run()
+    assert shown(app)["busy"] == "In line for one of 1 places: 0 before this one …" and shown(app)["mode"] == "recorded"
+    held.cancel()
+    assert app.session_state["visit"].ticket.ended.wait(60)
+    app.run()
+    assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
+
+
+def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
+    """A click while a round is worked out asks for another run; the first one's work, which ends later, finds its job gone."""
+    visit = Visit(cache.recording(), Queue())
     visit.choose(replace(visit.settings, gamma=2))
-    cache.work_on(visit)
-    assert visit.busy.startswith("Loading the pair")
-    for _ in range(cache.PLACES):
-        assert cache._places.acquire(timeout=5)
-    try:
-        for _ in range(3000):  # the load is waited for in short pieces here
-            cache.work_on(visit)
-            if not visit.busy.startswith("Loading the pair"):
-                break
-        assert visit.busy == "2 other runs are being worked out; this one is next in line …"
-        assert visit.mode == "recorded"
-    finally:
-        for _ in range(cache.PLACES):
-            cache._places.release()
-    cache.work_on(visit)
-    assert (visit.mode, visit.busy) == ("live", None)
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    def late(visit, ticket, job):
+        begun.set()
+        go_on.wait(30)
+        visit.advance(visit.recording, job)
+        visit.fail("late", "pair", job)
+        ended.append(job)
+
+    visit.begin(late)
+    assert begun.wait(30)
+    visit.choose(visit.settings)  # back to what is shown: nothing is asked any more
+    before = visit.scene
+    visit.begin(late)
+    go_on.set()
+    for _ in range(3000):
+        if ended:
+            break
+        time.sleep(0.01)
+    assert ended and visit.scene is before and visit.job is None and visit.said == []
+
+
+def test_a_script_run_that_was_overtaken_changes_nothing(app):
+    visit = Visit(cache.recording(), Queue())
+    visit.enter()
+    younger = threading.Thread(target=visit.enter)
+    younger.start(), younger.join()
+    visit.seen = {"gamma": 1}
+    visit.take({"gamma": 9}, lambda raw, base: pytest.fail("overtaken"))
+    visit.hear({"kind": "live", "at": {"round": 0, "motion": 0}})
+    assert visit.job is None and visit.seen == {"gamma": 1}
 
 
 class Click:

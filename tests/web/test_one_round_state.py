@@ -12,8 +12,7 @@ from specviz.decoding.run import run
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.controls import as_fields, from_fields
-from specviz.web.one_round.jobs import LINK_ROUNDS, rounds_before
-from specviz.web.one_round.state import Visit
+from specviz.web.one_round.state import LINK_ROUNDS, Visit, rounds_before
 
 SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, length=64)
 
@@ -29,7 +28,7 @@ def visit(recording):
 
 
 def finish(visit: Visit, pair) -> Visit:
-    """Work the job off as cache.py would, without threads."""
+    """Work the job off as work.py would, without the queue."""
     while visit.job:
         visit.advance(run(pair, visit.job.settings, visit.job.rounds, visit.job.earlier))
     return visit

@@ -164,7 +164,7 @@ def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
 
 def test_a_text_too_long_is_a_sentence_on_the_page(ready):
     visit = Surroundings(Ask(Settings(prompt="Once upon a time " * 40)), Queue())
-    visit.ask_all()
+    visit.submit(work.run_all, visit.question)
     visit.ticket.ended.wait(30)
     assert "prompt must be at most" in visit.notices[0] and visit.found == {}
 

@@ -200,7 +200,7 @@ def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
 
 def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
     forecasts = Forecasts(Ask("Once upon"), Queue())
-    forecasts.plan()
+    forecasts.submit(work.make, forecasts.question)
     forecasts.ticket.ended.wait(30)
     assert "at least 20 tokens long" in forecasts.notices[0] and forecasts.found == {}
 

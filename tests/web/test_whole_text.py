@@ -13,9 +13,9 @@ from specviz.errors import SettingsError
 from specviz.figures.whole_text import lanes as words
 from specviz.measure.passage import LANES, LAWS, LENGTHS, Passage
 from specviz.settings import Settings
-from specviz.web.common import cache
-from specviz.web.common.queue import Stopped
-from specviz.web.one_round.jobs import LINK_ROUNDS
+from specviz.web.common import cache, parts
+from specviz.web.common.queue import Stopped, Ticket
+from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
 from specviz.web.whole_text import view, work
 from specviz.web.whole_text.state import Ask, Writing, heap, opening, recorded, surveys
@@ -116,10 +116,10 @@ def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
 
 
 def test_another_question_stops_the_work_for_the_last_one():
-    writing, stopped = Writing(Ask(opening(BASE))), []
-    writing.stop = lambda: stopped.append(True)
-    assert not writing.choose(writing.question) and not stopped
-    assert writing.choose(Ask(replace(writing.question.settings, seed=1))) and stopped
+    writing = Writing(Ask(opening(BASE)))
+    writing.ticket = ticket = Ticket(writing.queue, work.write, None)
+    assert not writing.choose(writing.question) and not ticket.dropped
+    assert writing.choose(Ask(replace(writing.question.settings, seed=1))) and ticket.dropped and not writing.busy
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
@@ -132,7 +132,7 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
 
 
 def test_sentences_with_a_token_of_the_text_are_no_markdown():
-    assert view._escaped(":red[x] <b> $y$ *z*") == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
+    assert parts.escaped(":red[x] <b> $y$ *z*", parts.ALL) == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
 
 
 def test_an_export_holds_every_token_and_the_pictures_numbers(shown):

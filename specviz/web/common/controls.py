@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
@@ -13,14 +12,8 @@ from specviz.errors import SettingsError
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
 
-FLAG = "--allow-own-pairs"
 WIDE = 64  # characters that a field for a number takes
 EMPTY = "empty: a start token is used"
-
-
-def own_pairs_allowed() -> bool:
-    """Whether the operator lets visitors name folders and hub names: ``streamlit run app.py -- --allow-own-pairs``."""
-    return FLAG in sys.argv[1:]
 
 
 class Form:

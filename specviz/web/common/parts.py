@@ -8,6 +8,7 @@ from typing import Any
 import streamlit as st
 
 PLOT = {"displayModeBar": False}
+ALL = "\\`*_{}[]()#+-!|<>$~:&"  # whatever markdown could take as a sign
 
 
 def head(name: str, title: str, lede: str) -> None:
@@ -24,7 +25,7 @@ def notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:
 
 def said(text: str, key: str, plain: bool = False) -> None:
     """A sentence of meaning beside its line of blue. plain: it holds what a model wrote, and no markdown at all."""
-    st.container(key=key).markdown(escaped(text, "\\`*_{}[]()#+-!|<>$~:&" if plain else "$~"))
+    st.container(key=key).markdown(escaped(text, ALL if plain else "$~"))
 
 
 def escaped(text: str, signs: str = "$~") -> str:

@@ -13,6 +13,7 @@ from specviz.measure.methods import ENTRIES, Lineup, chosen, from_json
 from specviz.prediction.plan import Plan
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
+from specviz.web.common.access import linked
 from specviz.web.common.page import Findings, known_pair
 
 RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("gallery.json", "block.json", "matrix.json"))
@@ -64,7 +65,7 @@ class Ask:
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in ("prompt", "pair") if key in query}
-        found, said = Settings.from_query(mine)
+        found, said = linked(mine)
         settings = replace(opening(base), **{key: getattr(found, key) for key in mine})
         settings, unknown = known_pair(settings, base)
         said += unknown

@@ -13,6 +13,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.export.facts import proposing
 from specviz.figures.exactness.evidence import Filling, Flat
 from specviz.settings import Settings
+from specviz.web.common.access import linked
 from specviz.web.common.page import PageState, Work, known_pair
 from specviz.web.common.queue import Queue
 
@@ -68,7 +69,7 @@ class Question:
         """The question of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
         if not {"prompt", "length", "source", *base.to_query()} & set(query):
             return cls(replace(base, coins={}, length=LENGTH)), [CHOSEN] if base.edited else []
-        settings, said = Settings.from_query({"length": str(LENGTH)} | dict(query))
+        settings, said = linked({"length": str(LENGTH)} | dict(query))
         said += [CHOSEN] if settings.edited else []
         settings = replace(settings, coins={})
         settings, unknown = known_pair(settings, base)

@@ -11,6 +11,7 @@ from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.figures.exactness.evidence import Filling
 from specviz.figures.mistakes import Curve, Look, Speed
 from specviz.settings import Settings
+from specviz.web.common.access import linked
 from specviz.web.common.page import known_pair
 from specviz.web.exactness.state import CHOSEN, Exam
 
@@ -87,7 +88,7 @@ class Case:
         said = [CHOSEN] if base.edited and "prompt" not in query else []
         settings = replace(base, coins={})
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
-        found, sentences = Settings.from_query(mine)
+        found, sentences = linked(mine)
         settings = replace(settings, **{key: getattr(found, key) for key in mine})
         said += sentences
         settings, unknown = known_pair(settings, base)

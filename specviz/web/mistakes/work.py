@@ -20,7 +20,7 @@ from specviz.web.mistakes.state import Found, Pairing, Seen, Trial
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
-    from specviz.evidence.mutants import Arguments
+    from specviz.evidence.mutants.record import Arguments
 
 POINTS = (*(step * 10**power for power in range(1, 6) for step in (1, 2, 5)), 1_000_000)  # of the curve
 SLOW_SHARD = 250  # draws through the engine between two pictures
@@ -38,8 +38,8 @@ class Table(Bench):
 
 def arguments(trial: Trial, bench: Table, arm: int, settings) -> tuple[Arguments, object]:
     """The decoder of one side and its coins. Both sides share their coins, except in a game, where that would tell."""
-    from specviz.evidence.mutants import MUTANTS
     from specviz.evidence.mutants.builders import honest
+    from specviz.evidence.mutants.catalogue import MUTANTS
     from specviz.randomness import PhiloxCoins
 
     case = trial.question
@@ -186,6 +186,6 @@ def _pairing(bench: Table, number: int, left: list[int], right: list[int]) -> Pa
 
 def _toy(case) -> float:
     """The enumerated distance of the mistake; 0 where the page must not know it."""
-    from specviz.evidence.mutants import MUTANTS
+    from specviz.evidence.mutants.catalogue import MUTANTS
 
     return 0.0 if case.hidden else MUTANTS[case.mistake].toy_tv

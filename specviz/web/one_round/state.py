@@ -18,6 +18,7 @@ from specviz.models.pairs.catalogue import PAIRS
 from specviz.models.pairs.names import Places, places_of
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
+from specviz.web.common.access import linked
 from specviz.web.common.page import PageState, Work, known_pair
 from specviz.web.common.queue import Queue
 
@@ -145,7 +146,7 @@ class Visit(PageState):
 
     def open_link(self, query: Mapping[str, str], own_pairs: bool = False) -> None:
         """Show what an address asks for. Values that cannot be used fall back one by one, and are named."""
-        settings, self.said = Settings.from_query(query)
+        settings, self.said = linked(query, own_pairs)
         own = own_pairs and settings.pair not in PAIRS and places_of(settings.pair) is not None
         if not own:
             settings, unknown = known_pair(settings, Settings())
@@ -197,7 +198,7 @@ class Visit(PageState):
 
     def hear(self, event: Mapping[str, Any] | None) -> None:
         """Turn what the stage asks for into a job. Events come from a browser: nothing in them is trusted."""
-        if not isinstance(event, Mapping) or self.trace is None or self.job:
+        if not isinstance(event, Mapping) or self.trace is None or self.job or self.overtaken:
             return
         at = self._at(event)
         try:

@@ -12,7 +12,7 @@ from specviz.figures.common.narration import HEADLINE
 from specviz.figures.one_round.stage import read_cursor
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.models.pairs.names import Places, places_of
-from specviz.web.common import cache, controls, download, session
+from specviz.web.common import access, cache, download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.one_round import export, work
 from specviz.web.one_round.state import Visit
@@ -38,7 +38,7 @@ def page() -> None:
 
 def opened(query: Mapping[str, str], before: Visit | None) -> Visit:
     visit = Visit(cache.recording())
-    visit.open_link(query, controls.own_pairs_allowed())
+    visit.open_link(query, access.own_pairs_allowed())
     return visit
 
 
@@ -85,8 +85,10 @@ def fold(visit: Visit) -> None:
         visit.take(fields(visit), from_fields)
         for sentence in visit.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
-        if controls.own_pairs_allowed():
+        if access.own_pairs_allowed():
             own_pair(visit)
+        elif refused := access.own_pairs_refused():
+            st.text(refused)
         st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
 
 

@@ -11,6 +11,7 @@ from specviz.records import ASSETS, of_file
 from specviz.serving.near_ties import ARMS
 from specviz.serving.setups import Laboratory, from_json
 from specviz.settings import Settings
+from specviz.web.common.access import linked
 from specviz.web.common.page import Findings, known_pair
 
 RECORDED = ASSETS / "traces" / "surroundings.json"
@@ -49,7 +50,7 @@ class Ask:
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in ("prompt", "pair") if key in query}
-        found, said = Settings.from_query(mine)
+        found, said = linked(mine)
         common = Settings(prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype)
         settings = replace(common, **{key: getattr(found, key) for key in mine})
         settings, unknown = known_pair(settings, base)

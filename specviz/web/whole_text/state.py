@@ -11,6 +11,7 @@ from specviz.measure.divergence import Read, Spread, spread
 from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
+from specviz.web.common.access import linked
 from specviz.web.common.page import Findings, known_pair
 from specviz.web.common.queue import Queue
 
@@ -61,7 +62,7 @@ class Ask:
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in READ if key in query}
-        found, said = Settings.from_query(mine)
+        found, said = linked(mine)
         bad = {key for key in mine if any(f"link's {key.replace('_', '-')} was" in sentence for sentence in said)}
         start = opening(base) if "prompt" not in mine else replace(FALLBACK, device=base.device, dtype=base.dtype)
         settings = replace(start, **{key: getattr(found, key) for key in mine if key not in bad})
