@@ -37,6 +37,7 @@ from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
 from specviz.web.one_token.state import shown
+from tests.pages import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))

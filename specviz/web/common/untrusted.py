@@ -38,8 +38,7 @@ def guard() -> None:
         if not isinstance(sent, Serialized) or known is None:
             return plain(states, key)
         try:
-            if not _fits(sent.value.WhichOneof("value"), known.value_type):
-                raise TypeError(f"{sent.value.WhichOneof('value')} instead of {known.value_type}")
+            _check(sent.value, known)
             return plain(states, key)
         except Exception as error:  # whatever a forged value does to Streamlit's code
             logging.getLogger(__name__).info("a widget's value was refused: %s %.200s", type(error).__name__, error)
@@ -56,9 +55,16 @@ def refused() -> list[str]:
     return [SENTENCE] if context and _owed.pop(context.session_id, 0) else []
 
 
-def _fits(sent: str | None, expected: str) -> bool:
-    """Whether a field of the message is the widget's own; triggers and empty messages come in more than one."""
-    return sent is None or sent == expected or "trigger" in sent + expected
+def _check(sent: Any, known: Any) -> None:
+    """Raises where a message is not of its widget's kind, and for an option that is not in the list: a selectbox would take it as it is."""
+    kind = sent.WhichOneof("value")
+    if kind is None:  # the field was cleared
+        return
+    if kind != known.value_type and "trigger" not in kind + known.value_type:  # triggers come in more than one
+        raise TypeError(f"{kind} instead of {known.value_type}")
+    options = getattr(known, "formatted_options", None)
+    if kind == "string_value" and options is not None and sent.string_value not in options:
+        raise KeyError(sent.string_value)
 
 
 def _note() -> None:
