@@ -114,7 +114,20 @@ def theme() -> str:
 def visitor() -> str:
     """Whose work it is: all tabs of a browser are one visitor where it sends Streamlit's own cookie, else a session is one."""
     context = get_script_run_ctx()
-    return st.context.cookies.get("_streamlit_xsrf") or (context.session_id if context else "")
+    return unmasked(st.context.cookies.get("_streamlit_xsrf", "")) or (context.session_id if context else "")
+
+
+def unmasked(cookie: str) -> str:
+    """What stays the same in a cookie against forged requests, which is masked anew for each page: version|mask|token xor mask|time.
+
+    Empty for anything else.
+    """
+    try:
+        _, mask, token, _ = cookie.split("|")
+        key = bytes.fromhex(mask)
+        return bytes(byte ^ key[place % len(key)] for place, byte in enumerate(bytes.fromhex(token))).hex()
+    except (ValueError, ZeroDivisionError):
+        return ""
 
 
 def asked() -> dict[str, str]:
