@@ -18,13 +18,13 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.asyncio.client import connect
 
-PATIENT = 300.0  # s
+PATIENT = 200.0  # s
 PAUSE = 3.0  # s, the longest between two clicks
 
 
 @dataclass
 class Visitor:
-    """seconds: of each click until its run was there; exceptions: elements of that kind that were met; runs: scripts that the server ran."""
+    """seconds: of each click until its run was there; exceptions: elements of that kind that were met; runs: runs of the script and of fragments that ended."""
 
     number: int
     seconds: list[float] = field(default_factory=list)
@@ -35,10 +35,12 @@ class Visitor:
         luck = random.Random(self.number)
         stream = address.replace("http", "ws") + "/_stcore/stream"
         await asyncio.sleep(luck.uniform(0, PAUSE))
-        async with connect(stream, max_size=None, subprotocols=["streamlit"], ping_interval=None, open_timeout=PATIENT) as self.socket:
+        async with connect(
+            stream, max_size=None, subprotocols=["streamlit"], ping_interval=None, compression=None, open_timeout=PATIENT
+        ) as self.socket:
             self.field, self.state, self.shown, self.clocks = "", {}, "", []
             self.changed = asyncio.Event()
-            reading = asyncio.create_task(self.read())
+            self.reading = asyncio.create_task(self.read())
             await self.run()
             await self.until(lambda: self.field and self.shown)
             for _ in range(rounds):
@@ -47,9 +49,13 @@ class Visitor:
                 began = time.monotonic()
                 self.state[self.field] = seed
                 await self.run()
-                await self.until(lambda seed=seed: f"seed {seed}" in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown)
+                await self.until(
+                    lambda seed=seed: (
+                        f"seed {seed}" in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown
+                    )
+                )
                 self.seconds.append(time.monotonic() - began)
-            reading.cancel()
+            self.reading.cancel()
             self.stop_clocks()
         return self
 
@@ -62,22 +68,34 @@ class Visitor:
         await self.socket.send(ask.SerializeToString())
 
     async def until(self, condition) -> None:
-        async with asyncio.timeout(PATIENT):
-            while not condition():
-                self.changed.clear()
-                await self.changed.wait()
+        try:
+            async with asyncio.timeout(PATIENT):
+                while not condition():
+                    if self.reading.done():
+                        self.reading.result()
+                        raise ConnectionError("the server closed the connection")
+                    self.changed.clear()
+                    await self.changed.wait()
+        except TimeoutError:
+            at = self.shown.find('"mode"')
+            raise TimeoutError(f"visitor {self.number} waits for {self.state}; shown is {self.shown[at : at + 300]!r}") from None
 
     async def read(self) -> None:
-        async for message in self.socket:
-            self.note(ForwardMsg.FromString(message))
+        try:
+            async for message in self.socket:
+                self.note(ForwardMsg.FromString(message))
+                self.changed.set()
+        finally:
             self.changed.set()
 
     def note(self, message: ForwardMsg) -> None:
         kind = message.WhichOneof("type")
         if kind == "new_session":
             self.runs += 1
-            if not message.new_session.fragment_ids_this_run:
+            if not message.metadata.run.fragment_ids:
                 self.stop_clocks()
+        elif kind == "script_finished":
+            self.runs += 1
         elif kind == "auto_rerun":
             self.clocks.append(asyncio.create_task(self.again(message.auto_rerun.fragment_id, message.auto_rerun.interval)))
         elif kind == "delta":
@@ -91,7 +109,7 @@ class Visitor:
     async def again(self, fragment: str, seconds: float) -> None:
         while True:
             await asyncio.sleep(seconds)
-            await self.run(fragment)
+            await asyncio.shield(asyncio.create_task(self.run(fragment)))  # a message that was begun is sent whole
 
     def stop_clocks(self) -> None:
         for clock in self.clocks:
@@ -109,7 +127,7 @@ def said(everybody: list[Visitor], seconds: float) -> str:
     runs, clicks = sum(one.runs for one in everybody), sum(len(one.seconds) for one in everybody)
     return (
         f"{len(everybody)} visitors in {seconds:.0f} s: first live round {statistics.median(first):.2f} s at the median (at most {max(first):.1f}), "
-        f"later ones {statistics.median(later):.2f} s (at most {max(later):.1f}); {runs / clicks:.1f} script runs a click, "
+        f"later ones {statistics.median(later):.2f} s (at most {max(later):.1f}); {runs / clicks:.1f} runs of script or fragment a click, "
         f"{sum(one.exceptions for one in everybody)} exceptions"
     )
 

@@ -164,6 +164,11 @@ def test_every_page_has_state_work_and_view_and_only_views_know_streamlit():
 
 def test_tabs_of_one_browser_are_one_visitor():
     """Two cookies of one browser, as two of its pages sent them; and one of another browser."""
-    first, second = "2|a67299a5|a41f99414835cbc721d6ce634180ba44|1795368615", "2|4cdd7efd|4eb07e19a29a2c9fcb79293bab2f5d1c|1795368615"
-    assert session.unmasked(first) == session.unmasked(second) != session.unmasked("2|00000000|00112233445566778899aabbccddeeff|1")
+    first, second = (
+        "2|a67299a5|a41f99414835cbc721d6ce634180ba44|1795368615",
+        "2|4cdd7efd|4eb07e19a29a2c9fcb79293bab2f5d1c|1795368615",
+    )
+    assert (
+        session.unmasked(first) == session.unmasked(second) != session.unmasked("2|00000000|00112233445566778899aabbccddeeff|1")
+    )
     assert [session.unmasked(bad) for bad in ("", "2||00|1", "2|xy|00|1", "a|b")] == [""] * 4

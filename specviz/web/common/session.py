@@ -15,7 +15,7 @@ from specviz.web.common.page import PageState, Work
 State = TypeVar("State", bound=PageState)
 LOOK_AGAIN, FAR_BACK = 0.5, 2.0  # seconds between two looks at a ticket; at one far back in the line
 FAR = 4  # pieces of work ahead from which a ticket is far back
-PROMPT = 1.0  # seconds that a page waits for quick work before it draws itself as waiting
+PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
 
 
 def current(name: str, opened: Callable[[dict[str, str], State | None], State]) -> State:
@@ -103,7 +103,7 @@ def _look(name: str, bar: bool, drawn: tuple) -> None:
 def _drawn(state: PageState, bar: bool) -> tuple:
     """What the page that is drawn now knows of the work."""
     ticket = state.ticket
-    return (state.version,) if bar or ticket is None else (state.version, ticket.state, ticket.doing)
+    return (state.version,) if bar or ticket is None else (state.version, ticket.doing)
 
 
 def theme() -> str:

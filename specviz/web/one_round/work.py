@@ -36,7 +36,7 @@ def run(visit: Visit, ticket: Ticket, job: Job) -> None:
         if len(earlier) > len(job.earlier):
             ticket.tick(len(earlier) / job.rounds, f"Working out round {len(earlier) + 1} of {job.rounds}")
         else:
-            ticket.tick(doing="The pair is working")
+            ticket.tick(doing="")  # short: not worth a word, for which the page would have to run
         trace = decoding.run(pair, settings, min(job.rounds, len(earlier) + CHUNK), earlier)
         if not (open_ended(trace) and len(earlier) < len(trace.rounds) < job.rounds):
             break
