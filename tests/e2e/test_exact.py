@@ -41,7 +41,7 @@ def test_a_first_link_to_the_page_opens_with_the_law_and_nothing_drawn(page, ser
 
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(page, server):
     open_exact(page, server)
-    draw(page, "1 draw", "1 draw")
+    draw(page, "1 sample", "1 draw")
     expect(verdict(page)).to_contain_text("too few to tell")
     draw(page, "100", "101 draws")
     expect(verdict(page)).to_contain_text("100 draws, no difference seen")
@@ -104,10 +104,10 @@ def test_bad_input_gets_a_sentence_and_the_state_before_stays(page, server):
     expect(page.get_by_text("no sample of anything", exact=False)).to_be_visible()
     draw(page, "100", "100 draws")
     page.get_by_role("button", name="Settings").click()
-    field = page.get_by_label("Another number of draws", exact=True)
+    field = page.get_by_label("Another number of samples", exact=True)
     field.fill("0")
     field.press("Enter")
-    page.get_by_role("button", name="Draw as many").click()
+    page.get_by_role("button", name="Sample as many").click()
     expect(page.get_by_text("draws must be a whole number from 1 to 1,000,000, got 0.")).to_be_visible()
     expect(page.get_by_text("100 draws so far", exact=True)).to_be_visible()
 

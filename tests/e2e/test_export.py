@@ -103,7 +103,7 @@ def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothi
     good = "".join(json.dumps(row) + "\n" for row in rows).encode()
     put(page, "draws <i>.jsonl", good)
     expect(page.locator(".st-key-exact-verdict")).to_contain_text("61 draws", timeout=PATIENT)
-    expect(page.get_by_text("'draws <i>.jsonl' (61 draws), after “Once <b>$x$</b>”.")).to_be_visible()
+    expect(page.get_by_text("'draws <i>.jsonl' (61 samples), after “Once <b>$x$</b>”.")).to_be_visible()
     page.get_by_role("button", name="Remove").first.click()
     expect(page.locator(".st-key-exact-verdict")).to_have_count(0, timeout=PATIENT)
     put(page, "half.jsonl", good[:-9])
