@@ -133,7 +133,7 @@ def test_the_fold_stays_on_the_screen_and_hides_nothing(browser, server, width, 
     page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page.set_default_timeout(PATIENT)
     open_exact(page, server)
-    draw(page, "100", "100 draws")
+    draw(page, "100", "100 samples")
     button, other = (page.get_by_role("button", name=name, exact=True) for name in ("Export", "Settings"))
     assert button.bounding_box()["x"] + button.bounding_box()["width"] <= other.bounding_box()["x"]
     open_fold(page)

@@ -99,7 +99,7 @@ def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
     labels, fixed = ("·a …", evidence.REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
     one = Filling("a", labels, (False, False, True, True, True, True), law, *fixed)
     assert (one.drawn, one.hidden) == ((2, 3, 4, 5), (0, 1))
-    assert "2 pooled bars with 70% of the law" in words.fill_sentence(Drawn((one, one)))
+    assert "2 pooled bars with 70% of the distribution" in words.fill_sentence(Drawn((one, one)))
     assert replace(one, whole=(True,) * 6).drawn == (0, 2, 3, 4, 5), "one single text is always shown"
 
 
@@ -135,7 +135,7 @@ def test_a_click_draws_and_the_page_says_what_it_could_have_seen(app):
     assert len(app.get("plotly_chart")) == 2
     settle(app.button(key="exact-draw-100").click().run(), "exact")
     assert not app.exception
-    assert any("100 draws, no difference seen" in one.value for one in app.markdown)
+    assert any("100 samples, no difference seen" in one.value for one in app.markdown)
     alts = [chart.proto.alt for chart in app.get("plotly_chart")]
     assert all("100 draws" in alt for alt in alts)
 

@@ -43,7 +43,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         work.draw(one, FreeTicket(), 10_000)
         said = words.verdict(one.drawn, one.question)
         assert (said.mark, one.drawn.n) == ("consistent", 10_000)
-        assert f"A law {one.drawn.looks[-1][1].detectable_tv:.2g} away" in said.seen
+        assert f"total variation distance of {one.drawn.looks[-1][1].detectable_tv:.2g}" in said.seen
         assert "several texts" in said.seen and "next look comes at 100,000" in said.seen
         number, left, right = one.drawn.texts
         assert left != right and number <= 10_000
@@ -127,7 +127,7 @@ def test_draws_of_another_law_are_rejected_and_stay_rejected(page_pair, pair):
     assert words.verdict(drawn, one.question).mark == "rejected"
     work.draw(one, FreeTicket(), 1000)
     later = replace(drawn, looks=(*drawn.looks, *one.drawn.looks))
-    assert words.verdict(later, one.question).words.startswith("Not exact: 10,000 draws")
+    assert words.verdict(later, one.question).words.startswith("Not exact: 10,000 samples")
 
 
 def test_the_plan_ends_at_its_last_look():

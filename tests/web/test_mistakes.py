@@ -71,7 +71,7 @@ def test_every_tier_that_drawing_cannot_see_has_a_sentence():
     for name, one in MISTAKES.items():
         said = words.about(Case(BASE, name), 0.0)
         assert one.wrong in said and (words.UNSEEN.get(one.tier, "") in said)
-        assert ("fewer draws" in said) is (not one.shared)
+        assert ("fewer samples" in said) is (not one.shared)
     assert (Case(BASE, "R8").most, Case(BASE, "R5").most) == (SLOW, LOOKS[-1])
 
 
@@ -99,8 +99,8 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), 900, 1000, False)
-    assert "distance is 0 throughout" in said and "900 of 1,000 draws: a mistake hides" in said
-    assert words.curve_sentence(line(), 1000, 1000, False).endswith("The two wrote the same in all 1,000 draws.")
+    assert "distance is 0 throughout" in said and "900 of 1,000 samples: a mistake hides" in said
+    assert words.curve_sentence(line(), 1000, 1000, False).endswith("The two wrote the same in all 1,000 samples.")
     assert "wrote the same" not in words.curve_sentence(line(), 1000, 1000, True)
 
 
@@ -125,7 +125,7 @@ def test_what_can_hide_inside_a_cell_is_said():
     found = Found(1000, False, "G", 0.3, 1e-4, 0.1, True, 0.93)
     arm = figures.Filling("a", ("x",), (True,), (1.0,), (1000,), (0.0,), (1.0,), 1000)
     one.drawn = Seen((arm, arm), looks=((found, found),), same=10)
-    assert "93% of the law lies in cells" in words.verdict(one).seen
+    assert "93% of the distribution lies in cells" in words.verdict(one).seen
     assert "inside one" not in words._inside(replace(found, pooled=0.1))
 
 
@@ -157,7 +157,7 @@ def test_a_hidden_one_is_guessed_and_revealed(app):
     settle(app.button(key="broken-next").click().run(), "broken")
     app.button(key="broken-guess-A").click().run()
     assert not app.exception
-    assert any("You guessed after 100 draws" in one.value for one in app.markdown)
+    assert any("You guessed after 100 samples" in one.value for one in app.markdown)
     app.button(key="broken-another").click().run()
     settle(app, "broken")
     assert not app.exception

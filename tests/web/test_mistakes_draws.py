@@ -56,7 +56,7 @@ def test_drawing_until_it_is_caught_ends_at_the_look_that_catches_it(ready, mist
     assert one.caught and one.drawn.n in LOOKS[:4]
     assert not any(pair[0].rejected for pair in one.drawn.looks), "the right rule passes"
     said = words.verdict(one)
-    assert (said.mark, said.words) == ("rejected", f"Caught: {one.drawn.n:,} draws were enough.")
+    assert (said.mark, said.words) == ("rejected", f"Caught: {one.drawn.n:,} samples were enough.")
     assert one.drawn.picture(one.question, True).caught == one.drawn.n
     assert "The right one passes" in said.seen
 
@@ -66,8 +66,10 @@ def test_a_coin_that_never_shows_zero_is_said_not_to_be_seen(ready):
     work.draw(one, FreeTicket(), 100)
     said = words.verdict(one)
     assert one.drawn.same == 100 and one.drawn.alike == (12, 12)
-    assert said.mark == "untold" and "wrote the same in all 100 draws" in said.words and "a coin put in by hand" in said.seen
-    assert "Same coins, same texts" in words.texts_title(one)
+    assert (
+        said.mark == "untold" and "wrote the same in all 100 samples" in said.words and "a random number set by hand" in said.seen
+    )
+    assert "Same random numbers, same texts" in words.texts_title(one)
 
 
 def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
@@ -75,7 +77,7 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     work.draw(one, FreeTicket(), 100)
     right, wrong = one.drawn.speeds
     assert wrong.per_pass < right.per_pass and one.question.most == SLOW
-    assert words.verdict(one).seen.endswith("The next look comes at 1,000 draws.")
+    assert words.verdict(one).seen.endswith("The next look comes at 1,000 samples.")
 
 
 def test_the_stuck_coin_raises_acceptance_and_the_page_says_why(ready):
@@ -138,7 +140,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     assert one.guess == "A", "the first guess counts"
     said = words.verdict(one)
     assert said.words.startswith("Not so: decoder B is wrong") and one.question.known.name in said.words
-    assert "You guessed after 1,000 draws." in said.seen
+    assert "You guessed after 1,000 samples." in said.seen
 
 
 def test_where_neither_is_wrong_both_pass(ready):
@@ -146,5 +148,5 @@ def test_where_neither_is_wrong_both_pass(ready):
     work.draw(one, FreeTicket(), 1000)
     assert not any(found.rejected for pair in one.drawn.looks for found in pair)
     one.take_guess("neither")
-    assert words.verdict(one).words == "Right: both follow the target’s law."
+    assert words.verdict(one).words == "Right: both follow the target’s distribution."
     assert one.drawn.picture(one.question, True).wrong is None

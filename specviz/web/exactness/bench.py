@@ -32,7 +32,7 @@ class Bench:
         importlib.import_module(
             "pandas"
         )  # Plotly looks at it while it draws, and must not meet it half imported by another visitor
-        ticket.tick(doing="Working out the exact law")
+        ticket.tick(doing="Computing the exact distribution")
         from specviz.evidence import looks
         from specviz.evidence.partition import exact_partition
 
@@ -76,7 +76,5 @@ def only_outcome(bench: Bench) -> str:
     if possible.sum() > 1:
         return ""
     if bench.cells.whole[possible].all():
-        return (
-            "The law has one outcome only (temperature 0, or a filter that leaves one token): the test is equality, draw by draw."
-        )
-    return "Every continuation is pooled into one cell: this law is too flat for a picture, and draws cannot be told apart here."
+        return "The distribution has one outcome only (temperature 0, or a filter that leaves one token): the test is equality, sample by sample."
+    return "Every continuation is pooled into one cell: this distribution is too flat for a picture, and samples cannot be told apart here."

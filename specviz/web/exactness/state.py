@@ -27,13 +27,13 @@ SOURCES = {
     "speculative": "Speculative decoding",
     "target": "The target alone",
     "assisted": "Assisted generation (transformers)",
-    FILE: "A file of draws",
+    FILE: "A file of samples",
 }
 LARGEST = 25  # MB of an uploaded file; the command line takes more
 MOST = 1_000_000  # draws of one examination: the last look of its plan (evidence/looks.py)
 MOST_SLOW = 10_000  # of a decoder that draws one text at a time
 SEEDS, SEED_DRAWS = 200, 300  # runs of the flat histogram, and draws of each
-CHOSEN = "Chosen coins are left out here: a run whose luck somebody chose is no sample of anything."
+CHOSEN = "Chosen random numbers are left out here: a run with random numbers that somebody chose is no sample of anything."
 
 
 @dataclass(frozen=True, slots=True)

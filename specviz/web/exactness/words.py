@@ -22,14 +22,14 @@ FILE_MARKS = {"consistent": "✓", "rejected": "✗", "too few draws": "?"}
 ALARMS = "Right samples are rejected once in 1,000 files by sampling noise alone; this holds for all tests together."
 TAIL = 34  # characters of the prompt before a drawn text
 TABLE = (
-    "A p-value says how often draws of the true law would lie at least this far off. One at or below its level rejects; a level is how often "
-    "that happens by chance alone."
+    "A p-value says how often samples of the true distribution would be at least this far off. One at or below its level rejects; a level is how often "
+    "that happens by sampling noise alone."
 )
 RULE = (
-    "The page looks after 100, 1,000, 10,000, 100,000 and a million draws, and at no other time. These sizes, the cells of each look "
-    "and its share of the false-alarm rate (.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "
-    "rest) are fixed before the first draw, so looking while draws accumulate does not add false alarms (Lan and DeMets 1983). "
-    "Draws after a look are shown and not judged until the next one. Cells are made from the target's exact law, never from counts."
+    "The page looks after 100, 1,000, 10,000, 100,000 and a million samples, and at no other time. These sizes, the cells of each look "
+    "and its share of the false-alarm rate (0.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "
+    "rest) are fixed before the first sample, so looking while samples accumulate does not add false alarms (Lan and DeMets 1983). "
+    "Samples after a look are shown and not judged until the next one. Cells are made from the target's exact distribution, never from counts."
 )
 
 
@@ -47,14 +47,16 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
     rejected = [found for _, found in drawn.looks if found.verdict == "rejected"]
     if not drawn.n:
         return Verdict(
-            "waiting", "Nothing is drawn yet.", "The blue marks are the exact law: draw, and watch the bars fill up to them."
+            "waiting",
+            "There are no samples yet.",
+            "The blue marks are the exact distribution: sample, and watch the bars fill up to them.",
         )
     if not drawn.looks:
-        return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first look comes at {SIZES[0]} draws.")
+        return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first look comes at {SIZES[0]} samples.")
     found = rejected[0] if rejected else drawn.looks[-1][1]
     if rejected:
         test = min(found.tests, key=lambda one: one.p_value)
-        words = f"Not exact: {_draws(found.plan.n)} do not follow the target’s law."
+        words = f"Not exact: {_draws(found.plan.n)} do not follow the target’s distribution."
         return Verdict(
             "rejected",
             words,
@@ -63,33 +65,33 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
     if found.verdict == "too few draws":
         return Verdict("untold", f"{_draws(found.plan.n)} cannot tell: all texts share one cell.", _next(drawn, question))
     who = SOURCES[question.source]
-    words = f"{who} is consistent with the target’s exact law: {_draws(found.plan.n)}, no difference seen."
+    words = f"{who} is consistent with the target’s exact distribution: {_draws(found.plan.n)}, no difference seen."
     return Verdict("consistent", words, " ".join(filter(None, (_could(found), _hidden(found), _next(drawn, question)))))
 
 
 def _draws(n: int) -> str:
-    return "1 draw" if n == 1 else f"{n:,} draws"
+    return "1 sample" if n == 1 else f"{n:,} samples"
 
 
 def _could(found: Answer) -> str:
     test = found.tests[0]
     if not test.df:
-        return f"{test.note} A share of {found.detectable_tv:.2g} of other texts would have been seen 99 times in 100."
+        return f"{test.note} A share of {found.detectable_tv:.2g} of other texts would have been detected 99 times in 100."
     cells = int((found.partition.masses > 0).sum())
-    return f"A law {found.detectable_tv:.2g} away (total variation, on {cells} cells) would have been seen 99 times in 100."
+    return f"A distribution at a total variation distance of {found.detectable_tv:.2g} (on {cells} cells) would have been detected 99 times in 100."
 
 
 def _hidden(found: Answer) -> str:
     pooled = found.pooled
     if pooled < 5e-4:
         return ""
-    share = "All cells hold" if pooled > 0.9995 else f"{pooled:.0%} of the law lies in cells that hold"
+    share = "All cells hold" if pooled > 0.9995 else f"{pooled:.0%} of the distribution lies in cells that hold"
     return f"{share} several texts each: what moves inside a cell is not seen here."
 
 
 def _next(drawn: Drawn, question: Question) -> str:
     later = [n for n in SIZES if drawn.n < n <= question.most]
-    return f"The next look comes at {later[0]:,} draws." if later else "This was the last look of the plan."
+    return f"The next look comes at {later[0]:,} samples." if later else "This was the last look of the plan."
 
 
 def drawn_so_far(drawn: Drawn) -> str:
@@ -104,7 +106,7 @@ def looks_table(drawn: Drawn, plan: list[dict[str, float]]) -> list[dict[str, ob
         seen = found.get(look)
         rows.append(
             {
-                "draws": f"{one['n']:,}",
+                "samples": f"{one['n']:,}",
                 "level of each test": f"{one['level']:.2g}",
                 "most cells": one["cells"],
                 "sees a distance of": f"{(seen.detectable_tv if seen else one['sees']):.2g}",
@@ -126,13 +128,13 @@ def continued(question: Question, text: str) -> str:
 def fill_sentence(drawn: Drawn) -> str:
     """The sentence of meaning under the two pictures."""
     hidden = drawn.arms[0].hidden
-    words = "Each bar is one cell of the law, made before any draw; … stands for every text that begins so. "
+    words = "Each bar is one cell of the distribution, made before any sample; … stands for every text that begins so. "
     if drawn.n:
-        words += "Chance alone keeps all bars inside the grey bands 99 times in 100. "
+        words += "Sampling noise alone keeps all bars inside the grey bands 99 times in 100. "
     words += _outside(drawn)
     if mass := sum(drawn.arms[0].law[place] for place in hidden):
         bars = "One pooled bar" if len(hidden) == 1 else f"{len(hidden)} pooled bars"
-        words += f"{bars} with {mass:.0%} of the law would dwarf the rest: see the table below."
+        words += f"{bars} with {mass:.0%} of the distribution would dwarf the rest: see the table below."
     return words
 
 
@@ -147,7 +149,7 @@ def engine_sentence(drawn: Drawn, question: Question) -> str:
         return ""
     if drawn.engine == drawn.n:
         return "All of them went through the decoder and its caches, one round after the other."
-    how = "on shared laws: each law is computed once for all draws that need it, number by number the same draws"
+    how = "on shared distributions: each is computed once for all samples that need it, number by number the same samples"
     return f"{drawn.n - drawn.engine:,} were made {how}." + (
         f" {drawn.engine:,} went through the decoder and its caches." if drawn.engine else ""
     )
