@@ -221,7 +221,7 @@ def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
 
 
 def test_a_file_is_offered_by_its_name():
-    app = AppTest.from_file(str(ROOT / "pages" / "one_round.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "pages" / "step.py"), default_timeout=60)
     app.session_state["export-fold-step"] = True
     app.run()
     app.selectbox(key="export-name-step").select("decisions.csv").run()

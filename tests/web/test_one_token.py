@@ -45,7 +45,7 @@ def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
 
 
 def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses():
-    app = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "pages" / "token.py"), default_timeout=60)
     app.session_state["visit"] = SimpleNamespace(trace=traces.story())
     app.run()
     (component,) = app.get("bidi_component")

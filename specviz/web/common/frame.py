@@ -11,16 +11,16 @@ from streamlit.runtime.pages_manager import PagesManager
 from specviz.records import ASSETS
 from specviz.web.common import untrusted, warmup
 
-PAGES = (  # file, title, path of its address
-    ("one_round", "One round", "step"),
-    ("one_token", "Why it is exact", "token"),
-    ("whole_text", "Whole text", "whole"),
-    ("exactness", "Is it exact?", "exact"),
-    ("mistakes", "Break it", "broken"),
-    ("serving_limits", "Serving limits", "around"),
-    ("speed", "How fast?", "fast"),
-    ("drafting_methods", "Drafting methods", "proposers"),
-)
+PAGES = {  # path of its address, which is also the name of its file: so a fresh server finds it before app.py has named its pages
+    "step": "One round",
+    "token": "Why it is exact",
+    "whole": "Whole text",
+    "exact": "Is it exact?",
+    "broken": "Break it",
+    "around": "Serving limits",
+    "fast": "How fast?",
+    "proposers": "Drafting methods",
+}
 
 
 def run() -> None:
@@ -50,10 +50,7 @@ def enter() -> None:
 @lru_cache(maxsize=1)
 def _pages() -> tuple[st.Page, ...]:
     """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
-    return tuple(
-        st.Page(f"pages/{file}.py", title=title, url_path=path, default=place == 0)
-        for place, (file, title, path) in enumerate(PAGES)
-    )
+    return tuple(st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == "step") for path, title in PAGES.items())
 
 
 @lru_cache(maxsize=1)
