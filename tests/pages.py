@@ -36,16 +36,9 @@ found = {"errors": len(app.exception), "heavy": [name for name in ("torch", "tra
 print(json.dumps(found | {MORE}))
 """
 BASE = Settings(prompt="Once upon", gamma=2)
-FILES = {  # address -> file in pages/
-    "step": "one_round",
-    "token": "one_token",
-    "whole": "whole_text",
-    "exact": "exactness",
-    "broken": "mistakes",
-    "around": "serving_limits",
-    "fast": "speed",
-    "proposers": "drafting_methods",
-}
+FILES = {
+    name: name for name in ("step", "token", "whole", "exact", "broken", "around", "fast", "proposers")
+}  # address -> file in pages/
 PROMPT = '"prompt": app.text_area[0].value'
 
 
@@ -61,7 +54,7 @@ class FreeTicket:
     """A ticket that nobody stops, unless it is told after how many ticks."""
 
     def __init__(self, ticks: float = float("inf")):
-        self.left, self.shares = ticks, []
+        self.left, self.shares, self.dropped = ticks, [], False
 
     def tick(self, share=None, doing=None):
         self.left -= 1

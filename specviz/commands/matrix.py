@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import sys
+from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
@@ -41,10 +42,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def run(options: argparse.Namespace) -> int:
+def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
+    """The whole matrix. usual: every option of ``verify`` as it is where nobody gives it."""
     if not options.all:
         raise SettingsError("only", " ".join(options.only), "given with --all")
-    _refuse_others(options)
+    _refuse_others(options, usual)
     tv = TV if options.tv is None else options.tv
     if not LEAST_TV <= tv <= 1.0:
         raise SettingsError("tv", tv, f"from {LEAST_TV} to 1 with --all")
@@ -88,13 +90,9 @@ class Watch:
         self.progress(share)
 
 
-def _refuse_others(options: argparse.Namespace) -> None:
-    """Raise SettingsError for an option that has no effect on a matrix: any option that is not in OWN."""
-    from specviz.commands.verify import arguments as all_arguments
-
-    parser = argparse.ArgumentParser()
-    all_arguments(parser)
-    for name, default in vars(parser.parse_args([])).items():
+def _refuse_others(options: argparse.Namespace, usual: Mapping[str, Any]) -> None:
+    """A matrix brings everything with it but what OWN lists. Raises SettingsError for an option that would do nothing."""
+    for name, default in usual.items():
         if name not in OWN and (value := getattr(options, name)) != default:
             raise SettingsError(name.replace("_", "-"), value, "left out with --all, which brings its own")
 

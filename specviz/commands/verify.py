@@ -101,9 +101,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def usual() -> dict[str, Any]:
+    """Every option as it is where nobody gives it."""
+    parser = argparse.ArgumentParser()
+    arguments(parser)
+    return vars(parser.parse_args([]))
+
+
 def run(options: argparse.Namespace) -> int:
     if options.all or options.only:
-        return matrix.run(options)
+        return matrix.run(options, usual())
     options.tv = TV if options.tv is None else options.tv
     settings, saved = settings_of(options), None
     if options.sample_file or options.against:

@@ -13,7 +13,7 @@ def test_comparisons_stand_in_the_address_and_a_laboratory_is_begun_and_stopped(
     page.goto(f"{server}/around")
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
     expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on places of")
-    page.get_by_role("radio", name="fp32 + draft tokens").click()
+    page.get_by_role("radio", name="fp32 + guesses").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
     expect(page.locator(".st-key-around-said-ties")).to_contain_text("alike, to the last token", timeout=PATIENT)
     field = page.get_by_label("Text to continue", exact=True)

@@ -24,9 +24,9 @@ def verdict(page: Page):
 
 def test_a_mistake_is_caught_and_the_right_rule_passes(page, server):
     open_broken(page, server)
-    expect(verdict(page)).to_contain_text("Nothing is drawn yet")
-    page.get_by_role("button", name="Draw until it is caught").click()
-    expect(verdict(page)).to_contain_text(re.compile(r"Caught: [\d,]+ draws were enough"), timeout=PATIENT)
+    expect(verdict(page)).to_contain_text("There are no samples yet")
+    page.get_by_role("button", name="Sample until it is caught").click()
+    expect(verdict(page)).to_contain_text(re.compile(r"Caught: [\d,]+ samples were enough"), timeout=PATIENT)
     expect(verdict(page)).to_contain_text("The right one passes")
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
     expect(page.locator("[aria-label*='Caught at the look'], [alt*='Caught at the look']").first).to_be_attached()
@@ -38,7 +38,7 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(page, server):
 def test_the_choice_stands_in_the_address_and_opens_elsewhere(page, server, browser):
     open_broken(page, server)
     page.get_by_label("Mistake", exact=True).click()
-    page.get_by_role("option", name=re.compile("random number stuck at 0")).click()
+    page.get_by_role("option", name=re.compile("coin stuck at 0")).click()
     page.wait_for_url(re.compile("mistake=R18"))
     assert query(page)["prompt"] == "Once upon"
     expect(page.get_by_role("link", name="vllm-project/vllm-ascend#13766")).to_have_attribute(
@@ -47,37 +47,37 @@ def test_the_choice_stands_in_the_address_and_opens_elsewhere(page, server, brow
     other = browser.new_page()
     other.set_default_timeout(PATIENT)
     other.goto(page.url)
-    expect(other.get_by_text("The random number never moves", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(other.get_by_text("The coin never moves", exact=False)).to_be_visible(timeout=PATIENT)
     other.close()
 
 
 def test_a_secret_is_kept_until_the_guess(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=hidden&seed=5")
-    expect(page.get_by_role("button", name="Draw until it is caught")).to_have_count(0)
-    page.get_by_role("button", name="Draw to 100", exact=True).click()
-    expect(page.get_by_text("100 draws of each so far")).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_role("button", name="Sample until it is caught")).to_have_count(0)
+    page.get_by_role("button", name="Sample to 100", exact=True).click()
+    expect(page.get_by_text("100 samples of each so far")).to_be_visible(timeout=PATIENT)
     guess = page.get_by_role("button", name="A is wrong", exact=True)
     expect(guess).to_have_count(1)
     expect(guess).to_be_enabled()
     expect(verdict(page)).to_contain_text("Which one is wrong?")
     guess.click()
-    expect(verdict(page)).to_contain_text("You guessed after 100 draws")
+    expect(verdict(page)).to_contain_text("You guessed after 100 samples")
     page.get_by_role("button", name="Another hidden one").click()
     expect(verdict(page)).to_contain_text("Which?", timeout=PATIENT)
     page.wait_for_url(re.compile(r"seed=(?!5(&|$))"))
-    expect(page.get_by_role("button", name="Draw to 100", exact=True)).to_be_enabled(timeout=PATIENT)
+    expect(page.get_by_role("button", name="Sample to 100", exact=True)).to_be_enabled(timeout=PATIENT)
 
 
 def test_long_work_shows_progress_and_stops_within_a_moment(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=R16")
-    page.get_by_role("button", name="Draw until it is caught").click()
+    page.get_by_role("button", name="Sample until it is caught").click()
     expect(page.get_by_test_id("stProgress")).to_contain_text("Drawing", timeout=PATIENT)
     stop = page.locator(".st-key-broken-stop button")
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.get_by_role("button", name="Draw until it is caught")).to_be_enabled()
+    expect(page.get_by_role("button", name="Sample until it is caught")).to_be_enabled()
 
 
 def test_a_prompt_with_markup_stays_text(page, server):
@@ -98,7 +98,7 @@ def test_no_width_scrolls_sideways(browser, server):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.set_default_timeout(PATIENT)
     open_broken(page, server)
-    page.get_by_role("button", name="Draw until it is caught").click()
+    page.get_by_role("button", name="Sample until it is caught").click()
     expect(verdict(page)).to_contain_text("Caught", timeout=PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
     for width, scheme in ((390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")):

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
+import pytest
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 
 from tests.e2e.conftest import serving
+from tests.e2e.crowd import crowd, said
 
 CLIENTS = 20
 PATIENT = 240  # s; the first of them all waits for torch to be imported
@@ -53,3 +56,17 @@ def test_twenty_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_
     written = log.read_text()
     assert "Traceback" not in written
     assert "partially initialized" not in written
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("visitors", [10, 50])
+def test_many_visitors_step_through_live_rounds_and_all_are_answered(opening, tmp_path, visitors):
+    """Each clicks three times with 0 to 3 s between: nobody meets an exception or waits longer than the crowd's patience."""
+    log = tmp_path / "log.txt"
+    with serving(opening, log) as address:
+        asyncio.run(crowd(address, 1, 2))
+        began = time.monotonic()
+        everybody = asyncio.run(crowd(address, visitors))
+        print(said(everybody, time.monotonic() - began))
+    assert sum(one.exceptions for one in everybody) == 0 and "Traceback" not in log.read_text()
+    assert all(len(one.seconds) == 3 for one in everybody)

@@ -18,7 +18,7 @@ from tests.e2e.test_page import NASTY, PATIENT, query
 
 
 def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1") -> Page:
-    """Open the page and wait until its distribution is drawn."""
+    """Open the page and wait until its law is drawn."""
     page.goto(f"{server}/exact{link}")
     expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     return page
@@ -33,28 +33,28 @@ def verdict(page: Page):
     return page.locator(".st-key-exact-verdict")
 
 
-def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_drawn(page, server):
+def test_a_first_link_to_the_page_opens_with_the_law_and_nothing_drawn(page, server):
     open_exact(page, server)
-    expect(verdict(page)).to_contain_text("Nothing is drawn yet")
+    expect(verdict(page)).to_contain_text("There are no samples yet")
     assert page.mistakes == []
 
 
 def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(page, server):
     open_exact(page, server)
-    draw(page, "1 draw", "1 draw")
+    draw(page, "1 sample", "1 sample")
     expect(verdict(page)).to_contain_text("too few to tell")
-    draw(page, "100", "101 draws")
-    expect(verdict(page)).to_contain_text("100 draws, no difference seen")
-    expect(verdict(page)).to_contain_text(re.compile(r"A distribution 0\.\d+ away"))
-    draw(page, "10,000", "10,101 draws")
+    draw(page, "100", "101 samples")
+    expect(verdict(page)).to_contain_text("100 samples, no difference seen")
+    expect(verdict(page)).to_contain_text(re.compile(r"total variation distance of 0\.\d+"))
+    draw(page, "10,000", "10,101 samples")
     expect(verdict(page)).to_contain_text("next look comes at 100,000")
-    expect(page.get_by_text("Same distribution, different texts.")).to_be_visible()
+    expect(page.get_by_text("Same law, different texts.")).to_be_visible()
     assert page.mistakes == []
 
 
 def test_pictures_have_words_and_a_table_behind_them(page, server):
     open_exact(page, server)
-    draw(page, "100", "100 draws")
+    draw(page, "100", "100 samples")
     expect(page.locator("[aria-label*='100 draws'], [alt*='100 draws']").first).to_be_attached()
     page.get_by_text("The numbers behind the pictures").click()
     expect(page.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
@@ -93,23 +93,23 @@ def test_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browse
     other.goto(page.url)
     expect(other.get_by_label("Text to continue", exact=True)).to_have_value("a little rabbit", timeout=PATIENT)
     expect(other.get_by_text("The distribution has one outcome only", exact=False)).to_be_visible(timeout=PATIENT)
-    draw(other, "100", "100 draws")
+    draw(other, "100", "100 samples")
     expect(other.locator(".st-key-exact-verdict")).to_contain_text("the test is equality")
     other.close()
 
 
 def test_bad_input_gets_a_sentence_and_the_state_before_stays(page, server):
-    open_exact(page, server, "?prompt=Once+upon&length=9&random numbers=0%3D0.5")
+    open_exact(page, server, "?prompt=Once+upon&length=9&coins=0%3D0.5")
     expect(page.get_by_text("length was left out: it must be from 1 to 4", exact=False)).to_be_visible()
     expect(page.get_by_text("no sample of anything", exact=False)).to_be_visible()
-    draw(page, "100", "100 draws")
+    draw(page, "100", "100 samples")
     page.get_by_role("button", name="Settings").click()
-    field = page.get_by_label("Another number of draws", exact=True)
+    field = page.get_by_label("Another number of samples", exact=True)
     field.fill("0")
     field.press("Enter")
-    page.get_by_role("button", name="Draw as many").click()
+    page.get_by_role("button", name="Sample as many").click()
     expect(page.get_by_text("draws must be a whole number from 1 to 1,000,000, got 0.")).to_be_visible()
-    expect(page.get_by_text("100 draws so far", exact=True)).to_be_visible()
+    expect(page.get_by_text("100 samples so far", exact=True)).to_be_visible()
 
 
 def test_a_prompt_with_markup_stays_text(page, server):
@@ -121,7 +121,7 @@ def test_a_prompt_with_markup_stays_text(page, server):
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
     expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
-    draw(page, "100", "100 draws")
+    draw(page, "100", "100 samples")
     assert (page.dialogs, page.mistakes) == ([], [])
     assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
     assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
@@ -131,7 +131,7 @@ def test_no_width_scrolls_sideways(browser, server):
     page = browser.new_page(viewport={"width": 390, "height": 844})
     page.set_default_timeout(PATIENT)
     open_exact(page, server)
-    draw(page, "100", "100 draws")
+    draw(page, "100", "100 samples")
     for width, scheme in ((390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")):
         page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme=scheme)
@@ -145,7 +145,7 @@ CLIENTS, LONG = 20, 150  # s
 
 
 def visit(address: str, seed: int, together: Barrier) -> dict:
-    """Open the page by its protocol, look again every few seconds as its fragment does, until the distribution is drawn."""
+    """Open the page by its protocol, look again every few seconds as its fragment does, until the law is drawn."""
     ask, met = BackMsg(), {"charts": 0, "exceptions": 0, "lines": set()}
     ask.rerun_script.query_string, ask.rerun_script.page_name = f"prompt=a+bear&length=2&seed={seed}", "exact"
     with connect(
@@ -167,7 +167,7 @@ def visit(address: str, seed: int, together: Barrier) -> dict:
 
 
 @pytest.mark.slow
-def test_twenty_clients_at_once_on_a_cold_server_stand_in_line_and_get_their_distribution(opening, tmp_path):
+def test_twenty_clients_at_once_on_a_cold_server_stand_in_line_and_get_their_law(opening, tmp_path):
     log, together = tmp_path / "log.txt", Barrier(CLIENTS)
     with serving(opening, log) as address, ThreadPoolExecutor(CLIENTS) as pool:
         every = list(pool.map(lambda seed: visit(address, seed, together), range(CLIENTS)))

@@ -90,7 +90,7 @@ def test_bars_that_were_dragged_are_what_is_exported(page, server):
     for _ in range(3):
         page.keyboard.press("ArrowUp")
     open_fold(page)
-    expect(page.get_by_text("Distributions dragged from", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_text("Laws dragged from", exact=False)).to_be_visible(timeout=PATIENT)
     found = list(csv.DictReader(io.StringIO(zip_of(page)["token.csv"].decode("utf-8-sig"))))
     assert float(found[0]["p"]) == pytest.approx(0.43)
     assert sum(float(row["kept"]) + float(row["replaced"]) for row in found) == pytest.approx(1.0)
@@ -103,7 +103,7 @@ def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothi
     good = "".join(json.dumps(row) + "\n" for row in rows).encode()
     put(page, "draws <i>.jsonl", good)
     expect(page.locator(".st-key-exact-verdict")).to_contain_text("61 draws", timeout=PATIENT)
-    expect(page.get_by_text("'draws <i>.jsonl' (61 draws), after “Once <b>$x$</b>”.")).to_be_visible()
+    expect(page.get_by_text("'draws <i>.jsonl' (61 samples), after “Once <b>$x$</b>”.")).to_be_visible()
     page.get_by_role("button", name="Remove").first.click()
     expect(page.locator(".st-key-exact-verdict")).to_have_count(0, timeout=PATIENT)
     put(page, "half.jsonl", good[:-9])
@@ -133,7 +133,7 @@ def test_the_fold_stays_on_the_screen_and_hides_nothing(browser, server, width, 
     page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
     page.set_default_timeout(PATIENT)
     open_exact(page, server)
-    draw(page, "100", "100 draws")
+    draw(page, "100", "100 samples")
     button, other = (page.get_by_role("button", name=name, exact=True) for name in ("Export", "Settings"))
     assert button.bounding_box()["x"] + button.bounding_box()["width"] <= other.bounding_box()["x"]
     open_fold(page)

@@ -66,7 +66,7 @@ def test_a_slider_moves_what_the_formula_says_and_only_the_open_tab_is_drawn(pag
     page.get_by_role("tab", name="What if?").click()
     slider = page.get_by_role("slider", name="gamma: draft tokens of a round")
     expect(slider).to_be_visible(timeout=PATIENT)
-    for name, key in (("alpha: share of draft tokens kept", "Home"), ("gamma: draft tokens of a round", "End")):
+    for name, key in (("alpha: share of guesses kept", "Home"), ("gamma: draft tokens of a round", "End")):
         page.get_by_role("slider", name=name).focus()
         page.keyboard.press(key)
     said = page.locator(".st-key-fast-said-surface")

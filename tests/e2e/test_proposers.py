@@ -23,12 +23,12 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(pa
     sent = []
     page.on("websocket", lambda socket: sent.append(socket.url))
     page.on("request", lambda request: sent.append(request.url))
-    remaining, sentence = page.locator(".walked"), page.locator(".walked .sentence")
-    expect(sentence).to_contain_text("A tree of 15 draft tokens, 3 deep")
+    room, sentence = page.locator(".walked"), page.locator(".walked .sentence")
+    expect(sentence).to_contain_text("A tree of 15 guesses, 3 deep")
     page.get_by_role("button", name="Step →").click()
     expect(sentence).to_contain_text("kept with probability")
-    expect(remaining.locator(".aloud")).to_contain_text("kept with probability")
-    expect(remaining.locator(".aloud")).to_have_attribute("aria-live", "polite")
+    expect(room.locator(".aloud")).to_contain_text("kept with probability")
+    expect(room.locator(".aloud")).to_have_attribute("aria-live", "polite")
     first = sentence.inner_text()
     page.keyboard.press("ArrowRight")
     assert sentence.inner_text() != first
@@ -37,13 +37,13 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(pa
     page.keyboard.press("End")
     expect(sentence).to_contain_text("from one pass of the target")
     expect(page.get_by_role("button", name="Step →")).to_be_disabled()
-    expect(remaining.locator(".leaf[data-is=never]").first).to_be_visible()
-    remaining.locator(".leaf").first.click()
+    expect(room.locator(".leaf[data-is=never]").first).to_be_visible()
+    room.locator(".leaf").first.click()
     expect(sentence).to_have_text(first)
-    remaining.get_by_label("step of this round").fill("0")
+    room.get_by_label("step of this round").fill("0")
     expect(sentence).to_contain_text("One pass of the target")
-    expect(remaining.locator(".mask")).to_have_attribute("aria-label", re.compile("sees the text alone"))
-    assert remaining.locator(".mask .sees").count() == 3 + 6 * 2 + 6 * 3
+    expect(room.locator(".mask")).to_have_attribute("aria-label", re.compile("sees the text alone"))
+    assert room.locator(".mask .sees").count() == 3 + 6 * 2 + 6 * 3
     assert sent == [] and page.mistakes == []
 
 
@@ -55,7 +55,7 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     table.locator(".dvn-scroller").click(position={"x": 18, "y": 35 + 35 * 1 + 17})
     page.wait_for_url(re.compile("row=draft(&|$)"))
     expect(page.get_by_role("heading", name="Draft model: one round")).to_be_visible()
-    expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 draft tokens")
+    expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 guesses")
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
@@ -87,8 +87,8 @@ def test_no_width_scrolls_sideways_and_no_chip_leaves_its_place(browser, server)
         page.keyboard.press("End")
         page.wait_for_timeout(400)
         assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
-        remaining = page.locator(".walked").bounding_box()
+        room = page.locator(".walked").bounding_box()
         for leaf in page.locator(".walked .leaf").all():
             box = leaf.bounding_box()
-            assert remaining["x"] - 1 <= box["x"] and box["x"] + box["width"] <= remaining["x"] + remaining["width"] + 1
+            assert room["x"] - 1 <= box["x"] and box["x"] + box["width"] <= room["x"] + room["width"] + 1
     page.close()

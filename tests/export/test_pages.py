@@ -31,7 +31,7 @@ from specviz.figures.one_token.token import PRESETS, token_payload
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
-from specviz.web.one_token.component import shown
+from specviz.web.one_token.state import shown
 from tests.pages import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,7 +183,7 @@ def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
 
 
 def test_a_file_is_offered_by_its_name():
-    app = AppTest.from_file(str(ROOT / "pages" / "one_round.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "pages" / "step.py"), default_timeout=60)
     app.session_state["export-fold-step"] = True
     app.run()
     app.selectbox(key="export-name-step").select("decisions.csv").run()

@@ -14,7 +14,7 @@ from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import CHOICES, ENTRIES, Lineup
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
-from specviz.web.drafting_methods import matrix as lineup_matrix
+from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.drafting_methods import state as web
 from specviz.web.drafting_methods import view, work
 from specviz.web.drafting_methods.state import Ask, Gallery, opening, recorded
@@ -27,7 +27,7 @@ BASE = Settings(prompt="Once upon")
 @pytest.fixture
 def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and each row is drawn less."""
-    monkeypatch.setattr(work, "RUNS", 1)
+    monkeypatch.setattr(work, "TURNS", 1)
     monkeypatch.setattr(work, "DRAWS", 20)
     monkeypatch.setattr(web, "LENGTH", 6)
 
@@ -51,10 +51,10 @@ def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = opened_page({"probs": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
+    seen = opened_page({"law": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
     assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", len(ENTRIES))
     said = "\n".join(seen["text"])
-    for part in ("link's distribution was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
+    for part in ("link's law was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
         assert part in said
     assert not any("<i>" in one for one in seen["said"]) and any(
         "Run the gallery to see it on yours" in one for one in seen["text"]
@@ -75,7 +75,7 @@ def test_another_pair_is_refused_by_a_link_and_a_row_by_name():
         Ask(BASE, "1", "bush")
 
 
-def test_the_recorded_gallery_holds_every_row_under_every_distribution():
+def test_the_recorded_gallery_holds_every_row_under_every_law():
     found = recorded()
     assert list(found) == list(CHOICES)
     for choice, one in found.items():
@@ -85,7 +85,7 @@ def test_the_recorded_gallery_holds_every_row_under_every_distribution():
             assert bool(row.reason) is (row.ms is None) is (row.trace is None)
 
 
-def test_the_recorded_exact_rows_are_the_targets_distribution_and_typical_acceptance_is_not(shown):
+def test_the_recorded_exact_rows_are_the_targets_law_and_typical_acceptance_is_not(shown):
     """Each row's own bound holds 99 times in 100; 1.5 times it is never reached by chance at 2,000 draws."""
     for row in shown.rows:
         if row.exact and not row.reason:
@@ -97,7 +97,7 @@ def test_the_recorded_exact_rows_are_the_targets_distribution_and_typical_accept
 
 def test_the_table_has_a_line_for_each_row_and_a_blank_one_says_why(shown):
     lines = figures.table(shown)
-    assert [line["who drafts"] for line in lines] == [one.name for one in ENTRIES.values()]
+    assert [line["who guesses"] for line in lines] == [one.name for one in ENTRIES.values()]
     for line, row in zip(lines, shown.rows, strict=True):
         assert tuple(line) == figures.COLUMNS
         assert line["tokens per pass"] == row.per_pass and line["kept, by position"] == list(row.shares)
@@ -117,17 +117,17 @@ def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):
     assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV .44" in said
 
 
-def test_the_adversarys_figure_shows_draws_distribution_and_band(shown):
+def test_the_adversarys_figure_shows_draws_law_and_band(shown):
     first = shown.row("adversarial").first
-    band, draws, probs = figures.same_distribution(first).data
+    band, draws, law = figures.same_distribution(first).data
     places = [cell for cell, raw in enumerate(first.labels) if raw]
     assert list(draws.x) == [first.shares[cell] for cell in places]
-    assert list(probs.x) == [first.probs[cell] for cell in places]
+    assert list(law.x) == [first.law[cell] for cell in places]
     assert list(band.base) == [first.low[cell] for cell in places]
     assert (
         f"{first.n:,}" in draws.name and figures.same_distribution(first).layout.xaxis.title.text == "share of all first tokens"
     )
-    assert "the same distribution" in figures.same_distribution_conclusion(first)
+    assert "the same law" in figures.same_distribution_conclusion(first)
 
 
 def test_where_the_target_is_certain_the_words_say_so():
@@ -137,18 +137,18 @@ def test_where_the_target_is_certain_the_words_say_so():
     assert "certain of" not in figures.same_distribution_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
 
 
-def test_a_decoder_far_from_the_distribution_is_not_called_the_same(shown):
+def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):
     first = replace(shown.row("adversarial").first, tv=0.3)
-    assert "above the" in figures.same_distribution_conclusion(
+    assert "above the" in figures.same_distribution_conclusion(first) and "same law" not in figures.same_distribution_conclusion(
         first
-    ) and "same distribution" not in figures.same_distribution_conclusion(first)
+    )
 
 
-def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
+def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
     first = shown.row("typical").first
-    written, probs = figures.shortcut(first, "dark").data
+    written, law = figures.shortcut(first, "dark").data
     places = [cell for cell, raw in enumerate(first.labels) if raw]
-    assert list(written.x) == [first.written[cell] for cell in places] and list(probs.x) == [first.probs[cell] for cell in places]
+    assert list(written.x) == [first.written[cell] for cell in places] and list(law.x) == [first.law[cell] for cell in places]
     (line,) = figures.shortcut(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
     said = figures.shortcut_conclusion(first)
@@ -157,8 +157,6 @@ def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
 
 
 def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
-    from specviz.web.common.queue import Stopped
-
     gallery = Gallery(Ask(opening(BASE)))
     before = gallery.shown
     assert not gallery.own and before == recorded()["1"]
@@ -175,13 +173,15 @@ def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     assert "Recorded for the text" in view.measured(gallery, gallery.shown)
 
 
-def test_another_row_lets_the_work_go_on_and_another_distribution_stops_it():
+def test_another_row_lets_the_work_go_on_and_another_law_stops_it():
     gallery = Gallery(Ask(opening(BASE)))
-    stopped = []
-    gallery.stop = lambda: stopped.append(True)
+    gallery.ticket = ticket = Ticket(gallery.queue, work.run_all, None)
     assert not gallery.choose(gallery.question)
-    assert gallery.choose(replace(gallery.question, row="draft")) and not stopped
-    assert gallery.choose(replace(gallery.question, choice="0")) and stopped
+    assert gallery.choose(replace(gallery.question, row="draft")) and gallery.ticket is ticket and not ticket.dropped
+    assert gallery.choose(replace(gallery.question, choice="0")) and gallery.ticket is None and ticket.dropped
+    with pytest.raises(Stopped):
+        gallery.keep(ticket, gallery.question, "late")
+    assert not gallery.own
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
@@ -219,15 +219,13 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     assert [float(line["counted"]) for line in gains] == [row.gain.value for row in plan.rows]
     assert [float(line["measured_high"]) for line in gains] == [one.gain.high for one in plan.checked]
     cells = list(csv.DictReader(io.StringIO(package.file("matrix.csv").decode("utf-8-sig"))))
-    matrix = lineup_matrix.recorded()
+    matrix = web.recorded_matrix()
     assert [(one["line"], one["rule"], one["column"], one["verdict"], one["n"]) for one in cells] == [
         (one["line"], one["rule"], one["column"], one["verdict"], str(one["n"])) for one in matrix["cells"]
     ]
     said_of_both = package.file("caption.txt").decode()
     assert block_gain.sentence(plan) in said_of_both and figures_matrix.conclusion(matrix) in said_of_both
-    assert package.file("same-distribution.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file(
-        "shortcut.svg"
-    )
+    assert package.file("same-law.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file("shortcut.svg")
     said = package.facts
     assert said["commands"][0].startswith("python -m specviz record --gallery") and said["recorded"] is True
     assert said["machine"] == shown.machine and "prompt=" in said["permalink"]
@@ -243,9 +241,9 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     found = parser.parse_args(shlex.split(command(shown))[4:])
-    assert (found.gallery, found.prompt, found.runs, found.draws) == (
+    assert (found.gallery, found.prompt, found.turns, found.draws) == (
         True,
         shown.settings.prompt,
-        shown.runs,
+        shown.turns,
         shown.rows[0].first.n,
     )

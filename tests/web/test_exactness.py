@@ -16,8 +16,9 @@ from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import Filling
 from specviz.settings import Settings
 from specviz.web.common import cache
+from specviz.web.common.controls import from_fields
 from specviz.web.common.queue import Queue
-from specviz.web.exactness import words
+from specviz.web.exactness import words, work
 from specviz.web.exactness.state import Drawn, Question, another, whole_number
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
@@ -28,7 +29,7 @@ from tests.pages import exact_exam as exam
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     seen = first_paint("exact", {"length": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"1 draw", "100", "10,000", "A million"} <= set(seen["buttons"])
+    assert {"1 sample", "100", "10,000", "A million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("length was left out: it must be from 1 to 4 on this page, got 9", "got 'nobody'", "no sample"):
         assert part in said
@@ -59,13 +60,13 @@ def test_an_edited_run_cannot_come_in():
 )
 def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
     question = exam().question
-    assert another(question, raw) == (question, [sentence])
+    assert another(question, raw, from_fields) == (question, [sentence])
 
 
 @pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None))
 def test_a_number_of_draws_that_cannot_be_drawn_gets_a_sentence(count):
     asked = exam()
-    asked.ask(count)
+    asked.ask(count, work.draw)
     assert asked.said == [f"draws must be a whole number from 1 to 1,000,000, got {count!r}."]
     assert (asked.ticket, asked.drawn) == (None, Drawn())
 
@@ -85,8 +86,8 @@ def some(n: int = 100, counts=(60, 30, 10)) -> Filling:
 def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     one = some()
     figure = evidence.filling(one, evidence.top(one))
-    band, bars, probs = figure.data
-    assert (list(bars.x), list(probs.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
+    band, bars, law = figure.data
+    assert (list(bars.x), list(law.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
     assert figure.layout.xaxis.title.text == "share of all draws"
@@ -94,9 +95,9 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
 
 
 def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
-    probs = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
+    law = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
     labels, fixed = ("·a …", evidence.REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
-    one = Filling("a", labels, (False, False, True, True, True, True), probs, *fixed)
+    one = Filling("a", labels, (False, False, True, True, True, True), law, *fixed)
     assert (one.drawn, one.hidden) == ((2, 3, 4, 5), (0, 1))
     assert "2 pooled bars with 70% of the distribution" in words.fill_sentence(Drawn((one, one)))
     assert replace(one, whole=(True,) * 6).drawn == (0, 2, 3, 4, 5), "one single text is always shown"
@@ -115,7 +116,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
 def test_the_command_repeats_the_question():
     one = exam(length=3, prompt="a 'b'", temperature=0.5)
     assert words.command(one) == (
-        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --samples 10000 --decoder speculative --seed 7 "
+        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --draws 10000 --decoder speculative --seed 7 "
         "--gamma 2 --temperature 0.5"
     )
 
@@ -134,7 +135,7 @@ def test_a_click_draws_and_the_page_says_what_it_could_have_seen(app):
     assert len(app.get("plotly_chart")) == 2
     settle(app.button(key="exact-draw-100").click().run(), "exact")
     assert not app.exception
-    assert any("100 draws, no difference seen" in one.value for one in app.markdown)
+    assert any("100 samples, no difference seen" in one.value for one in app.markdown)
     alts = [chart.proto.alt for chart in app.get("plotly_chart")]
     assert all("100 draws" in alt for alt in alts)
 
@@ -156,6 +157,6 @@ def test_work_that_waits_shows_its_place_and_a_button_to_leave():
     blocker = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(500)])
     while blocker.state != "working":
         time.sleep(0.01)
-    first.ask_flat(), second.ask_flat()
+    first.submit(work.many_seeds), second.submit(work.many_seeds)
     assert second.progress() == "In line for one of 1 places: 1 before this one …"
     first.stop(), second.stop(), blocker.cancel()

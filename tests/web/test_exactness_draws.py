@@ -21,7 +21,7 @@ from tests.pages import exact_exam as exam
 
 
 def test_draws_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
-    """30 and 70 draws through the engine and 900 on shared distributions fall into the cells that one shard of 1,000 does."""
+    """30 and 70 draws through the engine and 900 on shared laws fall into the cells that one shard of 1,000 does."""
     clicks = exam()
     for count in (30, 70, 900):
         work.draw(clicks, FreeTicket(), count)
@@ -43,7 +43,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         work.draw(one, FreeTicket(), 10_000)
         said = words.verdict(one.drawn, one.question)
         assert (said.mark, one.drawn.n) == ("consistent", 10_000)
-        assert f"A distribution {one.drawn.looks[-1][1].detectable_tv:.2g} away" in said.seen
+        assert f"total variation distance of {one.drawn.looks[-1][1].detectable_tv:.2g}" in said.seen
         assert "several texts" in said.seen and "next look comes at 100,000" in said.seen
         number, left, right = one.drawn.texts
         assert left != right and number <= 10_000
@@ -62,7 +62,7 @@ def test_several_who_draw_from_the_one_global_generator_do_not_block_each_other(
     exams = [exam(length=1, source="assisted") for _ in range(4)]
     for one in exams:
         one.queue = queue
-        one.ask(40)
+        one.ask(40, work.draw)
     assert all(one.ticket.ended.wait(60) for one in exams)
     assert [one.drawn.arms[0].counts for one in exams] == [alone.drawn.arms[0].counts] * 4
 
@@ -83,11 +83,11 @@ def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(page_pair, ticks):
 def test_progress_rises_to_the_end(page_pair):
     ticket = FreeTicket()
     work.draw(exam(), ticket, 2000)
-    rising = ticket.shares[1:]  # the first belongs to the distribution
+    rising = ticket.shares[1:]  # the first belongs to the law
     assert rising == sorted(rising) and rising[-1] == 1.0
 
 
-def test_a_proposer_that_shared_distributions_lack_is_drawn_through_the_engine_however_many_are_asked_for(page_pair, pair):
+def test_a_proposer_that_shared_laws_lack_is_drawn_through_the_engine_however_many_are_asked_for(page_pair, pair):
     one = exam(length=3, proposer="tree", tree="2-1", seed=5)
     work.draw(one, FreeTicket(), 300)
     work.many_seeds(one, FreeTicket(), seeds=4, draws=300)
@@ -117,7 +117,7 @@ def test_an_empty_prompt_says_where_it_begins(page_pair):
     assert list(one.drawn.notes) == ["The prompt is empty, so the text begins with the start token."]
 
 
-def test_draws_of_another_distribution_are_rejected_and_stay_rejected(page_pair, pair):
+def test_draws_of_another_law_are_rejected_and_stay_rejected(page_pair, pair):
     """Temperature .7 in place of 1: far more than the .05 that the look at 10,000 draws sees."""
     one = exam()
     work.prepared(one, FreeTicket())
@@ -127,15 +127,15 @@ def test_draws_of_another_distribution_are_rejected_and_stay_rejected(page_pair,
     assert words.verdict(drawn, one.question).mark == "rejected"
     work.draw(one, FreeTicket(), 1000)
     later = replace(drawn, looks=(*drawn.looks, *one.drawn.looks))
-    assert words.verdict(later, one.question).words.startswith("Not exact: 10,000 draws")
+    assert words.verdict(later, one.question).words.startswith("Not exact: 10,000 samples")
 
 
 def test_the_plan_ends_at_its_last_look():
     one = exam()
     arm = Filling("a", ("x",), (True,), (1.0,), (1_000_000,), (0.0,), (1.0,), 1_000_000)
     one.drawn = Drawn((arm, arm))
-    one.ask(1)
-    assert one.said == ["The plan ends at 1,000,000 draws. Choose another seed to begin again."]
+    one.ask(1, work.draw)
+    assert one.said == ["The plan ends at 1,000,000 samples. Choose another seed to begin again."]
 
 
 def test_the_looks_spend_one_false_alarm_rate_and_words_name_their_sizes():
@@ -147,21 +147,21 @@ def test_the_looks_spend_one_false_alarm_rate_and_words_name_their_sizes():
 
 
 def test_what_a_look_says_it_could_see_it_sees(page_pair):
-    """Look at 1,000 draws, 40 samples of a distribution at the stated distance: power .99, so 35 or fewer are rejected once in 20,000 times."""
+    """Look at 1,000 draws, 40 samples of a law at the stated distance: power .99, so 35 or fewer are rejected once in 20,000 times."""
     one = exam()
     cells = work.prepared(one, FreeTicket()).looks[1]
-    probs = cells.masses / cells.masses.sum()
-    tv = looks.judge(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
-    order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)
+    law = cells.masses / cells.masses.sum()
+    tv = looks.judge(1, cells, np.random.default_rng(1).multinomial(1000, law), "").detectable_tv
+    order, up = np.argsort(-law), np.zeros(len(law), dtype=bool)
     up[order[1:]] = True
-    half = probs[up].sum()
-    moved = np.where(up, probs * (1 + tv / half), probs * (1 - tv / (1 - half)))
-    assert np.abs(moved - probs).sum() / 2 == pytest.approx(tv)
+    half = law[up].sum()
+    moved = np.where(up, law * (1 + tv / half), law * (1 - tv / (1 - half)))
+    assert np.abs(moved - law).sum() / 2 == pytest.approx(tv)
     found = [looks.judge(1, cells, row, "").verdict for row in np.random.default_rng(2).multinomial(1000, moved, size=40)]
     assert found.count("rejected") >= 36
 
 
-def test_a_distribution_too_flat_for_any_cell_cannot_be_told(pair):
+def test_a_law_too_flat_for_any_cell_cannot_be_told(pair):
     from specviz.evidence.partition import Partition
 
     cells = Partition(((),), np.array([1.0]), 2, np.array([False]))
@@ -182,6 +182,5 @@ def test_piled_up_p_values_are_not_called_flat():
     one = Flat((0.01,) * 60, 300, 0, 15)
     assert not one.flat and "do not lie flat" in one.conclusion
     figure = evidence.flat(one)
-    (runs,) = [trace for trace in figure.data if trace.name == "runs"]
-    assert list(runs.y) == [60] + [0] * 9
+    assert list(figure.data[0].y) == [60] + [0] * 9
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("p-value", "runs")

@@ -18,7 +18,7 @@ def record(pair) -> dict:
     return figures.read(json.dumps(found.to_record()))
 
 
-def test_every_cell_stands_once_under_its_distribution_with_its_sign(record):
+def test_every_cell_stands_once_under_its_law_with_its_sign(record):
     page = figures.html(record)
     assert page.count("<table>") == 3 and page.count("<td ") == len(record["cells"])
     for kind, sign, word in figures.MARKS.values():
@@ -58,24 +58,25 @@ def test_damage_is_one_sentence(record):
 
 
 def test_a_page_without_a_record_shows_no_fold(monkeypatch, tmp_path):
-    from specviz.web.drafting_methods import matrix
+    from specviz.web.drafting_methods import state, view
 
-    monkeypatch.setattr(matrix, "RECORDED", tmp_path / "none.json")
-    matrix.recorded.cache_clear()
+    monkeypatch.setattr(state, "MATRIX", tmp_path / "none.json")
+    state.recorded_matrix.cache_clear()
     try:
-        assert matrix.recorded() is None
-        matrix.show()
+        assert state.recorded_matrix() is None
+        monkeypatch.setattr(view.st, "expander", lambda title: pytest.fail("a fold"))
+        view.every_rule()
     finally:
-        matrix.recorded.cache_clear()
+        state.recorded_matrix.cache_clear()
 
 
 def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_line_and_rule():
     from specviz.evidence.matrix.table import COLUMNS, lines
     from specviz.verification.registry import RULES
-    from specviz.web.drafting_methods.matrix import recorded
+    from specviz.web.drafting_methods.state import recorded_matrix
 
-    found = recorded()
+    found = recorded_matrix()
     assert found["right"] and all(cell["right"] for cell in found["cells"])
     wanted = {(line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
     assert {(cell["line"], cell["rule"], cell["column"]) for cell in found["cells"]} == wanted
-    assert "follow the target’s distribution" in figures.conclusion(found) and "Not as they" not in figures.conclusion(found)
+    assert "follow the target’s law" in figures.conclusion(found) and "Not as they" not in figures.conclusion(found)

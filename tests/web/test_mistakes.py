@@ -1,4 +1,4 @@
-"""Break it: the list is there without torch, both rules meet the same random numbers, looks follow their plan, words say what is so.
+"""Break it: the list is there without torch, both rules meet the same coins, looks follow their plan, words say what is so.
 
 Draws are fixed by their seeds; a right decoder is rejected with probability .001 over seeds, and the seeds here are the first tried.
 """
@@ -32,7 +32,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
     seen = first_paint("broken", query)
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"Draw until it is caught", "Draw to 100"} <= set(seen["buttons"])
+    assert {"Sample until it is caught", "Sample to 100"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("mistake was left out", "got 'R99'", "seed was left out", "temperature was left out: each mistake brings"):
         assert part in said
@@ -71,7 +71,7 @@ def test_every_tier_that_drawing_cannot_see_has_a_sentence():
     for name, one in MISTAKES.items():
         said = words.about(Case(BASE, name), 0.0)
         assert one.wrong in said and (words.UNSEEN.get(one.tier, "") in said)
-        assert ("fewer draws" in said) is (not one.shared)
+        assert ("fewer samples" in said) is (not one.shared)
     assert (Case(BASE, "R8").most, Case(BASE, "R5").most) == (SLOW, LOOKS[-1])
 
 
@@ -91,18 +91,16 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     assert (right.line.dash, wrong.line.dash, right.marker.symbol, wrong.marker.symbol) == ("solid", "dash", "circle", "x")
     figure = figures.curve(one)
     assert figure.layout.annotations[0].text == "✗ caught at 1,000" and figure.layout.annotations[0].x == 3.0
-    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact distribution")
-    assert (
-        "wrong rule lies 0.150 from the distribution, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
-    )
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact law")
+    assert "wrong rule lies 0.150 from the law, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
     assert [row["look"] for row in one.table] == ["nothing seen", "rejected"]
     assert "look" not in line(wrong=None).table[0]
 
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), 900, 1000, False)
-    assert "distance is 0 throughout" in said and "900 of 1,000 draws: a mistake hides" in said
-    assert words.curve_sentence(line(), 1000, 1000, False).endswith("The two wrote the same in all 1,000 draws.")
+    assert "distance is 0 throughout" in said and "900 of 1,000 samples: a mistake hides" in said
+    assert words.curve_sentence(line(), 1000, 1000, False).endswith("The two wrote the same in all 1,000 samples.")
     assert "wrote the same" not in words.curve_sentence(line(), 1000, 1000, True)
 
 
@@ -159,7 +157,7 @@ def test_a_hidden_one_is_guessed_and_revealed(app):
     settle(app.button(key="broken-next").click().run(), "broken")
     app.button(key="broken-guess-A").click().run()
     assert not app.exception
-    assert any("You guessed after 100 draws" in one.value for one in app.markdown)
+    assert any("You guessed after 100 samples" in one.value for one in app.markdown)
     app.button(key="broken-another").click().run()
     settle(app, "broken")
     assert not app.exception

@@ -1,4 +1,4 @@
-"""Break it, what its draws say: both sides have the same random numbers, looks catch the mistake, a secret is kept."""
+"""Break it, what its draws say: both sides have the same coins, looks catch the mistake, a secret is kept."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def ready(page_pair, monkeypatch):
     monkeypatch.setattr(work, "TEXTS", 12)
 
 
-def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_uniforms(ready, pair):
+def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_coins(ready, pair):
     one = trial()
     work.draw(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
@@ -37,8 +37,8 @@ def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_uniforms(rea
     assert bench.counts[1].tolist() == bench.cells.counts(wrong).tolist()
     assert one.drawn.same == int((right.tokens == wrong.tokens).all(1).sum())
     assert one.drawn.curve.n == (10, 20, 50, 100, 200, 500, 1000)
-    probs = bench.cells.masses / bench.cells.masses.sum()
-    apart = np.abs(bench.cells.counts(wrong) / 1000 - probs).sum() / 2
+    law = bench.cells.masses / bench.cells.masses.sum()
+    apart = np.abs(bench.cells.counts(wrong) / 1000 - law).sum() / 2
     assert one.drawn.curve.tv[-1][1] == pytest.approx(apart)
     judged = looks.judge(1, bench.looks[1], bench.looks[1].counts(wrong), "")
     assert one.drawn.looks[1][1].rejected is (judged.verdict == "rejected")
@@ -56,20 +56,18 @@ def test_drawing_until_it_is_caught_ends_at_the_look_that_catches_it(ready, mist
     assert one.caught and one.drawn.n in LOOKS[:4]
     assert not any(pair[0].rejected for pair in one.drawn.looks), "the right rule passes"
     said = words.verdict(one)
-    assert (said.mark, said.words) == ("rejected", f"Caught: {one.drawn.n:,} draws were enough.")
+    assert (said.mark, said.words) == ("rejected", f"Caught: {one.drawn.n:,} samples were enough.")
     assert one.drawn.picture(one.question, True).caught == one.drawn.n
     assert "The right one passes" in said.seen
 
 
-def test_a_uniform_that_never_shows_zero_is_said_not_to_be_seen(ready):
+def test_a_coin_that_never_shows_zero_is_said_not_to_be_seen(ready):
     one = trial("R10")
     work.draw(one, FreeTicket(), 100)
     said = words.verdict(one)
     assert one.drawn.same == 100 and one.drawn.alike == (12, 12)
     assert (
-        said.mark == "untold"
-        and "wrote the same in all 100 draws" in said.words
-        and "a random number put in by hand" in said.seen
+        said.mark == "untold" and "wrote the same in all 100 samples" in said.words and "a random number set by hand" in said.seen
     )
     assert "Same random numbers, same texts" in words.texts_title(one)
 
@@ -79,10 +77,10 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     work.draw(one, FreeTicket(), 100)
     right, wrong = one.drawn.speeds
     assert wrong.per_pass < right.per_pass and one.question.most == SLOW
-    assert words.verdict(one).seen.endswith("The next look comes at 1,000 draws.")
+    assert words.verdict(one).seen.endswith("The next look comes at 1,000 samples.")
 
 
-def test_the_stuck_uniform_raises_acceptance_and_the_page_says_why(ready):
+def test_the_stuck_coin_raises_acceptance_and_the_page_says_why(ready):
     one = trial("R18")
     work.prepared(one, FreeTicket())
     assert figures.raised(*one.drawn.speeds) == 1
@@ -142,7 +140,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     assert one.guess == "A", "the first guess counts"
     said = words.verdict(one)
     assert said.words.startswith("Not so: decoder B is wrong") and one.question.known.name in said.words
-    assert "You guessed after 1,000 draws." in said.seen
+    assert "You guessed after 1,000 samples." in said.seen
 
 
 def test_where_neither_is_wrong_both_pass(ready):

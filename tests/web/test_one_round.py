@@ -6,6 +6,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +17,8 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalogue import PAIRS
-from specviz.web.common import access, cache, warmup
+from specviz.web.common import access, cache, session, warmup
+from specviz.web.common.queue import Queue
 from specviz.web.one_round.state import Visit
 from tests.web_pair import write_opening
 
@@ -30,7 +32,7 @@ class Refuse:
 sys.meta_path.insert(0, Refuse())
 from pathlib import Path
 from streamlit.testing.v1 import AppTest
-from specviz.web import cache
+from specviz.web.common import cache
 cache.RECORDING = Path(sys.argv[1]) / "opening.json"
 app = AppTest.from_file("app.py", default_timeout=60).run()
 shown = json.loads(app.get("bidi_component")[0].proto.mixed.json or app.get("bidi_component")[0].proto.json)
@@ -53,10 +55,12 @@ def app(opening, monkeypatch):
     monkeypatch.setattr(cache, "RECORDING", opening / "opening.json")
     monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
     cache.recording.cache_clear()
+    monkeypatch.setattr(session, "PROMPT", 60.0)  # every run ends before its page is drawn
+    warmup.start()
+    assert warmup.wait(120)
     yield AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     cache.recording.cache_clear()
     cache.weights.clear()
-    cache._seconds.clear()
 
 
 def served_before(begin):
@@ -97,7 +101,7 @@ def test_heavy_libraries_are_imported_once_in_one_thread(app):
 
 
 def test_a_change_of_a_control_runs_the_real_pair(app):
-    app.number_input(key="fold-gamma").set_value(2).run()
+    app.number_input(key="fold-gamma-0").set_value(2).run()
     data = shown(app)
     assert (data["mode"], data["busy"], len(data["payload"]["rounds"])) == ("live", None, 2)
     assert len(data["payload"]["rounds"][0]["chips"]) == 2
@@ -107,15 +111,15 @@ def test_a_change_of_a_control_runs_the_real_pair(app):
 
 
 def test_temperature_zero_and_gamma_zero_run(app):
-    app.text_input(key="fold-temperature").set_value("0").run()
-    app.number_input(key="fold-gamma").set_value(0).run()
+    app.text_input(key="fold-temperature-0").set_value("0").run()
+    app.number_input(key="fold-gamma-0").set_value(0).run()
     data = shown(app)
     assert data["mode"] == "live"
     assert data["payload"]["rounds"][0]["chips"] == []
 
 
 def test_an_empty_prompt_starts_with_the_start_token_and_says_so(app):
-    app.text_area(key="fold-prompt").set_value("").run()
+    app.text_area(key="fold-prompt-0").set_value("").run()
     assert shown(app)["mode"] == "live"
     assert "The prompt is empty, so the text begins with the start token" in said(app)
 
@@ -137,17 +141,17 @@ BAD = [
 @pytest.mark.parametrize(("kind", "name", "value", "sentence"), BAD, ids=[f"{name}={value!s:.12}" for _, name, value, _ in BAD])
 def test_bad_input_is_a_sentence_and_nothing_is_lost(app, kind, name, value, sentence):
     before = shown(app)
-    getattr(app, kind)(key=f"fold-{name}").set_value(value).run()
+    getattr(app, kind)(key=f"fold-{name}-0").set_value(value).run()
     after = shown(app)
     assert sentence in said(app)
     assert not app.exception
     assert (after["payload"], after["mode"], after["busy"]) == (before["payload"], before["mode"], None)
-    assert getattr(app, kind)(key=f"fold-{name}").value == value
+    assert getattr(app, kind)(key=f"fold-{name}-0").value == value
 
 
 def test_after_bad_input_a_good_value_goes_on(app):
-    app.number_input(key="fold-gamma").set_value(99).run()
-    app.number_input(key="fold-gamma").set_value(1).run()
+    app.number_input(key="fold-gamma-0").set_value(99).run()
+    app.number_input(key="fold-gamma-0").set_value(1).run()
     assert shown(app)["mode"] == "live"
     assert "gamma" not in said(app)
 
@@ -159,7 +163,7 @@ def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
     other.run()
     data = shown(other)
     assert (data["mode"], data["cursor"]) == ("live", {"round": 1, "motion": 1})
-    assert (other.text_area(key="fold-prompt").value, other.text_input(key="fold-top_k").value) == ("a bear", "50")
+    assert (other.text_area(key="fold-prompt-0").value, other.text_input(key="fold-top_k-0").value) == ("a bear", "50")
     assert "got nan" in said(other)
 
 
@@ -167,11 +171,12 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
     assert warmup.wait(120)
     monkeypatch.setattr(warmup, "_thread", None)
     monkeypatch.setattr(warmup, "_done", threading.Event())
-    monkeypatch.setattr(cache, "PATIENCE", 0.1)
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=30)
     other.query_params["prompt"] = "a bear"
     other.run()
-    assert shown(other)["mode"] == "live"
+    assert "Loading torch" in shown(other)["busy"] or "In line" in shown(other)["busy"] or "Starting" in shown(other)["busy"]
+    assert other.session_state["visit"].ticket.ended.wait(60)
+    assert shown(other.run())["mode"] == "live"
 
 
 def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypatch, opening):
@@ -195,7 +200,7 @@ def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypa
 
 def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
     monkeypatch.setattr(warmup, "_trouble", "The models cannot run on this machine: no torch.")
-    app.number_input(key="fold-gamma").set_value(2).run()
+    app.number_input(key="fold-gamma-0").set_value(2).run()
     assert "The models cannot run on this machine" in said(app)
     assert shown(app)["mode"] == "recorded"
 
@@ -203,7 +208,7 @@ def test_a_library_that_cannot_be_imported_is_a_sentence(app, monkeypatch):
 def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
     assert warmup.wait(120)
     monkeypatch.setattr("specviz.decoding.run.run", lambda *_: 1 / 0)
-    app.number_input(key="fold-gamma").set_value(2).run()
+    app.number_input(key="fold-gamma-0").set_value(2).run()
     assert "The run failed (ZeroDivisionError). What was shown before is still here." in said(app)
     assert shown(app)["mode"] == "recorded"
 
@@ -216,7 +221,7 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     assert shown(other)["mode"] == "live"
 
 
-def test_equal_models_keep_every_draft_token(app, monkeypatch, opening):
+def test_equal_models_keep_every_guess(app, monkeypatch, opening):
     monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app.run()
     for key in ("own-target", "own-draft"):
@@ -228,27 +233,55 @@ def test_equal_models_keep_every_draft_token(app, monkeypatch, opening):
     assert not app.exception
 
 
-def test_a_third_run_waits_for_its_place_and_says_so(app, monkeypatch):
-    assert warmup.wait(120)
-    monkeypatch.setattr(cache, "PATIENCE", 0.01)
-    visit = Visit(cache.recording())
+def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itself(app, monkeypatch):
+    queue = Queue(places=1, turn=1e9, overdue=1e9)
+    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)])
+    app.session_state["visit"].queue = queue
+    monkeypatch.setattr(session, "PROMPT", 0.05)
+    held._worked = 0.0
+    app.number_input(key="fold-gamma-0").set_value(2).run()
+    assert shown(app)["busy"] == "In line for one of 1 places: 0 before this one …" and shown(app)["mode"] == "recorded"
+    held.cancel()
+    assert app.session_state["visit"].ticket.ended.wait(60)
+    app.run()
+    assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
+
+
+def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
+    """A click while a round is worked out asks for another run; the first one's work, which ends later, finds its job gone."""
+    visit = Visit(cache.recording(), Queue())
     visit.choose(replace(visit.settings, gamma=2))
-    cache.work_on(visit)
-    assert visit.busy.startswith("Loading the pair")
-    for _ in range(cache.PLACES):
-        assert cache._places.acquire(timeout=5)
-    try:
-        for _ in range(3000):  # the load is waited for in short pieces here
-            cache.work_on(visit)
-            if not visit.busy.startswith("Loading the pair"):
-                break
-        assert visit.busy == "2 other runs are being worked out; this one is next in line …"
-        assert visit.mode == "recorded"
-    finally:
-        for _ in range(cache.PLACES):
-            cache._places.release()
-    cache.work_on(visit)
-    assert (visit.mode, visit.busy) == ("live", None)
+    begun, go_on, ended = threading.Event(), threading.Event(), []
+
+    def late(visit, ticket, job):
+        begun.set()
+        go_on.wait(30)
+        visit.advance(visit.recording, job)
+        visit.fail("late", "pair", job)
+        ended.append(job)
+
+    visit.begin(late)
+    assert begun.wait(30)
+    visit.choose(visit.settings)  # back to what is shown: nothing is asked any more
+    before = visit.scene
+    visit.begin(late)
+    go_on.set()
+    for _ in range(3000):
+        if ended:
+            break
+        time.sleep(0.01)
+    assert ended and visit.scene is before and visit.job is None and visit.said == []
+
+
+def test_a_script_run_that_was_overtaken_changes_nothing(app):
+    visit = Visit(cache.recording(), Queue())
+    visit.enter()
+    younger = threading.Thread(target=visit.enter)
+    younger.start(), younger.join()
+    visit.seen = {"gamma": 1}
+    visit.take({"gamma": 9}, lambda raw, base: pytest.fail("overtaken"))
+    visit.hear({"kind": "live", "at": {"round": 0, "motion": 0}})
+    assert visit.job is None and visit.seen == {"gamma": 1}
 
 
 class Click:
@@ -284,7 +317,7 @@ class Click:
 
 def test_a_click_while_the_address_is_on_its_way_does_not_lose_it(app, monkeypatch):
     click = Click(monkeypatch, lambda _, message: message is not None and message.WhichOneof("type") == "page_info_changed")
-    app.text_input(key="fold-temperature").set_value("0.8")
+    app.text_input(key="fold-temperature-0").set_value("0.8")
     click.states = app._tree.get_widget_states()
     app.run()
     assert click.when is None, "nothing was interrupted"
@@ -298,4 +331,4 @@ def test_a_click_at_any_moment_of_the_first_paint_leaves_a_whole_page(app, monke
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120).run()
     assert click.when is None, "nothing was interrupted"
     assert not other.exception
-    assert (shown(other)["mode"], other.text_input(key="fold-temperature").value) == ("recorded", "1")
+    assert (shown(other)["mode"], other.text_input(key="fold-temperature-0").value) == ("recorded", "1")

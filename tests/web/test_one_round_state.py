@@ -12,8 +12,7 @@ from specviz.decoding.run import run
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common.controls import as_fields, from_fields
-from specviz.web.one_round.jobs import LINK_ROUNDS, rounds_before
-from specviz.web.one_round.state import Visit
+from specviz.web.one_round.state import LINK_ROUNDS, Visit, rounds_before
 
 SETTINGS = Settings(prompt="Once upon a time the old bear", seed=3, length=64)
 
@@ -29,7 +28,7 @@ def visit(recording):
 
 
 def finish(visit: Visit, pair) -> Visit:
-    """Work the job off as cache.py would, without threads."""
+    """Work the job off as work.py would, without the queue."""
     while visit.job:
         visit.advance(run(pair, visit.job.settings, visit.job.rounds, visit.job.earlier))
     return visit
@@ -89,13 +88,13 @@ def test_an_empty_prompt_has_a_link_of_its_own_and_is_said(recording, pair, visi
 
 
 def edited(visit, pair, u: float = 0.999):
-    """Choose the second round's first random number."""
+    """Choose the second round's first coin."""
     position = len(visit.trace.rounds[0].committed)
     visit.hear({"kind": "coin", "position": position, "purpose": "accept", "u": u, "at": {"round": 1, "motion": 6}})
     return position, finish(visit, pair)
 
 
-def test_a_chosen_uniform_keeps_the_rounds_before_it(recording, pair, visit):
+def test_a_chosen_coin_keeps_the_rounds_before_it(recording, pair, visit):
     position, _ = edited(visit, pair)
     assert visit.settings.uniforms == {(position, "accept"): 0.999}
     assert visit.trace.rounds[0] is recording.rounds[0]
@@ -105,7 +104,7 @@ def test_a_chosen_uniform_keeps_the_rounds_before_it(recording, pair, visit):
     assert same(run(pair, visit.settings, len(visit.trace.rounds)), visit.trace)
 
 
-def test_a_link_carries_chosen_uniforms(recording, pair, visit):
+def test_a_link_carries_chosen_coins(recording, pair, visit):
     edited(visit, pair)
     other = opened(recording, pair, visit.link())
     assert (other.settings, other.cursor) == (visit.settings, visit.cursor)
@@ -129,7 +128,7 @@ def test_undo_after_a_link_runs_without_the_luck(recording, pair, visit):
     assert same(other.trace, run(pair, replace(SETTINGS, gamma=3), len(other.trace.rounds)))
 
 
-def test_other_settings_give_chosen_uniforms_back(recording, pair, visit):
+def test_other_settings_give_chosen_coins_back(recording, pair, visit):
     edited(visit, pair)
     visit.choose(replace(visit.settings, gamma=2))
     finish(visit, pair)
@@ -232,7 +231,7 @@ def test_a_failed_run_leaves_what_is_shown(visit, recording):
         {"kind": "coin", "position": 1, "purpose": "wish", "u": 0.5, "at": {"round": "x"}},
     ],
 )
-def test_an_impossible_uniform_is_a_sentence(visit, recording, event):
+def test_an_impossible_coin_is_a_sentence(visit, recording, event):
     visit.hear(event)
     assert (visit.trace, visit.job) == (recording, None)
     assert "must be" in visit.notices[0]
@@ -253,7 +252,7 @@ def test_runs_of_two_visitors_do_not_meet(recording, pair):
     assert json.dumps(other.payload) == json.dumps(Visit(recording).payload)
 
 
-def test_rounds_before_a_draft_uniform_have_not_seen_it(recording):
+def test_rounds_before_a_draft_coin_have_not_seen_it(recording):
     first = recording.rounds[0]
     reach = len(first.proposals)
     assert rounds_before(recording.rounds, reach - 1, "draft") == ()

@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.common.components import modules, token_css
+from specviz.figures.common.components import token_css, token_js
 from specviz.figures.one_token.link import read_distribution, read_state, write_distribution
 from specviz.figures.one_token.token import FEWEST, GRID, MOST, PRESETS, TEXTS, WORDS, cooled, positions, token_payload
 from specviz.trace import Trace
@@ -45,7 +45,7 @@ def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
 
 
 def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses():
-    app = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=60)
+    app = AppTest.from_file(str(ROOT / "pages" / "token.py"), default_timeout=60)
     app.session_state["visit"] = SimpleNamespace(trace=traces.story())
     app.run()
     (component,) = app.get("bidi_component")
@@ -55,7 +55,7 @@ def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses(
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_are_distributions_and_show_what_their_names_say(preset):
+def test_presets_are_laws_and_show_what_their_names_say(preset):
     p, q = PRESETS[preset].p, PRESETS[preset].q
     assert FEWEST <= len(p) == len(q) <= min(MOST, len(WORDS))
     assert sum(p) == sum(q) == GRID
@@ -65,7 +65,7 @@ def test_presets_are_distributions_and_show_what_their_names_say(preset):
         assert q[0] == 0 < p[0] == max(p)
 
 
-def test_another_temperature_is_the_power_of_the_distribution():
+def test_another_temperature_is_the_power_of_the_law():
     assert cooled((5000, 3000, 2000), 0.5) == (6579, 2368, 1053)  # 25, 9, 4 of 38
     assert cooled((5000, 3000, 2000), 1.0) == (5000, 3000, 2000)
 
@@ -73,17 +73,17 @@ def test_another_temperature_is_the_power_of_the_distribution():
 def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_vocabulary():
     found = positions(RECORDED)
     assert [one["id"] for one in found][:5] == ["1.1", "1.2", "1.3", "1.4", "2.1"]
-    distributions = [probs for round_ in RECORDED.rounds for probs in round_.distributions if probs.q is not None]
-    for one, probs in zip(found, distributions, strict=True):
+    laws = [law for round_ in RECORDED.rounds for law in round_.laws if law.q is not None]
+    for one, law in zip(found, laws, strict=True):
         assert len(one["slots"]) == 8
         assert one["slots"][-1]["glyphs"] is None
-        for key, total in (("p", 1.0), ("q", 1.0), ("overlap", probs.beta), ("residual", 1.0 - probs.beta)):
+        for key, total in (("p", 1.0), ("q", 1.0), ("overlap", law.beta), ("residual", 1.0 - law.beta)):
             assert sum(slot[key] for slot in one["slots"]) == pytest.approx(total, abs=1e-12)
-    assert found[2]["draft"] == "“lived”"
+    assert found[2]["guess"] == "“lived”"
     assert found[2]["before"].endswith("an old woman who")
 
 
-@pytest.mark.parametrize("name", ("story", "unusual", "without_distributions", "nothing_drafted", "sixteen", "ended"))
+@pytest.mark.parametrize("name", ("story", "unusual", "without_laws", "nothing_guessed", "sixteen", "ended"))
 def test_any_run_gives_a_payload_that_is_plain_json(name):
     payload = token_payload(getattr(traces, name)())
     assert json.loads(json.dumps(payload)) == payload
@@ -99,7 +99,7 @@ def test_without_a_run_the_presets_still_stand():
 
 
 @pytest.mark.parametrize("text", ("40-30-20-7-3", "100-0-0-0-0", "12.5-12.5-25-25-25", "0.01-99.99-0-0-0-0-0-0"))
-def test_a_distribution_is_written_as_it_was_read(text):
+def test_a_law_is_written_as_it_was_read(text):
     assert write_distribution(read_distribution(text)) == text
 
 
@@ -117,7 +117,7 @@ def test_a_distribution_is_written_as_it_was_read(text):
         ("999-0-0-0-0", "sum to 999"),
     ),
 )
-def test_a_distribution_that_cannot_be_used_says_why(text, wrong):
+def test_a_law_that_cannot_be_used_says_why(text, wrong):
     with pytest.raises(ValueError, match=wrong):
         read_distribution(text)
     state, said = read_state({"p": text}, [])
@@ -125,7 +125,7 @@ def test_a_distribution_that_cannot_be_used_says_why(text, wrong):
     assert wrong in said[0]
 
 
-def test_bars_of_two_lengths_are_not_drafted_at():
+def test_bars_of_two_lengths_are_not_guessed_at():
     state, said = read_state({"p": "20-20-20-20-20", "q": "50-10-10-10-10-10"}, [])
     assert state["p"] is None
     assert "p has 5 numbers and q has 6" in said[0]
@@ -141,7 +141,7 @@ def test_a_very_long_value_is_repeated_in_part_only():
 
 
 def test_script_and_payload_name_the_same_sentences():
-    script = "\n".join(modules("token/main.js").values())
+    script = token_js()
     used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)"', script))
     assert used == set(TEXTS)
     assert "innerHTML" not in script

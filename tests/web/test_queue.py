@@ -113,7 +113,7 @@ def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
 def test_a_full_line_is_refused_with_a_sentence():
     queue = Queue(most=3)
     tickets = [queue.submit(ticking(1000)) for _ in range(3)]
-    with pytest.raises(SpecvizError, match="3 visitors already wait"):
+    with pytest.raises(SpecvizError, match="3 pieces of work already wait"):
         queue.submit(ticking(1))
     [ticket.cancel() for ticket in tickets]
     wait_for(lambda: not any(ticket.open for ticket in tickets))
@@ -138,3 +138,76 @@ def test_time_left_follows_the_share_that_is_done():
     wait_for(lambda: ticket.share >= 0.5)
     assert 0.5 < ticket.seconds_left < 10.0, "2 s of work, half of it done; a busy machine may take longer"
     ticket.cancel()
+
+
+def test_a_visitor_with_many_pieces_of_work_gets_no_more_than_one_with_one():
+    """One asks for eight pieces, then another for one: it comes after the pieces that are worked on, not after all eight."""
+    queue, order = Queue(places=1, turn=1e9), []
+
+    def work(name):
+        return lambda ticket: (order.append(name), time.sleep(0.02))
+
+    held = queue.submit(ticking(20), "somebody")
+    many = [queue.submit(work("many"), "many") for _ in range(8)]
+    one = queue.submit(work("one"), "one")
+    assert (one.ahead, many[1].ahead) == (1, 2)
+    wait_for(lambda: not any(ticket.open for ticket in [held, one, *many]))
+    assert order.index("one") == 1 and len(order) == 9
+
+
+def test_short_work_goes_before_long_work_that_came_earlier_and_long_work_lets_it_in_at_a_tick():
+    queue = Queue(places=1, turn=1e9, short=0.05)
+    long = queue.submit(ticking(100_000), "a")
+    wait_for(lambda: long.worked > 0.1)
+    other = queue.submit(ticking(100_000), "b")
+    wait_for(lambda: other.worked > 0.06)  # short at first, so it was let in; longer work by now
+    brief = queue.submit(ticking(2), "c")
+    assert wait_for(lambda: brief.state == "done") < 1.0, "with turns that never end, only giving way lets it in"
+    assert long.open and other.open
+    long.cancel(), other.cancel()
+
+
+def test_a_stream_of_short_work_does_not_keep_long_work_out_for_ever():
+    queue = Queue(places=1, turn=0.2, short=0.05, overdue=0.3)
+    long = queue.submit(ticking(40), "long")
+    tickets = [queue.submit(ticking(4), n) for n in range(3)]
+    until = time.monotonic() + 20
+    while long.open and time.monotonic() < until:
+        tickets = [one for one in tickets if one.open]
+        while len(tickets) < 3:
+            tickets.append(queue.submit(ticking(4), object()))
+        time.sleep(0.005)
+    assert long.state == "done"
+
+
+def test_one_visitor_cannot_fill_the_line(monkeypatch):
+    monkeypatch.setattr(module, "MOST_OF_ONE", 3)
+    queue = Queue()
+    tickets = [queue.submit(ticking(1000), "one") for _ in range(3)]
+    with pytest.raises(SpecvizError, match="3 pieces of work of yours"):
+        queue.submit(ticking(1), "one")
+    tickets.append(queue.submit(ticking(1), "another"))
+    [ticket.cancel() for ticket in tickets]
+
+
+def test_what_waits_has_no_thread_until_it_is_called():
+    queue = Queue(places=1, turn=1e9, short=1e9)
+    before = threading.active_count()
+    tickets = [queue.submit(ticking(100_000), n) for n in range(20)]
+    assert threading.active_count() <= before + 1
+    [ticket.cancel() for ticket in tickets]
+    assert all(ticket.ended.wait(1.0) for ticket in tickets)
+
+
+@pytest.mark.parametrize(
+    ("words", "cores", "places"),
+    [((), 2, 2), ((), 1, 1), ((), 64, 2), (("--places", "5"), 2, 5), (("--allow-own-pairs", "--places", "1"), 8, 1)],
+)
+def test_places_are_two_unless_the_operator_says_otherwise(words, cores, places):
+    assert module.asked_places(words, cores) == places
+
+
+@pytest.mark.parametrize("given", ["0", "65", "-1", "two", "", "²"])
+def test_a_number_of_places_that_is_none_is_a_sentence(given):
+    with pytest.raises(SpecvizError, match="--places must be a whole number from 1 to 64"):
+        module.asked_places(["--places", given], 2)

@@ -6,11 +6,12 @@ import itertools
 from dataclasses import replace
 
 import pytest
+from specviz.export.printed import serving_limits
 
 from specviz.errors import SettingsError
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
-from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText
+from specviz.serving.near_ties import ARMS, Greedy, Pairing, Seen
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, Laboratory
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
@@ -20,8 +21,8 @@ from specviz.web.serving_limits.state import Ask, Surroundings, recorded
 from tests.pages import FreeTicket, first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
-HAND_MADE = ArmSummary("bf16", tuple(
-    GreedyPair((1, 2), GreedyText((3, 4, 5), (2.0, 0.5, margin)), GreedyText((3, 4, last), (2.1, 0.4, margin)), PIECES)
+HAND_MADE = Seen("bf16", tuple(
+    Pairing((1, 2), Greedy((3, 4, 5), (2.0, 0.5, margin)), Greedy((3, 4, last), (2.1, 0.4, margin)), PIECES)
     for margin, last in ((0.01, 6), (0.03, 7), (1.0, 5), (0.0, 5))
 ))  # fmt: skip
 
@@ -31,7 +32,7 @@ def ready(pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and everything is small."""
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "weights", lambda *key: pair)
-    for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "RUNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
+    for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "TURNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
         monkeypatch.setattr(work, name, value)
 
 
@@ -72,22 +73,18 @@ def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
     for row in shown.rows:
         assert row.own.prefixes >= 100
         if row.entry.kind == EXACT:
-            assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own distribution"
+            assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own law"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
     assert set(shown.microscope.arms) == set(ARMS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
-    assert not shown.microscope.seen("fp32-blocks").parted, "draft tokens change nothing"
+    assert not shown.microscope.seen("fp32-blocks").parted, "guesses change nothing"
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
     lines = figures.table(shown)
     assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
     for line, row in zip(lines, shown.rows, strict=True):
-        assert (line["verdict"], line["draft token kept"], line["tokens per pass"]) == (
-            row.verdict,
-            row.overlap.value,
-            row.per_pass,
-        )
+        assert (line["verdict"], line["guess kept"], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
     for noisy in (False, True):
         speeds = [line["speed alone"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
         assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"
@@ -101,10 +98,12 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
     figure = figures.distances(shown)
     named = {trace.name: trace for trace in figure.data if trace.name}
-    worst = named["draft tokens change it by, at most"]
+    worst = named["guesses change it by, at most"]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
-    assert list(named["its distribution is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
+    assert list(named["its law is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
+    paper = {line.get_label(): list(line.get_xdata()) for line in serving_limits.distances(shown).axes[0].lines}
+    assert paper["guesses change it by, at most"] == list(worst.x)
 
 
 def test_the_microscope_draws_margins_up_to_where_texts_part():
@@ -113,7 +112,7 @@ def test_the_microscope_draws_margins_up_to_where_texts_part():
     assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
     assert list(named["here they part"].y) == [0.01, 0.03] and list(named["here they part"].x) == [2, 2]
     assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
-    lines = ties.margins(ArmSummary("int8", HAND_MADE.pairings[:1]))
+    lines = ties.margins(Seen("int8", HAND_MADE.pairings[:1]))
     assert [trace.name for trace in lines.data] == ["float32", "int8", "here they part"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
@@ -132,10 +131,10 @@ def test_the_microscopes_words_follow_its_counts():
     assert "Of 4 greedy texts of 3 tokens 2 part between float32 and bfloat16, the first after 2 tokens." in said
     assert "0.02 apart in the middle, at most 0.03" in said and f"{3 / 12:.1%} of the places" in said
     assert (
-        ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[2:]))
+        ties.conclusion(Seen("int8", HAND_MADE.pairings[2:]))
         == "Float32 and int8 write 2 greedy texts of 3 tokens alike, to the last token."
     )
-    one = ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[:1]))
+    one = ties.conclusion(Seen("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
         "The greedy texts part between float32 and int8, after 2 tokens. There the two largest logits lie 0.01 apart; "
     )
@@ -165,7 +164,7 @@ def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
 
 def test_a_text_too_long_is_a_sentence_on_the_page(ready):
     visit = Surroundings(Ask(Settings(prompt="Once upon a time " * 40)), Queue())
-    visit.ask_all()
+    visit.submit(work.run_all, visit.question)
     visit.ticket.ended.wait(30)
     assert "prompt must be at most" in visit.notices[0] and visit.found == {}
 
@@ -183,3 +182,6 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     )
     words = export.command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "--surroundings"] and str(shown.texts) in words
+    printed = serving_limits.spread(shown.microscope.seen("bf16")).axes[0]
+    heights = [bar.get_height() for bar in printed.patches[: ties.BINS]]
+    assert heights == pytest.approx(ties.histogram(shown.microscope.seen("bf16"))[1])

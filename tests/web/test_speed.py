@@ -7,12 +7,14 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from specviz.export.printed import costs, speed
+from specviz.export.printed import study as printed_study
 
 from specviz.errors import TraceError
+from specviz.figures.speed import batch, surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
-from specviz.figures.speed import surface
-from specviz.measure.estimate import Estimate
+from specviz.prediction.plan import Interval
 from specviz.prediction.plans import CHOICES, GAMMAS, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
@@ -59,7 +61,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
         assert one.settings == replace(choice.under(Settings()), gamma=GAMMAS[-1], length=one.length)
         assert [row.gamma for row in one.rows] == [row.gamma for row in one.checked] == list(GAMMAS)
         for row in one.checked:
-            gap = row.gaps["accepted draft tokens"]
+            gap = row.gaps["kept guesses"]
             assert abs(gap.value) <= gap.high - gap.low + 1e-9
             if choice.temperature == "0":
                 near = (
@@ -71,7 +73,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
 def test_plans_come_back_and_damage_is_refused():
     text = to_json({"x": planned(0.1)})
     assert from_json(text) == {"x": planned(0.1)}
-    for damaged in ("[]", "{}", text[:-5], text.replace("specviz-plans-2", "other"), text.replace('"rows"', '"lines"')):
+    for damaged in ("[]", "{}", text[:-5], text.replace("specviz-plans-1", "other"), text.replace('"rows"', '"lines"')):
         with pytest.raises(TraceError):
             from_json(damaged)
 
@@ -79,14 +81,14 @@ def test_plans_come_back_and_damage_is_refused():
 def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     figure = figures.tokens(shown)
     named = {trace.name: trace for trace in figure.data}
-    assert list(named["accepted draft tokens"].y) == [row.tokens.value for row in shown.rows]
+    assert list(named["kept guesses"].y) == [row.tokens.value for row in shown.rows]
     assert list(named["by depth"].y) == [row.hazards for row in shown.rows]
     assert list(named["one alpha"].y) == [row.independent for row in shown.rows]
     assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
     band = named["middle 95%"]
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
     assert figure.layout.yaxis.title.text == "tokens per pass of the target"
-    worst = max(abs(row.gaps["accepted draft tokens"].value) for row in shown.checked)
+    worst = max(abs(row.gaps["kept guesses"].value) for row in shown.checked)
     assert f"{worst:.1%} off what was measured" in figures.tokens_conclusion(shown)
     assert "just what was measured" in figures.tokens_conclusion(recorded()["ngram 0"])
 
@@ -95,7 +97,7 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     plan = planned(0.1)
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
     named = {trace.name: trace for trace in figures.factors(replace(plan, rows=rows)).data}
-    assert list(named["accepted draft tokens"].y) == [row.factor.value for row in rows]
+    assert list(named["kept guesses"].y) == [row.factor.value for row in rows]
     assert list(named["by depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
     assert "measured" not in named, "nothing was"
 
@@ -111,7 +113,7 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
     cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
     assert f"at {axis} {places[0]:g}" in fast_study.kept_conclusion(found, "storybook", axis)
-    assert fast_study.scores(found)[0]["predictor"] == "accepted draft tokens"
+    assert fast_study.scores(found)[0]["predictor"] == "kept guesses"
     longest = max(len(one.text) for one in figure.layout.annotations)
     assert figure.layout.margin.r >= 0.5 * figures.LETTERS * longest, "names stand in the margin, at any width"
     said = [x for x, label in zip(places, figure.layout.xaxis.ticktext, strict=True) if label]
@@ -122,7 +124,7 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
 def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
     found = study()
     cells, named = found.measured(("storybook",)), {trace.name: trace for trace in fast_study.foretold(found, "storybook").data}
-    points = named["accepted draft tokens"]
+    points = named["kept guesses"]
     assert list(points.x) == [cell.kept for cell in cells] and list(points.y) == [cell.share for cell in cells]
     assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
     held = sum(abs(cell.kept - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
@@ -163,14 +165,14 @@ def test_what_the_surface_says_follows_from_the_formula():
     )
     assert "No other gamma" in surface.in_words(best, surface.Spot(0.7, 0.1))
     assert "not marked" in surface.of_pair(2, None, None)
-    assert "1.20 by accepted draft tokens" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
+    assert "1.20 by kept guesses" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
 
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
     found = batches()
     assert of_batches(found, Choice("storybook-distilled", "0"))[0] == "storybook-distilled 0"
     key, said = of_batches(found, Choice("ngram", "0.6"))
-    assert key == "storybook 0.6" and said.endswith("; there is no such record of draft tokens copied from the text so far.")
+    assert key == "storybook 0.6" and said.endswith("; there is no such record of guesses copied from the text so far.")
     assert of_batches(found, Choice("storybook-8bit"))[0] == "storybook-distilled 1"
 
 
@@ -198,14 +200,18 @@ def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
 
 def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
     forecasts = Forecasts(Ask("Once upon"), Queue())
-    forecasts.plan()
+    forecasts.submit(work.make, forecasts.question)
     forecasts.ticket.ended.wait(30)
     assert "at least 20 tokens long" in forecasts.notices[0] and forecasts.found == {}
 
 
-def test_the_same_numbers_leave_as_files_and_the_command_makes_the_plan_again(shown):
+def test_the_same_numbers_leave_in_print_and_on_the_screen_and_the_command_makes_the_plan_again(shown):
     forecasts = Forecasts(Ask(shown_text()), Queue())
     package = export.fast_package(forecasts, shown)
+    axes, page = speed.tokens(shown).axes[0], {trace.name: trace for trace in figures.tokens(shown).data}
+    printed = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
+    for name in ("kept guesses", "by depth", "one alpha"):
+        assert printed[name] == list(page[name].y)
     figures_ = (
         "tokens.svg",
         "kept-over-temperature.pdf",
@@ -225,9 +231,24 @@ def test_the_same_numbers_leave_as_files_and_the_command_makes_the_plan_again(sh
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
 
 
+def test_what_stands_behind_the_tabs_is_the_same_in_print():
+    found, many = study(), batches()
+    over = fast_study.means(found, "storybook", fast_study.TOP_P)
+    printed = {line.get_label(): line for line in printed_study.kept(found, "storybook", fast_study.TOP_P).axes[0].lines}
+    assert list(printed["mean of 9 kinds of text"].get_ydata()) == [one.value for one in over.values()]
+    printed = {line.get_label(): line for line in costs.batch(many, "storybook 1").axes[0].lines}
+    page = {trace.name: trace for trace in batch.factors(many, "storybook 1").data}
+    for name in ("gamma 2", "the best gamma"):
+        assert list(printed[name].get_ydata()) == list(page[name].y)
+    spots = surface.Spot(0.8, 0.1), surface.Spot(0.66, 0.19)
+    printed = {line.get_label(): line for line in costs.surface(3, *spots).axes[0].lines}
+    assert (*printed["the running pair"].get_xdata(), *printed["the running pair"].get_ydata()) == (0.19, 0.66)
+    assert len(printed_study.foretold(found, "storybook").axes) == len(printed_study.confidence(found, "storybook").axes) == 1
+
+
 def test_a_verdict_in_words_stands_for_each_outcome():
     assert curve(0.1).spread == pytest.approx(0.0)
     assert "Speculate with gamma 4" in planned(0.1).in_words
     straddling = planned(0.1)
-    rows = tuple(replace(row, factor=Estimate(1.01, 0.97, 1.05, 32)) for row in straddling.rows)
+    rows = tuple(replace(row, factor=Interval(1.01, 0.97, 1.05)) for row in straddling.rows)
     assert "told from chance" in replace(straddling, rows=rows).in_words

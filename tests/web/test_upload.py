@@ -13,9 +13,9 @@ from specviz.evidence import sources
 from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.queue import Queue
-from specviz.web.exactness import files
-from specviz.web.exactness.export import exact as offer
+from specviz.web.exactness import export, words
 from specviz.web.exactness.state import FILE, Exam, Question, Upload
+from specviz.web.exactness.work import examine_files
 
 PROMPT = "Once upon"
 BASE = Settings(prompt="something else", length=2)
@@ -41,7 +41,7 @@ def upload(content: bytes, name: str = "draws.jsonl") -> Upload:
 
 
 def took(exam: Exam, *uploads: Upload) -> Exam:
-    exam.take(uploads)
+    exam.take(uploads, examine_files)
     for _ in range(600):
         if not exam.busy:
             return exam
@@ -54,18 +54,18 @@ def exam(page_pair):
     return Exam(Question(BASE, FILE), Queue())
 
 
-def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_seen(exam, draws):
+def test_a_file_is_tested_against_the_law_and_says_what_could_have_been_seen(exam, draws):
     took(exam, upload(lines(draws["right"])))
     report = exam.filed.report
     assert exam.notices == [] and report["verdict"] == "consistent" and report["n"] == 600
     assert report["settings"]["prompt"] == PROMPT, "the prompt is the file's"
     assert "would have shown a total variation of" in report["sentence"]
     assert sum(exam.filed.picture.counts) <= 600 and exam.filed.picture.n == 600
-    assert files.described(report) == "'draws.jsonl' (600 draws), after “Once upon”."
-    assert len(files.tests(report)) == len(report["tests"])
+    assert words.described(report) == "'draws.jsonl' (600 samples), after “Once upon”."
+    assert len(words.file_tests(report)) == len(report["tests"])
 
 
-def test_draws_of_another_distribution_are_rejected(exam, draws):
+def test_draws_of_another_law_are_rejected(exam, draws):
     assert took(exam, upload(lines(draws["cooler"]))).filed.report["verdict"] == "rejected"
 
 
@@ -77,18 +77,18 @@ def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
 
 
 BAD = {
-    "half a line": (lambda good: lines(good)[:-9], "perhaps it is cut off"),
+    "half a line": (lambda good: lines(good)[:-9], "perhaps half a line"),
     "other tokens": (lambda good: lines([*good, [10**6, 1]]), "outside the vocabulary"),
     "mixed settings": (
         lambda good: lines(good[:300], settings={"temperature": 1.0}) + lines(good[300:], settings={"temperature": 0.5}),
-        "other settings than the first sample",
+        "other settings than the first draw",
     ),
     "another temperature": (lambda good: lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
-    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "not a sample"),
+    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "no sample"),
     "one draw repeated": (lambda good: lines([good[0]] * 600), "one draw repeated"),
     "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
-    "nothing": (lambda good: b"", "holds no samples"),
-    "no text at all": (lambda good: bytes(range(256)), "is not valid JSON"),
+    "nothing": (lambda good: b"", "holds no draws"),
+    "no text at all": (lambda good: bytes(range(256)), "no JSON"),
 }
 
 
@@ -123,11 +123,8 @@ def test_the_same_file_is_tested_once_and_other_visitors_see_nothing_of_it(exam,
     assert other.filed is None and other.notices == []
 
 
-def test_what_was_found_about_a_file_can_be_exported(exam, draws, monkeypatch):
+def test_what_was_found_about_a_file_can_be_exported(exam, draws):
     took(exam, upload(lines(draws["right"])))
-    seen = []
-    monkeypatch.setattr("specviz.web.exactness.export.export", lambda page, stem, names, make: seen.append((stem, names, make)))
-    offer(exam)
-    stem, names, make = seen[0]
-    assert stem == "evidence" and "report.json" in names
-    assert json.loads(make().file("report.json")) == exam.filed.report
+    offer = export.offer(exam)
+    assert offer.stem == "evidence" and "report.json" in offer.names
+    assert json.loads(offer.make().file("report.json")) == exam.filed.report

@@ -11,11 +11,11 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.figures.whole_text import lanes as words
-from specviz.measure.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
+from specviz.measure.passage import LANES, LAWS, LENGTHS, Passage
 from specviz.settings import Settings
-from specviz.web.common import cache
-from specviz.web.common.queue import Stopped
-from specviz.web.one_round.jobs import LINK_ROUNDS
+from specviz.web.common import cache, parts
+from specviz.web.common.queue import Stopped, Ticket
+from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
 from specviz.web.whole_text import view, work
 from specviz.web.whole_text.state import Ask, Writing, heap, opening, recorded, surveys
@@ -69,13 +69,7 @@ def test_a_link_leads_to_what_it_was_made_from():
     ask = Ask(replace(BASE, length=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
     assert Ask.of_link(ask.link(), Settings()) == (ask, [])
     opened = Ask.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
-    assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.length) == (
-        "Once upon",
-        9,
-        "draft",
-        {},
-        web.LENGTH,
-    )
+    assert (opened.prompt, opened.seed, opened.proposer, opened.coins, opened.length) == ("Once upon", 9, "draft", {}, web.LENGTH)
 
 
 def test_chosen_luck_and_lengths_that_are_not_offered_are_refused():
@@ -90,15 +84,15 @@ def test_a_link_to_the_stage_can_reach_every_round_of_every_passage():
 
 
 def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
-    assert list(recorded()) == list(DISTRIBUTIONS)
+    assert list(recorded()) == list(LAWS)
     for name, one in recorded().items():
-        assert {key: getattr(one.settings, key) for key in DISTRIBUTIONS[name]} == DISTRIBUTIONS[name]
+        assert {key: getattr(one.settings, key) for key in LAWS[name]} == LAWS[name]
         assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
-        assert len(one.survey) >= 20 and one.runs >= 5 and one.models["target_sha256"]
+        assert len(one.survey) >= 20 and one.turns >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
             assert len(lane.clock) == len(lane.trace.rounds) and lane.trace.settings == one.settings.to_record()
     assert recorded()["temperature 0"].same_text
-    assert set(surveys("storybook")) == set(DISTRIBUTIONS) and surveys("a|b") == {}
+    assert set(surveys("storybook")) == set(LAWS) and surveys("a|b") == {}
 
 
 def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
@@ -122,10 +116,10 @@ def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
 
 
 def test_another_question_stops_the_work_for_the_last_one():
-    writing, stopped = Writing(Ask(opening(BASE))), []
-    writing.stop = lambda: stopped.append(True)
-    assert not writing.choose(writing.question) and not stopped
-    assert writing.choose(Ask(replace(writing.question.settings, seed=1))) and stopped
+    writing = Writing(Ask(opening(BASE)))
+    writing.ticket = ticket = Ticket(writing.queue, work.write, None)
+    assert not writing.choose(writing.question) and not ticket.dropped
+    assert writing.choose(Ask(replace(writing.question.settings, seed=1))) and ticket.dropped and not writing.busy
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
@@ -138,7 +132,7 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
 
 
 def test_sentences_with_a_token_of_the_text_are_no_markdown():
-    assert view._escaped(":red[x] <b> $y$ *z*") == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
+    assert parts.escaped(":red[x] <b> $y$ *z*", parts.ALL) == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
 
 
 def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
@@ -152,15 +146,12 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
     tokens = table("tokens.csv")
     assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [one.origin for one in shown.speculative.tokens]
     assert [float(row["beta"]) for row in table("places.csv")] == list(shown.read.beta)
-    assert {row["texts"] for row in table("lorenz.csv")} == {
-        "this text",
-        *(f"24 recorded texts, {probs}" for probs in DISTRIBUTIONS),
-    }
+    assert {row["texts"] for row in table("lorenz.csv")} == {"this text", *(f"24 recorded texts, {law}" for law in LAWS)}
     assert sum(int(row["tokens"]) for row in table("kinds.csv")) == heap(shown.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
     facts = package.facts
-    assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.runs
+    assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.turns
     assert facts["commands"][0].startswith("python -m specviz decode") and facts["permalink"].startswith("whole?")
 
 
@@ -175,7 +166,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         str(pair_folders[0]),
         "--draft",
         str(pair_folders[1]),
-        "--runs",
+        "--turns",
         "1",
         "--texts",
         "1",
@@ -190,7 +181,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
 
 @pytest.mark.slow
 def test_the_recorded_passages_are_what_the_shipped_pair_writes():
-    """In float32 another machine rounds otherwise, so a random number within rounding of an edge could fall elsewhere; the seed has none here."""
+    """In float32 another machine rounds otherwise, so a coin within rounding of an edge could fall elsewhere; the seed has none here."""
     from specviz.measure.passage_run import writing
     from specviz.models.pairs.loading import load_pair
 

@@ -1,4 +1,4 @@
-"""The fold with a visitor's own text and settings. Fields hold what was typed; what cannot be used becomes a sentence."""
+"""Fields with a visitor's own text and settings. They hold what was typed; what cannot be used becomes a sentence."""
 
 from __future__ import annotations
 
@@ -10,94 +10,49 @@ import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.models.pairs.catalogue import PAIRS
-from specviz.models.pairs.names import Places, places_of
 from specviz.settings import Settings
-from specviz.web.common import access
-from specviz.web.one_round.state import Fields, Visit
 
-EIGHT_BITS = "Another draft, with distributions of its own: faster for Llama-style drafts on a CPU. What is written keeps the target's distribution."
 WIDE = 64  # characters that a field for a number takes
+EMPTY = "empty: a start token is used"
 
 
-def fold(visit: Visit) -> None:
-    """Draw the fold; a field that changed runs the pair, one that cannot be used says so and leaves what is shown."""
-    if visit.fields is None:
-        visit.fields = seeded(visit)
-    with st.container(key="fold"), st.popover("Your own text", width="content"):
-        top = st.container(key="problems")
-        take(visit, _fields(visit))
-        for sentence in visit.problems:
-            top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
-        if access.own_pairs_allowed():
-            _own_pair(visit)
-        elif refused := access.own_pairs_refused():
-            st.text(refused)
-        st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
+class Form:
+    """The fields of one page.
 
-
-def beside(top: Any, sentences: list[str]) -> None:
-    """The same sentences at the head of an open fold: on a phone it covers those of the page."""
-    for sentence in sentences:
-        top.text(sentence)
-
-
-def take(visit: Visit, raw: dict[str, Any]) -> None:
-    """Act on fields that changed. Nothing of Streamlit is called here: a click may end the script run at any such call."""
-    if raw == visit.fields.seen:
-        return
-    visit.fields.seen = raw
-    settings, visit.problems = from_fields(raw, visit.settings)
-    visit.said = []
-    if not visit.problems:
-        visit.choose(settings)
-
-
-def seeded(visit: Visit) -> Fields:
-    """A run's settings as the fold's fields: at first, and when the address has changed under the page.
-
-    The values go in as the fields' own defaults, not through the session: a field that the browser draws again, untouched,
-    would otherwise come back empty. New values therefore need new fields, told apart by a number in their keys.
+    The values go in as the fields' own defaults, not through the session: a field that the browser draws again, untouched, would
+    otherwise come back empty. New values therefore need new fields, told apart by the turn in their keys. What was typed stays
+    while the visitor is on other pages.
     """
-    settings = visit.job.settings if visit.job else visit.settings
-    shown = as_fields(visit.offer.settings if visit.offer else settings)
-    return Fields(shown, shown)
 
+    def __init__(self, page: str, turn: int, start: Mapping[str, Any]):
+        self.page, self.turn, self.start = page, turn, start
+        self.raw: dict[str, Any] = {}
 
-def _fields(visit: Visit) -> dict[str, Any]:
-    start, turn = visit.fields.start, visit.turn
+    def key(self, name: str) -> dict[str, Any]:
+        return {"key": f"{self.page}-{name}-{self.turn}", "persist_state": "session"}
 
-    def field(name: str) -> dict[str, Any]:
-        return {"value": start[name], "key": f"fold-{name}" + (f"-{turn}" if turn else "")}
+    def prompt(self, place: Any, label: str = "Text to continue", height: int = 68, hint: str = EMPTY) -> str:
+        value = place.text_area(label, value=self.start["prompt"], height=height, placeholder=hint, **self.key("prompt"))
+        self.raw["prompt"] = value
+        return value
 
-    raw: dict[str, Any] = {}
-    raw["prompt"] = st.text_area("Text to continue", height=96, placeholder="empty: a start token is used", **field("prompt"))
-    if len(PAIRS) > 1:
-        chosen = field("pair")
-        names = list(PAIRS)
-        where = names.index(chosen.pop("value")) if start["pair"] in names else 0
-        raw["pair"] = st.selectbox("Pair", names, index=where, format_func=lambda name: PAIRS[name].title, **chosen)
-    left, right = st.columns(2)
-    hint = "0 to 16; 0: the target alone"
-    raw["gamma"] = left.number_input("Draft tokens per round (gamma)", step=1, help=hint, **field("gamma"))
-    hint = "0 to 5; 0: always the likeliest"
-    raw["temperature"] = right.text_input("Temperature", max_chars=WIDE, help=hint, **field("temperature"))
-    left, right = st.columns(2)
-    raw["top_k"] = left.text_input("top-k", max_chars=WIDE, placeholder="off", **field("top_k"))
-    raw["top_p"] = right.text_input("top-p", max_chars=WIDE, placeholder="off", **field("top_p"))
-    left, _ = st.columns(2)
-    raw["seed"] = left.text_input("Seed", max_chars=WIDE, **field("seed"))
-    return raw
+    def text(self, place: Any, name: str, label: str, **more: Any) -> None:
+        self.raw[name] = place.text_input(label, value=self.start[name], max_chars=WIDE, **more, **self.key(name))
 
-
-def _own_pair(visit: Visit) -> None:
-    """Two fields, a choice and a button: nothing is looked for or fetched before it is pressed."""
-    pair = (visit.offer or visit).settings.pair
-    offered = places_of(pair) or Places("", "")
-    target = st.text_input("Target: folder or hub name", value=offered.target, key="own-target", max_chars=500)
-    draft = st.text_input("Draft: folder or hub name", value=offered.draft, key="own-draft", max_chars=500)
-    rounded = st.checkbox("Round the draft to 8 bits", value=offered.rounded, key="own-rounded", help=EIGHT_BITS)
-    if st.button("Load this pair", key="own-load"):
-        visit.load_own(target, draft, rounded)
+    def sampling(self) -> None:
+        """gamma, temperature and the two cuts, in two lines."""
+        left, right = st.columns(2)
+        self.raw["gamma"] = left.number_input(
+            "Draft tokens per round (gamma)",
+            value=self.start["gamma"],
+            step=1,
+            help="0 to 16; 0: the target alone",
+            **self.key("gamma"),
+        )
+        self.text(right, "temperature", "Temperature", help="0 to 5; 0: always the likeliest")
+        left, right = st.columns(2)
+        self.text(left, "top_k", "top-k", placeholder="off")
+        self.text(right, "top_p", "top-p", placeholder="off")
 
 
 def as_fields(settings: Settings) -> dict[str, str | int]:

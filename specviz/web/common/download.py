@@ -1,13 +1,14 @@
 """Export, the same on every page: one folded button, in it the zip of everything and each file by itself.
 
-Nothing is built before it is asked for. What is built closes over frozen records, never over a session: the browser fetches it in
-a thread of its own.
+Nothing of an export is built before its fold is opened, and no file before its button is pressed. What is built closes over
+frozen records, never over a session: the browser fetches it in a thread of its own.
 """
 
 from __future__ import annotations
 
 import mimetypes
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -20,42 +21,56 @@ HOLDS = (
 )
 
 
-def export(
-    page: str,
-    stem: str,
-    names: Sequence[str],
-    make: Callable[[], Package],
-    said: str = "",
-    on_open: Callable[[], None] | None = None,
-    known: bool = True,
-) -> None:
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a page has to take along.
+
+    stem   of the zip's name; names  of the files that ``make`` will hold, none: there is nothing to take along yet
+    said   a sentence about what is exported, text and nothing else
+    """
+
+    stem: str
+    names: Sequence[str] = ()
+    make: Callable[[], Package] | None = None
+    said: str = ""
+
+
+def ready(package: Package, said: str = "") -> Offer:
+    return Offer(package.stem, package.names, lambda: package, said)
+
+
+def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = lambda: None, known: bool = True) -> None:
     """The button and its fold.
 
-    page     whose widgets these are; stem  of the zip's name
-    names    of the files that ``make`` will hold; empty: there is nothing to take along yet
-    said     a sentence about what is exported, text and nothing else
-    on_open  called when the fold is opened or closed. With it the page runs again and the fold stays empty until then: a
-             button of the run before could be pressed just when its file is being replaced
-    known    whether the page knows already what stands on it; until then, too, the fold stays empty
+    page     whose widgets these are; offered  called once the fold is open: what there is to take along
+    on_open  called when the fold is opened or closed; the page then runs again
+    known    whether the page knows already what stands on it; until then the fold stays empty: a button of the run before could
+             be pressed just when its file is being replaced
     """
     with st.container(key="export"):
-        fold = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open or "ignore")
-    if not known or (on_open and not fold.open):
+        opened = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open)
+    if not opened.open or not known:
         return
-    with fold:
-        if said:
-            st.container(key="export-said").text(said)
+    offer = offered()
+    with opened:
+        if offer.said:
+            st.container(key="export-said").text(offer.said)
         st.download_button(
-            "Everything, one zip", lambda: make().file(f"{stem}.zip"), f"{stem}.zip", TYPES["zip"],
-            key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not names,
+            "Everything, one zip", lambda: offer.make().file(f"{offer.stem}.zip"), f"{offer.stem}.zip", TYPES["zip"],
+            key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,
         )  # fmt: skip
         st.caption(HOLDS)
         chosen = st.selectbox(
-            "Or one file", names, index=None, placeholder="choose a file", key=f"export-name-{page}", disabled=not names
+            "Or one file",
+            offer.names,
+            index=None,
+            placeholder="choose a file",
+            key=f"export-name-{page}",
+            disabled=not offer.names,
         )
         if chosen:
             st.download_button(
-                f"Download {chosen}", lambda: make().file(chosen), f"{stem}-{chosen}", mime(chosen),
+                f"Download {chosen}", lambda: offer.make().file(chosen), f"{offer.stem}-{chosen}", mime(chosen),
                 key=f"export-one-{page}", on_click="ignore", width="stretch",
             )  # fmt: skip
 
@@ -63,4 +78,4 @@ def export(
 def mime(name: str) -> str:
     """What a browser is told that the file is."""
     ending = name.rpartition(".")[2]
-    return TYPES.get(ending) or mimetypes.draft_token_type(name)[0] or "application/octet-stream"
+    return TYPES.get(ending) or mimetypes.guess_type(name)[0] or "application/octet-stream"

@@ -1,19 +1,58 @@
-"""The look of every page: the one place where style sheets reach a page of Streamlit's."""
+"""The frame around every page: the list of pages, the one style sheet, and the way in for a link to any of them."""
 
 from __future__ import annotations
 
+import copy
+from functools import lru_cache
+
 import streamlit as st
+from streamlit.runtime.pages_manager import PagesManager
 
-from specviz.figures.common.components import styles
+from specviz.records import ASSETS
+from specviz.web.common import untrusted, warmup
 
-EVERYWHERE = ("tokens", "pages/frame", "pages/page", "pages/exactness", "pages/mistakes", "pages/drafting_methods")
+PAGES = {  # path of its address, which is also the name of its file: so a fresh server finds it before app.py has named its pages
+    "step": "One round",
+    "token": "Why it is exact",
+    "whole": "Whole text",
+    "exact": "Is it exact?",
+    "broken": "Break it",
+    "around": "Serving limits",
+    "fast": "How fast?",
+    "proposers": "Drafting methods",
+}
 
 
-def trim() -> None:
-    """The style sheets of all pages."""
-    style(*EVERYWHERE)
+def run() -> None:
+    """Draw the frame and the page that the address asks for."""
+    untrusted.guard()
+    page = st.navigation([copy.copy(page) for page in _pages()], position="top")
+    st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
+    st.html(_style())
+    top = st.container(key="page-notes-refused")
+    page.run()
+    for sentence in untrusted.refused():
+        top.text(sentence)
 
 
-def style(*names: str) -> None:
-    """Put style sheets of assets/styles/ on the page, by their names without .css. Only fixed text reaches them."""
-    st.html(f"<style>\n{styles(*names)}</style>")
+def enter() -> None:
+    """What every page begins with: the import of the heavy libraries goes on beside it, and app.py frames it. Let app.py frame it, even where no visitor has opened the front page yet.
+
+    Streamlit takes a folder called pages/ for its older kind of app and runs a page alone until app.py has named its pages
+    once. A page that finds itself alone says that this is not so, and is run again, by app.py.
+    """
+    if getattr(PagesManager, "uses_pages_directory", False):
+        PagesManager.uses_pages_directory = False
+        st.rerun()
+    warmup.start()
+
+
+@lru_cache(maxsize=1)
+def _pages() -> tuple[st.Page, ...]:
+    """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
+    return tuple(st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == "step") for path, title in PAGES.items())
+
+
+@lru_cache(maxsize=1)
+def _style() -> str:
+    return f"<style>\n{(ASSETS / 'styles' / 'pages.css').read_text(encoding='utf-8')}</style>"

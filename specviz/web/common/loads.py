@@ -6,9 +6,8 @@ A load that nobody waits for any more goes on for whoever asks next; the same pa
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -20,23 +19,20 @@ if TYPE_CHECKING:
     from specviz.web.common.queue import Ticket
 
 PAUSE = 0.2  # seconds between two looks at whether whoever waits has left
+QUICK = 0.02  # seconds after which a load is worth a word
 
 Key = tuple[str, str, str]  # pair, device, dtype
 
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """A load that was begun: its outcome, and when it began."""
+    """A load that was begun."""
 
     outcome: Future = field(default_factory=Future)
-    began: float = field(default_factory=time.monotonic)
 
     def ready(self, seconds: float) -> bool:
         """Whether it has ended, waiting for it at most so long."""
-        end = time.monotonic() + seconds
-        while not self.outcome.done() and time.monotonic() < end:
-            time.sleep(min(0.02, seconds))
-        return self.outcome.done()
+        return bool(wait([self.outcome], timeout=seconds).done)
 
 
 _lock = threading.Lock()
@@ -68,7 +64,9 @@ def _carry_out(load: Load, key: Key, make: Callable[..., Any]) -> None:
 
 def libraries(ticket: Ticket) -> None:
     """Wait for the libraries. Raises SpecvizError where they cannot be had, and what the ticket raises where it is stopped."""
-    ticket.tick(doing="Loading the models, once for this server")
+    if not warmup.wait(0):
+        warmup.start()  # a page that opens with work may come before the frame has begun the import
+        ticket.tick(doing=warmup.DOING)
     while not warmup.wait(PAUSE):
         ticket.tick()
     if sentence := warmup.trouble():
@@ -79,6 +77,8 @@ def waited(ticket: Ticket, key: Key, make: Callable[..., Pair]) -> Pair:
     """The models, for a piece of work in the queue: libraries first, then weights. Raises as ``libraries`` and ``make`` do."""
     libraries(ticket)
     load = begun(key, make)
+    if not load.ready(QUICK):
+        ticket.tick(doing=f"Loading the pair {key[0]}")
     while not load.ready(PAUSE):
         ticket.tick()
     return load.outcome.result()

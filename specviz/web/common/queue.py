@@ -1,21 +1,36 @@
-"""A line for long work: few places at the machine, everybody's turn comes, and who leaves makes room within a second.
+"""The one line for all work of all pages: few places at the machine, fair by visitor, short work first.
 
-Each piece of work has a thread of its own and asks ``tick`` again and again while it runs. There it learns that it was
-stopped, and there it gives way: after a turn of some seconds it goes to the end of the line if others wait. So a visitor
-who wants a hundred draws waits for two turns at most for each one before him, not for somebody's million.
+Each piece of work runs in a thread of its own and calls ``tick`` several times a second. There it learns that it was stopped,
+and there it gives way:
+
+* Who has held a place for a turn goes back to the line if others wait.
+* Work is short until it has used a second of a place. Short work goes first, and longer work lets it in at its next tick; so a
+  live round waits for one tick of somebody's million samples, and no place is kept empty for it.
+* Nobody waits for ever: who has stood in the line for ten seconds goes before short work, for a whole turn.
+* Among equals the visitor goes first who holds fewest places and was served longest ago, however many pieces each has asked for.
+
+A piece that waits costs nothing: before its first turn it has no thread, later its thread sleeps until it is called.
 """
 
 from __future__ import annotations
 
+import itertools
 import logging
+import os
+import sys
 import threading
 import time
-from collections.abc import Callable
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from specviz.errors import SpecvizError
 
-PLACES, MOST, TURN, PATIENCE = 2, 60, 2.0, 120.0
+FLAG = "--places"
+MOST, MOST_OF_ONE = 60, 12  # pieces of work in all, and of one visitor
+TURN, SHORT, OVERDUE, PATIENCE = 2.0, 1.0, 10.0, 120.0  # seconds
+REMEMBERED = 2000  # visitors of whom it is known when they were served
 
 
 class Stopped(Exception):
@@ -28,14 +43,20 @@ class Ticket:
     state     waiting | working | done | stopped | failed
     share     of the work that is done, 0 to 1; doing  what is being done, in a few words
     sentence  why it failed, for a person; ended  set when nothing more comes of it
+    dropped   whether what it finds is of no use any more, because something else is asked
     """
 
-    def __init__(self, queue: Queue, work: Callable[[Ticket], Any]):
+    def __init__(self, queue: Queue, work: Callable[[Ticket], Any], visitor: object):
         self.state, self.share, self.doing, self.sentence, self.result = "waiting", 0.0, "", "", None
         self.ended = threading.Event()
+        self.visitor = visitor
+        self.dropped = False
         self._queue, self._work, self._cancelled = queue, work, False
-        self._seen = self._began = time.monotonic()
+        self._seen = self._since = time.monotonic()  # _since: in the line, or at its place
         self._worked = 0.0  # seconds of earlier turns
+        self._firm = False  # whether this turn is kept against short work
+        self._called = threading.Event()
+        self._thread: threading.Thread | None = None
 
     @property
     def open(self) -> bool:
@@ -48,9 +69,14 @@ class Ticket:
         return self._queue.ahead(self)
 
     @property
+    def worked(self) -> float:
+        """Seconds at a place so far."""
+        return self._worked + (time.monotonic() - self._since if self.state == "working" else 0.0)
+
+    @property
     def seconds_left(self) -> float | None:
         """At the speed so far and without waiting; None while there is nothing to go by."""
-        worked = self._worked + (time.monotonic() - self._began if self.state == "working" else 0.0)
+        worked = self.worked
         return worked * (1.0 - self.share) / self.share if self.share > 0.02 and worked > 0.5 else None
 
     @property
@@ -65,7 +91,12 @@ class Ticket:
     def cancel(self) -> None:
         """Leave: at once from the line, at the next tick from the work."""
         self._cancelled = True
-        self._queue.wake()
+        self._queue.forget(self)
+
+    def drop(self) -> None:
+        """Leave, and hand nothing over."""
+        self.dropped = True
+        self.cancel()
 
     def tick(self, share: float | None = None, doing: str | None = None) -> None:
         """Called by the work, several times a second: how far it is. Raises Stopped when it should end."""
@@ -77,44 +108,123 @@ class Ticket:
 class Queue:
     """``places`` pieces of work at a time, at most ``most`` in all, in turns of ``turn`` seconds."""
 
-    def __init__(self, places: int = PLACES, most: int = MOST, turn: float = TURN):
-        self.places, self.most, self.turn = places, most, turn
-        self._changed = threading.Condition()
+    def __init__(self, places: int = 2, most: int = MOST, turn: float = TURN, short: float = SHORT, overdue: float = OVERDUE):
+        self.places, self.most, self.turn, self.short, self.overdue = places, most, turn, short, overdue
+        self._lock = threading.Lock()
         self._line: list[Ticket] = []
         self._working: list[Ticket] = []
+        self._served: OrderedDict[object, int] = OrderedDict()  # visitor -> number of the turn that was the last
+        self._turns = itertools.count(1)
 
-    def submit(self, work: Callable[[Ticket], Any]) -> Ticket:
-        """Stand in line. Raises SpecvizError where the line is full."""
-        ticket = Ticket(self, work)
-        with self._changed:
-            if len(self._line) + len(self._working) >= self.most:
-                raise SpecvizError(f"{self.most} visitors already wait for this machine: please try again in a minute.")
+    def submit(self, work: Callable[[Ticket], Any], visitor: object = None) -> Ticket:
+        """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full."""
+        ticket = Ticket(self, work, object() if visitor is None else visitor)
+        with self._lock:
+            self._end_unwanted()
+            every = [*self._line, *self._working]
+            if len(every) >= self.most:
+                raise SpecvizError(f"{self.most} pieces of work already wait for this machine: please try again in a minute.")
+            if sum(one.visitor == ticket.visitor for one in every) >= MOST_OF_ONE:
+                raise SpecvizError(
+                    f"{MOST_OF_ONE} pieces of work of yours already wait for this machine: stop one of them first."
+                )
             self._line.append(ticket)
-        threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True).start()
+            self._fill()
         return ticket
 
     def ahead(self, ticket: Ticket) -> int:
-        with self._changed:
-            return self._line.index(ticket) if ticket in self._line else 0
+        """How many of the line come before a ticket, as things stand."""
+        with self._lock:
+            return self._order().index(ticket) if ticket in self._line else 0
 
-    def wake(self) -> None:
-        """Let everyone in the line look again."""
-        with self._changed:
-            self._changed.notify_all()
+    def forget(self, ticket: Ticket) -> None:
+        """Let a ticket that was cancelled leave the line; at its place it learns of it by itself."""
+        with self._lock:
+            if ticket in self._line:
+                self._remove(ticket)
 
     def check(self, ticket: Ticket) -> None:
-        """The work's side of a tick: end, go on, or let the next one have a turn."""
+        """The work's side of a tick: end, go on, or let another one have a turn."""
         if ticket.unwanted:
             raise Stopped
-        if self._line and time.monotonic() - ticket._began > self.turn:
-            with self._changed:
-                self._leave(ticket)
-                self._line.append(ticket)
-            self._enter(ticket)
+        if not self._line:
+            return
+        with self._lock:
+            if not self._gives_way(ticket):
+                return
+            self._leave(ticket)
+            ticket.state, ticket._since = "waiting", time.monotonic()
+            ticket._called.clear()
+            self._line.append(ticket)
+            self._fill()
+        ticket._called.wait()
+        if ticket.unwanted:
+            raise Stopped
+
+    def _gives_way(self, ticket: Ticket) -> bool:
+        held = time.monotonic() - ticket._since
+        if held > self.turn:
+            return bool(self._line)
+        return not ticket._firm and ticket.worked > self.short and any(self._is_short(one) for one in self._line)
+
+    def _is_short(self, ticket: Ticket) -> bool:
+        return ticket.worked <= self.short
+
+    def _order(self) -> list[Ticket]:
+        """The line as it would be served now."""
+        now, held = time.monotonic(), Counter(ticket.visitor for ticket in self._working)
+        keys = {}
+        for arrival, ticket in enumerate(self._line):
+            overdue = now - ticket._since > self.overdue
+            keys[ticket] = (
+                not overdue,
+                not self._is_short(ticket),
+                held[ticket.visitor],
+                self._served.get(ticket.visitor, 0),
+                arrival,
+            )
+            held[ticket.visitor] += 1  # a visitor's next piece comes after everybody's first
+        return sorted(self._line, key=keys.__getitem__)
+
+    def _fill(self) -> None:
+        """Call whoever comes next to every free place."""
+        while self._line and len(self._working) < self.places:
+            ticket = self._order()[0]
+            if ticket.unwanted:
+                self._remove(ticket)
+                continue
+            self._line.remove(ticket)
+            ticket._firm = time.monotonic() - ticket._since > self.overdue
+            self._served[ticket.visitor] = next(self._turns)
+            self._served.move_to_end(ticket.visitor)
+            while len(self._served) > REMEMBERED:
+                self._served.popitem(last=False)
+            self._working.append(ticket)
+            ticket.state, ticket._since = "working", time.monotonic()
+            if ticket._thread is None:
+                ticket._thread = threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True)
+                ticket._thread.start()
+            ticket._called.set()
+
+    def _end_unwanted(self) -> None:
+        for ticket in [one for one in self._line if one.unwanted]:
+            self._remove(ticket)
+
+    def _remove(self, ticket: Ticket) -> None:
+        """Out of the line. What has begun already is woken and ends by itself."""
+        self._line.remove(ticket)
+        if ticket._thread is None:
+            ticket.state = "stopped"
+            ticket.ended.set()
+        ticket._called.set()
+
+    def _leave(self, ticket: Ticket) -> None:
+        if ticket in self._working:
+            self._working.remove(ticket)
+            ticket._worked += time.monotonic() - ticket._since
 
     def _run(self, ticket: Ticket) -> None:
         try:
-            self._enter(ticket)
             ticket.result = ticket._work(ticket)
             end = "done"
         except Stopped:
@@ -124,26 +234,34 @@ class Queue:
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("queued work failed")
             end = "failed"
-            ticket.sentence = f"The work failed ({type(error).__name__}). What was drawn before is still here."
-        with self._changed:
+            ticket.sentence = f"The work failed ({type(error).__name__}). What was found before is still here."
+        with self._lock:
             self._leave(ticket)
             ticket.state = end
+            self._fill()
         ticket.ended.set()
 
-    def _enter(self, ticket: Ticket) -> None:
-        with self._changed:
-            ticket.state = "waiting"
-            while not ticket.unwanted and (len(self._working) >= self.places or self._line[0] is not ticket):
-                self._changed.wait(PATIENCE / 10)
-            self._line.remove(ticket)
-            self._changed.notify_all()
-            if ticket.unwanted:
-                raise Stopped
-            self._working.append(ticket)
-            ticket.state, ticket._began = "working", time.monotonic()
 
-    def _leave(self, ticket: Ticket) -> None:
-        if ticket in self._working:
-            self._working.remove(ticket)
-            ticket._worked += time.monotonic() - ticket._began
-            self._changed.notify_all()
+def asked_places(words: Sequence[str], cores: int) -> int:
+    """How many places the operator asks for: ``streamlit run app.py -- --places 3``; else two, or one on a single core.
+
+    More than two help only on a machine with more cores: Python runs one thread at a time, PyTorch's passes run beside it.
+    Raises SpecvizError for anything but a whole number from 1 to 64.
+    """
+    if FLAG not in words:
+        return min(2, cores)
+    given = words[words.index(FLAG) + 1] if words.index(FLAG) + 1 < len(words) else ""
+    if not given.isascii() or not given.isdecimal() or not 1 <= int(given) <= 64:
+        raise SpecvizError(f"{FLAG} must be a whole number from 1 to 64, got {given!r}.")
+    return int(given)
+
+
+@lru_cache(maxsize=1)
+def shared() -> Queue:
+    """The queue of this server."""
+    return Queue(asked_places(sys.argv[1:], os.cpu_count() or 1))
+
+
+def threads_of_a_place() -> int:
+    """Threads of PyTorch for each place: with two places on two cores more would only take turns (docs/architecture.md)."""
+    return max(1, (os.cpu_count() or 1) // shared().places)

@@ -12,22 +12,23 @@ import logging
 import threading
 import time
 
+from specviz.web.common.queue import threads_of_a_place
+
 HEAVY = ("torch", "transformers", "specviz.models.pairs.loading", "specviz.decoding.run")
+DOING = "Loading torch and transformers, once for this server, usually under 20 s"
 _PAUSE = 0.3  # seconds; the first page leaves the server before the import takes the interpreter
 
 _lock = threading.Lock()
 _thread: threading.Thread | None = None
 _done = threading.Event()
-_began = 0.0
 _trouble: str | None = None
 
 
 def start() -> None:
     """Begin the import, unless it was begun before. Returns at once."""
-    global _thread, _began
+    global _thread
     with _lock:
         if _thread is None:
-            _began = time.monotonic()
             _thread = threading.Thread(target=_import_all, name="heavy-imports", daemon=True)
             _thread.start()
 
@@ -42,17 +43,13 @@ def trouble() -> str | None:
     return _trouble
 
 
-def progress() -> str:
-    """The line to show while waiting."""
-    return f"Loading torch and transformers, once for this server: {time.monotonic() - _began:.0f} s so far, usually under 20 s …"
-
-
 def _import_all() -> None:
     global _trouble
     time.sleep(_PAUSE)
     try:
         for name in HEAVY:
             importlib.import_module(name)
+        importlib.import_module("torch").set_num_threads(threads_of_a_place())
         gc.collect()
         gc.freeze()
     except Exception as error:  # whatever stops an import must become a sentence on the page, not a dead thread

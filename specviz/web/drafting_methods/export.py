@@ -1,4 +1,4 @@
-"""What Other proposers takes along: the gallery on screen as a package."""
+"""What Drafting methods takes along: the gallery on screen as a package."""
 
 from __future__ import annotations
 
@@ -10,20 +10,17 @@ from specviz.export.package import Package
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import Lineup
 from specviz.models.pairs.names import as_options
-from specviz.web.common.download import export
-from specviz.web.drafting_methods.matrix import recorded as recorded_matrix
-from specviz.web.drafting_methods.state import Gallery, block_gain
+from specviz.web.common.download import Offer, ready
+from specviz.web.drafting_methods.state import Gallery, block_gain, recorded_matrix
 
 
-def fold(gallery: Gallery) -> None:
-    """The fold; empty until there is a gallery."""
+def offer(gallery: Gallery) -> Offer:
+    """What there is to take along; nothing until there is a gallery."""
     one = gallery.shown
     if one is None:
-        export("lineup", "other-proposers", (), lambda: None)
-        return
-    package = lineup_package(gallery, one)
+        return Offer("other-proposers")
     said = "" if gallery.own else f"This is the recorded gallery, of the text “{one.settings.prompt}”."
-    export("lineup", package.stem, package.names, lambda: package, said)
+    return ready(lineup_package(gallery, one), said)
 
 
 def lineup_package(gallery: Gallery, one: Lineup) -> Package:
@@ -31,17 +28,17 @@ def lineup_package(gallery: Gallery, one: Lineup) -> Package:
     link = gallery.question.link() | {"prompt": one.settings.prompt}
     said = facts(
         one.settings, one.models, "proposers", link, [command(one)], n=max((row.first.n for row in one.rows if row.first), default=0),
-        runs=one.runs, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
+        turns=one.runs, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
     )  # fmt: skip
     return other_proposers(one, choice, said, block_gain(), recorded_matrix())
 
 
 def command(one: Lineup) -> str:
-    """What runs the same rows without the page, under all of its distributions; times are those of the machine it runs on."""
+    """What runs the same rows without the page, under all of its laws; times are those of the machine it runs on."""
     settings = one.settings
     draws = max((row.first.n for row in one.rows if row.first), default=1)
     words = ["python", "-m", "specviz", "record", "--gallery"]
     words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
-    words += ["--max-new-tokens", str(settings.length), "--runs", str(one.runs), "--samples", str(draws), "--out", "gallery.json"]
+    words += ["--max-new-tokens", str(settings.length), "--turns", str(one.runs), "--draws", str(draws), "--out", "gallery.json"]
     return shlex.join(words)

@@ -5,17 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import ModuleType
+from typing import Any
 
 from specviz.errors import SettingsError
+from specviz.figures.drafting_methods import matrix
 from specviz.measure.methods import ENTRIES, Lineup, chosen, from_json
 from specviz.prediction.plan import SpeedPlan
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
 from specviz.web.common.access import linked
-from specviz.web.common.queued import Queued, known_pair
+from specviz.web.common.page import Findings, known_pair
 
-RECORDED, GAIN = ASSETS / "traces" / "gallery.json", ASSETS / "traces" / "block.json"
+RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("gallery.json", "block.json", "matrix.json"))
 CHOICE, ROW = "1", "tree-wide"  # until somebody chooses
 FALLBACK = Settings(prompt="Once upon a time")
 LENGTH = 32  # tokens of each row on this page
@@ -31,6 +32,12 @@ def recorded() -> dict[str, Lineup]:
 def block_gain() -> SpeedPlan | None:
     """The recorded plan that says what block verification gains; None where the file is missing or damaged."""
     return of_file(GAIN, SpeedPlan.from_json, None)
+
+
+@lru_cache(maxsize=1)
+def recorded_matrix() -> dict[str, Any] | None:
+    """Every method under every rule, as ``verify --all`` recorded it; None where there is none."""
+    return of_file(MATRIX, matrix.read, None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +59,7 @@ class Ask:
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
         query = {key: value for key, value in self.settings.to_query().items() if key == "pair"}
-        return query | {"probs": self.choice, "row": self.row, "prompt": self.settings.prompt}
+        return query | {"law": self.choice, "row": self.row, "prompt": self.settings.prompt}
 
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
@@ -63,7 +70,7 @@ class Ask:
         settings, unknown = known_pair(settings, base)
         said += unknown
         ask = cls(settings)
-        for parameter, name in (("probs", "choice"), ("row", "row")):
+        for parameter, name in (("law", "choice"), ("row", "row")):
             if parameter not in query:
                 continue
             try:
@@ -80,37 +87,11 @@ def opening(base: Settings) -> Settings:
     return replace(common, prompt=base.prompt, pair=base.pair, device=base.device, dtype=base.dtype, length=LENGTH)
 
 
-class Gallery(Queued):
+class Gallery(Findings):
     """What was asked, with every lineup that this visitor has run: (prompt, pair, choice) -> Lineup."""
 
-    def __init__(self, question: Ask, *queue):
-        super().__init__(question, *queue)
-        self.found: dict[tuple[str, str, str], Lineup] = {}
+    def key_of(self, question: Ask) -> tuple[str, str, str]:
+        return question.settings.prompt, question.settings.pair, question.choice
 
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.drafting_methods import work
-
-        return work
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        return self.question.settings.prompt, self.question.settings.pair, self.question.choice
-
-    @property
-    def shown(self) -> Lineup | None:
-        """The visitor's own lineup, else the recorded one."""
-        return self.found.get(self.key) or recorded().get(self.question.choice)
-
-    @property
-    def own(self) -> bool:
-        return self.key in self.found
-
-    def ask_all(self) -> None:
-        """Ask for every row on this prompt."""
-        self.said = []
-        self._submit("run_all", self.question)
-
-    def serves(self, ask: Ask) -> bool:
-        """Another row is only shown; another prompt or distribution is another gallery."""
-        return (ask.settings, ask.choice) == (self.question.settings, self.question.choice)
+    def recorded(self) -> Lineup | None:
+        return recorded().get(self.question.choice)

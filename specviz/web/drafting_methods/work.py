@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Other proposers: every row of the gallery, one after the other, by one clock."""
+"""What runs in the queue for Drafting methods: every row of the gallery, one after the other, in turns."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from specviz.web.common import cache, loads
 from specviz.web.common.queue import Ticket
 from specviz.web.drafting_methods.state import Ask, Gallery
 
-RUNS, DRAWS = 3, 500
-KEPT = 6  # galleries of one visitor that are remembered
+TURNS, DRAWS = 3, 500
 
 
 def run_all(gallery: Gallery, ticket: Ticket, ask: Ask) -> None:
@@ -16,7 +15,5 @@ def run_all(gallery: Gallery, ticket: Ticket, ask: Ask) -> None:
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.measure.methods_run import line_up
 
-    found = line_up(pair, settings, RUNS, DRAWS, ticket.tick)
-    known = list(gallery.found.items())[1 - KEPT :]
-    gallery.found = dict(known) | {(settings.prompt, settings.pair, ask.choice): found}
+    gallery.keep(ticket, ask, line_up(pair, settings, TURNS, DRAWS, ticket.tick))
     ticket.tick(1.0)

@@ -1,4 +1,4 @@
-"""What an examination on the page Is it exact? keeps between clicks: the pair, the exact distribution in cells, the counts of both arms."""
+"""What an examination on the page Is it exact? keeps between clicks: the pair, the exact law in cells, the counts of both arms."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Bench:
         importlib.import_module(
             "pandas"
         )  # Plotly looks at it while it draws, and must not meet it half imported by another visitor
-        ticket.tick(doing="Working out the exact distribution")
+        ticket.tick(doing="Computing the exact distribution")
         from specviz.evidence import looks
         from specviz.evidence.partition import exact_partition
 
@@ -54,10 +54,10 @@ class Bench:
         """Both arms as they stand."""
         from specviz.statistics.variation import cell_band
 
-        probs = self.cells.masses / self.cells.masses.sum()
-        one_by_one = 1.0 - (1.0 - BAND) / len(probs)  # so that all bars together stay inside with BAND
-        low, high = cell_band(probs, self.n, one_by_one).tolist() if self.n else ([0.0] * len(probs), [1.0] * len(probs))
-        fixed = (self.labels, tuple(self.cells.whole.tolist()), tuple(probs.tolist()))
+        law = self.cells.masses / self.cells.masses.sum()
+        one_by_one = 1.0 - (1.0 - BAND) / len(law)  # so that all bars together stay inside with BAND
+        low, high = cell_band(law, self.n, one_by_one).tolist() if self.n else ([0.0] * len(law), [1.0] * len(law))
+        fixed = (self.labels, tuple(self.cells.whole.tolist()), tuple(law.tolist()))
         return tuple(
             Filling(name, *fixed, tuple(counts.tolist()), tuple(low), tuple(high), self.n)
             for name, counts in zip(names, self.counts, strict=True)
@@ -71,10 +71,10 @@ def possible(cells: Partition) -> Partition:
 
 
 def only_outcome(bench: Bench) -> str:
-    """What to say where the distribution leaves nothing to chance, or to tell."""
+    """What to say where the law leaves nothing to chance, or to tell."""
     possible = bench.cells.masses > 0.0
     if possible.sum() > 1:
         return ""
     if bench.cells.whole[possible].all():
-        return "The distribution has one outcome only (temperature 0, or a filter that leaves one token): the test is equality, draw by draw."
-    return "Every continuation is pooled into one cell: this distribution is too flat for a picture, and draws cannot be told apart here."
+        return "The distribution has one outcome only (temperature 0, or a filter that leaves one token): the test is equality, sample by sample."
+    return "Every continuation is pooled into one cell: this distribution is too flat for a picture, and samples cannot be told apart here."

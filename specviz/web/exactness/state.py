@@ -1,14 +1,12 @@
 """One visitor's examination: the question, what was drawn for it so far, what is being drawn. Plain records, no torch.
 
-The page asks, the work in the queue (exact_work.py) answers: it puts a new frozen ``Drawn`` in the examination's place for
-it, so that a page that draws in the middle of the work sees one state or the next, never half of one.
+The page asks, the work in the queue (work.py) answers with a new frozen ``Drawn``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SettingsError, SpecvizError
@@ -16,8 +14,8 @@ from specviz.export.facts import proposing
 from specviz.figures.exactness.evidence import Filling, Flat
 from specviz.settings import Settings
 from specviz.web.common.access import linked
+from specviz.web.common.page import PageState, Work, known_pair
 from specviz.web.common.queue import Queue
-from specviz.web.common.queued import Queued, known_pair
 
 if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
@@ -29,13 +27,13 @@ SOURCES = {
     "speculative": "Speculative decoding",
     "target": "The target alone",
     "assisted": "Assisted generation (transformers)",
-    FILE: "A file of draws",
+    FILE: "A file of samples",
 }
 LARGEST = 25  # MB of an uploaded file; the command line takes more
 MOST = 1_000_000  # draws of one examination: the last look of its plan (evidence/looks.py)
 MOST_SLOW = 10_000  # of a decoder that draws one text at a time
 SEEDS, SEED_DRAWS = 200, 300  # runs of the flat histogram, and draws of each
-CHOSEN = "Chosen random numbers are left out here: a run whose luck somebody chose is no sample of anything."
+CHOSEN = "Chosen random numbers are left out here: a run with random numbers that somebody chose is no sample of anything."
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +90,11 @@ class Question:
 class Drawn:
     """What was found so far.
 
-    arms   the source and the target alone, each as a picture; None until the distribution is known
+    arms   the source and the target alone, each as a picture; None until the law is known
     texts  (number of the draw from 1, text of the source, text of the target alone), the latest pair that differs
     looks  (look, what it found), in the order of the plan
     flat   p-values under many seeds, once they were asked for
-    engine draws that went through the engine and its caches; the others were made on shared distributions
+    engine draws that went through the engine and its caches; the others were made on shared laws
     """
 
     arms: tuple[Filling, Filling] | None = None
@@ -122,35 +120,40 @@ class Upload:
 
 @dataclass(frozen=True, slots=True)
 class Filed:
-    """What was found about files of draws: the report, and the heaviest cells as a picture where there is a distribution."""
+    """What was found about files of draws: the report, and the heaviest cells as a picture where there is a law."""
 
     report: Mapping[str, Any]
     picture: Filling | None = None
 
 
-class Exam(Queued):
+class Exam(PageState):
     """A question with everything drawn for it.
 
     bench    what the work keeps between two clicks: the pair, the cells, the counts of the looks
-    filed    what was found about files of draws, where those are what is examined; taken: which files were taken last
+    filed    what was found about sample files, where those are what is examined; taken: which files were taken last
     """
 
-    def __init__(self, question: Question, *queue: Queue):
-        super().__init__(question, *queue)
-        self.drawn = Drawn()
+    def __init__(self, question: Question, queue: Queue | None = None):
+        super().__init__(question, queue)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.drawn: Any = Drawn()
         self.bench: Any = None
         self.filed: Filed | None = None
         self.taken: tuple[str, ...] = ()
 
-    def prepare(self) -> None:
+    def prepare(self, prepared: Work) -> None:
         """Ask for the exact distribution and its cells, once."""
         if self.ticket is None and getattr(self.question, "source", None) != FILE:
-            self._submit("prepared")
+            said = self.said
+            self.submit(prepared)
+            self.said = said + self.said
 
-    def take(self, uploads: Sequence[Upload]) -> None:
-        """Test one file against the distribution, or two against each other; what was found before stays where they cannot be used."""
+    def take(self, uploads: Sequence[Upload], examine: Work) -> None:
+        """Test one file against the target, or two against each other; what was found before stays where they cannot be used."""
         chosen = tuple(one.id for one in uploads)
-        if chosen == self.taken:
+        if chosen == self.taken or self.overtaken:
             return
         self.stop()
         if self.busy:  # the work before has not ended yet: the page's next run asks again
@@ -160,36 +163,24 @@ class Exam(Queued):
             self.filed, self.ticket = None, None
         elif len(uploads) > 2:
             self.said = [
-                f"One file is tested against the target's distribution, two against each other; these are {len(uploads)}."
+                f"One file is tested against the target’s distribution, two against each other; these are {len(uploads)}."
             ]
         elif large := [one.name for one in uploads if len(one.content) > LARGEST << 20]:
             self.said = [f"'{large[0]}' has more than {LARGEST} MB, which is the most that this page reads."]
         else:
-            self._submit("examine_files", tuple(uploads))
+            self.submit(examine, tuple(uploads))
 
-    def ask(self, count: object) -> None:
-        """Ask for so many more draws. What cannot be done becomes a sentence, and everything stays as it is."""
-        self.said = []
+    def ask(self, count: object, draw: Work) -> None:
+        """Ask for so many more samples. What cannot be done becomes a sentence, and everything stays as it is."""
         try:
             if isinstance(count, bool) or not isinstance(count, int) or count < 1:
                 raise SettingsError("draws", count, f"a whole number from 1 to {self.question.most:,}")
             left = self.question.most - self.drawn.n
             if left <= 0:
-                raise SpecvizError(f"The plan ends at {self.question.most:,} draws. Choose another seed to begin again.")
-            self._submit("draw", min(count, left))
+                raise SpecvizError(f"The plan ends at {self.question.most:,} samples. Choose another seed to begin again.")
+            self.submit(draw, min(count, left))
         except SpecvizError as error:
             self.said = [str(error)]
-
-    def ask_flat(self) -> None:
-        """Ask for p-values under many seeds."""
-        self.said = []
-        self._submit("many_seeds", SEEDS, SEED_DRAWS)
-
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.exactness import work
-
-        return work
 
 
 def started(settings: Settings) -> str:
@@ -197,7 +188,7 @@ def started(settings: Settings) -> str:
     return "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
 
 
-def drafted(settings: Settings) -> str:
+def guessed(settings: Settings) -> str:
     """A sentence where a link brought another proposer or rule than the usual ones."""
     others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in proposing(settings.to_record()).items())
     return f"As the link asks: {others}." if others else ""
@@ -211,13 +202,12 @@ def whole_number(text: str) -> object:
         return text
 
 
-def another(question: Question, raw: Mapping[str, Any]) -> tuple[Question, list[str]]:
-    """The question that the fields ask for; the one before, and sentences, where they hold what cannot be used."""
-    from specviz.web.common.controls import from_fields
+def another(question: Question, raw: Mapping[str, Any], read: Callable) -> tuple[Question, list[str]]:
+    """The question that the fields ask for; the one before, and sentences, where they hold what cannot be used.
 
-    settings, problems = from_fields(
-        {key: value for key, value in raw.items() if key not in ("length", "source")}, question.settings
-    )
+    read  (fields, settings before) -> settings and sentences
+    """
+    settings, problems = read({key: value for key, value in raw.items() if key not in ("length", "source")}, question.settings)
     if problems:
         return question, problems
     try:

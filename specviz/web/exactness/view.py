@@ -1,205 +1,213 @@
-"""The page Is it exact? on screen: the question's fields, the buttons, and the part that fills while draws come in."""
+"""The page Is it exact? on screen: the question's fields, the buttons, and the part that fills while samples come in."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
 
 import streamlit as st
 
 from specviz.figures.exactness import evidence
-from specviz.web.common.controls import WIDE, as_fields, beside
-from specviz.web.common.frame import style
-from specviz.web.common.queued import LOOK_AGAIN
-from specviz.web.exactness import export, files, words
-from specviz.web.exactness.state import FILE, LENGTHS, SEED_DRAWS, SEEDS, SOURCES, Exam, Question, another, whole_number
+from specviz.web.common import download, session
+from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
+from specviz.web.common.parts import head, notes, picture, tables
+from specviz.web.exactness import export, words, work
+from specviz.web.exactness.state import (
+    FILE,
+    LARGEST,
+    LENGTHS,
+    SEED_DRAWS,
+    SEEDS,
+    SOURCES,
+    Exam,
+    Question,
+    Upload,
+    another,
+    whole_number,
+)
 
-STEPS = {1: "1 draw", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
-MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?"}
+STEPS = {1: "1 sample", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
+REJECTED = "<style>[class*='-verdict'] { border-left: 0.45rem double #D55E00 !important; }</style>"
 LEDE = (
-    "A small model drafts, yet the text must come out as if the large one had written it alone. The target’s distribution, "
-    "the probability of every text, is known exactly; draw, and see whether the decoder follows it."
+    "A draft model suggests tokens, yet the text must come out as if the target model had written it alone. The target’s distribution, "
+    "the probability of every text, is known exactly: sample, and see whether the decoder follows it."
 )
 
 
-def head() -> None:
-    with st.container(key="exact-head"):
-        st.markdown(f"# Is it exact?\n{LEDE}")
+def page() -> None:
+    exam = session.current("exact", opened)
+    head("exact", "Is it exact?", LEDE)
+    question, problems = fields(exam)
+    exam.choose(question)
+    notes(problems, "exact-notes-fields")
+    exam.take(uploads(exam), work.examine_files)
+    exam.prepare(work.prepared)
+    session.keep_link(exam)
+    download.fold("exact", lambda: export.offer(exam))
+    if question.source == FILE:
+        session.watch("exact")
+        notes(exam.notices, "exact-notes-live")
+        of_files(exam, session.theme())
+        return
+    buttons(exam)
+    notes(exam.notices, "exact-notes-live")
+    notes(exam.drawn.notes, "exact-notes-law")
+    verdict(exam)
+    if exam.drawn.arms is None:
+        st.caption("The exact distribution appears here as soon as the models are loaded.")
+        return
+    pictures(exam, session.theme())
+    seeds(exam, session.theme())
+    folds(exam)
 
 
-def fields(exam: Exam, turn: int) -> tuple[Question, list[str]]:
+def opened(query: Mapping[str, str], before: Exam | None) -> Exam:
+    question, left_out = Question.of_link(query, session.base())
+    exam = Exam(question)
+    exam.said = left_out
+    return exam
+
+
+def fields(exam: Exam) -> tuple[Question, list[str]]:
     """Three fields in sight, the others folded: the question they ask, and sentences where one cannot be used."""
-    settings = exam.question.settings
-    start = as_fields(settings) | {"length": settings.length, "source": exam.question.source}
-
-    def key(name: str) -> dict[str, Any]:
-        return {"key": f"exact-{name}-{turn}", "persist_state": "session"}
-
-    def value(name: str) -> dict[str, Any]:
-        return {"value": start[name]} | key(name)
-
-    raw: dict[str, Any] = {}
+    asked = exam.question
+    form = Form("exact", exam.turn, as_fields(asked.settings))
     text, length, source = st.columns([6, 1.5, 2.5])
-    raw["length"] = length.selectbox("Tokens drawn", LENGTHS, index=LENGTHS.index(start["length"]), **key("length"))
-    raw["source"] = source.selectbox(
-        "Who draws", list(SOURCES), index=list(SOURCES).index(start["source"]), format_func=SOURCES.get, **key("source")
+    form.raw["length"] = length.selectbox(
+        "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.length), **form.key("length")
     )
-    if raw["source"] == FILE:  # its prompt is the file's
-        files.uploader(text, turn)
+    form.raw["source"] = source.selectbox(
+        "Samples of", list(SOURCES), index=list(SOURCES).index(asked.source), format_func=SOURCES.get, **form.key("source")
+    )
+    if form.raw["source"] == FILE:  # its prompt is the file's
+        text.file_uploader(
+            "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
+            key=upload_key(exam), max_upload_size=LARGEST,
+            help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/collecting-draws.md.",
+        )  # fmt: skip
     else:
-        hint = "empty: a start token is used"
-        raw["prompt"] = text.text_area("Text to continue", height=68, placeholder=hint, **value("prompt"))
+        form.prompt(text)
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
+        form.sampling()
         left, right = st.columns(2)
-        raw["gamma"] = left.number_input(
-            "Draft tokens per round (gamma)", step=1, help="0 to 16; 0: the target alone", **value("gamma")
-        )
-        hint = "0 to 5; 0: always the likeliest"
-        raw["temperature"] = right.text_input("Temperature", max_chars=WIDE, help=hint, **value("temperature"))
-        left, right = st.columns(2)
-        raw["top_k"] = left.text_input("top-k", max_chars=WIDE, placeholder="off", **value("top_k"))
-        raw["top_p"] = right.text_input("top-p", max_chars=WIDE, placeholder="off", **value("top_p"))
-        left, right = st.columns(2)
-        raw["seed"] = left.text_input("Seed", max_chars=WIDE, **value("seed"))
-        count = right.text_input("Another number of draws", max_chars=WIDE, placeholder="such as 2,500", **key("count"))
-        right.button("Draw as many", key="exact-count-go", on_click=lambda: exam.ask(whole_number(count)), disabled=exam.busy)
+        form.text(left, "seed", "Seed")
+        count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
+        if right.button("Sample as many", key="exact-count-go", disabled=exam.busy):
+            exam.ask(whole_number(count), work.draw)
         st.caption("A change begins a new examination. The address of this page holds the question: copy it to share.")
-    question, problems = another(exam.question, raw)
-    beside(top, problems)
+    question, problems = another(asked, form.raw, from_fields)
+    notes(problems, place=top)
     return question, problems
 
 
-def notes(sentences: list[str], where: str) -> None:
-    """Sentences with what people typed: text, never markdown."""
-    with st.container(key=f"exact-notes-{where}"):
-        for sentence in sentences:
-            st.text(sentence)
+def upload_key(exam: Exam) -> str:
+    return f"exact-file-{exam.turn}"
 
 
-def live() -> None:
-    """Everything that changes while draws come in; looks again by itself as long as there is work."""
-    exam: Exam = st.session_state["exact"]
-    exam.polling = exam.busy
-    st.fragment(_live, run_every=LOOK_AGAIN if exam.polling else None)()
+def uploads(exam: Exam) -> list[Upload]:
+    """What this visitor's browser sent; nobody else's session sees it."""
+    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(upload_key(exam)) or ()]
 
 
-def _live() -> None:
-    exam: Exam = st.session_state["exact"]
-    if exam.ticket is not None:
-        exam.ticket.look()
-    if exam.busy != exam.polling:
-        st.rerun()
-    export.exact(exam)
-    drawn, kind = exam.drawn, "dark" if st.context.theme.type == "dark" else "light"
-    if exam.question.source == FILE:
-        _work(exam)
-        notes(exam.notices, "live")
-        if exam.filed is not None and exam.filed.report["verdict"] == "rejected":
-            style("rejected")
-        files.results(exam, kind)
-        return
-    _buttons(exam)
-    notes(exam.notices, "live")
-    notes(list(drawn.notes), "distribution")
-    _verdict(exam)
-    if drawn.arms is None:
-        st.caption("The exact distribution appears here as soon as the models are loaded.")
-        return
-    _pictures(exam, kind)
-    _seeds(exam, kind)
-    _folds(exam)
-
-
-def _buttons(exam: Exam) -> None:
+def buttons(exam: Exam) -> None:
     full = exam.drawn.n >= exam.question.most
     with st.container(horizontal=True, vertical_alignment="center", key="exact-buttons"):
         for count, name in STEPS.items():
             slow = count > exam.question.most
             hint = "One text at a time: this decoder would need hours." if slow else None
-            st.button(
-                name, key=f"exact-draw-{count}", on_click=exam.ask, args=(count,), disabled=exam.busy or full or slow, help=hint
-            )
-        if exam.busy:
-            st.button("Stop", key="exact-stop", on_click=exam.stop)
-        else:
+            if st.button(name, key=f"exact-draw-{count}", disabled=exam.busy or full or slow, help=hint):
+                exam.ask(count, work.draw)
+                st.rerun()
+        if not exam.busy:
             st.caption(words.drawn_so_far(exam.drawn))
-    if exam.busy:
-        st.progress(min(1.0, max(0.0, exam.ticket.share)), text=exam.progress())
+    session.watch("exact")
 
 
-def _work(exam: Exam) -> None:
-    """How far a file's test is, and the way to end it."""
-    if exam.busy:
-        st.progress(min(1.0, max(0.0, exam.ticket.share)), text=exam.progress())
-        st.button("Stop", key="exact-stop", on_click=exam.stop)
-
-
-def _verdict(exam: Exam) -> None:
+def verdict(exam: Exam) -> None:
     said = words.verdict(exam.drawn, exam.question)
     if said.mark == "rejected":
-        style("rejected")
+        st.html(REJECTED)
     with st.container(key="exact-verdict"):
-        st.markdown(f"## {MARKS[said.mark]} {said.words}\n{said.seen}")
+        st.markdown(f"## {words.MARKS[said.mark]} {said.words}\n{said.seen}")
 
 
-def _pictures(exam: Exam, kind: str) -> None:
+def pictures(exam: Exam, kind: str) -> None:
     drawn = exam.drawn
     end = evidence.top(*drawn.arms)
     if drawn.texts:
         st.markdown(
-            f"**Same distribution, different texts.** Draw {drawn.texts[0]:,} of each; no single text tells them apart, only the distribution can."
+            f"**Same distribution, different texts.** Sample {drawn.texts[0]:,} of each; no single text tells them apart, only the distribution can."
         )
-    for arm, (column, picture) in enumerate(zip(st.columns(2, gap="large"), drawn.arms, strict=True)):
+    for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), drawn.arms, strict=True)):
         with column:
-            st.container(key=f"exact-name-{arm}").markdown(picture.name)
+            st.container(key=f"exact-name-{arm}").markdown(shown.name)
             if drawn.texts:
                 st.container(key=f"exact-text-{arm}").text(words.continued(exam.question, drawn.texts[1 + arm]))
-            st.plotly_chart(
-                evidence.filling(picture, end, kind),
-                key=f"exact-figure-{arm}",
-                config={"displayModeBar": False},
-                alt=picture.conclusion,
-            )
+            picture(evidence.filling(shown, end, kind), "exact", str(arm), shown.conclusion, sentence=False)
     with st.container(key="exact-said"):
         st.markdown(" ".join(filter(None, (words.fill_sentence(drawn), words.engine_sentence(drawn, exam.question)))))
 
 
-def _seeds(exam: Exam, kind: str) -> None:
+def seeds(exam: Exam, kind: str) -> None:
     flat = exam.drawn.flat
     with st.container(key="exact-flat"):
         st.markdown("## One run may be lucky. What of many?")
         if exam.question.source == "assisted":
             st.markdown(
-                "P-values of many runs need thousands of draws, and this decoder draws one text at a time: choose another one above."
+                "P-values of many runs need thousands of samples, and this decoder writes one text at a time: choose another one above."
             )
             return
         left, right = st.columns([2, 3], gap="large")
         left.markdown(
-            f"{SEEDS} runs, each of {SEED_DRAWS} draws under a seed of its own, each with its p-value. If the decoder is exact, "
+            f"{SEEDS} runs, each of {SEED_DRAWS} samples under a seed of its own, each with its p-value. If the decoder is exact, "
             "every p-value is as likely as any other: the bars lie flat. A decoder that is off piles them up at the left."
         )
-        left.button(f"Run {SEEDS} seeds", key="exact-seeds", on_click=exam.ask_flat, disabled=exam.busy)
+        session.ask(left, exam, f"Run {SEEDS} seeds", "exact-seeds", work.many_seeds)
         if flat:
             left.markdown(flat.conclusion)
             with right:
-                st.plotly_chart(
-                    evidence.flat(flat, kind), key="exact-figure-flat", config={"displayModeBar": False}, alt=flat.conclusion
-                )
+                picture(evidence.flat(flat, kind), "exact", "flat", flat.conclusion, sentence=False)
 
 
-def _folds(exam: Exam) -> None:
-    with st.expander("The numbers behind the pictures"):
-        for picture in exam.drawn.arms:
-            st.caption(picture.name)
-            st.dataframe(picture.table, hide_index=True)
-        if exam.drawn.flat:
-            st.caption("P-values of many runs")
-            st.dataframe(exam.drawn.flat.table, hide_index=True)
+def folds(exam: Exam) -> None:
+    from specviz.evidence.looks import rule  # torch comes with it, which is there once there are pictures
+
+    flat = exam.drawn.flat
+    rows = [(shown.name, shown.table) for shown in exam.drawn.arms] + ([("P-values of many runs", flat.table)] if flat else [])
+    tables("The numbers behind the pictures", *rows)
     with st.expander("When this page looks, and what it could see"):
-        from specviz.evidence.looks import rule
-
         st.markdown(words.RULE)
         st.dataframe(words.looks_table(exam.drawn, rule()), hide_index=True)
         st.caption(words.TABLE)
         st.markdown("The same question without this page, with tests that also see inside the cells:")
         st.code(words.command(exam), language=None, wrap_lines=True)
+
+
+def of_files(exam: Exam, kind: str) -> None:
+    """Verdict, picture and tests. What files and people wrote is text, never markdown."""
+    if exam.filed is None:
+        st.caption(
+            "One file is tested against the target’s exact distribution, under the settings of this page; two files are tested against each "
+            "other, without any weights. Speculative decoding on against off, say."
+        )
+        return
+    report, shown = exam.filed.report, exam.filed.picture
+    if report["verdict"] == "rejected":
+        st.html(REJECTED)
+    with st.container(key="exact-verdict"):
+        st.markdown(f"## {words.FILE_MARKS[report['verdict']]} {report['sentence']}\n{words.ALARMS}")
+        st.container(key="exact-text-file").text(words.described(report))
+    if report["note"]:
+        notes([report["note"]], "exact-notes-file")
+    if shown:
+        picture(evidence.filling(shown, evidence.top(shown), kind), "exact", "file", shown.conclusion, sentence=False)
+        st.markdown(
+            "The heaviest cells, made from the exact distribution alone; … stands for every text that begins so. "
+            "Sampling noise alone keeps all bars inside the grey bands 99 times in 100."
+        )
+    with st.expander("Every test", expanded=True):
+        st.dataframe(words.file_tests(report), hide_index=True)
+    with st.expander("The same without this page"):
+        from specviz.export.report import commands
+
+        st.code("\n".join(commands(report)[:1]), language=None, wrap_lines=True)

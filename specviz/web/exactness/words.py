@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from specviz.export.facts import proposer_options
 from specviz.figures.common.narration import number
@@ -16,16 +17,19 @@ if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # the looks of evidence/looks.py; a test compares them
+MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?"}
+FILE_MARKS = {"consistent": "✓", "rejected": "✗", "too few draws": "?"}
+ALARMS = "Right samples are rejected once in 1,000 files by sampling noise alone; this holds for all tests together."
 TAIL = 34  # characters of the prompt before a drawn text
 TABLE = (
-    "A p-value says how often draws of the true distribution would lie at least this far off. One at or below its level rejects; a level is how often "
-    "that happens by chance alone."
+    "A p-value says how often samples of the true distribution would be at least this far off. One at or below its level rejects; a level is how often "
+    "that happens by sampling noise alone."
 )
 RULE = (
-    "The page looks after 100, 1,000, 10,000, 100,000 and a million draws, and at no other time. These sizes, the cells of each look "
-    "and its share of the false-alarm rate (.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "
-    "rest) are fixed before the first draw, so looking while draws accumulate does not add false alarms (Lan and DeMets 1983). "
-    "Draws after a look are shown and not judged until the next one. Cells are made from the target's exact distribution, never from counts."
+    "The page looks after 100, 1,000, 10,000, 100,000 and a million samples, and at no other time. These sizes, the cells of each look "
+    "and its share of the false-alarm rate (0.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "
+    "rest) are fixed before the first sample, so looking while samples accumulate does not add false alarms (Lan and DeMets 1983). "
+    "Samples after a look are shown and not judged until the next one. Cells are made from the target's exact distribution, never from counts."
 )
 
 
@@ -44,11 +48,11 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
     if not drawn.n:
         return Verdict(
             "waiting",
-            "Nothing is drawn yet.",
-            "The blue marks are the exact distribution: draw, and watch the bars fill up to them.",
+            "There are no samples yet.",
+            "The blue marks are the exact distribution: sample, and watch the bars fill up to them.",
         )
     if not drawn.looks:
-        return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first look comes at {SIZES[0]} draws.")
+        return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first look comes at {SIZES[0]} samples.")
     found = rejected[0] if rejected else drawn.looks[-1][1]
     if rejected:
         test = min(found.tests, key=lambda one: one.p_value)
@@ -66,17 +70,15 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
 
 
 def _draws(n: int) -> str:
-    return "1 draw" if n == 1 else f"{n:,} draws"
+    return "1 sample" if n == 1 else f"{n:,} samples"
 
 
 def _could(found: Answer) -> str:
     test = found.tests[0]
     if not test.df:
-        return f"{test.note} A share of {found.detectable_tv:.2g} of other texts would have been seen 99 times in 100."
+        return f"{test.note} A share of {found.detectable_tv:.2g} of other texts would have been detected 99 times in 100."
     cells = int((found.partition.masses > 0).sum())
-    return (
-        f"A distribution {found.detectable_tv:.2g} away (total variation, on {cells} cells) would have been seen 99 times in 100."
-    )
+    return f"A distribution at a total variation distance of {found.detectable_tv:.2g} (on {cells} cells) would have been detected 99 times in 100."
 
 
 def _hidden(found: Answer) -> str:
@@ -89,7 +91,7 @@ def _hidden(found: Answer) -> str:
 
 def _next(drawn: Drawn, question: Question) -> str:
     later = [n for n in SIZES if drawn.n < n <= question.most]
-    return f"The next look comes at {later[0]:,} draws." if later else "This was the last look of the plan."
+    return f"The next look comes at {later[0]:,} samples." if later else "This was the last look of the plan."
 
 
 def drawn_so_far(drawn: Drawn) -> str:
@@ -104,7 +106,7 @@ def looks_table(drawn: Drawn, plan: list[dict[str, float]]) -> list[dict[str, ob
         seen = found.get(look)
         rows.append(
             {
-                "draws": f"{one['n']:,}",
+                "samples": f"{one['n']:,}",
                 "level of each test": f"{one['level']:.2g}",
                 "most cells": one["cells"],
                 "sees a distance of": f"{(seen.detectable_tv if seen else one['sees']):.2g}",
@@ -126,9 +128,9 @@ def continued(question: Question, text: str) -> str:
 def fill_sentence(drawn: Drawn) -> str:
     """The sentence of meaning under the two pictures."""
     hidden = drawn.arms[0].hidden
-    words = "Each bar is one cell of the distribution, made before any draw; … stands for every text that begins so. "
+    words = "Each bar is one cell of the distribution, made before any sample; … stands for every text that begins so. "
     if drawn.n:
-        words += "Chance alone keeps all bars inside the grey bands 99 times in 100. "
+        words += "Sampling noise alone keeps all bars inside the grey bands 99 times in 100. "
     words += _outside(drawn)
     if mass := sum(drawn.arms[0].probs[place] for place in hidden):
         bars = "One pooled bar" if len(hidden) == 1 else f"{len(hidden)} pooled bars"
@@ -147,9 +149,7 @@ def engine_sentence(drawn: Drawn, question: Question) -> str:
         return ""
     if drawn.engine == drawn.n:
         return "All of them went through the decoder and its caches, one round after the other."
-    how = (
-        "on shared distributions: each distribution is computed once for all draws that need it, number by number the same draws"
-    )
+    how = "on shared distributions: each is computed once for all samples that need it, number by number the same samples"
     return f"{drawn.n - drawn.engine:,} were made {how}." + (
         f" {drawn.engine:,} went through the decoder and its caches." if drawn.engine else ""
     )
@@ -160,7 +160,7 @@ def command(exam: Exam) -> str:
     settings, plain = exam.question.settings, Settings()
     parts = ["python", "-m", "specviz", "verify"]
     parts += as_options(settings.pair)
-    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--samples", str(max(exam.drawn.n, 10_000))]
+    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--draws", str(max(exam.drawn.n, 10_000))]
     parts += ["--decoder", exam.question.source, "--seed", str(settings.seed)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):
@@ -168,3 +168,19 @@ def command(exam: Exam) -> str:
     if exam.question.source == "speculative":
         parts += proposer_options(settings.to_record())
     return shlex.join(parts)
+
+
+def described(report: Mapping[str, Any]) -> str:
+    """Which files, how many samples, after which words."""
+    files = " and ".join(f"'{one['name']}' ({one['draws']:,} samples)" for one in report["files"])
+    prompt = report["settings"]["prompt"]
+    return f"{files}, after “{prompt if len(prompt) <= 80 else '…' + prompt[-79:]}”."
+
+
+def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
+    """Every test of a report as a row."""
+    return [
+        {"test": test["name"], "p-value": f"{test['p_value']:.3g}", "corrected": f"{test['adjusted_p']:.3g}",
+         "sees a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
+        for test in report["tests"]
+    ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Is it exact?: draws in shards, looks, p-values under many seeds.
+"""What runs in the queue for Is it exact?: samples in shards, looks, p-values under many seeds, and files of samples.
 
 Every step ticks its ticket several times a second. A shard is a pure function of (settings, first, count), so draws add up
 over clicks, and a stopped click has lost nothing but its last shard. Of a million draws only counts are kept.
@@ -7,17 +7,19 @@ over clicks, and a stopped click has lost nothing but its last shard. Of a milli
 from __future__ import annotations
 
 import threading
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from specviz.errors import SpecvizError
-from specviz.figures.exactness.evidence import Flat
+from specviz.figures.exactness.evidence import Filling, Flat, label
+from specviz.web.common import cache, loads
 from specviz.web.common.queue import Ticket
-from specviz.web.exactness.bench import BAND, Bench, only_outcome
-from specviz.web.exactness.state import SOURCES, Drawn, Exam, drafted, started
-from specviz.web.exactness.uploads import examine_files
+from specviz.web.exactness.bench import BAND, SHOWN, Bench, only_outcome
+from specviz.web.exactness.state import SEED_DRAWS, SEEDS, SOURCES, Drawn, Exam, Filed, Upload, guessed, started
 
 if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
@@ -27,18 +29,17 @@ SHARD = 250_000  # most draws of a shard: memory, and how often the picture fill
 ENGINE_SHARD = 2000  # where the engine alone draws: some seconds between two pictures
 SLOW_SHARD = 8  # of a decoder that draws one text at a time: well under a second
 TEXTS = 200  # latest draws that are searched for two different texts
-__all__ = ["draw", "examine_files", "many_seeds", "prepared"]  # what the page asks for
-_global_luck = threading.Lock()  # transformers draws from torch's one global generator
+TV, TV_OF_TWO = 0.01, 0.1  # distance that a file must show, where its samples can; that two files must show
+_global_generator = threading.Lock()  # transformers draws from torch's one global generator
 
 
 def prepared(exam: Exam, ticket: Ticket) -> Bench:
-    """The bench, made once; the picture shows the distribution before anything is drawn."""
+    """The bench, made once; the picture shows the law before anything is drawn."""
     if exam.bench is None:
-        exam.bench = Bench(exam, ticket)
-        settings = exam.question.settings
-        own = drafted(settings) if exam.question.source == "speculative" else ""
-        notes = tuple(filter(None, (started(settings), own, only_outcome(exam.bench))))
-        exam.drawn = Drawn(exam.bench.picture(names(exam)), notes=notes)
+        settings, bench = exam.question.settings, Bench(exam, ticket)
+        own = guessed(settings) if exam.question.source == "speculative" else ""
+        notes = tuple(filter(None, (started(settings), own, only_outcome(bench))))
+        exam.put(ticket, bench=bench, drawn=Drawn(bench.picture(names(exam)), notes=notes))
     ticket.tick(1.0)
     return exam.bench
 
@@ -59,7 +60,7 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
             ticket.tick((done + size * (share + arm) / 2.0) / count, f"Drawing {bench.n:,} to {bench.n + size:,}")
 
         arms = [_drawn(exam, bench, arm, size, count, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)]
-        _add(exam, bench, arms, through_engine(exam, count))
+        _add(exam, ticket, bench, arms, through_engine(exam, count))
         done += size
         ticket.tick(done / count)
 
@@ -74,7 +75,7 @@ def shard_size(exam: Exam, n: int, left: int, asked: int) -> int:
 
 
 def through_engine(exam: Exam, asked: int) -> bool:
-    """Whether the decoder under examination draws through the engine: few draws do, and all of a proposer that shared distributions lack."""
+    """Whether the decoder under examination draws through the engine: few draws do, and all of a proposer that shared laws lack."""
     return exam.question.source != "assisted" and (asked <= THROUGH_ENGINE or engine_alone(exam))
 
 
@@ -90,19 +91,19 @@ def _drawn(exam: Exam, bench: Bench, arm: int, size: int, asked: int, watch) -> 
 
     settings = exam.question.settings
     if arm == 0 and exam.question.source == "assisted":
-        while not _global_luck.acquire(timeout=0.1):
+        while not _global_generator.acquire(timeout=0.1):
             watch(0.0)
         try:  # nothing ticks in here: who gives way to others must not hold what they wait for
             return sources.draw("assisted", "", bench.pair, settings, bench.ids, bench.n, size)
         finally:
-            _global_luck.release()
+            _global_generator.release()
     name = exam.question.source if arm == 0 else "target"
     settings = settings if arm == 0 else replace(settings, seed=(settings.seed + 1) % 2**63)
     mode = sources.ENGINE if asked <= THROUGH_ENGINE or (arm == 0 and engine_alone(exam)) else sources.SHARED
     return sources.draw(name, mode, bench.pair, settings, bench.ids, bench.n, size, watch)
 
 
-def _add(exam: Exam, bench: Bench, arms: list[Samples], engine: bool) -> None:
+def _add(exam: Exam, ticket: Ticket, bench: Bench, arms: list[Samples], engine: bool) -> None:
     """Count a shard in, look where a look is due, and show it. All or nothing: nothing here asks whether to stop."""
     from specviz.evidence import looks
 
@@ -116,13 +117,8 @@ def _add(exam: Exam, bench: Bench, arms: list[Samples], engine: bool) -> None:
     for look, cells in enumerate(bench.looks):
         if bench.n == looks.LOOKS.n(look):
             found.append((look, looks.judge(look, cells, bench.look_counts[look], "draws as they came")))
-    exam.drawn = replace(
-        seen,
-        arms=bench.picture(names(exam)),
-        texts=_texts(bench, arms) or seen.texts,
-        looks=tuple(found),
-        engine=seen.engine + (size if engine else 0),
-    )
+    more = {"texts": _texts(bench, arms) or seen.texts, "engine": seen.engine + (size if engine else 0)}
+    exam.put(ticket, drawn=replace(seen, arms=bench.picture(names(exam)), looks=tuple(found), **more))
 
 
 def _texts(bench: Bench, arms: list[Samples]) -> tuple[int, str, str] | None:
@@ -137,7 +133,7 @@ def _texts(bench: Bench, arms: list[Samples]) -> tuple[int, str, str] | None:
     return None
 
 
-def many_seeds(exam: Exam, ticket: Ticket, seeds: int, draws: int) -> None:
+def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, draws: int = SEED_DRAWS) -> None:
     """One p-value for each of many seeds: chi-square of few draws on cells of their own, fixed before."""
     bench = prepared(exam, ticket)
     from specviz.evidence import sources
@@ -145,19 +141,58 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int, draws: int) -> None:
     from specviz.statistics.goodness import chi_square
     from specviz.statistics.variation import cell_band
 
-    settings, eos_token_ids = exam.question.settings, bench.pair.eos_token_ids
+    settings, stops = exam.question.settings, bench.pair.eos_token_ids
     mode = sources.ENGINE if engine_alone(exam) else sources.SHARED
     target, _ = bench.pair.open(settings)
-    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, eos_token_ids)
+    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, stops)
     if (cells.masses > 0).sum() < 2:
-        raise SpecvizError("P-values need a distribution with several cells; here all draws fall into one.")
-    probs, values = cells.masses / cells.masses.sum(), []
+        raise SpecvizError("P-values need a law with several cells; here all draws fall into one.")
+    law, values = cells.masses / cells.masses.sum(), []
     for number in range(seeds):
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
         samples = sources.draw(exam.question.source, mode, bench.pair, own, bench.ids, 0, draws, lambda share: ticket.tick())
-        values.append(chi_square(cells.counts(samples), probs).p_value)
+        values.append(chi_square(cells.counts(samples), law).p_value)
         if len(values) % 40 == 0 or len(values) == seeds:
             ((low, *_), (high, *_)) = cell_band([0.1] * 10, len(values), 1.0 - (1.0 - BAND) / 10) * len(values)
-            exam.drawn = replace(exam.drawn, flat=Flat(tuple(values), draws, round(low), round(high)))
+            exam.put(ticket, drawn=replace(exam.drawn, flat=Flat(tuple(values), draws, round(low), round(high))))
     ticket.tick(1.0)
+
+
+def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
+    """One file against the law of the target, or two against each other. The report takes its place only when it is whole."""
+    loads.libraries(ticket)
+    from specviz.evidence.sample_files.reading import parse
+    from specviz.evidence.sample_files.two_files import compare
+
+    settings = exam.question.settings
+    heaps = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
+    if len(heaps) == 2:
+        ticket.tick(0.5, "Comparing the two files")
+        found = compare(*heaps, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
+        return exam.put(ticket, filed=Filed(found))
+    from specviz.evidence.experiment import Plan
+    from specviz.evidence.sample_files.against_weights import against_distribution
+
+    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    ticket.tick(0.3, "Working out the exact law")
+
+    def plan(n: int, length: int) -> Plan:
+        return Plan.fitting(n, length, TV)
+
+    asked = replace(settings, prompt=heaps[0].prompt)
+    report = against_distribution(heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the draws"))
+    exam.put(ticket, filed=Filed(report, _heaviest(report)))
+
+
+def _heaviest(report: Mapping[str, Any]) -> Filling:
+    """The heaviest cells of a report, with the band that chance leaves all of them in."""
+    from specviz.statistics.variation import cell_band
+
+    one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
+    cells = sorted(one["cells"], key=lambda cell: -cell["mass"])[:SHOWN]
+    law = np.array([cell["mass"] for cell in cells]) / sum(cell["mass"] for cell in one["cells"])
+    low, high = cell_band(law, one["n"], 1.0 - (1.0 - BAND) / len(law)).tolist()
+    names = tuple(label(cell["begins"], cell["whole"], pieces) for cell in cells)
+    columns = (tuple(cell["whole"] for cell in cells), tuple(law.tolist()), tuple(cell["count"] for cell in cells))
+    return Filling(report["decoder"], names, *columns, tuple(low), tuple(high), one["n"])

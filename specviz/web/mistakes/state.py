@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
@@ -13,7 +12,7 @@ from specviz.figures.exactness.evidence import Filling
 from specviz.figures.mistakes import Curve, Look, Speed
 from specviz.settings import Settings
 from specviz.web.common.access import linked
-from specviz.web.common.queued import known_pair
+from specviz.web.common.page import known_pair
 from specviz.web.exactness.state import CHOSEN, Exam
 
 HIDDEN = "hidden"
@@ -104,7 +103,7 @@ class Case:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """Two texts under the same random numbers. same: what both begin with; then each one's first token of its own, and its rest."""
+    """Two texts under the same coins. same: what both begin with; then each one's first token of its own, and its rest."""
 
     number: int
     same: str
@@ -135,8 +134,8 @@ class Found:
 class Seen:
     """What was found so far.
 
-    arms      draws of both decoders in cells, in the order of ``Case.names``; None until the distribution is known
-    pairings  longer texts under the same random numbers, the first that differ; alike  of how many texts how many were the same
+    arms      draws of both decoders in cells, in the order of ``Case.names``; None until the law is known
+    pairings  longer texts under the same coins, the first that differ; alike  of how many texts how many were the same
     speeds    what both keep; toy  the mistake's enumerated distance on its own small tables
     same      draws in which both wrote the same tokens
     """
@@ -165,19 +164,13 @@ class Seen:
 
 
 class Trial(Exam):
-    """A case with everything drawn for it. guess: A, B or neither, once it was made; guessed_at: after how many draws."""
+    """A case with everything drawn for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
 
-    def __init__(self, question: Case, *queue):
-        super().__init__(question, *queue)
+    def begin_anew(self) -> None:
+        super().begin_anew()
         self.drawn = Seen()
         self.guess: str | None = None
         self.guessed_at = 0
-
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.mistakes import work
-
-        return work
 
     @property
     def revealed(self) -> bool:
@@ -191,16 +184,8 @@ class Trial(Exam):
 
     @property
     def next_look(self) -> int | None:
-        """Draws of the look that comes next; None after the last."""
+        """Samples of the look that comes next; None after the last."""
         return next((n for n in LOOKS if self.drawn.n < n <= self.question.most), None)
-
-    def to_next_look(self) -> None:
-        if self.next_look:
-            self.ask(self.next_look - self.drawn.n)
-
-    def until_caught(self) -> None:
-        self.said = []
-        self._submit("until_caught")
 
     def take_guess(self, guess: str) -> None:
         """The first guess counts."""

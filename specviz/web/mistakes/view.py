@@ -1,138 +1,113 @@
-"""The page Break it on screen: which mistake, the two texts, and the pictures that part while draws come in."""
+"""The page Break it on screen: which mistake, the two texts, and the pictures that part while samples come in."""
 
 from __future__ import annotations
 
 import secrets
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.figures import mistakes as figures
-from specviz.web.common.controls import WIDE, beside, from_fields
-from specviz.web.common.frame import style
-from specviz.web.common.queued import LOOK_AGAIN
-from specviz.web.exactness import export
-from specviz.web.exactness.view import MARKS
-from specviz.web.mistakes import words
+from specviz.web.common import download, session
+from specviz.web.common.controls import Form, from_fields
+from specviz.web.common.parts import head, notes, picture, tables
+from specviz.web.exactness.view import REJECTED
+from specviz.web.exactness.words import MARKS, RULE
+from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
 
-LEDE = "What does a wrong rule look like, and after how many draws is it seen? Most of these mistakes were made in real decoders."
-PLOT = {"displayModeBar": False}
+LEDE = "What does a wrong rule look like, and after how many samples is it caught? Most of these mistakes were made in real decoders."
 
 
-def head() -> None:
-    with st.container(key="broken-head"):
-        st.markdown(f"# Break it\n{LEDE}")
-
-
-def fields(trial: Trial, turn: int) -> tuple[Case, list[str]]:
-    """Two fields in sight, the seed folded: the case they ask for, and sentences where one cannot be used."""
-    settings = trial.question.settings
-    start = {"prompt": settings.prompt, "seed": str(settings.seed)}
-
-    def key(name: str) -> dict[str, Any]:
-        return {"key": f"broken-{name}-{turn}", "persist_state": "session"}
-
-    which, text = st.columns([4, 6])
-    names = [HIDDEN, *MISTAKES]
-    mistake = which.selectbox(
-        "Mistake",
-        names,
-        index=names.index(trial.question.mistake),
-        format_func=lambda one: words.title(one, MISTAKES),
-        **key("mistake"),
-    )
-    raw = {"prompt": text.text_area("Text to continue", value=start["prompt"], height=68, placeholder="empty: a start token is used",
-                                    **key("prompt"))}  # fmt: skip
-    with st.container(key="fold"), st.popover("Settings", width="content"):
-        top = st.container(key="problems")
-        raw["seed"] = st.text_input("Seed", value=start["seed"], max_chars=WIDE, **key("seed"))
-        st.caption(
-            "Temperature, cuts, guesses and length are those that show the mistake. The address of this page holds the trial."
-        )
-    found, problems = from_fields(raw, settings)
-    case = trial.question
-    try:
-        case = case if problems else Case(found, mistake)
-    except SettingsError as error:
-        problems = [str(error)]
-    beside(top, problems)
-    return case, problems
-
-
-def notes(sentences: list[str], where: str) -> None:
-    """Sentences with what people typed: text, never markdown."""
-    with st.container(key=f"broken-notes-{where}"):
-        for sentence in sentences:
-            st.text(sentence)
-
-
-def live() -> None:
-    """Everything that changes while draws come in; looks again by itself as long as there is work."""
-    trial: Trial = st.session_state["broken"]
-    trial.polling = trial.busy
-    st.fragment(_live, run_every=LOOK_AGAIN if trial.polling else None)()
-
-
-def _live() -> None:
-    trial: Trial = st.session_state["broken"]
-    if trial.ticket is not None:
-        trial.ticket.look()
-    if trial.busy != trial.polling or "broken-moved" in st.session_state:  # a click in here may have begun another trial
-        st.rerun()
-    export.broken(trial)
-    kind = "dark" if st.context.theme.type == "dark" else "light"
-    if not trial.question.hidden:
-        st.container(key="broken-about").markdown(words.about(trial.question, trial.drawn.toy))
-    _buttons(trial)
-    notes(trial.notices, "live")
-    notes(list(trial.drawn.notes), "distribution")
-    _verdict(trial)
+def page() -> None:
+    trial = session.current("broken", opened)
+    head("broken", "Break it", LEDE)
+    case, problems = fields(trial)
+    trial.choose(case)
+    notes(problems, "broken-notes-fields")
+    trial.prepare(work.prepared)
+    session.keep_link(trial)
+    download.fold("broken", lambda: export.offer(trial))
+    if not case.hidden:
+        st.container(key="broken-about").markdown(words.about(case, trial.drawn.toy))
+    buttons(trial)
+    notes(trial.notices, "broken-notes-live")
+    notes(trial.drawn.notes, "broken-notes-law")
+    verdict(trial)
     if trial.drawn.arms is None:
         st.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
     if trial.drawn.pairings:
         st.markdown(words.texts_title(trial))
-        st.html(words.texts_html(trial.question, trial.drawn.pairings))
-    _pictures(trial, kind)
-    _folds(trial)
+        st.html(words.texts_html(case, trial.drawn.pairings))
+    pictures(trial, session.theme())
+    folds(trial)
 
 
-def _buttons(trial: Trial) -> None:
-    case, idle = trial.question, not trial.busy
+def opened(query: Mapping[str, str], before: Trial | None) -> Trial:
+    case, left_out = Case.of_link(query, session.base())
+    trial = Trial(case)
+    trial.said = left_out
+    return trial
+
+
+def fields(trial: Trial) -> tuple[Case, list[str]]:
+    """Two fields in sight, the seed folded: the case they ask for, and sentences where one cannot be used."""
+    case, names = trial.question, [HIDDEN, *MISTAKES]
+    form = Form("broken", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
+    which, text = st.columns([4, 6])
+    mistake = which.selectbox(
+        "Mistake",
+        names,
+        index=names.index(case.mistake),
+        format_func=lambda one: words.title(one, MISTAKES),
+        **form.key("mistake"),
+    )
+    form.prompt(text)
+    with st.container(key="fold"), st.popover("Settings", width="content"):
+        top = st.container(key="problems")
+        form.text(st, "seed", "Seed")
+        st.caption(
+            "Temperature, cuts, gamma and length are those that show the mistake. The address of this page holds the trial."
+        )
+    settings, problems = from_fields(form.raw, case.settings)
+    try:
+        case = case if problems else Case(settings, mistake)
+    except SettingsError as error:
+        problems = [str(error)]
+    notes(problems, place=top)
+    return case, problems
+
+
+def buttons(trial: Trial) -> None:
+    case, n, coming = trial.question, trial.drawn.n, trial.next_look
     with st.container(horizontal=True, vertical_alignment="center", key="broken-buttons"):
         if not case.hidden:
-            st.button("Draw until it is caught", key="broken-until", on_click=trial.until_caught, type="primary",
-                      disabled=not idle or trial.caught or not trial.next_look)  # fmt: skip
-        label = f"Draw to {trial.next_look:,}" if trial.next_look else "All drawn"
-        st.button(label, key="broken-next", on_click=trial.to_next_look, disabled=not idle or not trial.next_look)
+            session.ask(st, trial, "Sample until it is caught", "broken-until", work.until_caught, type="primary",
+                        disabled=trial.caught or not coming)  # fmt: skip
+        label = f"Sample to {coming:,}" if coming else "All sampled"
+        session.ask(st, trial, label, "broken-next", work.to_next_look, disabled=not coming)
         if case.hidden and trial.revealed:
-            st.button("Another hidden one", key="broken-another", on_click=_another, disabled=not idle)
-        if not idle:
-            st.button("Stop", key="broken-stop", on_click=trial.stop)
-        st.caption(f"{words.conditions(case)}" + (f" · {trial.drawn.n:,} draws of each so far" if trial.drawn.n else ""))
-    place = st.container(key="broken-progress")  # always there: what stands below keeps its position, and is not drawn twice
-    if trial.busy:
-        place.progress(min(1.0, max(0.0, trial.ticket.share)), text=trial.progress())
+            st.button("Another hidden one", key="broken-another", on_click=another, args=(trial,), disabled=trial.busy)
+        st.caption(f"{words.conditions(case)}" + (f" · {n:,} samples of each so far" if n else ""))
+    session.watch("broken")
 
 
-def _another() -> None:
-    """A game with another seed: the seed's field is made anew, so that it shows it."""
-    trial: Trial = st.session_state["broken"]
-    trial.stop()
-    fresh = Trial(Case(replace(trial.question.settings, seed=secrets.randbelow(1_000_000)), HIDDEN))
-    st.session_state["broken"], st.session_state["broken-moved"] = fresh, True
-    st.session_state["broken-turn"] = st.session_state.get("broken-turn", 0) + 1
+def another(trial: Trial) -> None:
+    """A game with another seed, in fields of its own."""
+    trial.enter()
+    trial.choose(replace(trial.question, settings=replace(trial.question.settings, seed=secrets.randbelow(1_000_000))))
+    trial.turn += 1
 
 
-def _verdict(trial: Trial) -> None:
+def verdict(trial: Trial) -> None:
     said = words.verdict(trial)
     with st.container(key="broken-verdict"):
         if said.mark == "rejected":
-            style("rejected")
+            st.html(REJECTED)
         st.markdown(f"## {MARKS[said.mark]} {said.words}\n{said.seen}")
         if not trial.revealed:
             with st.container(horizontal=True):
@@ -143,40 +118,36 @@ def _verdict(trial: Trial) -> None:
                     )
 
 
-def _pictures(trial: Trial, kind: str) -> None:
+def pictures(trial: Trial, kind: str) -> None:
     drawn, curve = trial.drawn, trial.drawn.picture(trial.question, trial.revealed)
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.markdown("**How far from the exact distribution?**")
         if drawn.n:
-            st.plotly_chart(figures.curve(curve, kind), key="broken-figure-curve", config=PLOT, alt=curve.conclusion)
+            picture(figures.curve(curve, kind), "broken", "curve", curve.conclusion, sentence=False)
         st.container(key="broken-said-curve").markdown(words.curve_sentence(curve, drawn.same, drawn.n, trial.question.hidden))
     with right:
         st.markdown("**How fast?**")
         one, other = drawn.speeds
-        alt = f"{one.name} keeps {one.share:.1%} of its guesses, {other.name} {other.share:.1%}."
-        st.plotly_chart(figures.speeds(drawn.speeds, curve.wrong, kind), key="broken-figure-speed", config=PLOT, alt=alt)
+        alt = f"{one.name} accepts {one.share:.1%} of its draft tokens, {other.name} {other.share:.1%}."
+        picture(figures.speeds(drawn.speeds, curve.wrong, kind), "broken", "speed", alt, sentence=False)
         st.container(key="broken-said-speed").markdown(words.speed_sentence(trial))
     if drawn.n and curve.wrong is not None:
         wrong = drawn.arms[curve.wrong]
-        st.markdown("**Where do the wrong rule’s draws go?**")
-        st.plotly_chart(figures.wrong_cells(wrong, kind), key="broken-figure-cells", config=PLOT, alt=wrong.conclusion)
+        st.markdown("**Where do the wrong rule’s samples go?**")
+        picture(figures.wrong_cells(wrong, kind), "broken", "cells", wrong.conclusion, sentence=False)
         st.container(key="broken-said-cells").markdown(words.cells_sentence(trial))
 
 
-def _folds(trial: Trial) -> None:
+def folds(trial: Trial) -> None:
     drawn, curve = trial.drawn, trial.drawn.picture(trial.question, trial.revealed)
-    with st.expander("The numbers behind the pictures"):
-        st.dataframe(curve.table, hide_index=True)
-        rows = [{"decoder": one.name, "texts": one.texts, "guesses tested": one.tested, "kept": one.kept, "tokens": one.tokens,
-                 "target passes": one.passes} for one in drawn.speeds]  # fmt: skip
-        st.dataframe(rows, hide_index=True)
-        for arm in drawn.arms:
-            st.caption(arm.name)
-            st.dataframe(arm.table, hide_index=True)
+    speeds = [
+        {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.tested, "accepted": one.kept, "tokens": one.tokens,
+         "target passes": one.passes}
+        for one in drawn.speeds
+    ]  # fmt: skip
+    tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in drawn.arms))
     with st.expander("When this page looks"):
-        from specviz.web.exactness.words import RULE
-
         st.markdown(f"{RULE} The distance is taken on {len(drawn.arms[0].probs)} cells.")
         if not trial.question.hidden:
             st.markdown("The same mistake without this page, with tests that also see inside the cells:")

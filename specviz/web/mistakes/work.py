@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Break it: longer texts under the same random numbers, and draws of both decoders with their looks.
+"""What runs in the queue for Break it: longer texts with the same random numbers, and samples of both decoders with their looks.
 
 Shards end where the curve has a point, and looks are points of it; a stopped click has lost nothing but its last shard.
 """
@@ -37,7 +37,7 @@ class Table(Bench):
 
 
 def arguments(trial: Trial, bench: Table, arm: int, settings) -> tuple[Arguments, object]:
-    """The decoder of one side and its random numbers. Both sides share their random numbers, except in a game, where that would tell."""
+    """The decoder of one side and its coins. Both sides share their coins, except in a game, where that would tell."""
     from specviz.evidence.mutants.builders import honest
     from specviz.evidence.mutants.catalogue import MUTANTS
     from specviz.randomness import PhiloxRandomness
@@ -59,11 +59,9 @@ def prepared(trial: Trial, ticket: Ticket) -> Table:
         pairings = _pairings(bench, [texts for texts, _ in runs]) if not case.hidden else ()
         alike = sum(left == right for left, right in zip(*(texts for texts, _ in runs), strict=True))
         notes = tuple(filter(None, (started(case.settings), only_outcome(bench))))
-        trial.drawn = Seen(
-            bench.picture(names), pairings, (alike, TEXTS), tuple(speed for _, speed in runs), _toy(case), Curve(names, None),
-            notes=notes,
-        )  # fmt: skip
-        trial.bench = bench
+        speeds = tuple(speed for _, speed in runs)
+        seen = Seen(bench.picture(names), pairings, (alike, TEXTS), speeds, _toy(case), Curve(names, None), notes=notes)
+        trial.put(ticket, bench=bench, drawn=seen)
     ticket.tick(1.0)
     return trial.bench
 
@@ -77,9 +75,14 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
         def watch(share: float, arm: int, done: int = done, size: int = size) -> None:
             ticket.tick((done + size * (share + arm) / 2.0) / count, f"Drawing {bench.n:,} to {bench.n + size:,} of each")
 
-        _add(trial, bench, [_drawn(trial, bench, arm, size, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)])
+        _add(trial, ticket, bench, [_drawn(trial, bench, arm, size, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)])
         done += size
         ticket.tick(done / count)
+
+
+def to_next_look(trial: Trial, ticket: Ticket) -> None:
+    if trial.next_look:
+        draw(trial, ticket, trial.next_look - trial.drawn.n)
 
 
 def until_caught(trial: Trial, ticket: Ticket) -> None:
@@ -100,13 +103,13 @@ def _drawn(trial: Trial, bench: Table, arm: int, size: int, watch) -> Samples:
     from specviz.decoding.sampler import decoded, shared_distributions
 
     case = trial.question
-    made, randomness = arguments(trial, bench, arm, case.settings)
+    made, coins = arguments(trial, bench, arm, case.settings)
     sampler = shared_distributions if case.shared else decoded
-    return sampler(made.target, made.proposer, made.rule, randomness, case.settings, bench.ids, bench.pair.eos_token_ids, first=bench.n,
+    return sampler(made.target, made.proposer, made.rule, coins, case.settings, bench.ids, bench.pair.eos_token_ids, first=bench.n,
                    count=size, source=case.names[arm], watch=watch)  # fmt: skip
 
 
-def _add(trial: Trial, bench: Table, arms: list[Samples]) -> None:
+def _add(trial: Trial, ticket: Ticket, bench: Table, arms: list[Samples]) -> None:
     """Count a shard in, look where a look is due, and show it. All or nothing."""
     from specviz.evidence import looks
     from specviz.statistics.variation import tv_null_band
@@ -124,14 +127,16 @@ def _add(trial: Trial, bench: Table, arms: list[Samples]) -> None:
         found += (tuple(_found(looks.judge(due, bench.looks[due], counts[due], "")) for counts in bench.look_counts),)
     line = seen.curve
     if bench.n in POINTS:
-        probs = bench.cells.masses / bench.cells.masses.sum()
-        band = tv_null_band(probs, bench.n)
-        tv = tuple(float(np.maximum(0.0, probs - counts / bench.n).sum()) for counts in bench.counts)
+        law = bench.cells.masses / bench.cells.masses.sum()
+        band = tv_null_band(law, bench.n)
+        tv = tuple(float(np.maximum(0.0, law - counts / bench.n).sum()) for counts in bench.counts)
         line = replace(
             line, n=(*line.n, bench.n), tv=(*line.tv, tv), mean=(*line.mean, band.mean), upper=(*line.upper, band.upper)
         )
     same = int((arms[0].tokens == arms[1].tokens).all(1).sum())
-    trial.drawn = replace(seen, arms=bench.picture(trial.question.names), curve=line, looks=found, same=seen.same + same)
+    trial.put(
+        ticket, drawn=replace(seen, arms=bench.picture(trial.question.names), curve=line, looks=found, same=seen.same + same)
+    )
 
 
 def _found(answer) -> Found:
@@ -146,17 +151,17 @@ def _long(trial: Trial, bench: Table, arm: int, ticket: Ticket) -> tuple[list[li
     from specviz.decoding.engine import advance, opening_row, step
 
     settings = replace(trial.question.settings, length=LONG)
-    made, randomness = arguments(trial, bench, arm, settings)
+    made, coins = arguments(trial, bench, arm, settings)
     opening = opening_row(bench.ids, settings, made.target.context)
     rows = [replace(opening, draw=number) for number in range(TEXTS)]
     texts: list[list[int]] = [[] for _ in rows]
     tested = kept = passes = 0
-    ticket.tick(doing="Writing texts with the same random numbers")
+    ticket.tick(doing="Writing texts with the same coins")
     while rows:
         ticket.tick((arm + len(max(texts, key=len)) / LONG) / 2.0)
         going = []
         for row, round_ in zip(
-            rows, step(rows, made.target, made.proposer, made.rule, randomness, bench.pair.eos_token_ids), strict=True
+            rows, step(rows, made.target, made.proposer, made.rule, coins, bench.pair.eos_token_ids), strict=True
         ):
             verdicts = [one.accepted for one in round_.proposals if one.accepted is not None]
             tested, kept, passes = tested + len(verdicts), kept + sum(verdicts), passes + 1

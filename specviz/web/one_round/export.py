@@ -1,58 +1,50 @@
-"""What the pages One round and One token take along."""
+"""What One round and Why it is exact take along."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
-import streamlit as st
-
 from specviz.errors import SpecvizError
 from specviz.export.facts import EDITED, facts
-from specviz.export.package import PRINTS, Package
+from specviz.export.package import Package
 from specviz.export.rounds import one_round, one_token
-from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.one_token.link import write_distribution
 from specviz.figures.one_token.token import PRESETS, RULE_NAMES, WORDS
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common import cache, warmup
-from specviz.web.common.download import export
-from specviz.web.one_round.state import Visit
+from specviz.web.common.download import Offer, ready
 
-TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
-               for ending in PRINTS), "figures.html")  # fmt: skip
-RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no distribution of its own
+TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}.{kind}" for name in ("laws", "out")
+               for kind in ("svg", "png", "pdf")), "figures.html")  # fmt: skip
+RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no law of its own
 
 
-def a_round(visit: Visit) -> None:
-    """The fold of One round: the whole run, and the bars of the round in sight."""
-    trace = visit.trace
+def round_offer(trace: Trace | None, shown: int) -> Offer:
+    """Of One round: the whole run, and the bars of the round in sight."""
     if trace is None or not trace.rounds:
-        export("step", "one-round", (), lambda: None)
-        return
-    at = read_cursor(st.query_params.get("at")) or visit.cursor
-    shown = min(at["round"], len(trace.rounds) - 1)
+        return Offer("one-round")
+    shown = min(shown, len(trace.rounds) - 1)
     settings = Settings.from_record(trace.settings)
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
     package = one_round(trace, shown, link, trace.models)
     said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.edited else "")
-    make = package if "target_sha256" in trace.models else None
-    export(
-        "step", package.stem, package.names, lambda: make or one_round(trace, shown, link, identity(trace)), said, lambda: None
-    )
+    if "target_sha256" in trace.models:
+        return ready(package, said)
+    return Offer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace)), said)
 
 
 def identity(trace: Trace) -> dict[str, Any]:
     """What the trace says of its models, with their hashes; those of the pair at hand where the trace has none."""
     if "target_sha256" in trace.models:
         return trace.models
-    ready(trace.models.get("device", "auto"))
+    _wait_for_libraries()
     settings = Settings.from_record(trace.settings)
     return trace.models | cache.identity(settings.pair, settings.device, settings.dtype)
 
 
-def ready(_: object = None) -> None:
+def _wait_for_libraries() -> None:
     """Wait until torch is there. Raises SpecvizError where it cannot be."""
     warmup.start()
     warmup.wait(180.0)
@@ -60,54 +52,43 @@ def ready(_: object = None) -> None:
         raise SpecvizError(sentence)
 
 
-def a_token(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> None:
-    """The fold of One token: the distributions as they stand on the page."""
+def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[str, Any]) -> Offer:
+    """Of Why it is exact: the distributions as they stand on the page."""
     place = next((one for one in payload["positions"] if one["id"] == state["from"]), None)
-    recorded = place is not None and not state["p"]
-    names = RECORDED_FILES if recorded else TOKEN_FILES
-    known = state["asked"] == st.session_state.get("token-asked", 0)
-    export("token", "one-token", names, lambda: token_package(trace, place, state), title(place, state), asked, known)
-
-
-def asked() -> None:
-    """The fold was opened: the page is to say what stands on it."""
-    st.session_state["token-asked"] = st.session_state.get("token-asked", 0) + 1
+    names = RECORDED_FILES if place is not None and not state["p"] else TOKEN_FILES
+    return Offer("one-token", names, lambda: token_package(trace, place, state), title(place, state))
 
 
 def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
-    """Where the distributions come from, in a sentence."""
+    """Where the laws come from, in a sentence."""
     origin = (
-        f"draft token {place['id']} of a run, after “{place['before']}”"
-        if place
-        else f"“{PRESETS[state['preset']].title}”, invented"
+        f"guess {place['id']} of a run, after “{place['before']}”" if place else f"“{PRESETS[state['preset']].title}”, invented"
     )
-    return f"Distributions dragged from: {origin}." if state["p"] else f"Distributions: {origin}."
+    return f"Laws dragged from: {origin}." if state["p"] else f"Laws: {origin}."
 
 
 def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> Package:
     """Everything worked out by the production rule; a recorded position has its overlap and residual from the trace."""
-    ready()
+    _wait_for_libraries()
     from specviz.evidence.enumeration.four_rules import accounted, four_rules
 
     query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}
     if place and not state["p"]:
-        distributions = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
-        columns, rules = distributions | {"kept": distributions["overlap"], "replaced": distributions["residual"]}, ()
+        laws = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
+        columns, rules = laws | {"kept": laws["overlap"], "replaced": laws["residual"]}, ()
     else:
         preset = PRESETS[state["preset"]]
-        p, q = (state["p"], state["q"]) if state["p"] else ([x / 10_000 for x in probs] for probs in (preset.p, preset.q))
+        p, q = (state["p"], state["q"]) if state["p"] else ([x / 10_000 for x in law] for law in (preset.p, preset.q))
         columns = accounted(p, q)
         rules = tuple((RULE_NAMES[one.rule][0], one.first, one.both, one.error) for one in four_rules(p, q))
-        query |= {key: write_distribution(tuple(round(10_000 * x) for x in probs)) for key, probs in (("p", p), ("q", q))}
+        query |= {key: write_distribution(tuple(round(10_000 * x) for x in law)) for key, law in (("p", p), ("q", q))}
     size = len(columns["p"])
     slots = place["slots"] if place and len(place["slots"]) == size else [None] * size
     labels = [_word(slot, number) for number, slot in enumerate(slots)]
     run = trace if place else None
     settings = Settings.from_record(run.settings) if run else Settings()
     models = identity(run) if run else {}
-    said = facts(
-        settings, models, "token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged"
-    )
+    said = facts(settings, models, "token", query, (), laws="recorded" if place and not state["p"] else "invented or dragged")
     if run is None:
         said |= {"settings": {}, "seed": None, "sample": False}
     return one_token(title(place, state), labels, columns, rules, said)

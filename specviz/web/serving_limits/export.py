@@ -1,4 +1,4 @@
-"""What Around the rule takes along: the laboratory on screen as a package."""
+"""What Serving limits takes along: the laboratory on screen as a package."""
 
 from __future__ import annotations
 
@@ -10,19 +10,17 @@ from specviz.export.serving_limits import around_the_rule
 from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.names import as_options
 from specviz.serving.setups import Laboratory
-from specviz.web.common.download import export
+from specviz.web.common.download import Offer, ready
 from specviz.web.serving_limits.state import Surroundings
 
 
-def fold(surroundings: Surroundings) -> None:
-    """The fold; empty until there is a laboratory."""
+def offer(surroundings: Surroundings) -> Offer:
+    """What there is to take along; nothing until there is a laboratory."""
     one = surroundings.shown
     if one is None:
-        export("around", "around-the-rule", (), lambda: None)
-        return
-    package = around_package(surroundings, one)
+        return Offer("around-the-rule")
     said = "" if surroundings.own else f"This is the recorded laboratory, on places of {one.text}."
-    export("around", package.stem, package.names, lambda: package, said)
+    return ready(around_package(surroundings, one), said)
 
 
 def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
@@ -30,7 +28,7 @@ def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
     link = link if surroundings.own else {key: value for key, value in link.items() if key != "prompt"}
     commands = [] if surroundings.own else [command(one)]
     said = facts(
-        one.settings, one.models, "around", link, commands, n=one.texts, runs=one.runs, machine=dict(one.machine),
+        one.settings, one.models, "around", link, commands, n=one.texts, turns=one.runs, machine=dict(one.machine),
         measured=one.date, recorded=not surroundings.own, sentence=figures.conclusion(one),
     )  # fmt: skip
     return around_the_rule(one, arm, said)
@@ -42,5 +40,5 @@ def command(one: Laboratory) -> str:
     words = ["python", "-m", "specviz", "record", "--surroundings"]
     words += as_options(settings.pair)
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
-    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--runs", str(one.runs)]
+    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--turns", str(one.runs)]
     return shlex.join([*words, "--positions", str(positions), "--out", "surroundings.json"])

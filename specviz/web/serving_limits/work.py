@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Around the rule: the laboratory on the visitor's prompt, small enough for a page."""
+"""What runs in the queue for Serving limits: the laboratory on the visitor's prompt, small enough for a page."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from specviz.web.common.queue import Ticket
 from specviz.web.serving_limits.state import Ask, Surroundings
 
 TEXTS, LENGTH = 3, 24  # continuations of the prompt by the target, and tokens of each
-POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96
-KEPT = 6  # laboratories of one visitor that are remembered
+POSITIONS, TURNS, TOKENS, GREEDY = 24, 3, 24, 96
 
 
 def run_all(surroundings: Surroundings, ticket: Ticket, ask: Ask) -> None:
@@ -21,8 +20,6 @@ def run_all(surroundings: Surroundings, ticket: Ticket, ask: Ask) -> None:
     refuse_uncompared(pair)
     ticket.tick(0.0, "The target goes on from your text")
     places = written_from(pair, settings, settings.prompt, LENGTH, TEXTS)
-    effort = SetupEffort(POSITIONS, RUNS, TOKENS, 1, GREEDY)
-    found = laboratory(pair, settings, places, effort, "your text", ticket.tick)
-    known = list(surroundings.found.items())[1 - KEPT :]
-    surroundings.found = dict(known) | {(settings.prompt, settings.pair): found}
+    effort = SetupEffort(POSITIONS, TURNS, TOKENS, 1, GREEDY)
+    surroundings.keep(ticket, ask, laboratory(pair, settings, places, effort, "your text", ticket.tick))
     ticket.tick(1.0)

@@ -9,20 +9,18 @@ from specviz.export.package import Package
 from specviz.export.speed import Sections, how_fast
 from specviz.models.pairs.names import as_options
 from specviz.prediction.plan import SpeedPlan
-from specviz.web.common.download import export
+from specviz.web.common.download import Offer, ready
 from specviz.web.speed.sections import of_batches, running, what_if
 from specviz.web.speed.state import Forecasts, batches, study
 
 
-def fold(forecasts: Forecasts) -> None:
-    """The fold; empty until there is a plan."""
+def offer(forecasts: Forecasts) -> Offer:
+    """What there is to take along; nothing until there is a plan."""
     plan = forecasts.shown
     if plan is None:
-        export("fast", "how-fast", (), lambda: None)
-        return
-    package = fast_package(forecasts, plan)
+        return Offer("how-fast")
     said = "" if forecasts.own else f"This is the recorded plan, of the text {plan.text['name']}."
-    export("fast", package.stem, package.names, lambda: package, said)
+    return ready(fast_package(forecasts, plan), said)
 
 
 def fast_package(forecasts: Forecasts, plan: SpeedPlan) -> Package:

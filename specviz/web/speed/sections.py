@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from specviz.errors import SettingsError
 from specviz.figures.speed.surface import Spot
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
@@ -64,7 +65,10 @@ def followed(ask: Ask, plan: SpeedPlan | None, many: BatchSpeeds | None, state: 
         value = state.get(slider(name, ask.choice, turn))
         if value is not None:
             moved[name] = None if round(value, 2) == first[name] else round(value, 2)
-    return replace(ask, tab=tab, **moved)
+    try:
+        return replace(ask, tab=tab, **moved)
+    except SettingsError:  # a slider beyond its ends comes from no honest browser
+        return replace(ask, tab=tab)
 
 
 def tabs(turn: int) -> str:

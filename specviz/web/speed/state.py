@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import ModuleType
 
 from specviz.errors import SettingsError
 from specviz.prediction.batches import BatchSpeeds
@@ -14,14 +13,14 @@ from specviz.prediction.plans import TEXT, Choice, from_json
 from specviz.prediction.study import Study
 from specviz.records import ASSETS, of_file
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
-from specviz.web.common.queued import Queued
+from specviz.web.common.page import Findings
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
 FIRST = Choice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
-    "kept": "How often draft tokens are kept",
+    "kept": "How often guesses are kept",
     "foretold": "Could it be told beforehand?",
     "many": "Many texts at once",
     "what-if": "What if?",
@@ -83,11 +82,6 @@ class Ask:
             raise SettingsError("gamma", self.gamma, f"a whole number from 1 to {GAMMA_MAX} on this page")
 
     @property
-    def planned(self) -> tuple[str, Choice]:
-        """What a plan is of; the rest is where one looks."""
-        return self.text, self.choice
-
-    @property
     def settings(self) -> Settings:
         return self.choice.under(Settings())
 
@@ -101,7 +95,7 @@ class Ask:
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
         """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
-        ask, said = cls(query.get("text", shown_text())[:PROMPT_MAX]), []
+        ask, said = cls(query.get("text", shown_text())[:PROMPT_MAX].strip()), []
         for name in ("draft", "temperature", "tab", *NUMBERS):
             if name in query:
                 try:
@@ -124,37 +118,13 @@ def _number(name: str, text: str) -> float:
         raise SettingsError(name, text[:60], "a number") from None
 
 
-class Forecasts(Queued):
+class Forecasts(Findings):
     """What was asked, with every plan that this visitor has made: (text, choice) -> SpeedPlan."""
 
-    def __init__(self, question: Ask, *queue):
-        super().__init__(question, *queue)
-        self.found: dict[tuple[str, str], SpeedPlan] = {}
+    KEPT = 8
 
-    def serves(self, question: Ask) -> bool:
-        """A plan under way goes on where only another tab is opened, or a slider moved."""
-        return question.planned == self.question.planned
+    def key_of(self, question: Ask) -> tuple[str, str]:
+        return question.text, question.choice.key
 
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.speed import work
-
-        return work
-
-    @property
-    def key(self) -> tuple[str, str]:
-        return self.question.text, self.question.choice.key
-
-    @property
-    def shown(self) -> SpeedPlan | None:
-        """The visitor's own plan, else the recorded one."""
-        return self.found.get(self.key) or recorded().get(self.question.choice.key)
-
-    @property
-    def own(self) -> bool:
-        return self.key in self.found
-
-    def plan(self) -> None:
-        """Ask for a plan of this text."""
-        self.said = []
-        self._submit("make", self.question)
+    def recorded(self) -> SpeedPlan | None:
+        return recorded().get(self.question.choice.key)

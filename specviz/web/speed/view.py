@@ -1,27 +1,31 @@
-"""The page How fast? on screen: a text, a draft and a temperature; the verdict; tokens and speed as pictures."""
+"""The page How fast? on screen: a text, a draft and a temperature; the verdict; tokens and speed as pictures; four sections in tabs."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
 
 import streamlit as st
 
 from specviz.errors import SettingsError
+from specviz.figures.speed import batch, surface
 from specviz.figures.speed import plan as figures
+from specviz.figures.speed import study as study_figures
+from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import DRAFTS, TEMPERATURES, Choice
 from specviz.prediction.reported import SOURCE
-from specviz.web.common.queued import LOOK_AGAIN
-from specviz.web.exactness.session import keep_link
-from specviz.web.speed import export, tabs
-from specviz.web.speed.parts import picture, sentence
-from specviz.web.speed.sections import followed
-from specviz.web.speed.state import Ask, Forecasts, batches, shown_text
+from specviz.prediction.study import Study
+from specviz.settings import GAMMA_MAX
+from specviz.web.common import download, session
+from specviz.web.common.controls import Form
+from specviz.web.common.parts import head, machine, notes, picture, said, tables
+from specviz.web.speed import export, sections, work
+from specviz.web.speed.state import TABS, Ask, Forecasts, batches, shown_text, study
 
 LEDE = (
-    "What does speculation gain, and can it be known beforehand? Where the target’s own text has a token, it was a accepted draft token with "
-    "probability min(1, q/p): so tokens per pass are counted at every gamma, and nothing is speculated."
+    "What does speculative decoding gain, and can it be known beforehand? Each token of the target’s own text would have been an accepted "
+    "draft token with probability min(1, q/p): so tokens per target pass are counted at every gamma without running the decoder."
 )
 NAMES = {
     "storybook": "draft",
@@ -31,25 +35,56 @@ NAMES = {
 }
 
 
-def head() -> None:
-    with st.container(key="fast-head"):
-        st.markdown(f"# How fast?\n{LEDE}")
+def page() -> None:
+    forecasts = session.current("fast", opened)
+    head("fast", "How fast?", LEDE)
+    ask, problems = fields(forecasts)
+    forecasts.choose(ask)
+    forecasts.choose(
+        sections.followed(
+            ask if not problems else forecasts.question, forecasts.shown, batches(), st.session_state, forecasts.turn
+        )
+    )
+    notes(problems, "fast-notes-fields")
+    session.keep_link(forecasts)
+    download.fold("fast", lambda: export.offer(forecasts))
+    buttons(forecasts)
+    notes(forecasts.notices, "fast-notes-live")
+    plan, kind = forecasts.shown, session.theme()
+    if plan is None:
+        st.caption("The plan appears here once it is made.")
+    else:
+        notes([measured(forecasts, plan)], "fast-notes-from")
+        said(plan.in_words, "fast-said")
+        pictures(plan, kind)
+        folds(plan)
+    tabs(forecasts, plan, kind)
 
 
-def fields(forecasts: Forecasts, turn: int) -> tuple[Ask, list[str]]:
+def opened(query: Mapping[str, str], before: Forecasts | None) -> Forecasts:
+    """What a link asks for, with the plans that this visitor has made already: Back does not lose them."""
+    ask, left_out = Ask.of_link(query, session.base())
+    state = Forecasts(ask)
+    state.said, state.found = left_out, before.found if before is not None else {}
+    return state
+
+
+def fields(forecasts: Forecasts) -> tuple[Ask, list[str]]:
     """Text, draft and temperature: what they ask for, and a sentence where it cannot be used."""
     ask = forecasts.question
-
-    def key(name: str) -> dict[str, Any]:
-        return {"key": f"fast-{name}-{turn}", "persist_state": "session"}
-
+    form = Form("fast", forecasts.turn, {})
     left, right = st.columns([6, 4])
-    text = left.text_area("A text of the kind that will be written", value=ask.text, height=120, **key("text"))
+    text = left.text_area("A text of the kind that will be written", value=ask.text, height=120, **form.key("text"))
     draft = right.segmented_control(
-        "Who draft tokens", list(DRAFTS), default=ask.choice.draft, required=True, format_func=NAMES.get, **key("draft")
+        "Drafting method",
+        list(DRAFTS),
+        default=ask.choice.draft,
+        required=True,
+        format_func=lambda one: NAMES.get(one, one),
+        **form.key("draft"),
     )
     heat = right.segmented_control(
-        "Temperature", list(TEMPERATURES), default=ask.choice.temperature, required=True, **key("heat")
+        "Temperature", list(TEMPERATURES), default=ask.choice.temperature, required=True, **form.key("heat")
     )
     choice = Choice(draft or ask.choice.draft, heat or ask.choice.temperature)
     moved = {} if choice == ask.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
@@ -59,95 +94,137 @@ def fields(forecasts: Forecasts, turn: int) -> tuple[Ask, list[str]]:
         return ask, [str(error)]
 
 
-def visited(question: Ask) -> Forecasts:
-    """What a link asks for, with the plans that this visitor has made already: Back does not lose them."""
-    fresh, before = Forecasts(question), st.session_state.get("fast")
-    fresh.found = before.found if before is not None else {}
-    return fresh
-
-
-def notes(sentences: list[str], where: str) -> None:
-    """Sentences with what people typed: text, never markdown."""
-    with st.container(key=f"fast-notes-{where}"):
-        for sentence in sentences:
-            st.text(sentence)
-
-
-def live() -> None:
-    """Everything that changes while a plan is made, tabs and sliders; looks again by itself as long as there is work."""
-    forecasts: Forecasts = st.session_state["fast"]
-    forecasts.polling = forecasts.busy
-    st.fragment(_live, run_every=LOOK_AGAIN if forecasts.polling else None)()
-
-
-def _live() -> None:
-    forecasts: Forecasts = st.session_state["fast"]
-    if forecasts.ticket is not None:
-        forecasts.ticket.look()
-    turn = st.session_state["fast-turn"]
-    if forecasts.choose(followed(forecasts.question, forecasts.shown, batches(), st.session_state, turn)):
-        st.session_state["fast-moved"] = True
-    keep_link(forecasts, "fast")
-    if forecasts.busy != forecasts.polling:
-        st.rerun()
-    export.fold(forecasts)
-    _buttons(forecasts)
-    notes(forecasts.notices, "live")
-    plan, kind = forecasts.shown, "dark" if st.context.theme.type == "dark" else "light"
-    if plan is None:
-        st.caption("The plan appears here once it is made.")
-    else:
-        notes([measured(forecasts, plan)], "from")
-        sentence(plan.in_words)
-        _pictures(plan, kind)
-        _folds(plan)
-    tabs.sections(forecasts, plan, kind, turn)
-
-
-def _buttons(forecasts: Forecasts) -> None:
+def buttons(forecasts: Forecasts) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="fast-buttons"):
-        st.button("Plan for this text", key="fast-plan", on_click=forecasts.plan, type="primary", disabled=forecasts.busy)
-        if forecasts.busy:
-            st.button("Stop", key="fast-stop", on_click=forecasts.stop)
+        session.ask(st, forecasts, "SpeedPlan for this text", "fast-plan", work.make, forecasts.question, type="primary")
         st.caption(
-            "The target writes on from sixteen places of the text; both models read that once. Only probes are timed: no text is written with draft tokens."
+            "The target writes on from sixteen places of the text; both models read that once. Only probes are timed: no text is written "
+            "with draft tokens."
         )
-    place = st.container(key="fast-progress")  # always there: what stands below keeps its position
-    if forecasts.busy:
-        place.progress(min(1.0, max(0.0, forecasts.ticket.share)), text=forecasts.progress())
+    session.watch("fast")
 
 
 def measured(forecasts: Forecasts, plan: SpeedPlan) -> str:
     """Where the numbers come from."""
-    machine = plan.machine
-    where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
-    size = f"{plan.openings} continuations of {plan.length} tokens; {plan.date}, {where}."
+    size = f"{plan.openings} continuations of {plan.length} tokens; {plan.date}, {machine(plan.machine)}."
     if forecasts.own:
         return f"Your plan: {size}"
-    more = "" if forecasts.question.text == shown_text() else " Plan for this text to see it on yours."
+    more = "" if forecasts.question.text == shown_text() else " SpeedPlan for this text to see it on yours."
     return f"Recorded for the text {plan.text['name']}, and measured beside it: {size}{more}"
 
 
-def _pictures(plan: SpeedPlan, kind: str) -> None:
+def pictures(plan: SpeedPlan, kind: str) -> None:
     left, right = st.columns(2, gap="large") if plan.costs else (st.container(), None)
     with left:
         st.markdown(
-            "### Tokens per pass\nBy accepted draft tokens, with one chance for each depth or one alpha for all, and as measured on other luck."
+            "### Tokens per target pass\nPredicted from accepted draft tokens, with one probability for each depth or one alpha for all, and as "
+            "measured with other random numbers."
         )
-        said = figures.tokens_conclusion(plan)
-        picture(figures.tokens(plan, kind), "tokens", said)
+        picture(figures.tokens(plan, kind), "fast", "tokens", figures.tokens_conclusion(plan))
     if right is None:
         st.caption("Tokens are one half, what a round costs is the other: plan for this text to measure its speed here.")
         return
     with right:
         st.markdown("### Speed\nTokens are one half, what a round costs is the other.")
         by = ", ".join(f"{name} {gamma}" for name, gamma in plan.chosen_by.items())
-        picture(figures.factors(plan, kind), "factors", f"The best gamma by each: {by}; 0 is the target alone.")
+        picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma by each: {by}; 0 is the target alone.")
 
 
-def _folds(plan: SpeedPlan) -> None:
-    with st.expander("The numbers behind the pictures"):
-        st.dataframe(figures.rows(plan), hide_index=True)
+def folds(plan: SpeedPlan) -> None:
+    tables("The numbers behind the pictures", figures.rows(plan))
     with st.expander("How near was the formula to the paper’s own table?"):
         st.dataframe(figures.published(), hide_index=True)
-        st.caption(f"{SOURCE}, speed-ups as reported, entered by hand; the formula at c = .02, .04 and .11 for the three drafts.")
+        st.caption(
+            f"{SOURCE}, speed-ups as reported, entered by hand; the formula at c = 0.02, 0.04 and 0.11 for the three drafts."
+        )
+
+
+def tabs(forecasts: Forecasts, plan: SpeedPlan | None, kind: str) -> None:
+    """All tabs, and in the open one its section."""
+    ask, choice, known = forecasts.question, forecasts.question.choice, study()
+    shown = st.tabs([*TABS.values()], default=TABS[ask.tab], key=sections.tabs(forecasts.turn), on_change="rerun")
+    for name, tab in zip(TABS, shown, strict=True):
+        if not tab.open:
+            continue
+        with tab:
+            if name == "what-if":
+                what_if(ask, plan, kind, forecasts.turn)
+            elif name == "many":
+                many(batches(), choice, kind)
+            elif known is None or not known.measured((choice.draft,)):
+                st.caption("There is no recorded study of this draft.")
+            else:
+                (accepted if name == "kept" else predicted)(known, choice.draft, kind)
+
+
+def accepted(known: Study, draft: str, kind: str) -> None:
+    st.caption(
+        "A thin line for each of nine kinds of text, a thick one for their mean with the middle 95% over resampled kinds; recorded."
+    )
+    for side, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
+        if len(study_figures.cells_over(known, draft, axis)) < 2:
+            continue
+        with side:
+            st.markdown("### Over temperature" if axis == study_figures.TEMPERATURE else "### Over top-p, at temperature 1")
+            picture(study_figures.kept(known, draft, axis, kind), "fast", axis, study_figures.kept_conclusion(known, draft, axis))
+    tables("The numbers behind the pictures", study_figures.rows(known, draft))
+
+
+def predicted(known: Study, draft: str, kind: str) -> None:
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(
+            "### Predicted and measured\nA point for each kind of text and sampling; on the dotted line both are the same."
+        )
+        picture(study_figures.foretold(known, draft, kind), "fast", "foretold", study_figures.foretold_conclusion(known, draft))
+    with right:
+        st.markdown(
+            "### Does the draft know what it knows?\nHow often its first choice is right about the text, over how sure it is."
+        )
+        picture(
+            study_figures.confidence(known, draft, kind), "fast", "confidence", study_figures.confidence_conclusion(known, draft)
+        )
+    with st.expander("Which plain statistic would have predicted it?"):
+        st.dataframe(study_figures.scores(known), hide_index=True)
+        st.caption(
+            "Error of the predicted acceptance rate over all drafts, on kinds of text that the fit had not seen. Counted accepted draft tokens and "
+            "the overlap itself are not fitted; the overlap is read off the text, accepted draft tokens off what the target writes after it."
+        )
+    tables("The numbers behind the pictures", study_figures.rows(known, draft), study_figures.bins(known, draft))
+
+
+def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
+    if known is None:
+        st.caption("There is no recorded measurement of many texts.")
+        return
+    key, where = sections.of_batches(known, choice)
+    st.caption(where)
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.markdown(
+            "### Where it stops paying\nSpeed over the number of texts, by the passes that were timed and the rounds that were counted."
+        )
+        picture(batch.factors(known, key, kind), "fast", "batch", known.in_words(key))
+    with right:
+        st.markdown("### What verifying costs\nA pass over more tokens of every text; a line for each number of texts.")
+        picture(batch.passes(known, kind), "fast", "passes", batch.passes_conclusion(known))
+    tables("The numbers behind the pictures", batch.rows(known, key))
+
+
+def what_if(ask: Ask, plan: SpeedPlan | None, kind: str, turn: int) -> None:
+    """The surface with its three sliders, which begin where the running pair stands."""
+    st.caption(surface.FORMULA)
+    start, places = sections.what_if(ask, plan, batches()), st.columns(3, gap="large")
+
+    def slider(place: int, label: str, name: str, low: float, high: float, value: float, *step: float) -> float:
+        key = sections.slider(name, ask.choice, turn)
+        return places[place].slider(label, low, high, value, *step, key=key, persist_state="session")
+
+    alpha = slider(0, "alpha: acceptance rate", "alpha", 0.0, 1.0, start.spot.alpha, 0.01)
+    c = slider(1, "c: draft step over target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
+    gamma = slider(2, "gamma: draft tokens of a round", "gamma", 1, GAMMA_MAX, start.gamma)
+    spot, pair = surface.Spot(alpha, c), sections.running(ask.choice, plan, batches(), gamma)
+    picture(surface.surface(gamma, spot, pair, kind), "fast", "surface", surface.in_words(gamma, spot))
+    row = plan and plan.row(gamma)
+    said(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "fast-said-pair")
+    tables("The numbers behind the picture", surface.table(pair, spot))

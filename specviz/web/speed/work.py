@@ -1,4 +1,4 @@
-"""What runs in the queue for the page How fast?: a plan of the visitor's text, small enough for a page."""
+"""What runs in the queue for How fast?: a plan of the visitor's text, small enough for a page."""
 
 from __future__ import annotations
 
@@ -8,9 +8,8 @@ from specviz.web.common import cache, loads
 from specviz.web.common.queue import Ticket
 from specviz.web.speed.state import Ask, Forecasts
 
-TEXTS, OPENING, LENGTH, PROBES = 16, 32, 48, 9  # continuations, tokens before and after each, runs of the cost probes
+TEXTS, OPENING, LENGTH, PROBES = 16, 32, 48, 9  # continuations, tokens before and after each, turns of the cost probes
 GAMMAS = tuple(range(1, 7))
-KEPT = 8  # plans of one visitor that are remembered
 
 
 def make(forecasts: Forecasts, ticket: Ticket, ask: Ask) -> None:
@@ -20,5 +19,5 @@ def make(forecasts: Forecasts, ticket: Ticket, ask: Ask) -> None:
     from specviz.prediction.plan_run import PlanEffort, make_plan
 
     found = make_plan(pair, settings, ask.text, GAMMAS, PlanEffort(TEXTS, OPENING, PROBES), "a text of yours", ticket.tick)
-    forecasts.found = dict(list(forecasts.found.items())[1 - KEPT :]) | {(ask.text, ask.choice.key): found}
+    forecasts.keep(ticket, ask, found)
     ticket.tick(1.0)

@@ -7,25 +7,23 @@ from specviz.export.package import Package
 from specviz.export.whole_text import whole_text
 from specviz.figures.whole_text import lanes as words
 from specviz.measure.passage import Passage
-from specviz.web.common.download import export
+from specviz.web.common.download import Offer, ready
 from specviz.web.whole_text.state import Ask, Writing, heap, surveys
 
 
-def fold(writing: Writing) -> None:
-    """The fold; empty until there is a whole passage."""
+def offer(writing: Writing) -> Offer:
+    """What there is to take along; nothing until there is a whole passage."""
     one = None if writing.underway else writing.shown
     if one is None:
-        export("whole", "whole-text", (), lambda: None)
-        return
-    package = passage_package(one, recorded=not writing.own)
+        return Offer("whole-text")
     said = "" if writing.own else f"This is the recorded passage, of the text “{one.settings.prompt}”."
-    export("whole", package.stem, package.names, lambda: package, said)
+    return ready(passage_package(one, recorded=not writing.own), said)
 
 
 def passage_package(one: Passage, recorded: bool) -> Package:
     said = facts(
         one.settings, one.models, "whole", Ask(one.settings).link(), [decode_command(one.settings, one.models)],
-        n=len(one.speculative.trace.output_ids), runs=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
+        n=len(one.speculative.trace.output_ids), turns=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
         warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.speed(one),
     )  # fmt: skip
     return whole_text(one, surveys(one.settings.pair), heap(one.settings), said)

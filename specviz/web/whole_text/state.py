@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from types import ModuleType
 
 from specviz.errors import SettingsError
 from specviz.measure.divergence import Read, Spread, spread
@@ -13,31 +12,32 @@ from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
 from specviz.web.common.access import linked
-from specviz.web.common.queued import Queued, known_pair
+from specviz.web.common.page import Findings, known_pair
+from specviz.web.common.queue import Queue
 
 RECORDED = ASSETS / "traces" / "passage.json"
-LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two draft tokens pay best on the shipped pair
+LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two guesses pay best on the shipped pair
 FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=GAMMA)
 READ = ("pair", "prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "length")  # of a link
 
 
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Passage]:
-    """The passages that the page opens with, by distribution; empty where the file is missing or damaged."""
+    """The passages that the page opens with, by law; empty where the file is missing or damaged."""
     return of_file(RECORDED, from_json, {})
 
 
 def surveys(pair: str) -> dict[str, tuple[Read, ...]]:
-    """The recorded heaps of texts of this pair, by distribution; none for a pair that was not recorded."""
+    """The recorded heaps of texts of this pair, by law; none for a pair that was not recorded."""
     return {name: one.survey for name, one in recorded().items() if one.survey and one.settings.pair == pair}
 
 
 def heap(settings: Settings) -> Spread | None:
-    """The recorded texts of this pair under just this distribution, together; None where there are none."""
+    """The recorded texts of this pair under just this law, together; None where there are none."""
     same = [
         one.survey
         for one in recorded().values()
-        if one.survey and (one.settings.pair, probs(one.settings)) == (settings.pair, probs(settings))
+        if one.survey and (one.settings.pair, law(one.settings)) == (settings.pair, law(settings))
     ]
     return spread(same[0]) if same else None
 
@@ -75,56 +75,35 @@ class Ask:
 
 
 def opening(base: Settings) -> Settings:
-    """Text, pair, distribution and seed of another page's run; the chain of the draft under the token rule."""
+    """Text, pair, law and seed of another page's run; the chain of the draft under the token rule."""
     plain = Settings(device=base.device, dtype=base.dtype, gamma=GAMMA, length=LENGTH)
     same = {key: getattr(base, key) for key in READ if key not in ("gamma", "length")}
     return replace(plain, **same)
 
 
-class Writing(Queued):
+class Writing(Findings):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
-    def __init__(self, question: Ask, *queue):
-        super().__init__(question, *queue)
-        self.found: dict[str, Passage] = {}
+    def __init__(self, question: Ask, queue: Queue | None = None):
+        super().__init__(question, queue)
         self.now: Passage | None = None  # while it is being written
 
-    @staticmethod
-    def work() -> ModuleType:
-        from specviz.web.whole_text import work
+    def key_of(self, question: Ask) -> str:
+        """Settings are no key: their coins are a mapping."""
+        return repr(sorted(question.link().items()))
 
-        return work
-
-    @property
-    def key(self) -> str:
-        """Settings are no key: their random numbers are a mapping."""
-        return repr(sorted(self.question.link().items()))
-
-    @property
-    def own(self) -> bool:
-        return self.key in self.found
-
-    @property
-    def shown(self) -> Passage | None:
-        """The visitor's passage, else the recorded one of this distribution, else any recorded one."""
-        if self.own:
-            return self.found[self.key]
+    def recorded(self) -> Passage | None:
+        """The recorded passage under the same distribution, else any recorded one."""
         known, settings = recorded(), self.question.settings
-        same = [one for one in known.values() if probs(one.settings) == probs(settings)]
+        same = [one for one in known.values() if law(one.settings) == law(settings)]
         return next(iter([*same, *known.values()]), None)
 
     @property
     def underway(self) -> Passage | None:
         """What the lanes show while there is work."""
-        return self.now if self.busy and self.now is not None else None
-
-    def ask(self) -> None:
-        """Have it written, unless something is."""
-        if not self.busy:
-            self.said, self.now = [], None
-            self._submit("write", self.question)
+        return self.now if self.busy else None
 
 
-def probs(settings: Settings) -> tuple[float | int | None, ...]:
-    """What makes the distribution of a text, besides pair and prompt."""
+def law(settings: Settings) -> tuple[float | int | None, ...]:
+    """What makes the law of a text, besides pair and prompt."""
     return settings.temperature, settings.top_k, settings.top_p, settings.min_p

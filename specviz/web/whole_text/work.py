@@ -1,4 +1,4 @@
-"""What runs in the queue for the page Whole text: both ways in turns, seen as they go on, then once more to measure."""
+"""What runs in the queue for Whole text: both ways in turns, seen as they go on, then once more to measure."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from specviz.web.common.queue import Ticket
 from specviz.web.whole_text.state import Ask, Writing
 
 TURNS = 3
-KEPT = 6  # passages of one visitor that are remembered
-SHOWN_EVERY = 0.2  # seconds between two states that the page may show
+SHOWN_EVERY = 0.3  # seconds between two states that the page may show
 
 
 def write(writing: Writing, ticket: Ticket, ask: Ask) -> None:
     """Write what was asked. Stopped, what stood there before stands there again."""
     settings = ask.settings
+    writing.put(ticket, now=None)
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.measure import passage_run
 
@@ -25,12 +25,9 @@ def write(writing: Writing, ticket: Ticket, ask: Ask) -> None:
 
     def watch(share: float, doing: str, events: Sequence[Event]) -> None:
         if len(events) > shown[1] and time.monotonic() - shown[0] > SHOWN_EVERY:
-            writing.now = passage_run.so_far(pair, settings, events)
+            writing.put(ticket, now=passage_run.so_far(pair, settings, events))
             shown[:] = time.monotonic(), len(events)
         ticket.tick(share, doing)
 
-    key = writing.key
-    found = passage_run.write(pair, settings, TURNS, watch)
-    known = list(writing.found.items())[1 - KEPT :]
-    writing.found = dict(known) | {key: found}
+    writing.keep(ticket, ask, passage_run.write(pair, settings, TURNS, watch))
     ticket.tick(1.0)

@@ -1,0 +1,7 @@
+"""Serving limits: what does exactness not cover?"""
+
+from specviz.web.common import frame
+from specviz.web.serving_limits import view
+
+frame.enter()
+view.page()

@@ -1,0 +1,7 @@
+"""Break it: what does a wrong rule look like, and after how many samples is it caught?"""
+
+from specviz.web.common import frame
+from specviz.web.mistakes import view
+
+frame.enter()
+view.page()

@@ -1,0 +1,7 @@
+"""How fast? What speculation gains, and whether it can be known before it is run."""
+
+from specviz.web.common import frame
+from specviz.web.speed import view
+
+frame.enter()
+view.page()

@@ -1,0 +1,7 @@
+"""Drafting methods: who may draft?"""
+
+from specviz.web.common import frame
+from specviz.web.drafting_methods import view
+
+frame.enter()
+view.page()

@@ -1,0 +1,7 @@
+"""One round: what happens between a draft token and a token of the text?"""
+
+from specviz.web.common import frame
+from specviz.web.one_round import view
+
+frame.enter()
+view.page()

@@ -1,0 +1,7 @@
+"""Why it is exact: one token, two distributions to drag."""
+
+from specviz.web.common import frame
+from specviz.web.one_token import view
+
+frame.enter()
+view.page()

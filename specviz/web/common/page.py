@@ -1,0 +1,173 @@
+"""The state of one page for one visitor: its question and link, the work that answers, sentences. No torch, no Streamlit.
+
+A page asks; a function of its work.py answers in the queue, in a thread of its own. It hands over what it found with ``put``,
+whole, so that a page that is drawn in the middle of the work sees one state or the next. Script runs never write results, and
+work for a question that is no longer asked cannot: ``put`` raises Stopped.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from specviz.errors import SpecvizError
+from specviz.models.pairs.catalogue import PAIRS
+from specviz.settings import Settings
+from specviz.web.common.queue import Queue, Stopped, Ticket, shared
+
+STOPS_IN = 0.5  # seconds that a click on Stop waits for the work's next tick
+Work = Callable[..., Any]  # (state, ticket, ...) -> anything; what it finds goes through ``put``
+
+
+class PageState:
+    """What a visitor asks on one page, and the work that answers.
+
+    question  what is asked; has link(), and for pages with fields of their own of_link(query, base)
+    ticket    the work that is under way or was last done for it; said  sentences about what was last asked
+    version   grows whenever there is something new to draw
+    visitor   whose work it is, for the queue; turn  how many times a link has filled the fields anew
+    address   the address's parameters as last read or written; moved  whether the address is behind the question
+
+    A click can start a script run while the one before still runs in another thread. Only the youngest may change what is asked:
+    each run begins with ``enter``, and what an overtaken one wants is left out.
+    """
+
+    def __init__(self, question: Any, queue: Queue | None = None):
+        self.question, self.queue = question, queue or shared()
+        self.ticket: Ticket | None = None
+        self.said: list[str] = []
+        self.version = self.turn = 0
+        self.visitor: object = None
+        self.address: dict[str, str] = {}
+        self.moved = False
+        self.lock = threading.RLock()
+        self._runs_in: int | None = None
+
+    def enter(self) -> None:
+        """This thread's script run is the youngest."""
+        self._runs_in = threading.get_ident()
+
+    @property
+    def overtaken(self) -> bool:
+        """Whether this thread's script run is not the youngest any more."""
+        return self._runs_in not in (None, threading.get_ident())
+
+    @property
+    def busy(self) -> bool:
+        return self.ticket is not None and self.ticket.open
+
+    @property
+    def notices(self) -> list[str]:
+        """Sentences about what could not be done."""
+        failed = [self.ticket.sentence] if self.ticket is not None and self.ticket.state == "failed" else []
+        return [*self.said, *failed]
+
+    def link(self) -> dict[str, str]:
+        """Query parameters under which someone else finds the same."""
+        return self.question.link()
+
+    def choose(self, question: Any) -> bool:
+        """Ask something else; returns whether it is. Work that the new question has no use for stops."""
+        with self.lock:
+            if question == self.question or self.overtaken:
+                return False
+            if not self.serves(question):
+                if self.ticket is not None:
+                    self.ticket.drop()
+                self.ticket, self.said = None, []
+                self.begin_anew()
+            self.question, self.moved = question, True
+            return True
+
+    def serves(self, question: Any) -> bool:
+        """Whether work and findings for the present question are of use for another one."""
+        return False
+
+    def begin_anew(self) -> None:
+        """Drop what was found for the question before."""
+
+    def submit(self, work: Work, *arguments: Any) -> None:
+        """Have ``work(self, ticket, *arguments)`` done in the queue, unless something is under way."""
+        with self.lock:
+            self.said = []
+            if self.busy:
+                return
+            try:
+                self.ticket = self.queue.submit(lambda ticket: work(self, ticket, *arguments), self.visitor)
+            except SpecvizError as error:
+                self.said = [str(error)]
+
+    def put(self, ticket: Ticket, **found: Any) -> None:
+        """Work hands over what it found. Raises Stopped where something else is asked by now; who stopped it keeps what was found."""
+        with self.lock:
+            if ticket.dropped:
+                raise Stopped
+            for name, value in found.items():
+                setattr(self, name, value)
+            self.version += 1
+
+    def stop(self) -> None:
+        """Stop the work; what was found stays. Waits a moment, so that the page that is drawn next shows the end."""
+        if self.ticket is not None:
+            self.ticket.cancel()
+            self.ticket.ended.wait(STOPS_IN)
+
+    def progress(self) -> str:
+        """The line beside the bar: what is being done or how many stand before, and the time left."""
+        ticket = self.ticket
+        if ticket.state == "waiting":
+            if ticket.doing:
+                return f"{ticket.doing}: others have their turn, {ticket.ahead} before this one …"
+            return f"In line for one of {self.queue.places} places: {ticket.ahead} before this one …"
+        left = ticket.seconds_left
+        return f"{ticket.doing or 'Starting'} …" + (f" about {duration(left)} left" if left is not None else "")
+
+
+class Findings(PageState):
+    """A page whose findings are kept by question: coming back to one shows what was found for it, and a recorded one stands in."""
+
+    KEPT = 6  # findings of one visitor that are remembered
+
+    def __init__(self, question: Any, queue: Queue | None = None):
+        super().__init__(question, queue)
+        self.found: dict[Any, Any] = {}
+
+    @property
+    def own(self) -> bool:
+        """Whether what is shown is the visitor's own."""
+        return self.key_of(self.question) in self.found
+
+    @property
+    def shown(self) -> Any:
+        """The visitor's own findings for the question, else the recorded ones; None where there are none."""
+        return self.found.get(self.key_of(self.question)) or self.recorded()
+
+    def key_of(self, question: Any) -> Any:
+        """What findings hang on; questions with the same key only look at them in other ways."""
+        raise NotImplementedError
+
+    def recorded(self) -> Any:
+        raise NotImplementedError
+
+    def serves(self, question: Any) -> bool:
+        return self.key_of(question) == self.key_of(self.question)
+
+    def keep(self, ticket: Ticket, question: Any, found: Any) -> None:
+        """Work hands over the whole answer to a question."""
+        known = list(self.found.items())[1 - self.KEPT :]
+        self.put(ticket, found=dict(known) | {self.key_of(question): found})
+
+
+def duration(seconds: float) -> str:
+    """3 s, 2 min."""
+    return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
+
+
+def known_pair(settings: Settings, base: Settings) -> tuple[Settings, list[str]]:
+    """Settings of a link, and a sentence where its pair is neither in the catalogue nor the one at hand and the usual one took its place."""
+    if settings.pair in PAIRS or settings.pair == base.pair:
+        return settings, []
+    said = f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalogue (known: {', '.join(PAIRS)})."
+    return replace(settings, pair=Settings().pair), [said]

@@ -1,0 +1,58 @@
+"""What pages are made of below their fields: a title, sentences, a picture with its conclusion, the line of where and when."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+PLOT = {"displayModeBar": False}
+ALL = "\\`*_{}[]()#+-!|<>$~:&"  # whatever markdown could take as a sign
+
+
+def head(name: str, title: str, lede: str) -> None:
+    with st.container(key=f"{name}-head"):
+        st.markdown(f"# {title}\n{lede}")
+
+
+def notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:
+    """Sentences with what people typed: text, never markdown. place: where, instead of a container of their own."""
+    place = st.container(key=key) if place is None else place
+    for sentence in sentences:
+        place.text(sentence)
+
+
+def said(text: str, key: str, plain: bool = False) -> None:
+    """A sentence of meaning beside its line of blue. plain: it holds what a model wrote, and no markdown at all."""
+    st.container(key=key).markdown(escaped(text, ALL if plain else "$~"))
+
+
+def escaped(text: str, signs: str = "$~") -> str:
+    """Our own sentences hold no markdown but for signs that could be taken as such."""
+    return "".join(f"\\{sign}" if sign in signs else sign for sign in text)
+
+
+def picture(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:
+    """A figure with its conclusion as its text for who cannot see it, and as a sentence under it."""
+    st.plotly_chart(figure, key=f"{name}-figure-{key}", config=PLOT, alt=conclusion)
+    if sentence:
+        said(conclusion, f"{name}-said-{key}", plain)
+
+
+def tables(title: str, *rows: Sequence[Mapping[str, Any]] | tuple[str, Sequence[Mapping[str, Any]]]) -> None:
+    """A fold with tables, each with a name where it is given one."""
+    with st.expander(title):
+        for one in rows:
+            if isinstance(one, tuple):
+                st.caption(one[0])
+                one = one[1]
+            st.dataframe(one, hide_index=True)
+
+
+def machine(found: Mapping[str, Any]) -> str:
+    """The machine of a measurement: processor, threads, load."""
+    load = found.get("load", 0.0)
+    return (
+        f"{found.get('processor', 'a machine')}, {found.get('threads', '?')} of {found.get('cores', '?')} cores, load {load:.1f}"
+    )

@@ -1,0 +1,141 @@
+"""Where the state of a page meets Streamlit: one per session, the address that goes with it, and the part that waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+from specviz.settings import Settings
+from specviz.web.common import cache, warmup
+from specviz.web.common.page import PageState, Work
+
+State = TypeVar("State", bound=PageState)
+LOOK_AGAIN, FAR_BACK = 0.5, 2.0  # seconds between two looks at a ticket; at one far back in the line
+FAR = 4  # pieces of work ahead from which a ticket is far back
+PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
+
+
+def current(name: str, opened: Callable[[dict[str, str], State | None], State]) -> State:
+    """This session's state of a page; a new one for a new session, and when Back or Forward has put another address there.
+
+    name  under which the session keeps it; opened  (query, the state before or None) -> state
+    """
+    known = st.session_state.get(name)
+    if known is not None and not (_went_back() and asked() != known.address):
+        known.enter()
+        return known
+    if known is not None:
+        known.stop()
+    state = opened(st.query_params.to_dict(), known)
+    state.turn = known.turn + 1 if known is not None else 0
+    state.address, state.visitor = asked(), visitor()
+    state.enter()
+    st.session_state[name] = state  # one step: a click may end this script run at any look into the session
+    return state
+
+
+def base() -> Settings:
+    """What is asked where the address says nothing: the text and settings of the run on the page One round."""
+    visit, recording = st.session_state.get("visit"), cache.recording()
+    if visit is not None:
+        return visit.settings
+    return Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
+
+
+def keep_link(state: PageState) -> None:
+    """Write the address after the question was changed, and when the page is come back to.
+
+    A click may end the script run before the address is out: then it is still owed, and the next run writes it.
+    """
+    if state.moved or (state.address and not asked()):
+        link = state.link()
+        if {key: value for key, value in link.items() if key != "at"} != asked():
+            st.query_params.from_dict(link)  # one entry in the browser's history for each question
+    state.address, state.moved = asked(), False
+
+
+def wait_a_moment(state: PageState) -> None:
+    """Give quick work the time to end, so that the page is drawn once and with its result. A script that waits costs nothing."""
+    if state.ticket is not None and state.ticket.open and warmup.wait(0):
+        state.ticket.look()
+        state.ticket.ended.wait(PROMPT)
+
+
+def ask(place: Any, state: PageState, label: str, key: str, work: Work, *arguments: Any, **options: Any) -> None:
+    """A button that has work done in the queue. It is read after the fields, so that what was typed just before counts."""
+    options = {"disabled": False} | options
+    if place.button(label, key=key, **options | {"disabled": state.busy or options["disabled"]}):
+        state.submit(work, *arguments)
+        st.rerun()  # the button above does not know yet that there is work
+
+
+def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
+    """As long as there is work, look at its ticket; the page itself runs again when there is something new to draw, and not before.
+
+    bar  whether to show here how far the work is, with a way to stop it; without it the page runs again when the work comes to
+         another step
+    """
+    state: PageState = st.session_state[name]
+    place = st.container(
+        key=f"{name}-progress", horizontal=True, vertical_alignment="center"
+    )  # always there: what follows keeps its position
+    if state.busy:
+        far = state.ticket.state == "waiting" and state.ticket.ahead >= FAR
+        with place:
+            st.fragment(_look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar))
+
+
+def _look(name: str, bar: bool, drawn: tuple) -> None:
+    state: PageState = st.session_state[name]
+    ticket = state.ticket
+    if ticket is not None:
+        ticket.look()
+    if not state.busy or _drawn(state, bar) != drawn:
+        st.rerun()
+    if bar:
+        st.progress(min(1.0, max(0.0, ticket.share)), text=state.progress())
+        st.button("Stop", key=f"{name}-stop", on_click=state.stop)
+
+
+def _drawn(state: PageState, bar: bool) -> tuple:
+    """What the page that is drawn now knows of the work."""
+    ticket = state.ticket
+    return (state.version,) if bar or ticket is None else (state.version, ticket.doing)
+
+
+def theme() -> str:
+    """light or dark: which of a figure's two palettes the browser shows."""
+    return "dark" if st.context.theme.type == "dark" else "light"
+
+
+def visitor() -> str:
+    """Whose work it is: all tabs of a browser are one visitor where it sends Streamlit's own cookie, else a session is one."""
+    context = get_script_run_ctx()
+    return unmasked(st.context.cookies.get("_streamlit_xsrf", "")) or (context.session_id if context else "")
+
+
+def unmasked(cookie: str) -> str:
+    """What stays the same in a cookie against forged requests, which is masked anew for each page: version|mask|token xor mask|time.
+
+    Empty for anything else.
+    """
+    try:
+        _, mask, token, _ = cookie.split("|")
+        key = bytes.fromhex(mask)
+        return bytes(byte ^ key[place % len(key)] for place, byte in enumerate(bytes.fromhex(token))).hex()
+    except (ValueError, ZeroDivisionError):
+        return ""
+
+
+def asked() -> dict[str, str]:
+    """The address's parameters without the place, which the stage changes by itself."""
+    return {key: value for key, value in st.query_params.to_dict().items() if key != "at"}
+
+
+def _went_back() -> bool:
+    """Whether the browser's Back or Forward caused this run. Any other run may carry an address that is a moment old."""
+    context = get_script_run_ctx()
+    return bool(context and getattr(context, "is_history_navigation", False))

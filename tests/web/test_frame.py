@@ -1,0 +1,179 @@
+"""What all pages owe: values that no honest browser sends are answered, unopened exports build nothing, waiting runs no page.
+
+All through app.py, as a visitor meets it.
+"""
+
+from __future__ import annotations
+
+import ast
+import time
+import tomllib
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from streamlit import config
+from streamlit.proto.WidgetStates_pb2 import WidgetState
+from streamlit.runtime.pages_manager import PagesManager
+from streamlit.testing.v1 import AppTest
+
+from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.names import Places
+from specviz.settings import Settings
+from specviz.web.common import access, download, frame, session, untrusted, warmup
+from specviz.web.common.queue import Queue
+from specviz.web.drafting_methods.state import Ask, Gallery
+from tests.web.test_one_round import served_before
+
+ROOT = Path(__file__).resolve().parents[2]
+DRAFTING = Ask(Settings(prompt="Once upon"))
+
+
+@pytest.fixture(autouse=True)
+def a_server_that_runs(monkeypatch):
+    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
+    yield
+    warmup.start()
+    assert warmup.wait(120)  # an interpreter that ends while torch is imported is aborted
+
+
+def opened(page: str | None = None, **query: str) -> AppTest:
+    app = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.run()
+    return app if page is None else app.switch_page(f"pages/{page}.py").run()
+
+
+def sent(app: AppTest, key: str, **value) -> AppTest:
+    """Run the page as for a browser that sends this value for a widget."""
+    states = app._tree.get_widget_states()
+    (one,) = [state for state in states.widgets if key in state.id]
+    forged = WidgetState(id=one.id, **value)
+    kept = [state for state in states.widgets if state.id != one.id]
+    del states.widgets[:]
+    states.widgets.extend([*kept, forged])
+    return app._run(states)
+
+
+FORGED = [
+    ("broken", "broken-mistake-0", {"string_value": "no such mistake"}),
+    ("broken", "broken-mistake-0", {"int_value": 3}),
+    ("broken", "broken-prompt-0", {"double_value": 1.5}),
+    ("exact", "exact-length-0", {"string_value": "99"}),
+    ("exact", "exact-gamma-0", {"string_value": "many"}),
+]
+
+
+@pytest.mark.parametrize(("page", "key", "value"), FORGED, ids=[f"{key} {next(iter(value))}" for _, key, value in FORGED])
+def test_a_value_that_no_honest_browser_sends_is_answered_with_the_default_and_a_sentence(page, key, value, caplog):
+    app = opened(page)
+    before = [one.value for one in (*app.selectbox, *app.text_area, *app.number_input)]
+    sent(app, key, **value)
+    assert not app.exception and "Traceback" not in caplog.text
+    assert untrusted.SENTENCE in [one.value for one in app.text]
+    assert [one.value for one in (*app.selectbox, *app.text_area, *app.number_input)] == before
+    assert untrusted.SENTENCE not in [one.value for one in app.run().text]
+
+
+OWN = Places("owner/big", "owner/small").name
+
+
+def test_an_address_with_a_pair_of_ones_own_opens_and_shows_it_in_the_list(monkeypatch):
+    monkeypatch.setitem(PAIRS, "another", replace(PAIRS["storybook"], title="Another"))
+    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
+    app = opened(pair=OWN, prompt="Once")
+    assert not app.exception
+    field = app.selectbox(key="fold-pair-0")
+    assert field.value == OWN and field.options[-1] == "owner/big with owner/small"
+
+
+def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(monkeypatch):
+    monkeypatch.setitem(PAIRS, "another", replace(PAIRS["storybook"], title="Another"))
+    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
+    monkeypatch.setattr(session, "PROMPT", 0.0)
+    app = opened(pair=OWN, prompt="Once")
+    visit = app.session_state["visit"]
+    visit.queue = Queue(places=0)
+    app.text_input(key="fold-temperature-0").set_value("0.5").run()
+    assert visit.job.settings.temperature == 0.5 and visit.job.settings.pair in PAIRS
+
+
+@pytest.mark.parametrize("page", list(frame.PAGES))
+def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypatch):
+    """Neither the package nor the manifest nor a table: whatever would build one raises here."""
+
+    def asked(*_, **__):
+        raise AssertionError("an export was built unasked")
+
+    for name in ("ready", "Offer"):
+        monkeypatch.setattr(download, name, asked)
+    monkeypatch.setattr("specviz.export.package.Package.__init__", asked)
+    monkeypatch.setattr("specviz.records.versions", asked)
+    app = opened(page)
+    assert not app.exception and not app.get("download_button")
+
+
+def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
+    """As long as nothing changed the fragment draws its line and asks for nothing; then it asks for the page, once for each change."""
+    queue, reruns, lines = Queue(places=1, turn=1e9, short=1e9), [], []
+    held, end = queue.submit(blocking), Gallery(DRAFTING, queue)
+    end.submit(lambda state, ticket: ticket.tick())
+    stub = SimpleNamespace(
+        session_state={"lineup": end},
+        rerun=lambda: reruns.append(1),
+        progress=lambda share, text: lines.append(text),
+        button=lambda *_, **__: None,
+    )
+    monkeypatch.setattr(session, "st", stub)
+    drawn = session._drawn(end, True)
+    for _ in range(5):
+        session._look("lineup", True, drawn)
+    assert reruns == [] and lines == ["In line for one of 1 places: 0 before this one …"] * 5
+    end.put(end.ticket, found={})
+    session._look("lineup", True, drawn)
+    assert len(reruns) == 1
+    held.cancel()
+    assert end.ticket.ended.wait(30)
+    session._look("lineup", True, session._drawn(end, True))
+    assert len(reruns) == 2
+
+
+def blocking(ticket) -> None:
+    while True:
+        ticket.tick()
+        time.sleep(0.01)
+
+
+def test_the_server_runs_with_the_collector_left_to_python():
+    asked = tomllib.loads((ROOT / ".streamlit" / "config.toml").read_text())["runner"]["postScriptGC"]
+    assert asked is False and "runner.postScriptGC" in config.get_config_options()
+
+
+def test_every_page_has_state_work_and_view_and_only_views_know_streamlit():
+    web = ROOT / "specviz" / "web"
+    for path in web.glob("*/*.py"):
+        names = {
+            alias.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Import) for alias in node.names
+        }
+        if path.parent.name != "common":
+            assert ("streamlit" in names) == (path.stem == "view"), path
+    assert len(list(web.glob("*/view.py"))) == len(frame.PAGES)
+
+
+def test_every_address_is_the_name_of_its_file():
+    """Else a link that is the first thing a fresh server is asked for opens with 'Page not found'."""
+    assert {path.stem for path in (ROOT / "pages").glob("*.py")} == set(frame.PAGES)
+
+
+def test_tabs_of_one_browser_are_one_visitor():
+    """Two cookies of one browser, as two of its pages sent them; and one of another browser."""
+    first, second = (
+        "2|a67299a5|a41f99414835cbc721d6ce634180ba44|1795368615",
+        "2|4cdd7efd|4eb07e19a29a2c9fcb79293bab2f5d1c|1795368615",
+    )
+    assert (
+        session.unmasked(first) == session.unmasked(second) != session.unmasked("2|00000000|00112233445566778899aabbccddeeff|1")
+    )
+    assert [session.unmasked(bad) for bad in ("", "2||00|1", "2|xy|00|1", "a|b")] == [""] * 4
