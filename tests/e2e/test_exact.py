@@ -48,7 +48,7 @@ def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(page, serve
     expect(verdict(page)).to_contain_text(re.compile(r"total variation distance of 0\.\d+"))
     draw(page, "10,000", "10,101 samples")
     expect(verdict(page)).to_contain_text("next look comes at 100,000")
-    expect(page.get_by_text("Same law, different texts.")).to_be_visible()
+    expect(page.get_by_text("Same distribution, different texts.")).to_be_visible()
     assert page.mistakes == []
 
 
