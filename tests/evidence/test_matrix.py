@@ -232,7 +232,7 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     head, rules, *body = shown.out.splitlines()
     assert [head.index(column) for column in COLUMNS] and rules.split() == [*RULES] * 3
     assert body[0].split() == ["draft", *["exact", "exact", ".", "same"], *["exact", "exact", ".", "lossy"] * 2]
-    assert "T = 1: typical never writes texts that have 0." in shown.out and "k-seq is the token rule" in shown.out
+    assert "T = 1: typical never writes texts with total probability 0." in shown.out and "k-seq is the token rule" in shown.out
     assert "\x1b" not in shown.out, "no colours where the output is no terminal"
     monkeypatch.setitem(RULES, "token", lambda settings: FromTarget())
     assert verify(pair_folders, "--only", "draft,token", "--tv", "0.2") == 1
