@@ -37,9 +37,9 @@ def _settings(**changed):
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (_settings(length=3), "the settings give texts of 3 tokens, the cells are made for 2"),
-        (_settings(prompt="Upon"), "the target gives a cell another mass"),
-        (_settings(temperature=0.5), "the target gives a cell another mass"),
+        (_settings(length=3), "the settings give texts of 3 tokens, but the cells are for 2"),
+        (_settings(prompt="Upon"), "a cell's mass is off by"),
+        (_settings(temperature=0.5), "a cell's mass is off by"),
         (_settings(length=1), "texts of 1 tokens do not fill cells of longer ones"),
     ],
 )
@@ -130,7 +130,7 @@ def test_other_masses_with_right_counts_are_found_by_the_models(record):
     forged = sealed(forged | {name: value for name, value in forged["answers"][0].items() if name != "cells"})
     assert not altered(forged)
     found = [line for line in redraw(forged, models(forged), QUIET) if line.state == ALTERED]
-    assert "another mass" in found[0].why
+    assert "a cell's mass is off" in found[0].why
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def _other_weights(record):
     ("change", "options", "why"),
     [
         (_elsewhere, [], "'/nowhere/target|/nowhere/draft' is not on this machine"),
-        (_other_weights, [], "holds another target than the certificate names"),
+        (_other_weights, [], "has a different target than the certificate"),
         (lambda record: None, ["--no-redraw"], "--no-redraw was given"),
     ],
     ids=["models elsewhere", "another hash of the target", "told not to"],
@@ -208,4 +208,4 @@ def test_other_weights_are_not_drawn_from(record, pair_folders, tmp_path, capsys
     path = tmp_path / "same.json"
     path.write_text(json.dumps(record))
     assert main(["check", str(path), "--target", str(pair_folders[1]), "--draft", str(pair_folders[0])]) == 4
-    assert "holds another target and draft than the certificate names" in capsys.readouterr().out
+    assert "has a different target and draft than the certificate" in capsys.readouterr().out

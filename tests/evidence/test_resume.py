@@ -78,7 +78,7 @@ def test_a_stopped_command_resumes_to_the_same_report_and_removes_its_file(asked
     with monkeypatch.context() as patched:
         patched.setattr(command, "Progress", Impatient)
         assert main([*asked, "--resume", str(path)]) == 130
-    assert path.exists() and "the same command goes on from there" in capsys.readouterr().err
+    assert path.exists() and "the same command resumes from there" in capsys.readouterr().err
     assert main([*asked, "--resume", str(path)]) == 0
     assert json.loads(capsys.readouterr().out) == whole
     assert not list(tmp_path.iterdir())
