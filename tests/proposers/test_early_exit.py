@@ -167,7 +167,7 @@ def test_a_folder_is_named_on_the_command_line_alone_and_fits_its_layer(pair, ad
     with pytest.raises(SettingsError, match=r"exit must be left out .* or a folder named on the command line with --exit DIR"):
         opened(pair, replace(EARLY, exit=random_exit(tmp_path / "other")))
     three = replace(pair, target=tiny_model(300, layers=3))
-    with pytest.raises(SettingsError, match=r"exit-layer must be 1, which the exit in .* reads, got 2"):
+    with pytest.raises(SettingsError, match=r"exit-layer must be 1, the layer that the exit in .* reads, got 2"):
         opened(three, replace(EARLY, exit=admitted, exit_layer=2))
     settings, said = Settings.from_query({"exit": admitted, "exit_layer": "3"})
     assert (
