@@ -244,7 +244,7 @@ def build_fields(kind: type[Any], value: Any, where: str = "it") -> Any:
 
 
 @lru_cache(maxsize=128)
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     known = typing.get_type_hints(kind)
     return {f.name: known[f.name] for f in fields(kind)}
 
