@@ -235,7 +235,7 @@ def build(kind: Any, value: Any, where: str = "it") -> Any:
 
 def build_fields(kind: type[Any], value: Any, where: str = "it") -> Any:
     """The same for a dataclass, field by field, whether or not it has a ``from_record`` of its own."""
-    record, hints = _of(dict, value, where), _hints(kind)
+    record, hints = _of(dict, value, where), _hints(typing.cast(typing.Hashable, kind))
     if missing := sorted(hints.keys() - record.keys()):
         raise ValueError(f"{where} lacks {', '.join(missing)}")
     if unknown := sorted(record.keys() - hints.keys()):
