@@ -37,10 +37,10 @@ def round_of(*accepted: bool | None, kind: str = "residual", token: int | None =
 
 
 def test_who_gave_a_token_follows_from_the_round_alone():
-    assert origins(round_of(True, False, None)) == ((0, "kept"), (9, "residual"))
-    assert origins(round_of(True, True, kind="bonus")) == ((0, "kept"), (1, "kept"), (9, "bonus"))
+    assert origins(round_of(True, False, None)) == ((0, "accepted"), (9, "residual"))
+    assert origins(round_of(True, True, kind="bonus")) == ((0, "accepted"), (1, "accepted"), (9, "bonus"))
     assert origins(round_of(kind="bonus")) == ((9, "target"),)
-    assert origins(round_of(True, kind="eos", token=None)) == ((0, "kept"),)
+    assert origins(round_of(True, kind="eos", token=None)) == ((0, "accepted"),)
 
 
 def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
@@ -169,7 +169,7 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
 
 def test_the_conclusion_counts_what_the_big_model_drew(one):
     counts, said = one.speculative.counts, words.conclusion(one)
-    drawn = SETTINGS.length - counts.get("kept", 0)
+    drawn = SETTINGS.length - counts.get("accepted", 0)
     assert f"let {counts.get('kept', 0)} draft tokens stand and drew {drawn} itself" in said
     assert f"{len(one.speculative.trace.rounds)} passes; alone, {SETTINGS.length}" in said
 

@@ -187,7 +187,7 @@ class Stage {
     place(this.svg, { width, height });
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.draw();
-    const track = this.bar.eos_token_ids.clientWidth; // read here alone: a step must not make the browser lay out twice
+    const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
     if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
   }
 
@@ -234,7 +234,7 @@ class Stage {
     const what = this.whatIf();
     if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
     const chip = this.chip();
-    const sentence = what.kept ? chip.ifKept : chip.ifRefused;
+    const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
     return (sentence ?? motion.sentence).replace("{u}", coinText(this.drag.u, chip.threshold));
   }
 

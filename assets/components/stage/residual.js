@@ -50,7 +50,7 @@ function titleLast(room, frame, bonus, known, stage) {
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
   if (frame.kind === "coin" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
-  if (what?.changed && !what.kept) note = "Let go, and the models draw the replacement.";
+  if (what?.changed && !what.accepted) note = "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
   const { x, y, w, h: high } = stage.plan.last;
   move(room.note, x + w / 2, y + high / 2 + 12);

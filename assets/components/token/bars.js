@@ -6,7 +6,7 @@ import { number, settled } from "../lib/numbers.js";
 import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, topOf, wordOf } from "./parts.js";
 
 export const MOST = 8;
-const STEP = 0.005; // of a dragged bar; the keys step by .01, with Shift by .001
+const STEP = 0.005; // of a dragged bar; the keys step by 0.01, with Shift by 0.001
 
 export function makeBars(room) {
   const axis = makeAxis();
@@ -59,9 +59,9 @@ function drawPair(pair, slot, row, i, plot, touched) {
   const middle = plot.middle(i);
   const half = plot.wide / 2;
   for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs);
-  standRect(pair.p.over, middle - half, half - 1, row.kept, slot.p, plot);
-  standRect(pair.q.over, middle, half - 1, row.kept, slot.q, plot);
-  standRect(pair.slab, middle - half, 2 * half - 1, 0, row.kept, plot);
+  standRect(pair.p.over, middle - half, half - 1, row.accepted, slot.p, plot);
+  standRect(pair.q.over, middle, half - 1, row.accepted, slot.q, plot);
+  standRect(pair.slab, middle - half, 2 * half - 1, 0, row.accepted, plot);
   nameUnder(pair.name, slot, middle, plot);
   pair.name.classList.toggle("strong", touched !== null);
 }

@@ -52,14 +52,14 @@ export function placeTree(tree, payload, width) {
   }
 }
 
-export const FATES = { kept: "accepted", refused: "rejected", never: "not checked", draft: "draft token" };
-const SIGNS = { kept: "✓", refused: "✗", never: "", draft: "", bonus: "+", residual: "↻" };
+export const FATES = { accepted: "accepted", rejected: "rejected", unchecked: "not checked", draft: "draft token" };
+const SIGNS = { accepted: "✓", rejected: "✗", unchecked: "", draft: "", bonus: "+", residual: "↻" };
 
 /** What each chip looks like at a step: decided ones as they were decided, the others as draft tokens; at the end, what was not checked. */
 export function drawTree(tree, room) {
   const { step, decided, over } = room;
   for (const { face, mark, line, one, i } of tree.made) {
-    const is = decided.has(i) ? one.fate : over ? "never" : "draft";
+    const is = decided.has(i) ? one.fate : over ? "unchecked" : "draft";
     face.dataset.is = line.dataset.is = is;
     say(mark, SIGNS[is]);
     face.classList.toggle("now", step.node === i);
