@@ -30,7 +30,7 @@ export function makeUniform(stage) {
 
 /** The typed random number, in HTML over the picture. */
 function makeUniformForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the random number u, a random number from 0 to below 1", size: "7" });
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the random number u: at least 0 and below 1", size: "7" });
   const label = h("label", { class: "typed" }, h("span", {}, "or type it"), input);
   const hint = h("div", { class: "hint" });
   const form = h("form", { class: "coinForm" }, label, hint);
@@ -160,7 +160,7 @@ function drawDisc(coin, ruler, chip, stage) {
   move(coin.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
   coin.disc.setAttribute("tabindex", fallen && stage.canDrag() ? "0" : "-1");
   coin.disc.setAttribute("aria-valuenow", u.toFixed(3));
-  coin.disc.setAttribute("aria-label", "the random number u, a random number from 0 to 1: move it to choose another");
+  coin.disc.setAttribute("aria-label", "the random number u: move it to choose another");
   if (fallen) coin.disc.setAttribute("aria-valuetext", `${coinText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
   move(coin.shows, ruler.left - 12, fallen ? ruler.y(u) + 5 : ruler.top);
   coin.shows.style.opacity = fallen ? 1 : 0;
@@ -184,7 +184,7 @@ function drawUniformForm(coin, plan, chip, stage) {
     coin.input.value = typedUniform(u, chip.threshold);
   }
   coin.input.disabled = !stage.canDrag();
-  const hint = chip.edited || stage.drag ? "you chose this number" : "drag the random number: what if?";
+  const hint = chip.edited || stage.drag ? "you chose this number" : "drag u: what if?";
   say(coin.hint, stage.coinProblem || hint);
   coin.hint.classList.toggle("problem", Boolean(stage.coinProblem));
 }

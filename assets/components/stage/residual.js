@@ -1,4 +1,4 @@
-// The pieces that are left when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
+// The pieces that remain when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
 
 import { h, move, place, s, say, show } from "../lib/dom.js";
 import { number, readUniform } from "../lib/numbers.js";
@@ -43,9 +43,9 @@ export function drawLastPanel(room, plan, probs, bars, frame, from, stage) {
 
 function titleLast(room, frame, bonus, known, stage) {
   const { narrow } = stage;
-  say(room.title, bonus ? "The bonus" : narrow ? "The residual" : "The residual distribution");
+  say(room.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = narrow ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
-  say(room.sub, bonus ? "p itself; bars go by size, the draw by token number" : frame.drawn ? "bars go by size, the draw by token number" : made);
+  say(room.sub, bonus ? "p itself; bars in order of size, the draw in order of token id" : frame.drawn ? "bars in order of size, the draw in order of token id" : made);
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
@@ -59,13 +59,13 @@ function titleLast(room, frame, bonus, known, stage) {
 
 /** The number of the draw, to be typed anew: what it lands on is for the pair to say. */
 export function makeDrawForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "number of the draw, from 0 to below 1" });
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "random number of the draw: at least 0 and below 1" });
   const hint = h("span", { class: "hint" });
   const form = h("form", { class: "drawForm" }, hint, h("label", { class: "typed" }, h("span", {}, "draw"), input));
   const send = () => {
     const u = readUniform(input.value);
     const { ending } = stage.round();
-    say(hint, u === null ? "from 0 to below 1" : "");
+    say(hint, u === null ? "at least 0 and below 1" : "");
     if (u === null || number(u, 9) === number(ending.u, 9) || input.value === input.dataset.own) return;
     stage.ask({ kind: "coin", position: ending.position, purpose: ending.kind, u });
   };

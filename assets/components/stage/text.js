@@ -9,9 +9,9 @@ const CAPTIONS = {
   accepted: "✓ accepted",
   rejected: "✕ rejected",
   unchecked: "not checked",
-  behind: "behind the end",
+  behind: "after the end",
   pending: "? open",
-  residual: "◆ residual",
+  residual: "◆ replacement",
   bonus: "+ bonus",
 };
 
@@ -129,7 +129,7 @@ function drawLast(item, stage) {
 function setStanding(item, now, caption) {
   if (item.node.dataset.is !== now) item.node.dataset.is = now;
   say(item.caption, caption);
-  item.node.title = now === "unchecked" ? "the target computed its distribution here too, but nothing decides about a draft token after the first rejection" : "";
+  item.node.title = now === "unchecked" ? "after the first rejection nothing decides about a draft token, though the target computed its distribution here too" : "";
 }
 
 /** A strip of chips brings the one that the motion is about to its middle, and fades where more is. */

@@ -8,7 +8,7 @@ export function makeHead(stage) {
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices", role: "status" });
   const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
-  const undo = button("Undo my numbers", "every random number as it was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
+  const undo = button("Undo my numbers", "put back every random number that was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
   const node = h("header", {}, h("div", { class: "words" }, headline, h("div", { class: "state" }, status, busy)), h("div", { class: "asks" }, undo, live));
   return { node, headline, status, busy, notices, live, undo };
 }
@@ -41,13 +41,13 @@ export function drawHead(head, stage) {
 }
 
 export function makeTransport(stage) {
-  const step = button("Step →", "next motion (→)", () => stage.step(1), "primary");
-  const back = button("← Back", "motion before (←)", () => stage.step(-1));
+  const step = button("Step →", "next step (→)", () => stage.step(1), "primary");
+  const back = button("← Back", "one step back (←)", () => stage.step(-1));
   const play = button("", "play or pause (P)", () => stage.play(!stage.playing), "play");
-  const first = button("⇤", "first motion (Home)", () => stage.goTo(stage.at.round, 0), "small");
-  const last = button("⇥", "last motion (End)", () => stage.goTo(stage.at.round, Infinity), "small");
+  const first = button("⇤", "first step (Home)", () => stage.goTo(stage.at.round, 0), "small");
+  const last = button("⇥", "last step (End)", () => stage.goTo(stage.at.round, Infinity), "small");
   const next = button("Next round ↵", "next round (Enter)", () => stage.nextRound(), "next");
-  const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "motion of this round" });
+  const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
   const stops = h("div", { class: "stops", "aria-hidden": "true" });
   const rounds = h("select", { "aria-label": "round" });
   range.addEventListener("input", () => stage.goTo(stage.at.round, Number(range.value)));
@@ -89,7 +89,7 @@ export function drawTransport(bar, stage) {
   const end = at.motion === count - 1;
   const lastRound = at.round === payload.rounds.length - 1;
   bar.range.value = String(at.motion);
-  bar.range.setAttribute("aria-valuetext", `motion ${at.motion + 1} of ${count}`);
+  bar.range.setAttribute("aria-valuetext", `step ${at.motion + 1} of ${count}`);
   bar.rounds.value = String(at.round);
   bar.stops.firstChild.style.transform = `scaleX(${count > 1 ? at.motion / (count - 1) : 0})`;
   for (const [i, { mark }] of bar.marks.entries()) {

@@ -21,7 +21,7 @@ export function drawUniform(card, room, width) {
   const one = room.step.node === null ? null : room.payload.nodes[room.step.node];
   const there = Boolean(one) && one.threshold !== null;
   card.node.classList.toggle("idle", !there);
-  say(card.title, there ? "The random number u against the threshold" : "No random number at this step");
+  say(card.title, there ? "The random number u and its threshold" : "No random number at this step");
   sized(card.svg, width, 74);
   const [threshold, u] = there ? [one.threshold, one.u] : [0.5, 0];
   const x = threshold * width;
@@ -46,7 +46,7 @@ function aside(node, text, x, y, width, edge = 0) {
   move(node, Math.min(width - half - edge, Math.max(half + edge, x)), y);
 }
 
-const DISTRIBUTIONS = { p: "target p", met: "left by rejected siblings", q: "draft q", residual: "residual now" };
+const DISTRIBUTIONS = { p: "target p", met: "residual before", q: "draft q", residual: "residual after" };
 
 export function makeDistributions() {
   const title = h("h3", {});
@@ -63,7 +63,7 @@ export function drawDistributions(card, room) {
   const bars = about?.bars ?? [];
   const met = about?.met === "left" ? "met" : "p";
   const distributions = ending ? [payload.ending?.kind === "residual" ? "residual" : "p"] : step.kind === "residual" ? [met, "q", "residual"] : [met, "q"];
-  say(card.title, bars.length ? { end: "The distribution it is drawn from", tally: "The distribution the last token was drawn from", tree: "The distributions after the text", residual: "What the rejection leaves" }[step.kind] ?? "What u decides between" : "No distribution at this step");
+  say(card.title, bars.length ? { end: "The distribution it is drawn from", tally: "The distribution of the last token", tree: "The distributions after the text", residual: "What remains after the rejection" }[step.kind] ?? "The distributions compared" : "No distribution at this step");
   card.key.replaceChildren(...(bars.length ? distributions : []).map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), DISTRIBUTIONS[probs])));
   const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);
   const most = Math.max(1e-12, ...bars.filter((bar) => bar.glyphs !== null).flatMap(values));
