@@ -29,13 +29,13 @@ NAMES = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 COLUMN_HELP = {
     "verdict": "✓ exact: what it writes has the target’s distribution. ✗ lossy: it has another one.",
     "tokens per pass": "Tokens written per target pass.",
-    "accepted, by position": "Of the draft tokens checked at the first, second, … place of a round, the share that was accepted. "
+    "kept, by position": "Of the draft tokens checked at the first, second, … place of a round, the share that was accepted. "
     "Under the block rule all are checked: of the rounds, the share that accepted at least so many.",
     "ms per token": "Milliseconds per token: median over the runs; all rows took turns on one machine.",
     "how that is known": "Enumerated: on small tables every outcome of this rule with this method adds up to the target’s distribution. "
     "Drawn: how far (total variation) first tokens drawn here are from the exact distribution of this text, and what sampling noise stays below "
     "99 times in 100. Computed: how far the distribution that the rule writes is from it.",
-    "draft tokens per pass": "Nodes of the tree, or tokens of the chain, that one target pass verified. Trees have as many as were fastest "
+    "guesses per pass": "Nodes of the tree, or tokens of the chain, that one target pass verified. Trees have as many as were fastest "
     "when several sizes were measured; the larger ones have 15.",
 }
 LEGEND = "✓ exact: samples follow the target’s distribution. ✗ lossy: caught, as expected. = lossy, and yet the target’s text. Blank cells:"
@@ -116,15 +116,17 @@ def measured(gallery: Gallery, one: Lineup) -> str:
 def table(gallery: Gallery, one: Lineup) -> None:
     """The gallery as rows, one of which can be selected; the address keeps which."""
     keys, asked = [row.key for row in one.rows], gallery.question.row
-    lines = [line | {"method": figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
+    lines = [line | {"who guesses": figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     config: dict[str, Any] = {  # the first three columns are as wide as a phone
         "verdict": text(width=125, help=COLUMN_HELP["verdict"]),
-        "method": text(width=164, pinned=True, help=COLUMN_HELP["verdict"]),
+        "who guesses": text("method", width=164, pinned=True, help=COLUMN_HELP["verdict"]),
         "tokens per pass": number("per pass", width=76, format="%.2f", help=COLUMN_HELP["tokens per pass"]),
         "ms per token": number("ms/token", width=80, format="%.1f", help=COLUMN_HELP["ms per token"]),
-        "draft tokens per pass": number(format="%.1f", help=COLUMN_HELP["draft tokens per pass"]),
-        "accepted, by position": st.column_config.BarChartColumn(y_min=0.0, y_max=1.0, help=COLUMN_HELP["accepted, by position"]),
+        "guesses per pass": number("draft tokens per pass", format="%.1f", help=COLUMN_HELP["guesses per pass"]),
+        "kept, by position": st.column_config.BarChartColumn(
+            "accepted, by position", y_min=0.0, y_max=1.0, help=COLUMN_HELP["kept, by position"]
+        ),
         "how that is known": text(width="large", help=COLUMN_HELP["how that is known"]),
     }
     event = st.dataframe(

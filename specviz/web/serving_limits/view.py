@@ -23,12 +23,12 @@ COLUMN_HELP = {
     "differently. ✗ lossy: a mistake; draft tokens change the distribution.",
     "TV to float32": "Total variation distance between the distributions of passes over one token, mean over all prefixes (middle 95% over "
     "texts drawn again).",
-    "TV by draft tokens": "Total variation distance between the distribution that the decoder writes, draft tokens and caches and all, and that of the same "
+    "TV by guesses": "Total variation distance between the distribution that the decoder writes, draft tokens and caches and all, and that of the same "
     "target alone: mean and largest over the prefixes checked.",
-    "acceptance rate": "Probability that the unchanged draft model’s token is accepted: sum of min(p, q), mean over all prefixes.",
+    "guess kept": "Probability that the unchanged draft model’s token is accepted: sum of min(p, q), mean over all prefixes.",
     "tokens per pass": "Tokens written per target pass, with draft tokens.",
-    "speed, no draft": "Times the float32 target alone; median of the runs.",
-    "speed, drafted": "Times the float32 target alone; median of the runs.",
+    "speed alone": "Times the float32 target alone; median of the runs.",
+    "with guesses": "Times the float32 target alone; median of the runs.",
 }
 WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 85, 115, 95, 100), strict=True))
 
@@ -108,7 +108,7 @@ def table(one: Laboratory) -> None:
     config = {}
     for name, width in WIDTHS.items():
         helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == figures.COLUMNS[0]}
-        plain = name in ("acceptance rate", "tokens per pass", "speed, no draft", "speed, drafted")
+        plain = name in ("guess kept", "tokens per pass", "speed alone", "with guesses")
         config[name] = st.column_config.NumberColumn(format="%.2f", **helped) if plain else st.column_config.TextColumn(**helped)
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
     first = figures.COLUMNS[0]
@@ -142,7 +142,7 @@ def folds(one: Laboratory) -> None:
     with st.expander("How it was measured"):
         st.markdown(
             "**TV to float32**: each way to serve the target reads the same texts, one token per pass, and its distribution is compared with "
-            "float32’s at every place.  \n**TV by draft tokens**: the decoder is led along the texts, its draft tokens accepted and rejected at "
+            "float32’s at every place.  \n**TV by guesses**: the decoder is led along the texts, its draft tokens accepted and rejected at "
             "random; at each place the distribution of the token that it writes is computed from what draft and rule really do, and compared "
             "with that of the same target alone. No samples, so no sampling noise.  \n**Mistakes** wrap one argument of the "
             "decoder; the decoder itself has no switch that makes it wrong."
