@@ -111,7 +111,9 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
     page.keyboard.press("ArrowRight")
     page.evaluate("window.give({cursor: {round: 0, motion: 0}, mode: 'live'})")
     assert page.locator(".track input").input_value() == "3"
-    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, motion: 1}})", stage_payload(traces.same_distributions()))
+    page.evaluate(
+        "(payload) => window.give({payload, cursor: {round: 0, motion: 1}})", stage_payload(traces.same_distributions())
+    )
     assert page.locator(".track input").input_value() == "1"
     assert page.locator(".chip").count() == 4
 

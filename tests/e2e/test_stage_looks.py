@@ -20,7 +20,10 @@ def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue
     for box in boxes:
         assert box[".slab"][1] + box[".bar.add"][1] == pytest.approx(box[".bar.p"][1], abs=0.05)
         assert box[".bar.add"][0] == pytest.approx(box[".bar.p"][0], abs=0.05)
-    assert page.locator(".distributions .foot").text_content() == "Striped (accepted) 0.67 + green (added) 0.33 = exactly the blue bars."
+    assert (
+        page.locator(".distributions .foot").text_content()
+        == "Striped (accepted) 0.67 + green (added) 0.33 = exactly the blue bars."
+    )
 
 
 def test_text_that_looks_like_markup_is_shown_as_the_text_it_is(open_stage):
@@ -38,7 +41,9 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
     assert page.locator(".chip").nth(4).locator(".glyph.byte").all_inner_texts() == ["E4", "BD"]
 
 
-@pytest.mark.parametrize("maker", ["same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited"])
+@pytest.mark.parametrize(
+    "maker", ["same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited"]
+)
 @pytest.mark.parametrize("size", ["390", "1366"])
 def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker, size):
     payload = stage_payload(getattr(traces, maker)())
