@@ -45,7 +45,8 @@ function titleLast(room, frame, bonus, known, stage) {
   const { narrow } = stage;
   say(room.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = narrow ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
-  say(room.sub, bonus ? "p itself; bars in order of size, the draw in order of token id" : frame.drawn ? "bars in order of size, the draw in order of token id" : made);
+  const order = narrow ? "bars by size, draw by token id" : "bars in order of size, the draw in order of token id";
+  say(room.sub, bonus ? (narrow ? "p itself; bars by size" : `p itself; ${order}`) : frame.drawn ? order : made);
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
@@ -82,7 +83,7 @@ function drawDrawForm({ drawing }, plan, frame, stage) {
   const there = frame.drawn && ending !== null;
   show(drawing.form, there);
   if (!there) return;
-  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 38), width: 204 });
+  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 33), width: 204 });
   drawing.input.disabled = Boolean(stage.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
     drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));

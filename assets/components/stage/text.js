@@ -11,7 +11,7 @@ const CAPTIONS = {
   unchecked: "not checked",
   behind: "after the end",
   pending: "? open",
-  residual: "◆ replacement",
+  residual: "◆ residual",
   bonus: "+ bonus",
 };
 

@@ -88,8 +88,8 @@ FIRST = "usual"
 
 TEXTS = {
     "question": "Why is the result exactly p?",
-    "answer": "What both models agree on is accepted. What the draft gives too much is rejected, and the residual gives it to the tokens "
-    "of which the draft gives too little.",
+    "answer": "What both models agree on is accepted. What the draft gives in excess is rejected, and goes exactly to the tokens that it "
+    "gives too little.",
     "bars": "What each model gives to the next token",
     "barsSub": "drag any bar, or focus it and use the arrow keys",
     "barsSubText": "recorded distributions; drag a bar to make them your own",
