@@ -83,7 +83,7 @@ def blanks(record: Mapping[str, Any]) -> list[dict[str, str]]:
     for cell in record["cells"]:
         if cell["verdict"] == "blank":
             found.setdefault(cell["said"], []).append(f"{cell['line']} / {cell['rule']}")
-    return [{"not applicable because": why, "cells": ", ".join(dict.fromkeys(names))} for why, names in found.items()]
+    return [{"blank because": why, "cells": ", ".join(dict.fromkeys(names))} for why, names in found.items()]
 
 
 def _names(record: Mapping[str, Any], key: str) -> list[str]:

@@ -230,4 +230,4 @@ def measured(one: Passage) -> str:
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
     runs = f"{one.runs} runs" if one.runs != 1 else "one run"
-    return f"Measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s. The clocks show the run of median speed."
+    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s. The clocks show the run of median speed."
