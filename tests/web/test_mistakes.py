@@ -90,11 +90,11 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     assert right.y[1] == figures.FLOOR, "a logarithmic axis has no 0"
     assert (right.line.dash, wrong.line.dash, right.marker.symbol, wrong.marker.symbol) == ("solid", "dash", "circle", "x")
     figure = figures.curve(one)
-    assert figure.layout.annotations[0].text == "✗ detected at 1,000" and figure.layout.annotations[0].x == 3.0
+    assert figure.layout.annotations[0].text == "✗ caught at 1,000" and figure.layout.annotations[0].x == 3.0
     assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact law")
-    assert "wrong rule has TV 0.150, above sampling noise" in one.conclusion and "Detected at 1,000 samples" in one.conclusion
-    assert [row["check"] for row in one.table] == ["not rejected", "rejected"]
-    assert "check" not in line(wrong=None).table[0]
+    assert "wrong rule lies 0.150 from the law, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
+    assert [row["look"] for row in one.table] == ["nothing seen", "rejected"]
+    assert "look" not in line(wrong=None).table[0]
 
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():

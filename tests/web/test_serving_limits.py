@@ -84,9 +84,9 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
     lines = figures.table(shown)
     assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
     for line, row in zip(lines, shown.rows, strict=True):
-        assert (line["verdict"], line["acceptance rate"], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
+        assert (line["verdict"], line["guess kept"], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
     for noisy in (False, True):
-        speeds = [line["speed, no draft"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
+        speeds = [line["speed alone"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
         assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"
     said = figures.conclusion(shown)
     far = max((row for row in shown.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
@@ -98,22 +98,22 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
     figure = figures.distances(shown)
     named = {trace.name: trace for trace in figure.data if trace.name}
-    worst = named["change by draft tokens, at most"]
+    worst = named["guesses change it by, at most"]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
-    assert list(named["distance to float32, mean"].x) == [row.apart.value for row in shown.rows if row.apart]
+    assert list(named["its law is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
     paper = {line.get_label(): list(line.get_xdata()) for line in serving_limits.distances(shown).axes[0].lines}
-    assert paper["change by draft tokens, at most"] == list(worst.x)
+    assert paper["guesses change it by, at most"] == list(worst.x)
 
 
 def test_the_microscope_draws_margins_up_to_where_texts_part():
     figure = ties.margins(HAND_MADE)
     named = {trace.name: trace for trace in figure.data}
     assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
-    assert list(named["texts diverge"].y) == [0.01, 0.03] and list(named["texts diverge"].x) == [2, 2]
+    assert list(named["here they part"].y) == [0.01, 0.03] and list(named["here they part"].x) == [2, 2]
     assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
     lines = ties.margins(Seen("int8", HAND_MADE.pairings[:1]))
-    assert [trace.name for trace in lines.data] == ["float32", "int8", "texts diverge"]
+    assert [trace.name for trace in lines.data] == ["float32", "int8", "here they part"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
 
@@ -128,15 +128,15 @@ def test_the_histogram_counts_every_margin_once():
 
 def test_the_microscopes_words_follow_its_counts():
     said = ties.conclusion(HAND_MADE)
-    assert "Of 4 greedy texts of 3 tokens, 2 diverge between float32 and bfloat16, the first after 2 tokens." in said
-    assert "there is 0.02 (median), at most 0.03" in said and f"{3 / 12:.1%} of the positions" in said
+    assert "Of 4 greedy texts of 3 tokens 2 part between float32 and bfloat16, the first after 2 tokens." in said
+    assert "0.02 apart in the middle, at most 0.03" in said and f"{3 / 12:.1%} of the places" in said
     assert (
         ties.conclusion(Seen("int8", HAND_MADE.pairings[2:]))
-        == "Float32 and int8 write the same tokens in 2 greedy texts of 3 tokens."
+        == "Float32 and int8 write 2 greedy texts of 3 tokens alike, to the last token."
     )
     one = ties.conclusion(Seen("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
-        "The greedy texts diverge between float32 and int8, after 2 tokens. The gap between the two largest logits there is 0.01; "
+        "The greedy texts part between float32 and int8, after 2 tokens. There the two largest logits lie 0.01 apart; "
     )
     (line, _) = ties.partings(HAND_MADE)
     assert (line["after"], line["float32"], line["bfloat16"]) == ("…abcd", "e", "f")
