@@ -34,15 +34,15 @@ def distributions() -> list[tuple[list[float], list[float]]]:
 
 def expected(p: list[float], q: list[float]) -> dict[str, Any]:
     """What the production threshold and residual, and the four rules, make of a pair."""
-    kept = [b * acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
-    beta = sum(kept)
+    accepted = [b * acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
+    beta = sum(accepted)
     try:
         share = residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()
     except EmptyResidual:
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
     rules = {one.rule: [one.first, one.both] for one in four_rules(p, q)}
-    found = {"p": p, "q": q, "beta": beta, "kept": kept, "share": share, "replaced": replaced, "rules": rules}
+    found = {"p": p, "q": q, "beta": beta, "accepted": accepted, "share": share, "replaced": replaced, "rules": rules}
     return found | {"bounds": bounds(p, q)}
 
 

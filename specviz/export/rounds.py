@@ -10,7 +10,7 @@ from typing import Any
 from specviz.export.facts import conditions, decode_command, facts
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures.common.glyphs import name, piece
-from specviz.figures.common.narration import looked_at, motions, ordinal, rejected_at
+from specviz.figures.common.narration import checked, motions, ordinal, rejected_at
 from specviz.figures.one_token import distributions
 from specviz.figures.one_token.distributions import Panel
 from specviz.settings import Settings
@@ -128,7 +128,7 @@ def _distributions(trace: Trace) -> Iterator[list[Any]]:
 def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
     """The distributions that were looked at, largest tokens first; what is not drawn is named in the title."""
     refused, last = rejected_at(round_), len(round_.proposals)
-    seen = [*looked_at(round_), *([last] if round_.ending.kind == "bonus" else [])]
+    seen = [*checked(round_), *([last] if round_.ending.kind == "bonus" else [])]
     for node in seen:
         if node >= len(round_.distributions):
             continue

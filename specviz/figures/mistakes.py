@@ -1,4 +1,4 @@
-"""Two decoders side by side: how far their draws lie from the distribution as draws come in, and what each keeps. Plain records, Plotly."""
+"""Two decoders side by side: how far their samples are from the exact distribution, and what each accepts. Plain records, Plotly."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SIGMAS = 3.0  # standard errors that two shares must lie apart to be called diff
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """A look fixed beforehand. n draws; rejected: whether its tests rejected, of each decoder."""
+    """A check whose place was fixed beforehand. n samples; rejected: whether its tests rejected, of each decoder."""
 
     n: int
     rejected: tuple[bool, bool]
@@ -26,10 +26,10 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class Curve:
-    """Distance between counts and exact distribution on one set of cells, after growing numbers of draws.
+    """Distance between counts and exact distribution on one set of cells, after growing numbers of samples.
 
     names  of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
-    n      draws; tv  of each decoder, (K, 2); mean, upper  what chance alone leaves: its mean, and 99 of 100 times at most
+    n      samples; tv  of each decoder, (K, 2); mean, upper  what sampling noise leaves: its mean, and at most 99 times in 100
     """
 
     names: tuple[str, str]
@@ -42,39 +42,37 @@ class Curve:
 
     @property
     def caught(self) -> int | None:
-        """Draws at the first look that rejected the wrong decoder."""
+        """Samples at the first check that rejected the wrong decoder."""
         return next((look.n for look in self.looks if self.wrong is not None and look.rejected[self.wrong]), None)
 
     @property
     def conclusion(self) -> str:
         """What the picture shows, in a sentence."""
         if not self.n:
-            return "Nothing drawn yet."
+            return "No samples yet."
         said = []
         for arm, name in enumerate(self.names):
-            where = "above" if self.tv[-1][arm] > self.upper[-1] else "inside"
-            said.append(
-                f"{name} lies {self.tv[-1][arm]:.3f} from the distribution, {where} what chance alone explains ({self.upper[-1]:.3f})"
-            )
-        end = f" Caught at the look of {self.caught:,} draws." if self.caught else ""
-        return f"After {self.n[-1]:,} draws {said[0]}; {said[1]}.{end}"
+            where = "above" if self.tv[-1][arm] > self.upper[-1] else "within"
+            said.append(f"{name} has TV {self.tv[-1][arm]:.3f}, {where} sampling noise (up to {self.upper[-1]:.3f})")
+        end = f" Detected at {self.caught:,} samples." if self.caught else ""
+        return f"After {self.n[-1]:,} samples: {said[0]}; {said[1]}.{end}"
 
     @property
     def table(self) -> list[dict[str, object]]:
         looked = {look.n: look for look in self.looks}
         rows = []
         for n, tv, mean, upper in zip(self.n, self.tv, self.mean, self.upper, strict=True):
-            row = {"draws": f"{n:,}"} | {name: round(value, 5) for name, value in zip(self.names, tv, strict=True)}
-            row |= {"chance alone, mean": round(mean, 5), "chance alone, 99 of 100": round(upper, 5)}
+            row = {"samples": f"{n:,}"} | {name: round(value, 5) for name, value in zip(self.names, tv, strict=True)}
+            row |= {"sampling noise, mean": round(mean, 5), "sampling noise, 99%": round(upper, 5)}
             found = looked.get(n)
             if self.wrong is not None:
-                row["look"] = ("rejected" if found.rejected[self.wrong] else "nothing seen") if found else ""
+                row["check"] = ("rejected" if found.rejected[self.wrong] else "not rejected") if found else ""
             rows.append(row)
         return rows
 
 
 def style(wrong: int | None, arm: int, kind: str) -> dict[str, object]:
-    """Colour, dash, sign and hatch of a decoder: the right one in the target's blue, the wrong one as what is refused."""
+    """Colour, dash, sign and hatch of a decoder: the right one in the target's blue, the wrong one in the colour of a rejection."""
     if wrong is None:
         grey = evidence.DRAWS[kind]
         return {"color": grey, "dash": ("solid", "dot")[arm], "symbol": ("circle", "square-open")[arm], "hatch": ("", ".")[arm]}
@@ -84,10 +82,10 @@ def style(wrong: int | None, arm: int, kind: str) -> dict[str, object]:
 
 
 def curve(one: Curve, kind: str = "light") -> go.Figure:
-    """Both distances over draws, the band of chance, and the look at which the wrong one was caught."""
+    """Both distances over the number of samples, the band of sampling noise, and the check that detected the wrong one."""
     figure = go.Figure()
     figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 0}, fill="tozeroy",
-                       fillcolor=BAND, name="chance alone, 99 of 100", hoverinfo="skip")  # fmt: skip
+                       fillcolor=BAND, name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
     for arm, name in enumerate(one.names):
         look = style(one.wrong, arm, kind)
         values = [value[arm] for value in one.tv]
@@ -95,19 +93,19 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
             x=one.n, y=[max(FLOOR, value) for value in values], customdata=values, name=name, mode="lines+markers",
             line={"color": look["color"], "dash": look["dash"], "width": 2.5},
             marker={"symbol": look["symbol"], "size": 8, "color": look["color"]},
-            hovertemplate=f"{name}: %{{customdata:.4f}} after %{{x:,}} draws<extra></extra>",
+            hovertemplate=f"{name}: TV %{{customdata:.4f}} after %{{x:,}} samples<extra></extra>",
         )  # fmt: skip
     if one.caught:
         late = one.caught >= 1000  # the words go to the left of the line
         figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": style(one.wrong, one.wrong, kind)["color"]})
-        figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✗ caught at {one.caught:,}", showarrow=False,
+        figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✗ detected at {one.caught:,}", showarrow=False,
                               xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
                               font={"size": 13, "color": evidence.DRAWS[kind]})  # under the line at 1  # fmt: skip
     end = max(3.0, log10(max(one.n, default=1000)))
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
-    figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="draws of each (each step ten times as many)", gridcolor=GRID,
+    figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="samples of each decoder, logarithmic", gridcolor=GRID,
                         dtick=1, tickformat=",~s", fixedrange=True, zeroline=False)  # fmt: skip
-    figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="distance from the exact distribution", gridcolor=GRID, dtick=1,
+    figure.update_yaxes(type="log", range=[log10(max(FLOOR, 0.7 * low)), 0.08], title="total variation, logarithmic", gridcolor=GRID, dtick=1,
                         fixedrange=True, zeroline=False)  # fmt: skip
     figure.update_layout(
         height=340, margin={"l": 8, "r": 12, "t": 30, "b": 46}, dragmode=False, hoverlabel={"align": "left"},
@@ -118,7 +116,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a decoder kept over some texts. tested, kept: draft tokens; tokens written in so many passes of the target."""
+    """What a decoder accepted over some texts. tested, kept: draft tokens checked and accepted; tokens written in so many target passes."""
 
     name: str
     texts: int
@@ -137,7 +135,7 @@ class Speed:
 
 
 def raised(right: Speed, wrong: Speed) -> int:
-    """1 where the wrong one keeps clearly more of its draft tokens, -1 clearly fewer, 0 where that cannot be told."""
+    """1 where the wrong one accepts clearly more of its draft tokens, -1 clearly fewer, 0 where the noise is too large to say."""
     if not (right.tested and wrong.tested):
         return 0
     middle = (right.kept + wrong.kept) / (right.tested + wrong.tested)
@@ -147,8 +145,8 @@ def raised(right: Speed, wrong: Speed) -> int:
 
 
 def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") -> go.Figure:
-    """Two small panels: the share of draft tokens kept, and tokens per pass of the target."""
-    figure = make_subplots(rows=1, cols=2, subplot_titles=("draft tokens kept", "tokens per pass"), horizontal_spacing=0.16)
+    """Two small panels: the acceptance rate, and tokens per target pass."""
+    figure = make_subplots(rows=1, cols=2, subplot_titles=("acceptance rate", "tokens per target pass"), horizontal_spacing=0.16)
     for column, (value, form) in enumerate(((lambda one: one.share, ".1%"), (lambda one: one.per_pass, ".2f")), start=1):
         values = [value(one) for one in pair]
         looks = [style(wrong, arm, kind) for arm in (0, 1)]
@@ -168,11 +166,11 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
 
 
 def wrong_cells(one: Filling, kind: str = "light") -> go.Figure:
-    """Draws of the wrong decoder over the exact distribution, hatched."""
+    """Samples of the wrong decoder beside the exact distribution, hatched."""
     figure = evidence.filling(one, evidence.top(one), kind)
     marker = {
         "color": getattr(MEANINGS["rejected"], kind),
         "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6},
     }
-    figure.update_traces(marker=marker, selector={"name": "share of the draws"})
+    figure.update_traces(marker=marker, selector={"name": "share of the samples"})
     return figure

@@ -18,7 +18,7 @@ from specviz.trace import Round, Trace
 
 SCHEMA = Schema("passage", 2, "The passage")
 ALONE, SPECULATIVE = LANES = ("target", "speculative")
-KEPT, REPLACED, BONUS, WRITTEN = ORIGINS = ("kept", "residual", "bonus", "target")
+ACCEPTED, REPLACED, BONUS, WRITTEN = ORIGINS = ("accepted", "residual", "bonus", "target")
 DISTRIBUTIONS = {  # under which a passage is recorded
     "temperature 1": {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None},
     "temperature 0": {"temperature": 0.0, "top_k": None, "top_p": None, "min_p": None},
@@ -27,15 +27,15 @@ LENGTHS = (64, 128, 192)  # tokens that the page offers
 
 
 def origins(round_: Round) -> tuple[tuple[int, str], ...]:
-    """(token, origin) of what a round committed: draft tokens that were kept, then what the target drew.
+    """(token, origin) of what a round committed: accepted draft tokens, then what the target drew.
 
     A round that nobody drafted in has nothing but the target's own token; what it draws after a whole block is a bonus.
     """
-    kept = tuple((round_.proposals[node].token, KEPT) for node in round_.accepted_path)
+    accepted = tuple((round_.proposals[node].token, ACCEPTED) for node in round_.accepted_path)
     if round_.ending.token is None:
-        return kept
+        return accepted
     drawn = REPLACED if round_.ending.kind == "residual" else BONUS if round_.proposals else WRITTEN
-    return (*kept, (round_.ending.token, drawn))
+    return (*accepted, (round_.ending.token, drawn))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The stage in a real browser, without a server: stepping is instant, text stays text, the coin answers in the hand."""
+"""The stage in a real browser, without a server: stepping is instant, text stays text, a moved u answers at once."""
 
 from __future__ import annotations
 
@@ -37,14 +37,14 @@ def test_a_key_draws_its_state_before_the_next_line_of_script_runs_and_asks_no_s
     assert seen["asked"] == 0
 
 
-def test_chips_follow_the_trace_from_ghost_over_guess_to_their_fate(open_stage):
+def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload)
-    assert standings(page) == ["guess", "ghost", "ghost", "ghost", "hidden"]
+    assert standings(page) == ["draft", "ghost", "ghost", "ghost", "hidden"]
     page.locator(".track input").fill(str(motion_index(payload, "coin", node=2)))
-    assert standings(page) == ["kept", "kept", "refused", "never", "hidden"]
+    assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "hidden"]
     page.keyboard.press("End")
-    assert standings(page) == ["kept", "kept", "refused", "never", "residual"]
+    assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "residual"]
 
 
 ADDRESS = "http://stage.test/?seed=7"
@@ -55,7 +55,7 @@ def test_the_first_step_shows_the_finished_opening_from_its_beginning(open_stage
     payload = stage_payload(traces.story())
     told = [motion["sentence"] for motion in payload["rounds"][0]["motions"]]
     page = open_stage(payload, cursor=(0, motion_index(payload, "tally")), address=ADDRESS)
-    assert standings(page) == ["kept", "kept", "refused", "never", "residual"]
+    assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "residual"]
     assert sentence(page) == f"{told[-1]} Press Step to see it from its beginning."
     page.get_by_role("button", name="Step").click() if how == "Step" else page.keyboard.press(how)
     assert sentence(page) == told[0]
@@ -111,7 +111,9 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
     page.keyboard.press("ArrowRight")
     page.evaluate("window.give({cursor: {round: 0, motion: 0}, mode: 'live'})")
     assert page.locator(".track input").input_value() == "3"
-    page.evaluate("(payload) => window.give({payload, cursor: {round: 0, motion: 1}})", stage_payload(traces.same_laws()))
+    page.evaluate(
+        "(payload) => window.give({payload, cursor: {round: 0, motion: 1}})", stage_payload(traces.same_distributions())
+    )
     assert page.locator(".track input").input_value() == "1"
     assert page.locator(".chip").count() == 4
 
@@ -146,7 +148,7 @@ def test_going_live_asks_once_and_not_while_the_pair_is_busy(open_stage):
 
 def test_without_a_run_the_headline_and_going_live_stand_alone(open_stage):
     page = open_stage(None)
-    assert page.locator(".headline").inner_text().startswith("A small model guesses.")
+    assert page.locator(".headline").inner_text().startswith("A small draft model suggests tokens.")
     page.keyboard.press("ArrowRight")
     page.get_by_role("button", name="Go live").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["live"]
@@ -155,7 +157,7 @@ def test_without_a_run_the_headline_and_going_live_stand_alone(open_stage):
 
 
 def test_playing_steps_by_itself_and_stops_at_the_end(open_stage):
-    payload = stage_payload(traces.nothing_guessed())
+    payload = stage_payload(traces.nothing_drafted())
     page = open_stage(payload)
     page.clock.install()
     page.keyboard.press("p")

@@ -1,4 +1,4 @@
-"""The stage's coin in a real browser: dragged, typed or moved by keys it answers in the hand, and chosen luck is said."""
+"""The random number u on the stage, in a real browser: dragged, typed or moved by keys it shows its fate at once, and a chosen u is said."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tests import traces
 from tests.stage_harness import motion_index, sentence, standings
 
 
-def drag_coin(page, by):
+def drag_u(page, by):
     box = page.locator(".disc .reach").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
     page.mouse.move(x, y)
@@ -18,44 +18,44 @@ def drag_coin(page, by):
 
 
 @pytest.mark.parametrize("mode", ["recorded", "live"])
-def test_a_dragged_coin_shows_its_own_fate_at_once_and_asks_on_release(open_stage, mode):
+def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, mode):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)), mode=mode)
-    drag_coin(page, 70)
-    assert standings(page)[2:] == ["kept", "pending", "hidden"]
-    assert "“sat” is kept" in sentence(page)
+    drag_u(page, 70)
+    assert standings(page)[2:] == ["accepted", "pending", "hidden"]
+    assert "“sat” is accepted" in sentence(page)
     assert page.evaluate("window.asked") == []
     page.mouse.up()
     ((_, event),) = page.evaluate("window.asked")
     assert (event["kind"], event["position"], event["purpose"]) == ("coin", 2, "accept")
     assert 0 <= event["u"] < payload["rounds"][0]["chips"][2]["threshold"]
-    assert page.locator(".coinForm .hint").inner_text() == "you chose the luck here"
+    assert page.locator(".coinForm .hint").inner_text() == "you chose this number"
 
 
-def test_a_coin_moved_to_a_refusal_puts_the_stand_in_there(open_stage):
+def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=1)))
-    drag_coin(page, -150)
-    assert standings(page) == ["kept", "refused", "never", "never", "residual"]
+    drag_u(page, -150)
+    assert standings(page) == ["accepted", "rejected", "unchecked", "unchecked", "residual"]
     assert page.locator(".chip.last .face").inner_text() == ","
     page.keyboard.press("Escape")
     page.mouse.up()
 
 
-def test_the_coin_is_a_slider_for_the_keyboard(open_stage):
+def test_u_is_a_slider_for_the_keyboard(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
-    disc = page.get_by_role("slider", name="the coin")
+    disc = page.get_by_role("slider", name="the random number u")
     disc.focus()
     for _ in range(3):
         page.keyboard.press("PageDown")
-    assert disc.get_attribute("aria-valuetext") == ".41: kept"
+    assert disc.get_attribute("aria-valuetext") == "0.41: accepted"
     page.keyboard.press("Enter")
     assert [event["u"] for _, event in page.evaluate("window.asked")] == [0.41]
 
 
 @pytest.mark.parametrize("typed", ["1", "1.0", "-0.1", "nan", "", "<b>"])
-def test_a_typed_coin_out_of_range_gets_a_sentence_and_changes_nothing(open_stage, typed):
+def test_a_typed_u_out_of_range_gets_a_sentence_and_changes_nothing(open_stage, typed):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
     before = standings(page)
@@ -65,7 +65,7 @@ def test_a_typed_coin_out_of_range_gets_a_sentence_and_changes_nothing(open_stag
     assert standings(page) == before and page.evaluate("window.asked") == []
 
 
-def test_a_typed_coin_is_asked_once_with_its_full_number(open_stage):
+def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
     page.locator(".coinForm input").fill("0.12345")
@@ -74,9 +74,9 @@ def test_a_typed_coin_is_asked_once_with_its_full_number(open_stage):
     assert [event["u"] for _, event in page.evaluate("window.asked")] == [0.12345]
 
 
-def test_chosen_luck_is_said_and_can_be_undone(open_stage):
+def test_chosen_numbers_are_said_and_can_be_undone(open_stage):
     payload = stage_payload(traces.edited())
     page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
-    assert "you chose the luck" in page.locator(".status").inner_text()
-    page.get_by_role("button", name="Undo luck").click()
+    assert "you chose random numbers" in page.locator(".status").inner_text()
+    page.get_by_role("button", name="Undo my numbers").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]

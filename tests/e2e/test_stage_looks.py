@@ -12,7 +12,7 @@ from tests.stage_harness import SIZES, motion_index, step_through
 def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue_bars(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, "residual")))
-    boxes = page.locator(".laws .slot").evaluate_all(
+    boxes = page.locator(".distributions .slot").evaluate_all(
         """slots => slots.filter(slot => !slot.classList.contains("off")).map(slot => Object.fromEntries(
             [".bar.p", ".bar.add", ".slab"].map(name => [name, slot.querySelector(name).getBBox()]).map(([name, box]) => [name, [box.y, box.height]])))"""
     )
@@ -20,7 +20,10 @@ def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue
     for box in boxes:
         assert box[".slab"][1] + box[".bar.add"][1] == pytest.approx(box[".bar.p"][1], abs=0.05)
         assert box[".bar.add"][0] == pytest.approx(box[".bar.p"][0], abs=0.05)
-    assert page.locator(".laws .foot").text_content() == "Striped (kept) .67 + green (added) .33 = exactly the blue bars."
+    assert (
+        page.locator(".distributions .foot").text_content()
+        == "Striped (accepted) 0.67 + green (added) 0.33 = exactly the blue bars."
+    )
 
 
 def test_text_that_looks_like_markup_is_shown_as_the_text_it_is(open_stage):
@@ -38,7 +41,9 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
     assert page.locator(".chip").nth(4).locator(".glyph.byte").all_inner_texts() == ["E4", "BD"]
 
 
-@pytest.mark.parametrize("maker", ["same_laws", "nothing_guessed", "sixteen", "without_laws", "ended", "unusual", "edited"])
+@pytest.mark.parametrize(
+    "maker", ["same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited"]
+)
 @pytest.mark.parametrize("size", ["390", "1366"])
 def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker, size):
     payload = stage_payload(getattr(traces, maker)())
@@ -84,12 +89,12 @@ def test_the_pass_is_named_behind_the_last_chip_and_takes_no_place(open_stage):
 
 def test_numbers_over_two_bars_of_one_height_do_not_overlap(open_stage):
     payload = stage_payload(traces.story())
-    for law in payload["rounds"][0]["laws"][:1]:
-        for bar in [bar for view in law["views"].values() for bar in view if bar["drafted"]]:
+    for probs in payload["rounds"][0]["distributions"][:1]:
+        for bar in [bar for view in probs["views"].values() for bar in view if bar["drafted"]]:
             bar["p"], bar["q"] = 0.0002, 0.001
     page = open_stage(payload, size="390", cursor=(0, motion_index(payload, "look", node=0)))
     boxes = [
-        page.locator(f".laws .value.{letter}").evaluate_all(
+        page.locator(f".distributions .value.{letter}").evaluate_all(
             "all => all.filter(one => one.style.opacity === '1').map(one => one.getBoundingClientRect().toJSON())"
         )[0]
         for letter in "pq"
@@ -106,17 +111,17 @@ def test_many_notices_leave_the_transport_on_the_screen(open_stage, size):
     assert end["y"] + end["height"] <= SIZES[size][1]
 
 
-def test_at_the_bonus_the_left_panel_looks_back_at_the_coins(open_stage):
+def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(1, motion_index(payload, "bonus", 1)))
-    assert page.locator(".laws .title").text_content() == "Why there is a bonus"
+    assert page.locator(".distributions .title").text_content() == "Why there is a bonus token"
     shown = "rings => rings.filter(ring => ring.style.opacity === '1' && ring.parentNode.checkVisibility()).length"
-    assert page.locator(".laws .fell").evaluate_all(shown) == 4
-    values = [text for text in page.locator(".laws .value.p").all_text_contents() if text]
-    assert values == [".48", ".76", ".87", "1"]
+    assert page.locator(".distributions .fell").evaluate_all(shown) == 4
+    values = [text for text in page.locator(".distributions .value.p").all_text_contents() if text]
+    assert values == ["0.48", "0.76", "0.87", "1"]
     page.keyboard.press("ArrowLeft")
-    assert page.locator(".laws .fell").evaluate_all(shown) == 0
-    assert page.locator(".laws .title").text_content() == "What each model gives to the next token"
+    assert page.locator(".distributions .fell").evaluate_all(shown) == 0
+    assert page.locator(".distributions .title").text_content() == "Probability of the next token, by each model"
 
 
 @pytest.mark.parametrize("kind", ["look", "coin", "draw", "tally"])

@@ -1,17 +1,14 @@
-"""One token in a real browser: dragging and keys, the same arithmetic as Python's, links, no word to the server."""
+"""Why it is exact in a real browser: dragging and keys, links, no word to the server. The arithmetic is tested in tests/js/token.test.js."""
 
 from __future__ import annotations
 
-import json
 from urllib.parse import parse_qs, urlparse
 
 import pytest
 from playwright.sync_api import expect
 
-from specviz.figures.common.components import arithmetic_js
-from specviz.figures.one_token.token import GRID, PRESETS, positions, shared_out
+from specviz.figures.one_token.token import GRID, PRESETS, positions
 from specviz.trace import Trace
-from tests import token_cases
 from tests.stage_harness import ROOT, SIZES
 from tests.token_harness import page_html
 
@@ -49,10 +46,10 @@ def value(page, name: str) -> float:
     return float(bar(page, name).get_attribute("aria-valuenow"))
 
 
-def law(page, letter: str) -> list[float]:
+def bars(page, letter: str) -> list[float]:
     words = "target p of" if letter == "p" else "draft q of"
-    bars = page.locator(f".slot:not(.off) .reach[aria-label^='{words}']")
-    return bars.evaluate_all("bars => bars.map((one) => Number(one.getAttribute('aria-valuenow')))")
+    reach = page.locator(f".slot:not(.off) .reach[aria-label^='{words}']")
+    return reach.evaluate_all("bars => bars.map((one) => Number(one.getAttribute('aria-valuenow')))")
 
 
 def query(page) -> dict[str, str]:
@@ -69,49 +66,13 @@ def drag(page, name: str, by: float) -> None:
     page.mouse.up()
 
 
-def test_the_browsers_arithmetic_is_pythons_on_one_table_of_cases(browser):
-    """The table is what the production threshold and residual say (test_token_rules.py); both sides are float64."""
-    page = browser.new_page()
-    cases = json.loads(token_cases.FILE.read_text(encoding="utf-8"))
-    script = f"(cases) => {{ {arithmetic_js()}; return cases.map(({{p, q}}) => ({{...account(p.map((x, i) => ({{p: x, q: q[i]}}))), rules: fourRules(p, q)}})); }}"
-    for case, got in zip(cases, page.evaluate(script, cases), strict=True):
-        assert got["beta"] == pytest.approx(case["beta"], abs=1e-15)
-        for key in ("kept", "share", "replaced"):
-            assert [row[key] for row in got["rows"]] == pytest.approx(case[key], abs=1e-15)
-        assert [row["sum"] for row in got["rows"]] == pytest.approx(case["p"], abs=1e-15)
-        assert got["error"] <= 4.5e-16
-        for one in got["rules"]:
-            assert [one["first"], one["both"]] == pytest.approx(case["rules"][one["rule"]], abs=1e-15)
-            assert one["error"] < 1e-15
-    page.close()
-
-
-def test_a_moved_bar_leaves_a_law_that_an_address_can_hold(browser):
-    page = browser.new_page()
-    asked = [
-        (p, i, v) for p, q in token_cases.laws()[::3] for i in range(len(p)) for v in (0.0, 0.013, 0.5, 0.9999, 1.0, 1.7, -1)
-    ]
-    script = f"(asked) => {{ {arithmetic_js()}; return asked.map(([law, i, v]) => [withEntry(law, i, v), onGrid(law)]); }}"
-    for (before, i, wanted), (after, grid) in zip(asked, page.evaluate(script, asked), strict=True):
-        whole = [round(x * GRID) for x in after]
-        assert [n / GRID for n in whole] == after
-        assert sum(whole) == GRID
-        assert after[i] == pytest.approx(min(1.0, max(0.0, wanted)), abs=5e-5)
-        assert [n / GRID for n in shared_out(tuple(before))] == grid
-        others = sum(before) - before[i]
-        for j, x in enumerate(before):
-            if j != i and others > 0:
-                assert after[j] == pytest.approx((1.0 - after[i]) * x / others, abs=1.01 / GRID)
-    page.close()
-
-
 def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token):
     page = open_token()
-    expect(page.locator(".big")).to_have_text(".73")
+    expect(page.locator(".big")).to_have_text("0.73")
     drag(page, "draft q of “mat”", 60)
     moved = value(page, "draft q of “mat”")
     assert moved > 0.2
-    p, q = law(page, "p"), law(page, "q")
+    p, q = bars(page, "p"), bars(page, "q")
     assert sum(q) == pytest.approx(1.0, abs=1e-12)
     assert p == [0.4, 0.3, 0.2, 0.07, 0.03]
     assert float(page.locator(".big").text_content()) == pytest.approx(sum(map(min, p, q)), abs=0.0051)
@@ -121,7 +82,7 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     assert query(page)["q"] == "-".join(f"{100 * x:.2f}".rstrip("0").rstrip(".") for x in q)
     assert query(page)["seed"] == "7"
     page.get_by_role("button", name="Undo").click()
-    assert law(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
+    assert bars(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
     page.wait_for_timeout(300)
     assert query(page) == {"seed": "7"}
 
@@ -139,7 +100,7 @@ def test_a_finger_drags_a_bar(open_token):
 
 def test_keys_move_a_focused_bar_and_a_way_back_leads_back(open_token):
     page = open_token()
-    before = law(page, "p")
+    before = bars(page, "p")
     bar(page, "target p of “mat”").focus()
     for key, now in (
         ("ArrowUp", 0.41),
@@ -153,7 +114,7 @@ def test_keys_move_a_focused_bar_and_a_way_back_leads_back(open_token):
         assert value(page, "target p of “mat”") == pytest.approx(now, abs=1e-9), key
     for _ in range(4):
         page.keyboard.press("PageUp")
-    assert law(page, "p") == before
+    assert bars(page, "p") == before
 
 
 def test_a_drag_moves_nothing_else_on_the_page(open_token):
@@ -178,14 +139,14 @@ def test_escape_gives_a_drag_back(open_token):
     assert value(page, "draft q of “sofa”") < 0.4
     page.keyboard.press("Escape")
     page.mouse.up()
-    assert law(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
+    assert bars(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
 
 
 def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
     page = open_token()
     for preset, one in PRESETS.items():
-        page.get_by_label("laws to begin with").select_option(preset)
-        assert law(page, "q") == [n / GRID for n in one.q]
+        page.get_by_label("starting distributions").select_option(preset)
+        assert bars(page, "q") == [n / GRID for n in one.q]
         written = page.locator(".sums tr:not(.off) td.difference").all_text_contents()
         assert len(written) == 5
         assert all(abs(float(text.replace("−", "-"))) < 4e-16 for text in written), written
@@ -195,19 +156,19 @@ def test_every_preset_closes_to_the_last_digit_and_says_so(open_token):
 def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged(open_token):
     page = open_token({"from": "1.3"})
     (recorded,) = (one for one in positions(RECORDED) if one["id"] == "1.3")
-    beta = RECORDED.rounds[0].laws[2].beta  # the whole vocabulary's; lumping the rest would say more
+    beta = RECORDED.rounds[0].distributions[2].beta  # the whole vocabulary's; lumping the rest would say more
     assert beta < sum(min(slot["p"], slot["q"]) for slot in recorded["slots"])
-    expect(page.locator(".status")).to_contain_text(f"the draft guessed {recorded['guess']}")
-    expect(page.locator(".big")).to_have_text(f"{beta:.2f}".lstrip("0"))
-    assert page.locator(".rules .foot").text_content().startswith("The recorded law holds its rest only as sums")
+    expect(page.locator(".status")).to_contain_text(f"the draft model suggested {recorded['draft']}")
+    expect(page.locator(".big")).to_have_text(f"{beta:.2f}")
+    assert page.locator(".rules .foot").text_content().startswith("These rules need the probability of every token")
     page.locator("[role=slider][aria-label^='draft q of']").first.focus()
     page.keyboard.press("ArrowUp")
-    expect(page.locator(".status")).to_contain_text("the rest of the vocabulary now counts as one token")
+    expect(page.locator(".status")).to_contain_text("the rest of the vocabulary counts as one token")
     page.wait_for_timeout(300)
     assert query(page)["from"] == "1.3"
     assert len(query(page)["p"].split("-")) == len(query(page)["q"].split("-")) == 8
     page.get_by_role("button", name="Reset").click()
-    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
+    assert bars(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
 
 
 def test_tokens_can_be_added_and_taken_away(open_token):
@@ -215,9 +176,9 @@ def test_tokens_can_be_added_and_taken_away(open_token):
     page.locator("summary", has_text="A real text").click()
     count = page.get_by_label("number of tokens")
     count.select_option("8")
-    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03, 0, 0, 0]
+    assert bars(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03, 0, 0, 0]
     count.select_option("5")
-    assert law(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
+    assert bars(page, "p") == [0.4, 0.3, 0.2, 0.07, 0.03]
 
 
 def test_the_maths_holds_the_numbers_of_the_bars(open_token):
@@ -225,8 +186,8 @@ def test_the_maths_holds_the_numbers_of_the_bars(open_token):
     page.locator("summary", has_text="Show the maths").click()
     page.locator(".line1").first.wait_for()
     lines = " ".join(page.locator(".line1").all_text_contents())
-    assert "= .1500 + .3000 + .2000 + .0500 + .0300 = .7300" in lines
-    assert ".1500 · min(1, .4000/.1500) + .2700 · .2500/.2700 = .1500 + .2500 = 0.4, and p = 0.4" in lines
+    assert "= 0.1500 + 0.3000 + 0.2000 + 0.0500 + 0.0300 = 0.7300" in lines
+    assert "0.1500 · min(1, 0.4000/0.1500) + 0.2700 · 0.2500/0.2700 = 0.1500 + 0.2500 = 0.4, and p = 0.4" in lines
 
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))
@@ -242,17 +203,17 @@ def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page,
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     page.goto(f"{server}/token?p=10-20-30-20-20&q=30-30-20-10-10")
     page.locator(".token .headline").wait_for()
-    assert page.title() == "specviz: one token"
+    assert page.title() == "Why it is exact · specviz"
     expect(page.get_by_role("link", name="One round")).to_be_visible()  # framed by app.py, even on a fresh server
-    assert law(page, "p") == [0.1, 0.2, 0.3, 0.2, 0.2]
+    assert bars(page, "p") == [0.1, 0.2, 0.3, 0.2, 0.2]
     page.wait_for_timeout(1500)
     before = len(sent)
     drag(page, "target p of “mat”", 40)
     page.keyboard.press("ArrowUp")
     page.wait_for_timeout(600)
     assert len(sent) == before
-    shown = law(page, "p"), law(page, "q")
+    shown = bars(page, "p"), bars(page, "q")
     page.goto(page.url)
     page.locator(".token .headline").wait_for()
-    assert (law(page, "p"), law(page, "q")) == shown
+    assert (bars(page, "p"), bars(page, "q")) == shown
     assert page.mistakes == []

@@ -32,7 +32,7 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
     page.get_by_label("moment of both clocks").fill("500")
     assert page.locator(f"{FIRST}.later").count() > page.locator(f"{SECOND}.later").count() > 0, "the second lane is ahead"
     expect(page.locator(".tracks .now")).not_to_have_css("display", "none")
-    page.get_by_role("button", name="Go on").click()
+    page.get_by_role("button", name="Continue").click()
     page.get_by_label("moment of both clocks").fill("1000")
     expect(clock).to_have_text(whole)
     assert page.locator(f"{SECOND}.later").count() == 0

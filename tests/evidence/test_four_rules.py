@@ -152,7 +152,7 @@ def test_the_table_that_the_browser_is_held_to_is_what_the_production_rule_says(
     assert len(stored) == len(now) > 30
     for old, new in zip(stored, now, strict=True):
         assert (old["p"], old["q"]) == (new["p"], new["q"])
-        for key in ("kept", "share", "replaced"):
+        for key in ("accepted", "share", "replaced"):
             assert old[key] == pytest.approx(new[key], abs=1e-15)
         assert old["beta"] == pytest.approx(new["beta"], abs=1e-15)
         for rule, numbers in new["rules"].items():

@@ -295,7 +295,7 @@ def test_every_token_of_a_passage():
         lane, number = lanes[way], 0
         pieces = lane["trace"]["pieces"]
         for place, (one, clock) in enumerate(zip(lane["trace"]["rounds"], lane["clock"], strict=True), start=1):
-            written = [(one["proposals"][node]["token"], "kept") for node in one["accepted_path"]]
+            written = [(one["proposals"][node]["token"], "accepted") for node in one["accepted_path"]]
             if one["ending"]["token"] is not None:
                 kind = one["ending"]["kind"]
                 origin = "residual" if kind == "residual" else "bonus" if one["proposals"] else "target"

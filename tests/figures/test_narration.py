@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from specviz.figures.common.narration import apart, looked_at, motions, number, rejected_at
+from specviz.figures.common.narration import apart, checked, motions, number, rejected_at
 from tests import traces
 
 
@@ -16,7 +16,7 @@ def kinds(trace, round_=0):
     return [motion.kind for motion in told(trace, round_)]
 
 
-def test_a_refused_round_goes_from_draft_tokens_over_one_pass_and_uniforms_to_the_residual():
+def test_a_round_with_a_rejection_goes_from_draft_tokens_over_one_pass_and_uniforms_to_the_residual():
     uniforms = ["look", "coin"] * 3
     assert kinds(traces.story()) == ["draft"] * 4 + ["pass", *uniforms, "lift", "residual", "draw", "tally"]
 
@@ -27,7 +27,7 @@ def test_a_full_round_ends_with_the_bonus():
 
 def test_without_draft_tokens_the_target_decides_alone():
     assert kinds(traces.nothing_drafted()) == ["pass", "bonus", "tally"]
-    assert "decides alone" in told(traces.nothing_drafted())[0].sentence
+    assert "chooses the next token alone" in told(traces.nothing_drafted())[0].sentence
 
 
 def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_full_stop():
@@ -49,13 +49,13 @@ def test_every_motion_has_one_line_that_starts_like_a_sentence_and_ends_with_a_f
 
 def test_the_uniform_sentence_says_the_numbers_that_were_compared_and_the_verdict():
     sentences = [motion.sentence for motion in told(traces.story())]
-    assert "“sat”: the draft gave it .62, the target only .30, so it is kept with probability .48." in sentences
-    assert "The random number shows .71, not below .48: “sat” is refused." in sentences
+    assert "“sat”: the draft gives it 0.62, the target only 0.30, so it is accepted with probability 0.48." in sentences
+    assert "The random number u is 0.71, not below 0.48: “sat” is rejected." in sentences
 
 
 def test_a_uniform_close_to_its_threshold_is_written_with_digits_that_tell_them_apart():
-    assert apart(0.4841, 0.4839) == (".4841", ".4839")
-    assert apart(0.5, 0.5) == (".50", ".50")
+    assert apart(0.4841, 0.4839) == ("0.4841", "0.4839")
+    assert apart(0.5, 0.5) == ("0.50", "0.50")
 
 
 @pytest.mark.parametrize(
@@ -63,18 +63,18 @@ def test_a_uniform_close_to_its_threshold_is_written_with_digits_that_tell_them_
     [
         (0.0, "0"),
         (1.0, "1"),
-        (0.62, ".62"),
-        (0.3, ".30"),
-        (0.0349, ".035"),
-        (0.0042, ".0042"),
-        (0.00054, ".00054"),
+        (0.62, "0.62"),
+        (0.3, "0.30"),
+        (0.0349, "0.035"),
+        (0.0042, "0.0042"),
+        (0.00054, "0.00054"),
         (0.000054, "5.4×10⁻⁵"),
         (3e-12, "3.0×10⁻¹²"),
-        (0.99999, ">.999"),
-        (0.9961, ".996"),
+        (0.99999, ">0.999"),
+        (0.9961, "0.996"),
     ],
 )
-def test_numbers_drop_the_leading_zero_and_never_round_to_a_lie(x, written):
+def test_numbers_have_their_leading_zero_and_never_round_to_a_lie(x, written):
     assert number(x) == written
 
 
@@ -83,7 +83,7 @@ def test_a_threshold_can_be_checked_from_the_two_probabilities_in_its_sentence()
         words = traces.Words()
         round_ = traces.one_round(words, 4, [("a", {"a": p, "b": 1 - p}, {"a": q, "b": 1 - q}, 0.99, "b")], ("b", 0.5))
         look = next(motion for motion in told(traces.trace(words, [round_], gamma=1)) if motion.kind == "look").sentence
-        written = [part.rstrip(",.") for part in look.split() if part.startswith(".") or "×" in part]
+        written = [part.rstrip(",.") for part in look.split() if part.startswith("0.") or "×" in part]
         assert read(written[1]) / read(written[0]) == pytest.approx(read(written[2]), rel=0.06)
 
 
@@ -92,43 +92,46 @@ def read(written: str) -> float:
     return float(head) * 10.0 ** int((exponent or "0").translate(str.maketrans("⁻⁰¹²³⁴⁵⁶⁷⁸⁹", "-0123456789")))
 
 
-def test_equal_distributions_keep_every_draft_token_whatever_the_uniform_shows():
+def test_equal_distributions_accept_every_draft_token_whatever_the_uniform_shows():
     looks = [motion.sentence for motion in told(traces.same_distributions()) if motion.kind == "look"]
     assert len(looks) == 3
-    assert all("just as much" in sentence and "whatever the random number shows" in sentence for sentence in looks)
+    assert all("just as much" in sentence and "whatever the random number is" in sentence for sentence in looks)
 
 
-def test_uniforms_behind_the_end_of_the_text_are_not_told():
+def test_checks_after_the_end_of_the_text_are_not_told():
     ended = traces.ended()
-    assert looked_at(ended.rounds[0]) == [0, 1]
+    assert checked(ended.rounds[0]) == [0, 1]
     assert rejected_at(ended.rounds[0]) is None
     assert kinds(ended)[-2:] == ["stop", "tally"]
 
 
 def test_the_residual_sentence_names_its_mass_and_the_share_of_the_replacement():
     sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
-    assert "What is left, .33," in sentence and "“stood” has .48 of it" in sentence
+    assert (
+        sentence.startswith("What remains, 0.33, is rescaled to 1: the residual distribution.")
+        and "gives “stood” 0.48." in sentence
+    )
 
 
 def test_the_residual_says_why_the_result_is_exact():
     sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "residual")
-    assert "refused just as often, .33 of the time" in sentence
+    assert "rejected just as often, 0.33 of the time" in sentence
     assert "the overlap (striped) and the residual together make exactly the blue bars" in sentence
 
 
-def test_draft_tokens_behind_a_refusal_had_odds_computed_but_were_not_looked_at():
+def test_draft_tokens_after_a_rejection_are_not_checked():
     sentence = next(motion.sentence for motion in told(traces.story()) if motion.kind == "draw")
-    assert sentence.endswith("The target computed odds for the draft token after it too, but the rule never looked at it.")
+    assert sentence.endswith("it replaces “sat”. The draft token after it is not checked: the text went another way.")
 
 
 def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
     assert kinds(traces.without_distributions())[-3:] == ["coin", "draw", "tally"]
 
 
-def test_the_tally_counts_tokens_for_one_big_pass():
-    assert told(traces.story())[-1].sentence.startswith("3 tokens for 1 big pass: 2 kept and 1 replacement.")
-    assert told(traces.story())[-1].sentence.endswith("the target alone would have needed 3 passes.")
-    assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens for 1 big pass: 4 kept and 1 bonus.")
+def test_the_tally_counts_tokens_of_one_target_pass():
+    assert told(traces.story())[-1].sentence.startswith("3 tokens from 1 target pass: 2 accepted and 1 replacement.")
+    assert told(traces.story())[-1].sentence.endswith("Target-only sampling would have needed 3 passes.")
+    assert told(traces.story(), 1)[-1].sentence.startswith("5 tokens from 1 target pass: 4 accepted and 1 bonus token.")
 
 
 def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
@@ -136,8 +139,6 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
     for motion in told(traces.story()):
         name = motion.label or name
         under[motion.kind, motion.node] = name
-    assert (under["draft", 3], under["pass", None]) == ("draft tokens", "one pass")
-    assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [
-        f"random number {n}" for n in (1, 1, 2, 2, 3, 3)
-    ]
+    assert (under["draft", 3], under["pass", None]) == ("draft tokens", "target pass")
+    assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [f"check {n}" for n in (1, 1, 2, 2, 3, 3)]
     assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3

@@ -28,7 +28,12 @@ def test_thresholds_uniforms_and_verdicts_are_the_traces_own():
     trace = traces.story()
     for decision, chip in zip(trace.rounds[0].proposals, stage_payload(trace)["rounds"][0]["chips"], strict=True):
         assert (chip["q"], chip["p"], chip["u"], chip["threshold"]) == (decision.q, decision.p, decision.u, decision.threshold)
-    assert [chip["fate"] for chip in stage_payload(trace)["rounds"][0]["chips"]] == ["kept", "kept", "refused", "never"]
+    assert [chip["fate"] for chip in stage_payload(trace)["rounds"][0]["chips"]] == [
+        "accepted",
+        "accepted",
+        "rejected",
+        "unchecked",
+    ]
 
 
 @pytest.mark.parametrize("size", ["wide", "narrow"])
@@ -57,18 +62,18 @@ def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
     assert all(bar["end"] is None for bar in probs["views"]["wide"])
 
 
-def test_chips_behind_a_refusal_go_grey_with_the_uniform_that_refused():
+def test_chips_after_a_rejection_go_grey_with_it():
     round_ = stage_payload(traces.story())["rounds"][0]
-    refusal = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "coin" and motion["node"] == 2)
-    assert [chip["decided"] for chip in round_["chips"]][2:] == [refusal, refusal]
+    rejection = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "coin" and motion["node"] == 2)
+    assert [chip["decided"] for chip in round_["chips"]][2:] == [rejection, rejection]
 
 
-def test_both_fates_of_a_uniform_are_told_with_the_token_a_refusal_would_put_there():
+def test_both_fates_of_a_moved_u_are_told_with_the_replacement_that_a_rejection_would_bring():
     chips = stage_payload(traces.story())["rounds"][0]["chips"]
-    assert "“sat” is kept" in chips[2]["ifKept"]
-    assert "“stood” takes its place" in chips[2]["ifRefused"]
-    assert chips[0]["ifRefused"] is None  # p above q: no random number refuses it
-    assert chips[3]["ifKept"] is chips[3]["ifRefused"] is None  # never looked at
+    assert "“sat” is accepted" in chips[2]["ifAccepted"]
+    assert "“sat” is rejected and “stood” replaces it" in chips[2]["ifRejected"]
+    assert chips[0]["ifRejected"] is None  # p above q: no u rejects it
+    assert chips[3]["ifAccepted"] is chips[3]["ifRejected"] is None  # not checked
 
 
 def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes():
@@ -79,10 +84,10 @@ def test_uniforms_are_named_by_the_output_position_that_the_command_line_takes()
     assert payload["rounds"][1]["ending"]["position"] == 7
 
 
-def test_a_chosen_uniform_is_marked_where_it_was_met_and_nowhere_else():
+def test_a_chosen_u_is_marked_where_it_was_used_and_nowhere_else():
     payload = stage_payload(traces.edited())
     assert [chip["edited"] for chip in payload["rounds"][0]["chips"]] == [False, False, True, False]
-    assert payload["edits"] == ["the random number at generated token 3 (position 2 in the link) is .71"]
+    assert payload["edits"] == ["the random number u at generated token 3 (position 2 in the link) is 0.71"]
 
 
 def test_a_round_can_follow_unless_the_text_ended_or_is_full():

@@ -1,4 +1,4 @@
-"""The walked tree: its numbers are the trace's, its mask is the ancestors', its steps are the random numbers that were looked at, in order."""
+"""The walked tree: its numbers are the trace's, its mask is the ancestors', its steps are the checks, in order."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import pytest
 
 from specviz.decoding.run import run
 from specviz.figures.common.components import modules, tree_css
-from specviz.figures.common.narration import looked_at, number
+from specviz.figures.common.narration import checked, number
 from specviz.figures.drafting_methods.tree import layout, mask, tree_payload, walk
 from specviz.measure.methods import ENTRIES, chosen
 from specviz.settings import Settings
@@ -51,10 +51,10 @@ def test_every_number_is_the_traces(traces):
 def test_fates_are_the_rounds(traces):
     for trace in traces:
         (round_,), payload = trace.rounds, tree_payload(trace)
-        kept = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "kept"}
-        never = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "never"}
-        assert kept == set(round_.accepted_path)
-        assert never == set(range(len(round_.proposals))) - set(looked_at(round_))
+        accepted = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "accepted"}
+        unchecked = {i for i, node in enumerate(payload["nodes"]) if node["fate"] == "unchecked"}
+        assert accepted == set(round_.accepted_path)
+        assert unchecked == set(range(len(round_.proposals))) - set(checked(round_))
         assert (payload["ending"] is None) is (round_.ending.token is None)
 
 
@@ -86,16 +86,16 @@ def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
     assert lines == 3
 
 
-def test_every_looked_at_uniform_is_a_step_once_and_siblings_come_in_their_order(traces):
+def test_every_checked_draft_token_is_a_step_once_and_siblings_come_in_their_order(traces):
     for trace in traces:
         round_ = trace.rounds[0]
         order = walk(round_)
-        assert sorted(order) == looked_at(round_)
+        assert sorted(order) == checked(round_)
         payload = tree_payload(trace)
         assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == order
         assert [step["kind"] for step in payload["steps"]][-2:] == ["end", "tally"]
-        if trace.settings["rule"] == "block":  # looks at every random number of its chain
-            assert order == looked_at(round_)
+        if trace.settings["rule"] == "block":  # checks its whole chain
+            assert order == checked(round_)
             continue
         for before, after in pairwise(order):
             same = round_.proposals[before].parent == round_.proposals[after].parent
@@ -108,12 +108,14 @@ def test_sentences_of_the_token_rule_state_uniform_threshold_and_verdict(traces)
         for step in tree_payload(trace)["steps"]:
             if step["kind"] == "coin":
                 one = round_.proposals[step["node"]]
-                assert number(one.p) in step["sentence"] and step["sentence"].endswith("kept." if one.accepted else "refused.")
-                assert re.search(r"kept with probability \S+\. The random number shows ", step["sentence"])
+                assert number(one.p) in step["sentence"] and step["sentence"].endswith(
+                    "accepted." if one.accepted else "rejected."
+                )
+                assert re.search(r"accepted with probability \S+\. The random number u is ", step["sentence"])
 
 
-def test_a_refused_siblings_residual_is_what_the_next_one_meets(pair):
-    """Two siblings without luck: the second random number meets the residual of the first, and the payload says so."""
+def test_a_rejected_siblings_residual_is_what_the_next_one_meets(pair):
+    """Two siblings: where the first is rejected, the second is checked against its residual, and the payload says so."""
     whole = run(pair, ENTRIES["tree-top"].under(BASE), bars=6)
     seconds = 0
     for one in whole.rounds:
@@ -135,24 +137,24 @@ def test_a_refused_siblings_residual_is_what_the_next_one_meets(pair):
                     again = [b for b in payload["nodes"][later[0]]["bars"] if b["glyphs"] == bar["glyphs"] is not None]
                     for b in again:
                         assert b["p"] == pytest.approx(bar["residual"] / left, abs=1e-9)
-    assert seconds, "no second sibling was looked at: choose another seed"
+    assert seconds, "no second sibling was checked: choose another seed"
 
 
-def test_typical_acceptance_names_no_uniform_and_says_where_the_distribution_is_lost(traces):
+def test_typical_acceptance_names_no_u_and_says_where_the_text_leaves_the_distribution(traces):
     for trace in (one for one in traces if one.settings["rule"] == "typical"):
         said = " ".join(step["sentence"] for step in tree_payload(trace)["steps"])
-        assert "random number shows" not in said
-        assert "distribution is lost" in said or trace.rounds[0].ending.token is None
+        assert "random number u is" not in said
+        assert "leaves the target’s distribution" in said or trace.rounds[0].ending.token is None
 
 
-def test_draft_tokens_behind_the_end_of_a_text_are_never_looked_at():
-    """The rule kept three; the second one ended the text, and what stands behind it counts no more."""
-    kept = [Decision(token, node - 1, "draft", 0.5, 0.6, 0.1, 0.2, 1.0, True) for node, token in enumerate((4, 0, 7))]
-    one = Round(2, tuple(kept), (0, 1), Ending("eos", None, None))
+def test_draft_tokens_after_the_end_of_a_text_are_not_checked():
+    """The rule accepted three; the second one ended the text, and the one after it counts no more."""
+    accepted = [Decision(token, node - 1, "draft", 0.5, 0.6, 0.1, 0.2, 1.0, True) for node, token in enumerate((4, 0, 7))]
+    one = Round(2, tuple(accepted), (0, 1), Ending("eos", None, None))
     payload = tree_payload(Trace({"rule": "token"}, (1, 2), (one,), ""))
-    assert [node["fate"] for node in payload["nodes"]] == ["kept", "kept", "never"] and payload["ending"] is None
+    assert [node["fate"] for node in payload["nodes"]] == ["accepted", "accepted", "unchecked"] and payload["ending"] is None
     assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == [0, 1]
-    assert payload["steps"][-1]["sentence"] == "2 tokens from one pass of the target. 1 draft token was never looked at."
+    assert payload["steps"][-1]["sentence"] == "2 tokens from 1 target pass. 1 draft token was not checked."
 
 
 def test_javascript_computes_no_probability():

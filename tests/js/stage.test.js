@@ -87,30 +87,30 @@ test("keys move u in hundredths and tenths, from 0 to below 1", () => {
   assert.deepEqual([nudged(0.4, "Home"), nudged(0.4, "End"), nudged(0.4, "x"), nudged(0.4, "toString")], [0, 0.999, null, null]);
 });
 
-const CHIP = { fate: "kept", threshold: 0.6, ifKept: "kept", ifRefused: "refused", appears: 1, decided: 4 };
+const CHIP = { fate: "accepted", threshold: 0.6, ifAccepted: "accepted", ifRejected: "rejected", appears: 1, decided: 4 };
 
 test("without a hand on it the rule's word stands; with one, the side of the threshold, strictly below it", () => {
   assert.equal(verdict(CHIP, null), true);
-  assert.equal(verdict({ ...CHIP, fate: "refused" }, null), false);
+  assert.equal(verdict({ ...CHIP, fate: "rejected" }, null), false);
   assert.equal(verdict(null, null), false);
   assert.equal(verdict(CHIP, { u: 0.599 }), true);
   assert.equal(verdict(CHIP, { u: 0.6 }), false);
-  assert.equal(verdict({ ...CHIP, ifRefused: null }, { u: 0.999 }), true); // p >= q: accepted by every u
-  assert.equal(verdict({ ...CHIP, ifKept: null }, { u: 0 }), false); // p = 0: rejected by every u
+  assert.equal(verdict({ ...CHIP, ifRejected: null }, { u: 0.999 }), true); // p >= q: accepted by every u
+  assert.equal(verdict({ ...CHIP, ifAccepted: null }, { u: 0 }), false); // p = 0: rejected by every u
 });
 
 test("a moved u that changes the fate changes what comes after it, and nothing before", () => {
   const same = whatIf(CHIP, { u: 0.1, node: 1 });
   const other = whatIf(CHIP, { u: 0.9, node: 1 });
-  assert.deepEqual([same, other], [{ node: 1, kept: true, changed: false }, { node: 1, kept: false, changed: true }]);
+  assert.deepEqual([same, other], [{ node: 1, accepted: true, changed: false }, { node: 1, accepted: false, changed: true }]);
   assert.equal(whatIf(CHIP, null), null);
-  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, other)), ["kept", "refused", "never"]);
-  assert.deepEqual([0, 1, 2].map((i) => standing({ ...CHIP, fate: "refused" }, i, 9, { node: 1, kept: true, changed: true })), ["refused", "kept", "pending"]);
-  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, same)), ["kept", "kept", "kept"]);
+  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, other)), ["accepted", "rejected", "unchecked"]);
+  assert.deepEqual([0, 1, 2].map((i) => standing({ ...CHIP, fate: "rejected" }, i, 9, { node: 1, accepted: true, changed: true })), ["rejected", "accepted", "pending"]);
+  assert.deepEqual([0, 1, 2].map((i) => standing(CHIP, i, 9, same)), ["accepted", "accepted", "accepted"]);
 });
 
 test("a chip comes, waits and is decided", () => {
-  assert.deepEqual([0, 1, 3, 4, 9].map((motion) => standing(CHIP, 0, motion, null)), ["ghost", "draft", "draft", "kept", "kept"]);
+  assert.deepEqual([0, 1, 3, 4, 9].map((motion) => standing(CHIP, 0, motion, null)), ["ghost", "draft", "draft", "accepted", "accepted"]);
 });
 
 test("the end of a round shows the picture of how it ended", () => {

@@ -23,7 +23,7 @@ test("overlap, residual and what replaces a rejected token are the production ru
   for (const one of cases) {
     const { rows, beta } = account(slotsOf(one));
     near(beta, one.beta, ROUNDING, "beta");
-    for (const key of ["kept", "share", "replaced"]) rows.forEach((row, i) => near(row[key], one[key][i], ROUNDING, key));
+    for (const key of ["accepted", "share", "replaced"]) rows.forEach((row, i) => near(row[key], one[key][i], ROUNDING, key));
   }
 });
 
@@ -40,10 +40,10 @@ test("four exact rules accept what Python enumerates, and all write p", () => {
   for (const one of cases) {
     const found = fourRules(one.p, one.q);
     assert.deepEqual(found.map(({ rule }) => rule).sort(), Object.keys(one.rules).sort());
-    for (const { rule, first, both, kept, error } of found) {
+    for (const { rule, first, both, accepted, error } of found) {
       near(first, one.rules[rule][0], ROUNDING, rule);
       near(both, one.rules[rule][1], ROUNDING, rule);
-      near(kept, first + both, ROUNDING, rule);
+      near(accepted, first + both, ROUNDING, rule);
       assert.ok(error < ROUNDING, `${rule}: ${error}`);
     }
   }

@@ -37,10 +37,10 @@ def round_of(*accepted: bool | None, kind: str = "residual", token: int | None =
 
 
 def test_who_gave_a_token_follows_from_the_round_alone():
-    assert origins(round_of(True, False, None)) == ((0, "kept"), (9, "residual"))
-    assert origins(round_of(True, True, kind="bonus")) == ((0, "kept"), (1, "kept"), (9, "bonus"))
+    assert origins(round_of(True, False, None)) == ((0, "accepted"), (9, "residual"))
+    assert origins(round_of(True, True, kind="bonus")) == ((0, "accepted"), (1, "accepted"), (9, "bonus"))
     assert origins(round_of(kind="bonus")) == ((9, "target"),)
-    assert origins(round_of(True, kind="eos", token=None)) == ((0, "kept"),)
+    assert origins(round_of(True, kind="eos", token=None)) == ((0, "accepted"),)
 
 
 def test_the_second_lane_is_the_run_that_the_stage_shows(pair, one):
@@ -167,11 +167,11 @@ def test_what_is_still_written_is_drawn_up_to_the_time_it_will_take(pair, one):
     assert half.read is None and words.forks_payload(half) is None
 
 
-def test_the_conclusion_counts_what_the_big_model_drew(one):
+def test_the_conclusion_counts_accepted_and_drawn_tokens_and_both_ways_passes(one):
     counts, said = one.speculative.counts, words.conclusion(one)
-    drawn = SETTINGS.length - counts.get("kept", 0)
-    assert f"let {counts.get('kept', 0)} draft tokens stand and drew {drawn} itself" in said
-    assert f"{len(one.speculative.trace.rounds)} passes; alone, {SETTINGS.length}" in said
+    drawn = SETTINGS.length - counts.get("accepted", 0)
+    assert f"{counts.get('accepted', 0)} are accepted draft tokens. The other {drawn} were drawn" in said
+    assert f"{len(one.speculative.trace.rounds)} target passes; target-only sampling took {SETTINGS.length}." in said
 
 
 def test_a_text_that_ends_early_is_said_with_its_reason(one):
@@ -182,7 +182,8 @@ def test_a_text_that_ends_early_is_said_with_its_reason(one):
     )
     said = words.ended(replace(one, target=short))
     assert (
-        said == f"The big model’s own text ends after 1 of {SETTINGS.length} tokens, where <|endoftext|> came, which ends a text."
+        said
+        == f"The text of target-only sampling ends after 1 of {SETTINGS.length} tokens, with <|endoftext|>, which ends a text."
     )
     assert words.ended(replace(one, target=short, speculative=short)).startswith("Both texts end after 1 of")
     cut = replace(short, trace=replace(short.trace, rounds=(round_of(kind="bonus", token=8),)))
@@ -191,14 +192,15 @@ def test_a_text_that_ends_early_is_said_with_its_reason(one):
 
 def test_a_slower_way_a_busy_machine_and_uneven_runs_are_said(one):
     slow = replace(one, target=replace(one.target, rates=(10.0, 10.0)), speculative=replace(one.speculative, rates=(8.0, 9.0)))
-    assert "did not pay" in words.speed(slow) and "0.85 times" in words.speed(slow) and "0.80 to 0.90" in words.speed(slow)
+    assert "does not pay" in words.speed(slow) and "0.85 times" in words.speed(slow) and "0.80 to 0.90" in words.speed(slow)
     calm = replace(one, machine={"load": 0.1, "cores": 2}, target=replace(one.target, rates=(50.0, 50.0)),
                    speculative=replace(one.speculative, rates=(60.0, 61.0)))  # fmt: skip
     assert words.cautions(calm) == []
     assert "busy" in words.cautions(replace(calm, machine={"load": 3.0, "cores": 2}))[0]
     assert "factor of 2.0" in words.cautions(replace(calm, speculative=replace(calm.speculative, rates=(60.0, 120.0))))[0]
     assert any(
-        "slowly as people read" in said for said in words.cautions(replace(slow, target=replace(one.target, rates=(6.0, 6.0))))
+        "no faster than people read" in said
+        for said in words.cautions(replace(slow, target=replace(one.target, rates=(6.0, 6.0))))
     )
 
 

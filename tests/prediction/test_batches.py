@@ -100,7 +100,7 @@ def test_the_pictures_show_the_records_numbers():
     assert list(named["4 texts"].y) == [1.0, pytest.approx(3.0)] and figures.passes(found).layout.xaxis.title.text.startswith(
         "tokens of each text"
     )
-    assert "on 4 texts at once 3.00" in figures.passes_conclusion(found)
+    assert "With 4 texts, it takes 3.00 and" in figures.passes_conclusion(found)
     assert [line["texts"] for line in figures.rows(found, KEY)] == [1, 4]
 
 
@@ -114,7 +114,7 @@ def test_names_at_the_ends_of_lines_do_not_cover_each_other():
 
 def test_the_command_measures_the_drafts_of_the_page_and_keeps_a_record(pair, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr("specviz.models.pairs.loading.load_pair", lambda *key: pair)
-    monkeypatch.setattr("specviz.prediction.study_run.SHELF", tmp_path)
+    monkeypatch.setattr("specviz.prediction.study_run.TEXTS_FOLDER", tmp_path)
     (tmp_path / "bedtime.txt").write_text(TEXT)
     monkeypatch.setattr(command, "OPENING", 8)
     monkeypatch.setattr(command, "LENGTH", 12)

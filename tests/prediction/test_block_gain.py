@@ -128,8 +128,12 @@ def test_the_page_has_a_recorded_gain_that_the_measurement_holds_at_every_length
         error = np.hypot(row.gain.high - row.gain.low, seen.gain.high - seen.gain.low) / 3.92
         assert row.gain.low > 0.0 and abs(row.gain.value - seen.gain.value) < FIVE * error
     said, rows = words.sentence(plan), words.rows(plan)
-    assert f"4 draft tokens give {words.span(plan.rows[3].gain)} more tokens" in said and words.span(plan.checked[3].gain) in said
-    assert [row["draft_tokens"] for row in rows] == [1, 2, 3, 4] and all(row["measured"] for row in rows)
+    assert (
+        f"gives {words.span(plan.rows[3].gain)} more tokens per target pass than the token rule at 4 draft tokens" in said
+        and words.span(plan.checked[3].gain) in said
+    )
+    assert "which agrees with the prediction" in said
+    assert [row["draft tokens"] for row in rows] == [1, 2, 3, 4] and all(row["measured"] for row in rows)
     assert words.sentence(replace(plan, rows=(replace(plan.rows[0], gain=None),))) == ""
 
 

@@ -73,7 +73,7 @@ def test_a_record_comes_back_and_a_damaged_one_is_a_sentence():
     for broken in (
         "{",
         "[]",
-        CURVE.to_json().replace(SCHEMA, "specviz-trees-0"),
+        CURVE.to_json().replace(SCHEMA.tag, "specviz-trees-0"),
         CURVE.to_json().replace('"nodes": 16', '"nodes": 900'),
     ):
         with pytest.raises(TraceError):
@@ -100,7 +100,11 @@ def test_a_row_says_where_its_size_comes_from(curve):
     settings = ENTRIES["tree-top"].under(Settings(temperature=0.0))
     row = MethodRow("tree-top", "token by token", True, trace=Trace(settings.to_record(), (1,), (), "", {}, {}))
     said = figures.sized(row, curve)
-    assert "At most 6 nodes: of 2 6 16" in said and "1.50 times the target alone" in said and "2.90 tokens per pass" in said
+    assert (
+        "At most 6 nodes, the fastest of 2, 6, 16 " in said
+        and "1.50 times the speed of target-only" in said
+        and "2.90 tokens per target pass" in said
+    )
     assert figures.sized(replace(row, key="tree-wide"), curve) == "" == figures.sized(row, None)
 
 

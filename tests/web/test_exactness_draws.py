@@ -174,13 +174,13 @@ def test_p_values_of_many_seeds_lie_flat(page_pair):
     work.many_seeds(one, ticket, 60, 300)
     flat = one.drawn.flat
     assert (len(flat.values), sum(flat.counts), flat.draws) == (60, 60, 300)
-    assert flat.flat and "lie flat" in flat.conclusion
+    assert flat.flat and "are spread evenly" in flat.conclusion
     assert len(set(flat.values)) > 50
 
 
 def test_piled_up_p_values_are_not_called_flat():
     one = Flat((0.01,) * 60, 300, 0, 15)
-    assert not one.flat and "do not lie flat" in one.conclusion
+    assert not one.flat and "are not spread evenly" in one.conclusion
     figure = evidence.flat(one)
-    assert list(figure.data[0].y) == [60] + [0] * 9
+    assert list(figure.data[1].y) == [60] + [0] * 9
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("p-value", "runs")

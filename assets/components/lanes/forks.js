@@ -1,4 +1,4 @@
-// The places where both models part: a list to choose from, and both distributions at the chosen one.
+// The places where the models differ most: a list to choose from, and both distributions at the chosen one.
 
 import { h, say } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
@@ -9,7 +9,7 @@ import { NARROW } from "./tracks.js";
 export class Forks {
   constructor(parent) {
     this.at = 0;
-    this.list = h("div", { class: "forkList", role: "radiogroup", "aria-label": "Places where the models lie furthest apart" });
+    this.list = h("div", { class: "forkList", role: "radiogroup", "aria-label": "Places where the models differ most" });
     this.title = h("h3", {});
     this.key = h("p", { class: "key" }, h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"));
     this.bars = h("div", { class: "forkBars", role: "img" });

@@ -4,8 +4,8 @@ import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
 import { seconds } from "../lib/numbers.js";
 
-const SIGNS = { kept: "✓", residual: "◆", bonus: "+", target: "" };
-const WORDS = { kept: "accepted draft token", residual: "replacement", bonus: "bonus token", target: "target-only" };
+const SIGNS = { accepted: "✓", residual: "◆", bonus: "+", target: "" };
+const WORDS = { accepted: "accepted draft token", residual: "replacement", bonus: "bonus token", target: "target token" };
 export const FORK = "specviz-fork"; // a place that both rooms of the page are told of
 
 export function makeLane(key) {
@@ -37,10 +37,10 @@ export function fillLane(lane, data, room) {
     lane.made[place].one = one; // measured again, it may stand at another time
     setFork(lane.made[place], one.fork);
   });
-  const eos_token_ids = lane.made.filter(({ face, fork }) => fork || face.href);
-  const kept = eos_token_ids.find(({ face }) => face.tabIndex === 0) ?? eos_token_ids[0];
-  for (const item of eos_token_ids) item.face.tabIndex = item === kept ? 0 : -1;
-  lane.eos_token_ids = eos_token_ids;
+  const reachable = lane.made.filter(({ face, fork }) => fork || face.href);
+  const first = reachable.find(({ face }) => face.tabIndex === 0) ?? reachable[0];
+  for (const item of reachable) item.face.tabIndex = item === first ? 0 : -1;
+  lane.reachable = reachable;
   lane.data = data;
 }
 
@@ -53,7 +53,7 @@ function join(lane, item) {
   if (!old) faces[0].before(box);
   box.querySelector(".makes")?.remove(); // a longer character goes on from one that stood
   box.append(...faces.filter((face) => face.parentNode !== box), h("span", { class: "makes" }, `= ${makes}`));
-  box.setAttribute("aria-label", `${faces.length} tokens that make ${makes} together`);
+  box.setAttribute("aria-label", `${faces.length} tokens that together make ${makes}`);
 }
 
 function makeToken(one, place, key, room) {
@@ -68,7 +68,7 @@ function makeToken(one, place, key, room) {
   if (link) {
     const said = `${WORDS[one.is]}, round ${one.round + 1}`;
     face.setAttribute("aria-label", `${one.name}: ${said}; opens the round in a new tab`);
-    face.title = `${said}: open it on the stage`;
+    face.title = `${said}: open it in One round`;
   }
   for (const [event, round] of [["pointerenter", one.round], ["focus", one.round], ["pointerleave", null], ["blur", null]]) {
     face.addEventListener(event, () => room.mark(key, round));
@@ -78,12 +78,12 @@ function makeToken(one, place, key, room) {
   return item;
 }
 
-/** A place where the models part is a button that opens it below. */
+/** A place where the models differ is a button that opens it below. */
 function setFork(item, fork) {
   if (item.fork === fork) return;
   item.fork = fork;
   item.face.classList.toggle("fork", fork);
-  item.face.title = fork ? "here the models differ most: see both distributions below" : "";
+  item.face.title = fork ? "the models differ most here: see both distributions below" : "";
   if (fork) item.face.setAttribute("role", "button");
   else item.face.removeAttribute("role");
 }

@@ -18,7 +18,7 @@ class Lanes {
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.transport = h("div", { class: "replay" }, this.button, this.range);
-    this.node = h("section", { class: "stage whole", "aria-label": "One text, written both ways" },
+    this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend);
     parent.append(this.node);
     this.sizes = new ResizeObserver(() => this.resize());
@@ -79,18 +79,18 @@ class Lanes {
 
   /** Arrows walk along a lane: all tokens of the second, the forks of the first. */
   walk(event, key, item) {
-    const { eos_token_ids } = this.lanes.find((one) => one.key === key);
-    const at = eos_token_ids.indexOf(item);
+    const { reachable } = this.lanes.find((one) => one.key === key);
+    const at = reachable.indexOf(item);
     if ((event.key === "Enter" || event.key === " ") && item.fork) {
       event.preventDefault();
       return tell(item.place);
     }
-    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: eos_token_ids.length - 1 }[event.key];
-    if (to === undefined || !eos_token_ids[to]) return;
+    const to = { ArrowRight: at + 1, ArrowLeft: at - 1, Home: 0, End: reachable.length - 1 }[event.key];
+    if (to === undefined || !reachable[to]) return;
     event.preventDefault();
     item.face.tabIndex = -1;
-    eos_token_ids[to].face.tabIndex = 0;
-    eos_token_ids[to].face.focus();
+    reachable[to].face.tabIndex = 0;
+    reachable[to].face.focus();
   }
 
   resize() {
@@ -105,8 +105,8 @@ class Lanes {
     const { now, payload } = this;
     for (const lane of this.lanes) drawLane(lane, now);
     drawNow(this.tracks, now);
-    const slow = payload.pace > 1 ? `, ${payload.pace} times slower` : " at its own speed";
-    say(this.button, this.playing ? "Pause" : now === null ? `▶ Replay${slow}` : "▶ Go on");
+    const slow = payload.pace > 1 ? `, ${payload.pace} times slower` : " in real time";
+    say(this.button, this.playing ? "Pause" : now === null ? `▶ Replay${slow}` : "▶ Continue");
     this.range.value = String(now === null ? 1000 : Math.round((1000 * now) / payload.end));
     this.range.setAttribute("aria-valuetext", seconds(now ?? payload.end));
   }

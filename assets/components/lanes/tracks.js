@@ -49,7 +49,7 @@ export function drawTracks(tracks, payload, width) {
   tracks.svg.setAttribute("viewBox", `0 0 ${width} ${foot + 20}`);
   place(tracks.svg, { width, height: foot + 20 });
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${seconds(took)}`);
-  tracks.svg.setAttribute("aria-label", `Time of both ways, a column for each round. ${said.join("; ")}.`);
+  tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
 }
 
 /** Round numbers of seconds, three to six of them. */

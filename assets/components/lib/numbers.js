@@ -2,7 +2,7 @@
 
 const RAISED = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
 
-/** A probability, the same writing as narration.number in Python: .62, .016, .00054, 5.4×10⁻⁵, >.999. */
+/** A probability, written as narration.number writes it in Python: 0.62, 0.016, 0.00054, 5.4×10⁻⁵, >0.999. */
 export function number(x, places = 2) {
   if (x <= 0 || x >= 1) return x.toFixed(0);
   if (x < 0.0001) {
@@ -10,9 +10,9 @@ export function number(x, places = 2) {
     return `${head}×10${[...exponent].map((sign) => RAISED[sign]).join("")}`;
   }
   if (Number(x.toFixed(places)) === 1) places = Math.max(3, places);
-  if (Number(x.toFixed(places)) === 1) return `>.${"9".repeat(places)}`;
+  if (Number(x.toFixed(places)) === 1) return `>0.${"9".repeat(places)}`;
   while (x * 10 ** places < 10) places += 1;
-  return x.toFixed(places).replace(/^0/, "");
+  return x.toFixed(places);
 }
 
 /** A share in per cent; never 0% or 100% where it is not. */
@@ -32,7 +32,7 @@ export function ofHundred(x) {
 
 /** Four digits, as in a table. */
 export function digits(x) {
-  return x === 0 ? "0" : x === 1 ? "1" : x < 0.00005 ? "<.0001" : x.toFixed(4).replace(/^0/, "");
+  return x === 0 ? "0" : x === 1 ? "1" : x < 0.00005 ? "<0.0001" : x.toFixed(4);
 }
 
 /** A float as it is: 0, 5.6e-17, and every digit of 0.30000000000000004. */
@@ -73,5 +73,5 @@ export function readUniform(text) {
 /** u as a person would type it. */
 export function typedUniform(u, threshold) {
   const text = coinText(u, threshold);
-  return readUniform(text) === null ? u.toFixed(9) : text.replace(/^\./, "0.");
+  return readUniform(text) === null ? u.toFixed(9) : text;
 }

@@ -45,7 +45,7 @@ export function drawBars(room, plan, probs, bars, frame) {
   place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
   show(room.legend, !frame.coins);
   show(room.axis, bars.length > 0);
-  say(room.title, frame.coins ? (bars.length ? "Why there is a bonus" : "No draft tokens this time") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
+  say(room.title, frame.coins ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
   say(room.sub, frame.coins ? coinsSub(bars) : probs ? probs.place : "");
   say(room.foot, frame.coins ? coinsFoot(bars) : footOf(probs, frame, plan.narrow));
   const most = frame.coins ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
@@ -61,7 +61,7 @@ export function coinBars(chips) {
 }
 
 function coinsSub(bars) {
-  return bars.length ? "bar: acceptance probability of each draft token; ring: its u" : "the target decides alone";
+  return bars.length ? "bar: acceptance probability of each draft token; ring: its u" : "the target chooses alone";
 }
 
 function coinsFoot(bars) {
@@ -72,7 +72,7 @@ function coinsFoot(bars) {
 function footOf(probs, frame, narrow) {
   if (!probs || probs.beta === null || frame.kind === "draft" || frame.kind === "pass") return "";
   if (frame.landed) return `Striped (accepted) ${number(probs.beta)} + green (added) ${number(probs.left ?? 0)} = exactly the blue bars.`;
-  if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. Left over: ${number(probs.left ?? 0)}.`;
+  if (frame.lifted) return `Taken away: ${number(probs.beta)} that both share. What remains: ${number(probs.left ?? 0)}.`;
   if (narrow) return `Striped: what both give, ${number(probs.beta)} in all.`;
   return `Striped: what both give. A draft token here is accepted ${percent(probs.beta)} of the time.`;
 }

@@ -10,13 +10,13 @@ export function makeUniform(stage) {
   const parts = {
     ratio: s("text", { class: "sub" }),
     rim: s("rect", { class: "rim" }),
-    kept: s("rect", { class: "zone kept" }),
+    accepted: s("rect", { class: "zone accepted" }),
     bad: s("rect", { class: "zone bad" }),
     edge: s("line", { class: "edge", x2: 1 }),
     one: s("text", { class: "end" }, "1"),
     zero: s("text", { class: "end" }, "0"),
-    keptText: s("text", { class: "zoneName kept" }, "✓ accepted"),
-    badText: s("text", { class: "zoneName bad" }, "✕ rejected"),
+    acceptedText: s("text", { class: "zoneName accepted" }, "✓ accepted"),
+    rejectedText: s("text", { class: "zoneName bad" }, "✕ rejected"),
     bar: s("text", { class: "threshold" }),
     shows: s("text", { class: "shows" }),
   };
@@ -30,7 +30,7 @@ export function makeUniform(stage) {
 
 /** The typed random number, in HTML over the picture. */
 function makeUniformForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the random number u, a random number from 0 to below 1", size: "7" });
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the random number u: at least 0 and below 1", size: "7" });
   const label = h("label", { class: "typed" }, h("span", {}, "or type it"), input);
   const hint = h("div", { class: "hint" });
   const form = h("form", { class: "coinForm" }, label, hint);
@@ -128,9 +128,9 @@ function drawRuler(coin, ruler, chip, plan) {
   const t = chip ? chip.threshold : 0;
   const edge = ruler.y(t);
   place(coin.rim, { x: ruler.left, y: ruler.top, width: ruler.wide, height: ruler.high });
-  place(coin.kept, { x: ruler.left, y: edge, width: ruler.wide, height: ruler.base - edge });
+  place(coin.accepted, { x: ruler.left, y: edge, width: ruler.wide, height: ruler.base - edge });
   place(coin.bad, { x: ruler.left, y: ruler.top, width: ruler.wide, height: edge - ruler.top });
-  for (const zone of [coin.kept, coin.bad, coin.edge, coin.bar, coin.keptText, coin.badText]) zone.style.opacity = chip ? 1 : 0;
+  for (const zone of [coin.accepted, coin.bad, coin.edge, coin.bar, coin.acceptedText, coin.rejectedText]) zone.style.opacity = chip ? 1 : 0;
   place(coin.edge, { transform: `translate(${ruler.left - 8}px, ${edge}px) scaleX(${ruler.wide + 16})` });
   move(coin.one, ruler.left - 14, ruler.top + 5);
   move(coin.zero, ruler.left - 14, ruler.base + 4);
@@ -139,8 +139,8 @@ function drawRuler(coin, ruler, chip, plan) {
   move(coin.bar, right, low);
   const t0 = chip && (t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
   if (chip) say(coin.bar, t0);
-  drawZoneName(coin.keptText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
-  drawZoneName(coin.badText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
+  drawZoneName(coin.acceptedText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
+  drawZoneName(coin.rejectedText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
 }
 
 function drawZoneName(node, x, y, room, threshold) {
@@ -153,18 +153,18 @@ function drawZoneName(node, x, y, room, threshold) {
 function drawDisc(coin, ruler, chip, stage) {
   const fallen = chip !== null && stage.frame.kind !== "look";
   const u = stage.drag ? stage.drag.u : chip ? chip.u : 1;
-  const kept = chip && stage.verdict();
+  const accepted = chip && stage.verdict();
   coin.disc.classList.toggle("held", Boolean(stage.drag));
   coin.disc.classList.toggle("up", !fallen);
-  coin.disc.dataset.fate = fallen ? (kept ? "kept" : "refused") : "";
+  coin.disc.dataset.fate = fallen ? (accepted ? "accepted" : "rejected") : "";
   move(coin.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
   coin.disc.setAttribute("tabindex", fallen && stage.canDrag() ? "0" : "-1");
   coin.disc.setAttribute("aria-valuenow", u.toFixed(3));
-  coin.disc.setAttribute("aria-label", "the random number u, a random number from 0 to 1: move it to choose another");
-  if (fallen) coin.disc.setAttribute("aria-valuetext", `${coinText(u, chip.threshold)}: ${kept ? "accepted" : "rejected"}`);
+  coin.disc.setAttribute("aria-label", "the random number u: move it to choose another");
+  if (fallen) coin.disc.setAttribute("aria-valuetext", `${coinText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
   move(coin.shows, ruler.left - 12, fallen ? ruler.y(u) + 5 : ruler.top);
   coin.shows.style.opacity = fallen ? 1 : 0;
-  coin.shows.dataset.fate = kept ? "kept" : "refused";
+  coin.shows.dataset.fate = accepted ? "accepted" : "rejected";
   if (fallen) say(coin.shows, `u = ${coinText(u, chip.threshold)}`);
   coin.one.style.opacity = fallen && u > 0.92 ? 0 : 1;
   coin.zero.style.opacity = fallen && u < 0.06 ? 0 : 1;
@@ -184,7 +184,7 @@ function drawUniformForm(coin, plan, chip, stage) {
     coin.input.value = typedUniform(u, chip.threshold);
   }
   coin.input.disabled = !stage.canDrag();
-  const hint = chip.edited || stage.drag ? "you chose this number" : "drag the random number: what if?";
+  const hint = chip.edited || stage.drag ? "you chose this number" : "drag u: what if?";
   say(coin.hint, stage.coinProblem || hint);
   coin.hint.classList.toggle("problem", Boolean(stage.coinProblem));
 }

@@ -29,12 +29,12 @@ class Stage {
     this.bars = makeBars();
     this.coin = makeUniform(this);
     this.last = makeLast(this);
-    this.svg = s("svg", { class: "scene", role: "img", "aria-label": "probabilities, random number and residual; the sentence below says what they show" },
+    this.svg = s("svg", { class: "scene", role: "img", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
       makeHatches("shared", "both", "bad"), this.bars.node, this.coin.node, this.last.node, this.last.flying);
     this.scene = h("div", { class: "picture" }, this.svg, this.coin.form, this.last.drawing.form);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.bar = makeTransport(this);
-    this.node = h("section", { class: "stage", "aria-label": "one round, motion by motion" },
+    this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
       this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
     parent.append(this.node); // the style sheet stands beside it
     this.mirror = makeMirror();
@@ -85,7 +85,7 @@ class Stage {
     this.payload = this.filled = null;
     this.node.classList.add("waiting");
     drawHead(this.head, this);
-    say(this.sentence, this.data?.busy ?? "There is no round to show yet: go live to make one.");
+    say(this.sentence, this.data?.busy ?? "There is no round to show yet. Press Go live to make one.");
   }
 
   mirrorCursor() { this.mirror.write({ at: cursorParameter(this.at) }); }
@@ -187,7 +187,7 @@ class Stage {
     place(this.svg, { width, height });
     this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
     this.draw();
-    const track = this.bar.eos_token_ids.clientWidth; // read here alone: a step must not make the browser lay out twice
+    const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
     if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
   }
 
@@ -234,7 +234,7 @@ class Stage {
     const what = this.whatIf();
     if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
     const chip = this.chip();
-    const sentence = what.kept ? chip.ifKept : chip.ifRefused;
+    const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
     return (sentence ?? motion.sentence).replace("{u}", coinText(this.drag.u, chip.threshold));
   }
 

@@ -1,4 +1,4 @@
-// The pieces that are left when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
+// The pieces that remain when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
 
 import { h, move, place, s, say, show } from "../lib/dom.js";
 import { number, readUniform } from "../lib/numbers.js";
@@ -43,14 +43,15 @@ export function drawLastPanel(room, plan, probs, bars, frame, from, stage) {
 
 function titleLast(room, frame, bonus, known, stage) {
   const { narrow } = stage;
-  say(room.title, bonus ? "The bonus" : narrow ? "The residual" : "The residual distribution");
+  say(room.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = narrow ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
-  say(room.sub, bonus ? "p itself; bars go by size, the draw by token number" : frame.drawn ? "bars go by size, the draw by token number" : made);
+  const order = narrow ? "bars by size, draw by token id" : "bars in order of size, the draw in order of token id";
+  say(room.sub, bonus ? (narrow ? "p itself; bars by size" : `p itself; ${order}`) : frame.drawn ? order : made);
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
   if (frame.kind === "coin" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
-  if (what?.changed && !what.kept) note = "Let go, and the models draw the replacement.";
+  if (what?.changed && !what.accepted) note = "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
   const { x, y, w, h: high } = stage.plan.last;
   move(room.note, x + w / 2, y + high / 2 + 12);
@@ -59,13 +60,13 @@ function titleLast(room, frame, bonus, known, stage) {
 
 /** The number of the draw, to be typed anew: what it lands on is for the pair to say. */
 export function makeDrawForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "number of the draw, from 0 to below 1" });
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "random number of the draw: at least 0 and below 1" });
   const hint = h("span", { class: "hint" });
   const form = h("form", { class: "drawForm" }, hint, h("label", { class: "typed" }, h("span", {}, "draw"), input));
   const send = () => {
     const u = readUniform(input.value);
     const { ending } = stage.round();
-    say(hint, u === null ? "from 0 to below 1" : "");
+    say(hint, u === null ? "at least 0 and below 1" : "");
     if (u === null || number(u, 9) === number(ending.u, 9) || input.value === input.dataset.own) return;
     stage.ask({ kind: "coin", position: ending.position, purpose: ending.kind, u });
   };
@@ -82,7 +83,7 @@ function drawDrawForm({ drawing }, plan, frame, stage) {
   const there = frame.drawn && ending !== null;
   show(drawing.form, there);
   if (!there) return;
-  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 38), width: 204 });
+  place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 33), width: 204 });
   drawing.input.disabled = Boolean(stage.data.busy);
   if (drawing.input.getRootNode().activeElement !== drawing.input) {
     drawing.input.dataset.own = String(Number(ending.u.toFixed(3)));

@@ -6,10 +6,10 @@ import { number } from "../lib/numbers.js";
 import { standing } from "./fate.js";
 
 const CAPTIONS = {
-  kept: "✓ accepted",
-  refused: "✕ rejected",
-  never: "not checked",
-  behind: "behind the end",
+  accepted: "✓ accepted",
+  rejected: "✕ rejected",
+  unchecked: "not checked",
+  behind: "after the end",
   pending: "? open",
   residual: "◆ residual",
   bonus: "+ bonus",
@@ -111,7 +111,7 @@ export function drawChips(rooms, stage) {
 function drawLast(item, stage) {
   const { ending, chips } = stage.round();
   const what = stage.whatIf();
-  const standIn = what && what.changed && !what.kept ? chips[what.node].standIn : null;
+  const standIn = what && what.changed && !what.accepted ? chips[what.node].standIn : null;
   const shown = standIn ?? ending?.glyphs;
   const shape = standIn ? "standin" : "own";
   if (item.shape !== shape && shown) {
@@ -129,7 +129,7 @@ function drawLast(item, stage) {
 function setStanding(item, now, caption) {
   if (item.node.dataset.is !== now) item.node.dataset.is = now;
   say(item.caption, caption);
-  item.node.title = now === "never" ? "the target computed its distribution here too, but nothing decides about a draft token after the first rejection" : "";
+  item.node.title = now === "unchecked" ? "after the first rejection nothing decides about a draft token, though the target computed its distribution here too" : "";
 }
 
 /** A strip of chips brings the one that the motion is about to its middle, and fades where more is. */

@@ -8,7 +8,7 @@ export function makeHead(stage) {
   const busy = h("p", { class: "busy", role: "status" });
   const notices = h("div", { class: "notices", role: "status" });
   const live = button("Go live", "run both models on this machine", () => stage.ask({ kind: "live" }), "outline live");
-  const undo = button("Undo my numbers", "every random number as it was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
+  const undo = button("Undo my numbers", "put back every random number that was drawn", () => stage.ask({ kind: "undo" }), "outline undo");
   const node = h("header", {}, h("div", { class: "words" }, headline, h("div", { class: "state" }, status, busy)), h("div", { class: "asks" }, undo, live));
   return { node, headline, status, busy, notices, live, undo };
 }
@@ -41,14 +41,14 @@ export function drawHead(head, stage) {
 }
 
 export function makeTransport(stage) {
-  const step = button("Step →", "next motion (→)", () => stage.step(1), "primary");
-  const back = button("← Back", "motion before (←)", () => stage.step(-1));
+  const step = button("Step →", "next step (→)", () => stage.step(1), "primary");
+  const back = button("← Back", "one step back (←)", () => stage.step(-1));
   const play = button("", "play or pause (P)", () => stage.play(!stage.playing), "play");
-  const first = button("⇤", "first motion (Home)", () => stage.goTo(stage.at.round, 0), "small");
-  const last = button("⇥", "last motion (End)", () => stage.goTo(stage.at.round, Infinity), "small");
+  const first = button("⇤", "first step (Home)", () => stage.goTo(stage.at.round, 0), "small");
+  const last = button("⇥", "last step (End)", () => stage.goTo(stage.at.round, Infinity), "small");
   const next = button("Next round ↵", "next round (Enter)", () => stage.nextRound(), "next");
-  const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "motion of this round" });
-  const eos_token_ids = h("div", { class: "eos_token_ids", "aria-hidden": "true" });
+  const range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
+  const stops = h("div", { class: "stops", "aria-hidden": "true" });
   const rounds = h("select", { "aria-label": "round" });
   range.addEventListener("input", () => stage.goTo(stage.at.round, Number(range.value)));
   rounds.addEventListener("change", () => stage.goTo(Number(rounds.value), 0));
@@ -57,11 +57,11 @@ export function makeTransport(stage) {
   const keys = h("p", { class: "keys" });
   keys.append("keys: ", ...[["→", " step  "], ["←", " back  "], ["Home", " "], ["End", "  "], ["P", " play  "], ["Enter", " next round"]]
     .flatMap(([key, what]) => [h("kbd", {}, key), what]));
-  const scrub = h("div", { class: "scrub" }, first, h("div", { class: "track" }, eos_token_ids, range), last);
+  const scrub = h("div", { class: "scrub" }, first, h("div", { class: "track" }, stops, range), last);
   const node = h("div", { class: "transport" },
     h("div", { class: "buttons" }, step, back, play), scrub,
     h("div", { class: "close" }, h("div", { class: "tallies" }, count, total), h("div", { class: "onward" }, rounds, next)));
-  return { node, step, back, play, first, last, next, range, eos_token_ids, rounds, count, total, keys };
+  return { node, step, back, play, first, last, next, range, stops, rounds, count, total, keys };
 }
 
 /** Stops for the motions of a round, and the list of rounds. */
@@ -75,7 +75,7 @@ export function fillTransport(bar, stage) {
     mark.style.left = `${(100 * i) / Math.max(1, motions.length - 1)}%`;
     return { mark, label, text: motion.label };
   });
-  bar.eos_token_ids.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
+  bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
   if (bar.listed !== stage.payload.id) {
     bar.listed = stage.payload.id;
     const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // a number that can still grow is none to name
@@ -89,9 +89,9 @@ export function drawTransport(bar, stage) {
   const end = at.motion === count - 1;
   const lastRound = at.round === payload.rounds.length - 1;
   bar.range.value = String(at.motion);
-  bar.range.setAttribute("aria-valuetext", `motion ${at.motion + 1} of ${count}`);
+  bar.range.setAttribute("aria-valuetext", `step ${at.motion + 1} of ${count}`);
   bar.rounds.value = String(at.round);
-  bar.eos_token_ids.firstChild.style.transform = `scaleX(${count > 1 ? at.motion / (count - 1) : 0})`;
+  bar.stops.firstChild.style.transform = `scaleX(${count > 1 ? at.motion / (count - 1) : 0})`;
   for (const [i, { mark }] of bar.marks.entries()) {
     mark.classList.toggle("past", i <= at.motion);
     mark.classList.toggle("now", i === at.motion);

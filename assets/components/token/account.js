@@ -4,15 +4,15 @@ export const GRID = 10000; // dragged distributions are whole ten-thousandths, s
 
 /** What becomes of each slot's draft token. A slot is {p, q}; the rest of a real distribution brings the overlap that its own tokens have. */
 export function account(slots) {
-  const kept = slots.map(({ p, q, overlap }) => overlap ?? (q > 0 ? q * Math.min(1, p / q) : 0));
+  const accepted = slots.map(({ p, q, overlap }) => overlap ?? (q > 0 ? q * Math.min(1, p / q) : 0));
   const left = slots.map(({ p, q, residual }) => residual ?? Math.max(0, p - q));
-  const beta = kept.reduce(plus, 0);
+  const beta = accepted.reduce(plus, 0);
   const total = left.reduce(plus, 0);
   const rows = slots.map(({ p, q }, i) => {
     const share = total > 0 ? left[i] / total : 0;
     const replaced = (1 - beta) * share;
-    const sum = kept[i] + replaced;
-    return { p, q, kept: kept[i], left: left[i], share, replaced, sum, difference: sum - p, refused: q - kept[i] };
+    const sum = accepted[i] + replaced;
+    return { p, q, accepted: accepted[i], left: left[i], share, replaced, sum, difference: sum - p, rejected: q - accepted[i] };
   });
   return { rows, beta, total, error: Math.max(...rows.map(({ difference }) => Math.abs(difference))) };
 }

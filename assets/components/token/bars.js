@@ -6,7 +6,7 @@ import { number, settled } from "../lib/numbers.js";
 import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, topOf, wordOf } from "./parts.js";
 
 export const MOST = 8;
-const STEP = 0.005; // of a dragged bar; the keys step by .01, with Shift by .001
+const STEP = 0.005; // of a dragged bar; the keys step by 0.01, with Shift by 0.001
 
 export function makeBars(room) {
   const axis = makeAxis();
@@ -58,24 +58,27 @@ function drawPair(pair, slot, row, i, plot, touched) {
   if (!slot) return;
   const middle = plot.middle(i);
   const half = plot.wide / 2;
-  for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs);
-  standRect(pair.p.over, middle - half, half - 1, row.kept, slot.p, plot);
-  standRect(pair.q.over, middle, half - 1, row.kept, slot.q, plot);
-  standRect(pair.slab, middle - half, 2 * half - 1, 0, row.kept, plot);
+  const level = Math.abs(slot.p - slot.q) * plot.unit < 14; // numbers over bars of one height stand back to back
+  for (const probs of ["p", "q"]) drawHalf(pair[probs], slot, probs, probs === "p" ? middle - half : middle, half - 1, plot, touched === probs, level);
+  standRect(pair.p.over, middle - half, half - 1, row.accepted, slot.p, plot);
+  standRect(pair.q.over, middle, half - 1, row.accepted, slot.q, plot);
+  standRect(pair.slab, middle - half, 2 * half - 1, 0, row.accepted, plot);
   nameUnder(pair.name, slot, middle, plot);
   pair.name.classList.toggle("strong", touched !== null);
 }
 
-function drawHalf(half, slot, probs, x, wide, plot, touched) {
+function drawHalf(half, slot, probs, x, wide, plot, touched, level) {
   const value = slot[probs];
   const y = plot.base - value * plot.unit;
   standRect(half.fill, x, wide, 0, value, plot);
   place(half.grip, { x: x + wide / 2 - Math.min(9, wide / 3), y: y - 2.5, width: Math.min(18, (2 * wide) / 3), height: 5 });
   const top = Math.min(y - 26, plot.base - 48);
   place(half.reach, { x, y: top, width: wide + 1, height: plot.base - top });
-  move(half.value, x + wide / 2, y - 8);
   const written = number(value);
-  say(half.value, 6.4 * written.length > wide + 2 && !touched ? "" : written); // what has no room stands in the table
+  const aside = level && 6.7 * written.length > wide;
+  half.value.classList.toggle("aside", aside);
+  move(half.value, aside ? (probs === "p" ? x + wide - 1 : x + 1) : x + wide / 2, y - 8);
+  say(half.value, 6.7 * written.length > plot.step / 2 && !touched ? "" : written); // what has no room stands in the table
   const free = slot.glyphs !== null || slot.free;
   half.node.classList.toggle("fixed", !free);
   half.reach.setAttribute("tabindex", free ? "0" : "-1");

@@ -1,4 +1,4 @@
-// Three controls in sight, the rest in a fold; the address; what is said aloud.
+// Three controls in sight, the rest in a fold; the address; what screen readers hear.
 
 import { h, say } from "../lib/dom.js";
 import { number, ofHundred, settled } from "../lib/numbers.js";
@@ -6,9 +6,9 @@ import { GRID } from "./account.js";
 import { fill, wordOf } from "./parts.js";
 
 export function makeHead(room) {
-  const presets = h("select", { "aria-label": "distributions to begin with" });
-  const undo = h("button", { class: "button", type: "button", title: "the bars as they were before you dragged them" }, "Undo");
-  const reset = h("button", { class: "button", type: "button", title: "the page as it first was" }, "Reset");
+  const presets = h("select", { "aria-label": "starting distributions" });
+  const undo = h("button", { class: "button", type: "button", title: "put the bars back to where they were before you dragged them" }, "Undo");
+  const reset = h("button", { class: "button", type: "button", title: "show the first preset again" }, "Reset");
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"));
   presets.append(...room.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
   presets.addEventListener("change", () => room.begin({ preset: presets.value, from: null }));
@@ -25,7 +25,7 @@ export function drawHead(head, room) {
   head.presets.value = from ? "" : preset;
   head.undo.disabled = !p;
   const place = room.position();
-  const origin = place ? `After “${place.before}” the draft model proposed ${place.draft}: draft token ${place.id} of the run.` : room.preset().about;
+  const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : room.preset().about;
   const invented = place ? "" : " Invented distributions.";
   say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : room.preset().title.toLowerCase()}.${place ? ` ${room.texts.lumped}` : ""}` : origin + invented);
   if (place && !p && !room.payload.shared) say(head.about, `${origin} ${room.texts.unlinked}`);
@@ -42,7 +42,7 @@ export function makeMore(room) {
     h("div", { class: "fields" },
       h("label", {}, h("span", {}, source), places),
       h("label", {}, h("span", {}, "Tokens"), count)),
-    h("p", { class: "hint" }, "Keys on a bar: ↑ ↓ by 0.01, with Shift by 0.001, Page Up and Page Down by 0.1, Home, End; Esc undoes a drag. The address of this page holds the bars: copy it to share."));
+    h("p", { class: "hint" }, "Keys on a bar: ↑ ↓ move it by 0.01, with Shift by 0.001, Page Up and Page Down by 0.1, Home and End to 0 and 1; Esc undoes a drag. The address of this page holds the bars: copy it to share."));
   return { node, places, count };
 }
 
@@ -56,17 +56,17 @@ export function drawMore(more, room) {
 /** The picture in words. */
 export function twin(room) {
   const { sums, slots, texts, touched } = room;
-  const refused = settled(1 - sums.beta);
+  const rejected = settled(1 - sums.beta);
   const gains = sums.rows.map((row, i) => [row.replaced, slots[i]]).filter(([x]) => x > 5e-5).sort((a, b) => b[0] - a[0]);
   const shares = gains.slice(0, 4).map(([x, slot]) => `${wordOf(slot)} ${number(x)}`).join(", ") + (gains.length > 4 ? " and others" : "");
-  const rest = gains.length ? fill(texts.twinSome, { refused: ofHundred(refused), shares }) : texts.twinAll;
-  const whole = fill(settled(sums.beta) > 0 ? texts.twin : texts.twinNone, { kept: ofHundred(settled(sums.beta)), rest });
+  const rest = gains.length ? fill(texts.twinSome, { rejected: ofHundred(rejected), shares }) : texts.twinAll;
+  const whole = fill(settled(sums.beta) > 0 ? texts.twin : texts.twinNone, { accepted: ofHundred(settled(sums.beta)), rest });
   return touched ? `${fateOf(slots[touched.index], sums.rows[touched.index], texts)} ${whole}` : whole;
 }
 
 function fateOf(slot, row, texts) {
   const values = { word: wordOf(slot), p: number(row.p), q: number(row.q), replaced: number(row.replaced), threshold: number(Math.min(1, row.p / row.q)) };
-  const kind = row.q === 0 ? "fateNever" : row.left > 0 ? "fateKept" : row.p === row.q ? "fateEqual" : "fateCut";
+  const kind = row.q === 0 ? "fateNever" : row.left > 0 ? "fateAccepted" : row.p === row.q ? "fateEqual" : "fateCut";
   return fill(texts.moved, { ...values, fate: fill(texts[kind], values) });
 }
 

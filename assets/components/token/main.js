@@ -1,4 +1,4 @@
-// The page One token: which distributions stand there, and what a drag does to them. Nothing here asks the server; it answers when an export is made.
+// The page Why it is exact: which distributions stand there, and what a drag does to them. Nothing here asks the server; it answers when an export is made.
 
 import { makeMirror } from "../lib/address.js";
 import { h, say } from "../lib/dom.js";
@@ -23,7 +23,7 @@ class Room {
     this.notices = h("div", { class: "notices", role: "status" });
     this.head = makeHead(this);
     this.bars = makeBars(this);
-    this.guess = makeDraftToken(this);
+    this.proposal = makeDraftToken(this);
     this.out = makeOut(this);
     this.sumsCard = makeSums(this);
     this.rules = makeRules(this);
@@ -32,7 +32,7 @@ class Room {
     this.sentence = h("p", { class: "sentence", "aria-hidden": "true" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite", role: "status" });
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
-      this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.guess.node, this.out.node),
+      this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node),
       this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
     parent.append(this.node);
     this.sizes = new ResizeObserver(() => this.resize());
@@ -148,19 +148,19 @@ class Room {
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const high = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
     const room = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
-    this.plan = { high, exact: width >= 1100, bars: room(this.bars), guess: room(this.guess), out: room(this.out) };
+    this.plan = { high, exact: width >= 1100, bars: room(this.bars), proposal: room(this.proposal), out: room(this.out) };
     this.lane = this.narrow ? width - 24 : (width - 40 - 308) * 0.59;
     this.draw();
   }
 
   draw() {
     if (!this.plan) return;
-    const { high, bars, guess, out } = this.plan;
+    const { high, bars, proposal, out } = this.plan;
     this.slots = this.standing();
     this.sums = account(this.slots);
     drawHead(this.head, this);
     const { top } = drawBars(this.bars, this, bars, high);
-    drawDraftToken(this.guess, this, guess, this.narrow ? 62 : high - 40, this.narrow);
+    drawDraftToken(this.proposal, this, proposal, this.narrow ? 62 : high - 40, this.narrow);
     drawOut(this.out, this, out, high, top);
     drawSums(this.sumsCard, this);
     drawRules(this.rules, this);

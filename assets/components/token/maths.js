@@ -18,12 +18,12 @@ export function drawMaths(maths, room) {
   const at = Math.min(room.touched?.index ?? 0, slots.length - 1);
   const { beta } = sums;
   const lines = [
-    ["How often a draft token is accepted", `β = Σ min(p, q) = ${sums.rows.map(({ kept }) => digits(kept)).join(" + ")} = ${digits(beta)}`],
+    ["How often a draft token is accepted", `β = Σ min(p, q) = ${sums.rows.map(({ accepted }) => digits(accepted)).join(" + ")} = ${digits(beta)}`],
     ["How often it is rejected", `1 − β = Σ max(0, p − q) = ${sums.rows.map(({ left }) => digits(left)).join(" + ")} = ${digits(sums.total)}`],
     ...(slots[at].glyphs === null ? [] : oneToken(slots[at], sums.rows[at], beta)),
     ["For every token", "q · min(1, p/q) = min(q, p), and (1 − β) · max(0, p − q) / (1 − β) = max(0, p − q). The smaller of two numbers plus what the larger one has more: min(q, p) + max(0, p − q) = p."],
-    ["So the draft does not matter", "q has cancelled. A bad draft makes β small, so fewer draft tokens are accepted; it never changes what comes out."],
-    ["Blocks", "token rule: both accepted with probability β² " + (room.isRecorded() ? "where the next distributions are the same." : `= ${digits(beta * beta)}; block verification: Σ min(min(p₁, q₁) p₂, q₁ q₂) = ${digits(fourRules(room.probs("p"), room.probs("q"))[0].both)}, at least as much.`)],
+    ["So the draft does not matter", "q has cancelled. A bad draft makes β small, so fewer draft tokens are accepted. It never changes what comes out."],
+    ["Two draft tokens", "token rule: both accepted with probability β² " + (room.isRecorded() ? "where the next distributions are the same." : `= ${digits(beta * beta)}; block verification: Σ min(min(p₁, q₁) p₂, q₁ q₂) = ${digits(fourRules(room.probs("p"), room.probs("q"))[0].both)}, at least as much.`)],
     ["Sources", "Leviathan, Kalman, Matias 2023, Algorithm 1 and appendix A.1; Chen et al. 2023 (where p and q are swapped); Sun et al. 2024, Algorithm 2."],
   ];
   maths.lines.replaceChildren(...lines.flatMap(([what, line]) => [h("p", { class: "what" }, what), h("p", { class: "line1" }, line)]));
@@ -33,5 +33,5 @@ function oneToken(slot, row, beta) {
   const { p, q } = row;
   const keep = q > 0 ? `${digits(q)} · min(1, ${digits(p)}/${digits(q)})` : "0";
   const rest = row.left > 0 ? `${digits(1 - beta)} · ${digits(row.left)}/${digits(1 - beta)}` : "0";
-  return [[`For ${wordOf(slot)}`, `q · min(1, p/q) + (1 − β) · residual = ${keep} + ${rest} = ${digits(row.kept)} + ${digits(row.replaced)} = ${exactly(row.sum)}, and p = ${exactly(p)}`]];
+  return [[`For ${wordOf(slot)}`, `q · min(1, p/q) + (1 − β) · residual = ${keep} + ${rest} = ${digits(row.accepted)} + ${digits(row.replaced)} = ${exactly(row.sum)}, and p = ${exactly(p)}`]];
 }

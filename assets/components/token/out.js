@@ -8,11 +8,11 @@ import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, wor
 
 export function makeDraftToken(room) {
   const parts = {
-    kept: s("rect", { class: "zone kept" }),
+    accepted: s("rect", { class: "zone accepted" }),
     bad: s("rect", { class: "zone bad" }),
     edge: s("line", { class: "edge" }),
-    keptText: s("text", { class: "zoneName kept" }),
-    badText: s("text", { class: "zoneName bad" }),
+    acceptedText: s("text", { class: "zoneName accepted" }),
+    rejectedText: s("text", { class: "zoneName bad" }),
   };
   const svg = s("svg", { class: "scene", role: "img" }, makeHatches("shared", "bad"), ...Object.values(parts));
   const big = h("p", { class: "big" });
@@ -21,18 +21,18 @@ export function makeDraftToken(room) {
 
 export function drawDraftToken(card, room, width, height, flat) {
   const beta = settled(room.sums.beta);
-  const refused = settled(1 - beta);
+  const rejected = settled(1 - beta);
   sized(card.svg, width, height);
   say(card.sub, room.texts.coinSub);
   say(card.big, number(beta));
-  card.svg.setAttribute("aria-label", `accepted ${number(beta)}, rejected ${number(refused)}`);
-  say(card.keptText, `✓ accepted ${number(beta)}`);
-  say(card.badText, `✕ rejected ${number(refused)}`);
+  card.svg.setAttribute("aria-label", `accepted ${number(beta)}, rejected ${number(rejected)}`);
+  say(card.acceptedText, `✓ accepted ${number(beta)}`);
+  say(card.rejectedText, `✕ rejected ${number(rejected)}`);
   if (flat) layFlat(card, beta, width);
   else stackUp(card, beta, width, height);
-  show(card.keptText, beta > 0.001);
-  show(card.badText, beta < 0.999);
-  say(card.foot, fill(room.texts.coinFoot, { kept: ofHundred(beta), refused: ofHundred(refused) }));
+  show(card.acceptedText, beta > 0.001);
+  show(card.rejectedText, beta < 0.999);
+  say(card.foot, fill(room.texts.coinFoot, { accepted: ofHundred(beta), rejected: ofHundred(rejected) }));
 }
 
 function stackUp(card, beta, width, height) {
@@ -41,7 +41,7 @@ function stackUp(card, beta, width, height) {
   const left = 4;
   const wide = 44;
   const cut = base - beta * high;
-  place(card.kept, { x: left, y: cut, width: wide, height: beta * high });
+  place(card.accepted, { x: left, y: cut, width: wide, height: beta * high });
   place(card.bad, { x: left, y: base - high, width: wide, height: (1 - beta) * high });
   place(card.edge, { transform: `translate(${left - 4}px, ${cut}px)` });
   card.edge.setAttribute("x2", wide + 8);
@@ -49,33 +49,33 @@ function stackUp(card, beta, width, height) {
   const apart = (y) => Math.min(base - 4, Math.max(20, y));
   const lower = apart(base - (beta * high) / 2 + 4);
   const upper = apart(base - high + ((1 - beta) * high) / 2 + 4);
-  move(card.keptText, left + wide + 12, Math.max(lower, upper + 18));
-  move(card.badText, left + wide + 12, Math.min(upper, base - 22));
+  move(card.acceptedText, left + wide + 12, Math.max(lower, upper + 18));
+  move(card.rejectedText, left + wide + 12, Math.min(upper, base - 22));
 }
 
 function layFlat(card, beta, width) {
   const wide = width - 2;
-  place(card.kept, { x: 1, y: 4, width: beta * wide, height: 30 });
+  place(card.accepted, { x: 1, y: 4, width: beta * wide, height: 30 });
   place(card.bad, { x: 1 + beta * wide, y: 4, width: (1 - beta) * wide, height: 30 });
   place(card.edge, { transform: `translate(${1 + beta * wide}px, 0px)` });
   card.edge.setAttribute("x2", 0);
   card.edge.setAttribute("y2", 38);
-  move(card.keptText, 1, 54);
-  move(card.badText, width - 100, 54);
+  move(card.acceptedText, 1, 54);
+  move(card.rejectedText, width - 100, 54);
 }
 
 export function makeOut(room) {
   const axis = makeAxis();
   const stacks = Array.from({ length: MOST }, () => {
     const one = {
-      kept: s("rect", { class: "zone kept part" }), left: s("rect", { class: "left part" }), mark: s("line", { class: "mark", x2: 1 }),
+      accepted: s("rect", { class: "zone accepted part" }), left: s("rect", { class: "left part" }), mark: s("line", { class: "mark", x2: 1 }),
       value: s("text", { class: "value p" }), name: s("text", { class: "name" }),
     };
     return { ...one, node: s("g", { class: "slot" }, ...Object.values(one)) };
   });
   const svg = s("svg", { class: "scene", role: "img" }, axis.node, ...stacks.map(({ node }) => node));
   const key = h("p", { class: "legend" },
-    h("span", {}, h("i", { class: "swatch kept" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch left" }), "◆ replaced"),
+    h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch left" }), "◆ replaced"),
     h("span", {}, h("i", { class: "swatch dash" }), "p"));
   return { ...makeCard("out", room.texts.out, key, svg), svg, axis, stacks };
 }
@@ -86,7 +86,7 @@ export function drawOut(card, room, width, height, top) {
   sized(card.svg, width, height);
   drawAxis(card.axis, plot);
   for (const [i, stack] of card.stacks.entries()) drawStack(stack, slots[i], sums.rows[i], i, plot);
-  const told = slots.map((slot, i) => `${wordOf(slot)} ${number(sums.rows[i].kept)} accepted and ${number(sums.rows[i].replaced)} replaced make ${number(slot.p)}`);
+  const told = slots.map((slot, i) => `${wordOf(slot)} ${number(sums.rows[i].accepted)} accepted and ${number(sums.rows[i].replaced)} replaced make ${number(slot.p)}`);
   card.svg.setAttribute("aria-label", `${texts.out}: ${told.join("; ")}`);
   say(card.sub, texts.outSub);
   say(card.foot, fill(texts.outFoot, { error: difference(sums.error) }));
@@ -97,8 +97,8 @@ function drawStack(stack, slot, row, i, plot) {
   if (!slot) return;
   const wide = plot.wide * 0.72;
   const x = plot.middle(i) - wide / 2;
-  standRect(stack.kept, x, wide, 0, row.kept, plot);
-  standRect(stack.left, x, wide, row.kept, row.sum, plot);
+  standRect(stack.accepted, x, wide, 0, row.accepted, plot);
+  standRect(stack.left, x, wide, row.accepted, row.sum, plot);
   place(stack.mark, { transform: `translate(${x - 5}px, ${plot.base - slot.p * plot.unit}px) scaleX(${wide + 10})` });
   move(stack.value, plot.middle(i), plot.base - slot.p * plot.unit - 8);
   const written = number(row.sum);

@@ -62,7 +62,7 @@ export function drawAxis({ lines }, plot) {
     const y = plot.base - value * plot.unit;
     place(line, { transform: `translate(${plot.left - 4}px, ${y}px) scaleX(${plot.width - plot.left})` });
     move(text, plot.left - 9, y + 4);
-    say(text, value === 0 ? "0" : value === 1 ? "1" : String(value).replace(/^0/, ""));
+    say(text, value === 0 ? "0" : value === 1 ? "1" : String(value));
   }
 }
 

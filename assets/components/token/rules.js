@@ -31,7 +31,7 @@ function oneByOne(a, b) {
 /** Each draft token by itself (Leviathan et al. 2023, Algorithm 1). */
 function tokenRule(p, q) {
   const left = residualOf(p, q);
-  return (a, b) => ({ keeps: oneByOne(threshold(p[a], q[a]), threshold(p[b], q[b])), none: left, one: left });
+  return (a, b) => ({ accepts: oneByOne(threshold(p[a], q[a]), threshold(p[b], q[b])), none: left, one: left });
 }
 
 /** Both draft tokens together (Sun et al. 2024, Block Verification, Algorithm 2). */
@@ -43,14 +43,14 @@ function blockRule(p, q) {
     const left = p.map((x, i) => Math.max(0, w1 * x - q[i]));
     const m = left.reduce(plus, 0);
     const h1 = edge(w1, m);
-    return { keeps: [(1 - w2) * (1 - h1), (1 - w2) * h1, w2], none, one: m > 0 ? left.map((x) => x / m) : p };
+    return { accepts: [(1 - w2) * (1 - h1), (1 - w2) * h1, w2], none, one: m > 0 ? left.map((x) => x / m) : p };
   };
 }
 
-/** The target draws its own token; the draft token is kept where both agree. */
+/** The target draws its own token; the draft token is accepted where both agree. */
 function compareRule(p) {
   const without = p.map((_, token) => residualOf(p, oneHot(token, p.length)));
-  return (a, b) => ({ keeps: oneByOne(p[a], p[b]), none: without[a], one: without[b] });
+  return (a, b) => ({ accepts: oneByOne(p[a], p[b]), none: without[a], one: without[b] });
 }
 
 export function fourRules(p, q) {
@@ -63,15 +63,15 @@ export function fourRules(p, q) {
   ];
 }
 
-/** Every pair of draft tokens, one by one: how often one and both are kept, and how far the distribution of two tokens is from p times p. */
+/** Every pair of draft tokens, one by one: how often one and both are accepted, and how far the distribution of two tokens is from p times p. */
 function walk(way, p, q) {
   const probs = p.map(() => p.map(() => 0));
   let first = 0;
   let both = 0;
   q.forEach((qa, a) => q.forEach((qb, b) => {
     if (qa * qb === 0) return;
-    const { keeps, none, one } = way(a, b);
-    const [zero, once, twice] = keeps.map((x) => qa * qb * x);
+    const { accepts, none, one } = way(a, b);
+    const [zero, once, twice] = accepts.map((x) => qa * qb * x);
     first += once + twice;
     both += twice;
     probs[a][b] += twice;
@@ -81,5 +81,5 @@ function walk(way, p, q) {
     });
   }));
   const error = Math.max(...probs.flatMap((row, a) => row.map((x, b) => Math.abs(x - p[a] * p[b]))));
-  return { first, both, kept: first + both, error };
+  return { first, both, accepted: first + both, error };
 }

@@ -11,7 +11,7 @@ const COLUMNS = [
   ["token", "token", "name"],
   ["q", "draft q", "q wide"],
   ["keep", "min(1, p/q)", "wide"],
-  ["kept", "accepted", "kept"],
+  ["accepted", "accepted", "accepted"],
   ["share", "residual", "wide"],
   ["replaced", "replaced", "left"],
   ["sum", "sum of both", "sum"],
@@ -42,7 +42,7 @@ export function drawSums(card, room) {
     const row = sums.rows[i];
     const keep = slots[i].glyphs === null && slots[i].overlap !== undefined ? "each its own" : row.q > 0 ? digits(Math.min(1, row.p / row.q)) : "–";
     const written = {
-      token: glyphLine(slots[i].glyphs, 14), q: digits(row.q), keep, kept: digits(row.kept), share: digits(row.share),
+      token: glyphLine(slots[i].glyphs, 14), q: digits(row.q), keep, accepted: digits(row.accepted), share: digits(row.share),
       replaced: digits(row.replaced), sum: room.plan.exact ? exactly(row.sum) : digits(row.sum),
       p: room.plan.exact ? exactly(row.p) : digits(row.p), difference: difference(row.difference),
     };
@@ -55,10 +55,10 @@ export function makeRules(room) {
   const rows = {};
   const list = h("div", { class: "ruleRows" });
   for (const [key, { title, how }] of Object.entries(room.payload.rules)) {
-    const parts = { first: h("span", { class: "run first" }), both: h("span", { class: "run both" }), kept: h("b"), error: h("span", { class: "error" }) };
+    const parts = { first: h("span", { class: "run first" }), both: h("span", { class: "run both" }), accepted: h("b"), error: h("span", { class: "error" }) };
     const words = h("div", { class: "ruleName" }, h("b", {}, title), h("span", {}, how));
     list.append(h("div", { class: "rule" }, words, h("div", { class: "lane" }, parts.first, parts.both),
-      h("div", { class: "ruleSum" }, parts.kept, h("span", {}, " of 2 accepted")), parts.error));
+      h("div", { class: "ruleSum" }, parts.accepted, h("span", {}, " of 2 accepted")), parts.error));
     rows[key] = parts;
   }
   return { ...makeCard("rules", room.texts.rules, list), rows, list };
@@ -72,17 +72,17 @@ export function drawRules(card, room) {
   say(card.sub, texts.rulesSub);
   if (!known) return say(card.foot, texts.rulesRest);
   const found = fourRules(room.probs("p"), room.probs("q"));
-  for (const { rule, first, both, kept, error } of found) {
+  for (const { rule, first, both, accepted, error } of found) {
     const row = card.rows[rule];
     lane(row.first, first, "first", room.lane);
     lane(row.both, both, "both", room.lane);
-    say(row.kept, kept.toFixed(2));
+    say(row.accepted, accepted.toFixed(2));
     say(row.error, `error ${difference(error)}`);
   }
   const { title } = room.payload.rules[found[0].rule];
-  const least = found.reduce((a, b) => (b.kept < a.kept ? b : a));
-  const values = { best: title.toLowerCase(), most: found[0].kept.toFixed(2), worst: room.payload.rules[least.rule].title.toLowerCase(), least: least.kept.toFixed(2) };
-  const same = found[0].kept - least.kept < 0.005;
+  const least = found.reduce((a, b) => (b.accepted < a.accepted ? b : a));
+  const values = { best: title.toLowerCase(), most: found[0].accepted.toFixed(2), worst: room.payload.rules[least.rule].title.toLowerCase(), least: least.accepted.toFixed(2) };
+  const same = found[0].accepted - least.accepted < 0.005;
   say(card.foot, fill(same ? texts.rulesFootSame : texts.rulesFoot, values));
 }
 

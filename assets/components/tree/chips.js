@@ -52,14 +52,14 @@ export function placeTree(tree, payload, width) {
   }
 }
 
-export const FATES = { kept: "accepted", refused: "rejected", never: "not checked", draft: "draft token" };
-const SIGNS = { kept: "✓", refused: "✗", never: "", draft: "", bonus: "+", residual: "↻" };
+export const FATES = { accepted: "accepted", rejected: "rejected", unchecked: "not checked", draft: "draft token" };
+const SIGNS = { accepted: "✓", rejected: "✗", unchecked: "", draft: "", bonus: "+", residual: "↻" };
 
 /** What each chip looks like at a step: decided ones as they were decided, the others as draft tokens; at the end, what was not checked. */
 export function drawTree(tree, room) {
   const { step, decided, over } = room;
   for (const { face, mark, line, one, i } of tree.made) {
-    const is = decided.has(i) ? one.fate : over ? "never" : "draft";
+    const is = decided.has(i) ? one.fate : over ? "unchecked" : "draft";
     face.dataset.is = line.dataset.is = is;
     say(mark, SIGNS[is]);
     face.classList.toggle("now", step.node === i);
@@ -77,8 +77,8 @@ export function drawTree(tree, room) {
 export function makeMask() {
   const svg = s("svg", { class: "mask", role: "img" });
   const note = h("p", { class: "hint" });
-  const node = h("figure", { class: "maskCard" }, h("h3", {}, "Who sees whom"), svg, note);
-  say(note, "Row: a draft token. Filled: what it may see, besides the text.");
+  const node = h("figure", { class: "maskCard" }, h("h3", {}, "Attention mask"), svg, note);
+  say(note, "Row: a draft token. Filled: what it may attend to, besides the text.");
   return { node, svg };
 }
 
@@ -90,8 +90,8 @@ export function fillMask(card, payload) {
     s("g", { class: "maskRow" }, ...row.map((sees, x) => s("rect", { class: sees ? "sees" : "blind", x: x * CELL + 1, y: y * CELL + 1, width: CELL - 2, height: CELL - 2, rx: 2 }))));
   card.svg.replaceChildren(...card.rows);
   show(card.node, count > 0);
-  const said = payload.mask.map((row, y) => `${payload.nodes[y].name} sees ${row.flatMap((sees, x) => (sees && x !== y ? [payload.nodes[x].name] : [])).join(", ") || "the text alone"}`);
-  card.svg.setAttribute("aria-label", `Ancestor mask. ${said.join("; ")}.`);
+  const said = payload.mask.map((row, y) => `${payload.nodes[y].name} sees ${row.flatMap((sees, x) => (sees && x !== y ? [payload.nodes[x].name] : [])).join(", ") || "only the text"}`);
+  card.svg.setAttribute("aria-label", `Attention mask. ${said.join("; ")}.`);
 }
 
 export function drawMask(card, room) {

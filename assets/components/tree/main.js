@@ -19,7 +19,7 @@ class Room {
     this.distributions = makeDistributions();
     this.sentence = h("p", { class: "sentence" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite" });
-    this.back = button("← Back", "step before (←)", () => this.goTo(this.at - 1));
+    this.back = button("← Back", "one step back (←)", () => this.goTo(this.at - 1));
     this.next = button("Step →", "next step (→)", () => this.goTo(this.at + 1), "primary");
     this.range = h("input", { type: "range", min: "0", step: "1", "aria-label": "step of this round" });
     this.range.addEventListener("input", () => this.goTo(Number(this.range.value)));

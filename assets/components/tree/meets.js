@@ -7,32 +7,32 @@ import { coinText, number } from "../lib/numbers.js";
 import { FATES } from "./chips.js";
 
 export function makeUniform() {
-  const kept = s("rect", { class: "zone kept" });
+  const accepted = s("rect", { class: "zone accepted" });
   const bad = s("rect", { class: "zone bad" });
   const edge = s("line", { class: "edge", y1: 0, y2: 30 });
   const disc = s("g", { class: "coin" }, s("circle", { r: 9, class: "face" }));
   const words = { zero: s("text", {}, "0"), one: s("text", { class: "end" }, "1"), edge: s("text", { class: "said" }), coin: s("text", { class: "said strong" }) };
-  const svg = s("svg", { class: "ruler", role: "img" }, makeHatches("bad"), kept, bad, edge, disc, ...Object.values(words));
+  const svg = s("svg", { class: "ruler", role: "img" }, makeHatches("bad"), accepted, bad, edge, disc, ...Object.values(words));
   const title = h("h3", {});
-  return { node: h("figure", { class: "coinCard" }, title, svg), title, svg, kept, bad, edge, disc, words };
+  return { node: h("figure", { class: "coinCard" }, title, svg), title, svg, accepted, bad, edge, disc, words };
 }
 
 export function drawUniform(card, room, width) {
   const one = room.step.node === null ? null : room.payload.nodes[room.step.node];
   const there = Boolean(one) && one.threshold !== null;
   card.node.classList.toggle("idle", !there);
-  say(card.title, there ? "The random number u against the threshold" : "No random number at this step");
+  say(card.title, there ? "The random number u and its threshold" : "No random number at this step");
   sized(card.svg, width, 74);
   const [threshold, u] = there ? [one.threshold, one.u] : [0.5, 0];
   const x = threshold * width;
   const top = 22;
-  place(card.kept, { x: 0, y: top, width: x, height: 30 });
+  place(card.accepted, { x: 0, y: top, width: x, height: 30 });
   place(card.bad, { x, y: top, width: Math.max(0, width - x), height: 30 });
   move(card.edge, x, top);
   move(card.disc, Math.min(width - 9, Math.max(9, u * width)), top + 15);
   move(card.words.zero, 0, top + 46);
   move(card.words.one, width, top + 46);
-  for (const node of [card.kept, card.bad, card.edge, card.disc, card.words.edge, card.words.coin]) node.style.visibility = there ? "visible" : "hidden";
+  for (const node of [card.accepted, card.bad, card.edge, card.disc, card.words.edge, card.words.coin]) node.style.visibility = there ? "visible" : "hidden";
   if (!there) return;
   aside(card.words.edge, `accepted below ${number(threshold)}`, x, top - 8, width);
   aside(card.words.coin, `u = ${coinText(u, threshold)}`, u * width, top + 46, width, 26);
@@ -46,13 +46,13 @@ function aside(node, text, x, y, width, edge = 0) {
   move(node, Math.min(width - half - edge, Math.max(half + edge, x)), y);
 }
 
-const DISTRIBUTIONS = { p: "target p", met: "left by rejected siblings", q: "draft q", residual: "residual now" };
+const DISTRIBUTIONS = { p: "target p", met: "residual before", q: "draft q", residual: "residual after" };
 
 export function makeDistributions() {
   const title = h("h3", {});
   const key = h("p", { class: "key" });
   const list = h("div", { class: "bars", role: "img" });
-  return { node: h("figure", { class: "lawCard" }, title, key, list), title, key, list };
+  return { node: h("figure", { class: "barsCard" }, title, key, list), title, key, list };
 }
 
 /** Bars of the step's distribution: the target's and the draft's where u decides, the residual after a rejection, one distribution for the ending. */
@@ -63,7 +63,7 @@ export function drawDistributions(card, room) {
   const bars = about?.bars ?? [];
   const met = about?.met === "left" ? "met" : "p";
   const distributions = ending ? [payload.ending?.kind === "residual" ? "residual" : "p"] : step.kind === "residual" ? [met, "q", "residual"] : [met, "q"];
-  say(card.title, bars.length ? { end: "The distribution it is drawn from", tally: "The distribution the last token was drawn from", tree: "The distributions after the text", residual: "What the rejection leaves" }[step.kind] ?? "What u decides between" : "No distribution at this step");
+  say(card.title, bars.length ? { end: "The distribution it is drawn from", tally: "The distribution of the last token", tree: "The distributions after the text", residual: "What remains after the rejection" }[step.kind] ?? "The distributions compared" : "No distribution at this step");
   card.key.replaceChildren(...(bars.length ? distributions : []).map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), DISTRIBUTIONS[probs])));
   const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);
   const most = Math.max(1e-12, ...bars.filter((bar) => bar.glyphs !== null).flatMap(values));

@@ -12,7 +12,9 @@ from dataclasses import dataclass
 from specviz.figures.common.glyphs import name, piece
 from specviz.trace import Decision, Distribution, Round, Trace
 
-HEADLINE = "A small model drafts. A big model decides. Every text keeps exactly the odds that the big model gives it."
+HEADLINE = (
+    "A small draft model suggests tokens. A large target model checks them. The text follows exactly the target’s distribution."
+)
 ORDINALS = ("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth")
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
@@ -21,10 +23,10 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 class Motion:
     """One step of the stage.
 
-    kind      draft token, pass, look, random number, lift, residual, draw, bonus, stop, tally
-    node      index of the chip it is about, None where it is about the whole round
+    kind      draft, pass, look, coin (u meets its threshold), lift, residual, draw, bonus, stop, tally
+    node      index of the draft token it is about, None where it is about the whole round
     sentence  what happens, for a reader who does not see the picture
-    label     name on the scrubber of this motion and those behind it; empty where it goes on under the name before
+    label     name on the scrubber of this motion and those after it; empty where the name before it still holds
     """
 
     kind: str
@@ -34,7 +36,7 @@ class Motion:
 
 
 def number(x: float, digits: int = 2) -> str:
-    """A probability for a reader: .62, .016, .00054, 5.4×10⁻⁵, >.999. Two digits at least count, so that p/q can be checked."""
+    """A probability for a reader: 0.62, 0.016, 0.00054, 5.4×10⁻⁵, >0.999. At least two digits count, so that p/q can be checked."""
     if x <= 0.0 or x >= 1.0:
         return f"{x:.0f}"
     if x < 0.0001:
@@ -43,10 +45,10 @@ def number(x: float, digits: int = 2) -> str:
     if round(x, digits) == 1.0:
         digits = max(3, digits)
     if round(x, digits) == 1.0:
-        return f">.{'9' * digits}"
+        return f">0.{'9' * digits}"
     while x * 10**digits < 10.0:
         digits += 1
-    return f"{x:.{digits}f}".lstrip("0")
+    return f"{x:.{digits}f}"
 
 
 def apart(u: float, threshold: float) -> tuple[str, str]:
@@ -63,17 +65,17 @@ def ordinal(index: int) -> str:
     return ORDINALS[index] if index < len(ORDINALS) else f"{index + 1}th"
 
 
-def looked_at(round_: Round) -> list[int]:
-    """Proposals whose random numbers count, in order: none behind a token that ended the text or filled its room."""
-    looked = [i for i, decision in enumerate(round_.proposals) if decision.accepted is not None]
+def checked(round_: Round) -> list[int]:
+    """Draft tokens that were checked, in order: none after a token that ended the text or gave it its full length."""
+    found = [i for i, decision in enumerate(round_.proposals) if decision.accepted is not None]
     if round_.ending.kind in ("eos", "length"):
         last = max(round_.accepted_path, default=-1)
-        looked = [i for i in looked if i <= last]
-    return looked
+        found = [i for i in found if i <= last]
+    return found
 
 
 def rejected_at(round_: Round) -> int | None:
-    """The proposal whose refusal the replacement repairs; None where the round did not end with one."""
+    """The draft token that the replacement replaces; None where the round did not end with one."""
     if round_.ending.kind != "residual":
         return None
     return max(i for i, decision in enumerate(round_.proposals) if decision.accepted is False)
@@ -95,51 +97,54 @@ class _Teller:
     def tell(self) -> Iterator[Motion]:
         for i, decision in enumerate(self.round.proposals):
             yield Motion("draft", i, self.draft_token(i, decision), "draft tokens" if i == 0 else "")
-        yield Motion("pass", None, self.one_pass(), "one pass")
-        for i in looked_at(self.round):
-            yield Motion("look", i, self.look(self.round.proposals[i]), f"random number {i + 1}")
-            yield Motion("coin", i, self.uniform(self.round.proposals[i]))
+        yield Motion("pass", None, self.one_pass(), "target pass")
+        for place, i in enumerate(checked(self.round)):
+            yield Motion("look", i, self.look(self.round.proposals[i]), f"check {i + 1}")
+            yield Motion("coin", i, self.uniform(self.round.proposals[i], place == 0))
         yield from self.ending()
         yield Motion("tally", None, self.tally(), "tally")
 
     def draft_token(self, i: int, decision: Decision) -> str:
         start = f"The {ordinal(i)} draft token" if self.many > 1 else "The only draft token"
-        return f"{start} is {self.name(decision.token)}: the draft gives it {number(decision.q)}."
+        return f"{start} is {self.name(decision.token)}: the draft model gives it probability {number(decision.q)}."
 
     def one_pass(self) -> str:
         if self.many == 0:
-            return "Nothing was drafted: the target reads the text in one pass and decides alone."
-        what = "its draft token" if self.many == 1 else f"all {self.many} draft tokens at once"
-        return f"In one pass the target checks {what}: it computes its own odds at every place."
+            return "Nothing was drafted: the target model reads the text in one pass and chooses the next token alone."
+        what = "the draft token" if self.many == 1 else f"all {self.many} draft tokens at once"
+        return f"One target pass checks {what}: the target model computes its own distribution at every position."
 
     def look(self, decision: Decision) -> str:
         word, q, p = self.name(decision.token), number(decision.q), number(decision.p)
         word = word[0].upper() + word[1:]
         if decision.threshold >= 1.0:
             more = "just as much" if decision.p == decision.q else f"{p}, no less"
-            return f"{word}: the draft gave it {q}, the target gives it {more}, so it is kept whatever the random number shows."
+            return f"{word}: the draft gives it {q}, the target {more}, so it is accepted whatever the random number is."
         if decision.threshold <= 0.0:
-            return f"{word}: the draft gave it {q}, the target never says it here, so it is refused whatever the random number shows."
-        less = "a trace less" if p == q else f"only {p}"
-        return f"{word}: the draft gave it {q}, the target {less}, so it is kept with probability {number(decision.threshold)}."
+            return f"{word}: the draft gives it {q}, the target gives it 0 here, so it is rejected whatever the random number is."
+        less = "slightly less" if p == q else f"only {p}"
+        return (
+            f"{word}: the draft gives it {q}, the target {less}, so it is accepted with probability {number(decision.threshold)}."
+        )
 
-    def uniform(self, decision: Decision) -> str:
+    def uniform(self, decision: Decision, first: bool) -> str:
         u, threshold = apart(decision.u, decision.threshold)
         word = self.name(decision.token)
+        drawn = f"The random number u{', uniform between 0 and 1,' if first else ''} is {u}"
         if not 0.0 < decision.threshold < 1.0:
-            return f"The random number shows {u}: {word} is {'kept' if decision.accepted else 'refused'}, as with any other random number."
+            return f"{drawn}: {word} is {'accepted' if decision.accepted else 'rejected'}, as with any other u."
         if decision.accepted:
-            return f"The random number shows {u}, below {threshold}: {word} is kept."
-        return f"The random number shows {u}, not below {threshold}: {word} is refused."
+            return f"{drawn}, below {threshold}: {word} is accepted."
+        return f"{drawn}, not below {threshold}: {word} is rejected."
 
     def ending(self) -> Iterator[Motion]:
-        kind, refused = self.round.ending.kind, rejected_at(self.round)
+        kind, rejected = self.round.ending.kind, rejected_at(self.round)
         if kind == "residual":
-            probs = self.round.distributions[refused] if self.round.distributions else None
+            probs = self.round.distributions[rejected] if self.round.distributions else None
             if probs is not None and probs.residual is not None:
-                yield Motion("lift", refused, self.lift(probs), "residual")
-                yield Motion("residual", refused, self.residual(probs))
-            yield Motion("draw", refused, self.draw(refused), "" if probs else "draw")
+                yield Motion("lift", rejected, self.lift(probs), "residual")
+                yield Motion("residual", rejected, self.residual(probs))
+            yield Motion("draw", rejected, self.draw(rejected), "" if probs else "draw")
         elif kind == "bonus":
             yield Motion("bonus", None, self.bonus(), "bonus" if self.many else "draw")
         else:
@@ -147,48 +152,46 @@ class _Teller:
 
     def lift(self, probs: Distribution) -> str:
         return (
-            f"Take away the overlap, what both models give: {number(probs.beta)} in all. Left is what the draft gives too little."
+            f"Take away the overlap, which both distributions share: {number(probs.beta)} in all. "
+            "What remains is where the target gives more than the draft."
         )
 
     def residual(self, probs: Distribution) -> str:
         left, token = sum(probs.residual) + probs.rest["residual"], self.round.ending.token
         share = probs.residual[probs.tokens.index(token)] / left
         return (
-            f"What is left, {number(left)}, slides together and grows until it fills 1: the residual. "
-            f"{self.name(token)} has {number(share)} of it. A draft token here is refused just as often, {number(left)} of the time: so the "
-            "overlap (striped) and the residual together make exactly the blue bars. What the draft gives too little, the residual adds."
+            f"What remains, {number(left)}, is rescaled to 1: the residual distribution. It gives {self.name(token)} {number(share)}. "
+            f"A draft token here is rejected just as often, {number(left)} of the time. So "
+            "the overlap (striped) and the residual together make exactly the blue bars."
         )
 
-    def draw(self, refused: int) -> str:
-        ending, bad = self.round.ending, self.round.proposals[refused]
-        unseen = sum(decision.accepted is None for decision in self.round.proposals)
-        what, them = ("draft token", "it") if unseen == 1 else (f"{unseen} draft tokens", "them")
-        behind = f" The target computed odds for the {what} after it too, but the rule never looked at {them}." if unseen else ""
-        place = f"it takes the place of {self.name(bad.token)}."
-        return f"One draw, {number(ending.u)}, lands on {self.name(ending.token)}: {place}{behind}"
+    def draw(self, rejected: int) -> str:
+        ending, bad = self.round.ending, self.round.proposals[rejected]
+        unchecked = sum(decision.accepted is None for decision in self.round.proposals)
+        what, are = ("draft token", "is") if unchecked == 1 else (f"{unchecked} draft tokens", "are")
+        behind = f" The {what} after it {are} not checked: the text went another way." if unchecked else ""
+        draw = f"One draw from the residual, with random number {number(ending.u)}, gives {self.name(ending.token)}"
+        return f"{draw}: it replaces {self.name(bad.token)}.{behind}"
 
     def bonus(self) -> str:
         word, u = self.name(self.round.ending.token), number(self.round.ending.u)
+        draw = f"One draw from the target’s distribution, with random number {u}, gives {word}"
         if self.many == 0:
-            return f"One draw from the target’s own odds, {u}, lands on {word}."
-        kept = "The draft token was kept" if self.many == 1 else f"All {self.many} draft tokens were kept"
-        return f"{kept}, so the same pass pays for one more: the draw {u} from the target’s own odds lands on {word}."
+            return f"{draw}."
+        accepted = "The draft token was accepted" if self.many == 1 else f"All {self.many} draft tokens were accepted"
+        return f"{accepted}, so the same pass gives one more token. {draw}, the bonus token."
 
     def stop(self) -> str:
         if self.round.ending.kind == "length":
             return "The text has the length that was asked for, so nothing is added."
-        last = self.round.proposals[self.round.accepted_path[-1]]
-        return f"{self.name(last.token)} was kept and ends the text, so nothing is added."
+        last = self.name(self.round.proposals[self.round.accepted_path[-1]].token)
+        return f"{last[0].upper()}{last[1:]} was accepted and ends the text, so nothing is added."
 
     def tally(self) -> str:
-        count, kept = len(self.round.committed), len(self.round.accepted_path)
-        parts = [f"{kept} kept"] if self.many else []
+        count, accepted = len(self.round.committed), len(self.round.accepted_path)
+        parts = [f"{accepted} accepted"] if self.many else []
         if self.round.ending.token is not None and self.many:
-            parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus")
+            parts.append("1 replacement" if self.round.ending.kind == "residual" else "1 bonus token")
         made_of = f": {' and '.join(parts)}" if parts else ""
-        alone = (
-            "the target alone would have needed 1 pass too"
-            if count == 1
-            else f"the target alone would have needed {count} passes"
-        )
-        return f"{count} token{'' if count == 1 else 's'} for 1 big pass{made_of}. One by one, {alone}."
+        alone = "1 pass too" if count == 1 else f"{count} passes"
+        return f"{count} token{'' if count == 1 else 's'} from 1 target pass{made_of}. Target-only sampling would have needed {alone}."

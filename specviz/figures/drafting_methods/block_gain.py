@@ -14,9 +14,9 @@ def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     measured = {one.gamma: one.gain for one in plan.checked}
     return [
         {
-            "draft_tokens": row.gamma,
-            "tokens per pass": round(row.tokens.value, 3),
-            "above the token rule, counted": span(row.gain),
+            "draft tokens": row.gamma,
+            "tokens per target pass": round(row.tokens.value, 3),
+            "gain over the token rule, predicted": span(row.gain),
             "measured": span(measured[row.gamma]) if row.gamma in measured else "",
         }
         for row in plan.rows
@@ -31,14 +31,14 @@ def sentence(plan: SpeedPlan) -> str:
         return ""
     row = next((row for row in known if row.gamma == WIDEST), known[-1])
     said = (
-        f"Judged together, {row.gamma} draft tokens give {span(row.gain)} more tokens per pass than judged one by one: counted exactly on "
-        f"{plan.openings} texts of {plan.length} tokens of the target, at temperature {plan.settings.temperature:g}."
+        f"Block verification gives {span(row.gain)} more tokens per target pass than the token rule at {row.gamma} draft tokens, as predicted from "
+        f"{plan.openings} texts of {plan.length} tokens of the target at temperature {plan.settings.temperature:g}."
     )
     seen = next((one.gain for one in plan.checked if one.gamma == row.gamma), None)
     if seen is None:
         return said
-    holds = "which holds" if seen.low <= row.gain.value <= seen.high else "which does not hold"
-    return f"{said} Decoding with both rules measured {span(seen)}, {holds} the counted number. With one draft token both rules are the same."
+    agrees = "agrees with" if seen.low <= row.gain.value <= seen.high else "does not agree with"
+    return f"{said} Decoding with both rules gave {span(seen)}, which {agrees} the prediction. With one draft token both rules are the same."
 
 
 def span(gain: Estimate) -> str:

@@ -13,10 +13,10 @@ MARKS = {  # verdict -> class, sign and word of a cell that is as it should be
     "consistent": ("exact", "✓", "exact"),
     "coincides": ("same", "=", "coincides here"),
     "rejected": ("lossy", "✗", "lossy"),
-    "blank": ("blank", "·", "makes no sense"),
-    "too few draws": ("open", "?", "too few draws"),
+    "blank": ("blank", "·", "not applicable"),
+    "too few draws": ("open", "?", "too few samples"),
 }
-WRONG = ("wrong", "!", "not as it should be")
+WRONG = ("wrong", "!", "unexpected")
 
 
 def read(text: str) -> dict[str, Any]:
@@ -61,19 +61,19 @@ def _cell(cell: Mapping[str, Any] | None) -> str:
 
 
 def conclusion(record: Mapping[str, Any]) -> str:
-    """What the tables show, with what the draws could have seen."""
+    """What the tables show, with the distance that the samples could detect."""
     cells, rules = record["cells"], record["rules"]
     drawn = [cell for cell in cells if rules[cell["rule"]]["exact"] and cell["verdict"] != "blank"]
     fine = [cell for cell in drawn if cell["verdict"] == "consistent" and cell["right"]]
     seen = max((cell["seen"] for cell in drawn if cell["seen"] is not None), default=None)
     said = f"{len(fine)} of {len(drawn)} cells with an exact rule follow the target’s distribution"
-    said += f"; a total variation of {seen:.2g} would have been seen 99 times in 100." if seen is not None else "."
+    said += f"; a total variation of {seen:.2g} would be detected 99 times in 100." if seen is not None else "."
     lossy = [cell for cell in cells if cell["verdict"] == "rejected" and cell["right"]]
     same = [cell for cell in cells if cell["verdict"] == "coincides"]
     if lossy or same:
-        said += f" The lossy rule is caught in {len(lossy)} cells and coincides in {len(same)}."
+        said += f" The lossy rule is detected in {len(lossy)} cells and coincides with the target in {len(same)}."
     if wrong := [cell for cell in cells if not cell["right"]]:
-        said += f" Not as they should be: {len(wrong)}."
+        said += f" Unexpected results: {len(wrong)}."
     return said
 
 

@@ -1,4 +1,4 @@
-"""The gallery in words and pictures: its table, how exactness was shown, and two distributions of a first token. Plain records, Plotly."""
+"""Drafting methods in words and pictures: their table, how exactness was shown, and two distributions of a first token. Plain records, Plotly."""
 
 from __future__ import annotations
 
@@ -13,54 +13,54 @@ from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 
 COLUMNS = (
-    "who drafts",
+    "method",
     "tokens per pass",
     "ms per token",
     "verdict",
-    "kept, by position",
+    "accepted, by position",
     "draft tokens per pass",
     "how that is known",
 )
 
 
 def verdict(row: MethodRow) -> str:
-    """exact or lossy; blank for a row that makes no sense."""
+    """exact or lossy; a dash for a combination that makes no sense."""
     if row.reason:
         return "–"
-    return "exact" if row.exact else "lossy, same here" if row.coincides else "lossy"
+    return "exact" if row.exact else "lossy, same text here" if row.coincides else "lossy"
 
 
 def signed(row: MethodRow) -> str:
-    """The verdict behind the sign that it has in the matrix."""
+    """The verdict after the sign that it has in the matrix."""
     word = verdict(row)
     return word if row.reason else f"{'✓' if row.exact else '=' if row.coincides else '✗'} {word}"
 
 
 def marked(row: MethodRow) -> str:
-    """The row's name behind the sign of its verdict: on a phone the column of names alone stays in sight."""
+    """The row's name after the sign of its verdict: on a phone only the column of names stays in sight."""
     return f"{signed(row)[0]} {row.entry.name}"
 
 
 def evidence(row: MethodRow) -> str:
-    """How the word beside it was shown, with numbers of this prompt; for a blank row, why it is blank."""
+    """How the verdict was shown, with the numbers of this prompt; for a blank row, why it is blank."""
     if row.reason:
         return row.reason
     first = row.first
-    drawn = f"drawn: TV {number(first.tv, 3)} (chance {number(first.upper, 3)})"
+    drawn = f"sampled: TV {number(first.tv, 3)} (noise up to {number(first.upper, 3)})"
     if certain(first):
-        drawn = f"drawn: all {first.n:,} equal" if first.tv == 0.0 else drawn
+        drawn = f"sampled: all {first.n:,} equal" if first.tv == 0.0 else drawn
     if row.exact:
         return f"enumerated; {drawn}"
     return f"computed: TV {number(first.written_tv)}; {drawn}"
 
 
 def certain(first: First) -> bool:
-    """Whether the target is certain of one token, so that nothing is left to chance."""
+    """Whether the target is certain of one token, so that nothing is random."""
     return first.upper == 0.0
 
 
 def table(one: Lineup) -> list[dict[str, object]]:
-    """A line for each row, in the gallery's order; its columns are COLUMNS."""
+    """A line for each row, in the order of the methods; its columns are COLUMNS."""
     return [
         dict(zip(COLUMNS, (row.entry.name, row.per_pass, row.ms and row.ms.value, signed(row), list(row.shares),
                            None if row.reason else row.nodes, evidence(row)), strict=True))
@@ -74,8 +74,8 @@ def details(one: Lineup) -> list[dict[str, object]]:
     for row in one.rows:
         spread = f"{row.ms.low:.1f} to {row.ms.high:.1f}" if row.ms else ""
         counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
-        rows.append({"who drafts": row.entry.name, "in words": row.entry.draft_token, "rule": row.rule, "tokens": row.tokens or None,
-                     "passes": row.passes or None, "kept of tested, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
+        rows.append({"method": row.entry.name, "in words": row.entry.draft_token, "rule": row.rule, "tokens": row.tokens or None,
+                     "passes": row.passes or None, "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
     return rows
 
 
@@ -84,25 +84,25 @@ def conclusion(one: Lineup) -> str:
     exact = [row for row in one.rows if row.exact and row.per_pass is not None and row.key != "target"]
     lossy = [row for row in one.rows if not row.exact and not row.reason]
     if not exact:
-        return "No row of this gallery could run here."
+        return "No method could run here."
     best, worst = max(exact, key=_speed), min(exact, key=_speed)
     said = (
-        f"Every exact row writes the same distribution, from {worst.per_pass:.2f} tokens per pass ({worst.entry.name}) "
+        f"Every exact method follows the target’s distribution. Tokens per target pass range from {worst.per_pass:.2f} ({worst.entry.name}) "
         f"to {best.per_pass:.2f} ({best.entry.name})."
     )
     for row in lossy:
         said += (
-            f" {row.entry.name} coincides with the target here." if row.coincides
-            else f" {row.entry.name} writes another distribution: TV {number(row.first.written_tv)} at the first token."
+            f" {row.entry.name} writes the target’s text here." if row.coincides
+            else f" {row.entry.name} follows another distribution: TV {number(row.first.written_tv)} at the first token."
         )  # fmt: skip
     return said
 
 
 def positions(one: Lineup) -> str:
-    """What the shares by position count: not the same under every rule."""
-    said = "Kept, by position: a draft token judged by itself is tested only where those before it were kept, and its share is of these tests."
+    """What the shares by position mean, which differs between rules."""
+    said = "Accepted, by position: a draft token is checked only if those before it were accepted; the share is of these checks."
     if any(row.entry.settings.get("rule") == "block" and row.tested for row in one.rows):
-        said += " The block rule tests all draft tokens of a round together: there a share says how many rounds kept at least so many draft tokens."
+        said += " Block verification checks all draft tokens of a round together; there the share is of rounds that accepted at least so many."
     return said
 
 
@@ -116,9 +116,9 @@ def sized(row: MethodRow, paying: Paying | None) -> str:
         return ""
     tried = paying.of(settings.proposer, settings.temperature)
     return (
-        f"At most {best.nodes} nodes: of {' '.join(str(point.nodes) for point in tried)} the number that was fastest when all were measured "
-        f"({paying.date}, {paying.machine.get('processor', 'one machine')}), {best.speed:.2f} times the target alone; {tried[-1].nodes} nodes "
-        f"write {tried[-1].tokens_per_pass:.2f} tokens per pass instead of {best.tokens_per_pass:.2f}, and give {tried[-1].speed:.2f} times its speed."
+        f"At most {best.nodes} nodes, the fastest of {', '.join(str(point.nodes) for point in tried)} as measured on {paying.date} "
+        f"({paying.machine.get('processor', 'one machine')}): {best.speed:.2f} times the speed of target-only sampling. {tried[-1].nodes} nodes "
+        f"give {tried[-1].tokens_per_pass:.2f} tokens per target pass instead of {best.tokens_per_pass:.2f}, but run at {tried[-1].speed:.2f} times."
     )  # fmt: skip
 
 
@@ -136,39 +136,37 @@ def cells(first: First) -> list[dict[str, object]]:
     """Every cell as a row of a table."""
     rows = []
     for cell, probs in enumerate(first.probs):
-        row = {"first token": name_of(first, cell), "target's distribution": round(probs, 5), "draws": first.counts[cell],
-               "share": round(first.shares[cell], 5), "chance alone": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
+        row = {"first token": name_of(first, cell), "target's distribution": round(probs, 5), "samples": first.counts[cell],
+               "share": round(first.shares[cell], 5), "sampling noise, 99%": f"{first.low[cell]:.4f} to {first.high[cell]:.4f}"}  # fmt: skip
         rows.append(row if first.written is None else row | {"what it writes": round(first.written[cell], 5)})
     return rows
 
 
 def same_distribution_conclusion(first: First) -> str:
-    """What the adversary's draws show, as its figure's text."""
+    """What the samples with adversarial draft tokens show, as the figure's text."""
     if certain(first) and first.tv == 0.0:
-        return (
-            f"All {first.n:,} first tokens written with the adversary's draft tokens are the one that the target is certain of."
-        )
+        return f"All {first.n:,} first tokens written with adversarial draft tokens are the one that the target is certain of."
     if first.tv <= first.upper:
         return (
-            f"{first.n:,} first tokens written with the adversary's draft tokens lie TV {number(first.tv, 3)} from the target's exact distribution; "
-            f"chance alone leaves up to {number(first.upper, 3)}: the same distribution."
+            f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target's exact distribution, "
+            f"within sampling noise (up to {number(first.upper, 3)}): the draft costs speed, not exactness."
         )
     return (
-        f"{first.n:,} first tokens written with the adversary's draft tokens lie TV {number(first.tv, 3)} from the target's exact distribution, "
-        f"above the {number(first.upper, 3)} that chance stays below 99 times in 100."
+        f"{first.n:,} first tokens written with adversarial draft tokens have TV {number(first.tv, 3)} from the target's exact distribution. "
+        f"Sampling noise stays below {number(first.upper, 3)} 99 times in 100."
     )
 
 
 def same_distribution(first: First, kind: str = "light") -> go.Figure:
-    """Draws as bars, the exact distribution as marks on top of them, and the band of chance. All other tokens stand in the table."""
+    """Samples as bars, the exact distribution as marks, and the band of sampling noise. All other tokens stand in the table."""
     places = _heaviest(first)
     figure = go.Figure()
     wide = [first.high[cell] - first.low[cell] for cell in places]
     rows = _rows(places)
     figure.add_bar(x=wide, base=[first.low[cell] for cell in places], y=rows, orientation="h", width=0.86, marker={"color": BAND},
-                   name="chance alone", hoverinfo="skip")  # fmt: skip
+                   name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
     figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": DRAWS[kind]},
-                   name=f"{first.n:,} draws", hoverinfo="skip")  # fmt: skip
+                   name=f"{first.n:,} samples", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=rows, mode="markers", name="target’s exact distribution", hoverinfo="skip",
                        marker=_mark(kind))  # fmt: skip
     return _laid_out(figure, first, places, "share of all first tokens")
@@ -177,13 +175,13 @@ def same_distribution(first: First, kind: str = "light") -> go.Figure:
 def shortcut_conclusion(first: First) -> str:
     """What typical acceptance does to the distribution, as its figure's text."""
     if first.written_tv < 1e-9:
-        return "Typical acceptance writes the target's distribution here: one token is certain."
+        return "Typical acceptance follows the target's distribution here: one token is certain."
     lost = sum(1 for cell in _heaviest(first) if first.probs[cell] > 0.0 and first.written[cell] == 0.0)
     shown = len(_heaviest(first))
     return (
-        f"Typical acceptance keeps a draft token whose p exceeds {number(first.edge, 3)} (entropy {first.entropy:.1f} nats) and else writes the "
-        f"likeliest token: TV {number(first.written_tv)} from the target's distribution. "
-        + (f"{lost} of the {shown} likeliest tokens are never written." if lost else "It writes the draft's odds instead of the target's.")
+        f"Typical acceptance accepts a draft token whose p is above {number(first.edge, 3)} (entropy {first.entropy:.1f} nats); otherwise it "
+        f"writes the likeliest token. TV {number(first.written_tv)} from the target's distribution. "
+        + (f"{lost} of the {shown} likeliest tokens are never written." if lost else "It writes these tokens with the draft's probabilities instead of the target's.")
     )  # fmt: skip
 
 
@@ -198,7 +196,7 @@ def shortcut(first: First, kind: str = "light") -> go.Figure:
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
     figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": DRAWS[kind]})
     figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": DRAWS[kind]},
-                          text=f"p must exceed {number(first.edge, 3)}")  # fmt: skip
+                          text=f"accepted above {number(first.edge, 3)}")  # fmt: skip
     return _laid_out(figure, first, places, "probability of the first token")
 
 

@@ -1,6 +1,7 @@
-"""A round as a tree that can be walked: chips, the mask of ancestors, and step by step what each random number met. From the trace alone.
+"""A round as a tree to walk through: draft tokens, the attention mask, and step by step how each one was checked. From the trace alone.
 
-Every probability, threshold and verdict is one that the trace holds; JavaScript draws them and computes none.
+Every probability, threshold and verdict is one that the trace holds; JavaScript draws them and computes none. Each step has one
+sentence: caption, screen-reader text and transcript at once.
 """
 
 from __future__ import annotations
@@ -8,21 +9,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from specviz.figures.common.glyphs import glyphs, is_special, piece, whole
-from specviz.figures.common.narration import looked_at
-from specviz.figures.drafting_methods.tree_words import ROOT, Words, below
+from specviz.figures.common.glyphs import glyphs, is_special, name, piece, whole
+from specviz.figures.common.narration import apart, checked, number
 from specviz.trace import Distribution, Round, Trace
 
+ROOT = -1
 TAIL = 60  # characters of the text before the round that are shown
 
 
 def tree_payload(trace: Trace) -> dict[str, Any]:
     """What the component draws of a trace's last round. Its settings name the rule, for the sentences.
 
-    nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  whether its random number met the target's distribution or what
-            rejected sibling left; col, line  where it stands
-    mask    (N, N) 0 or 1: which nodes each may see; path  kept ones; ending  the token the rule added, and where it stands
-    steps   [{"kind", "node", "sentence"}]; kind tree, random number, residual, end, tally
+    nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  "target" where it was checked against the target's
+            distribution, "left" where against the residual that rejected siblings left; col, line  where it stands
+    mask    (N, N) 0 or 1: which nodes each may attend to; path  accepted ones; ending  the token the rule added, and where it stands
+    steps   [{"kind", "node", "sentence"}]; kind tree, coin, residual, end, tally
     """
     round_ = trace.rounds[-1]
     parents = [one.parent for one in round_.proposals]
@@ -45,7 +46,7 @@ def tree_payload(trace: Trace) -> dict[str, Any]:
 
 
 def mask(parents: Sequence[int]) -> list[list[int]]:
-    """(N, N): 1 where a node may see another: its ancestors and itself. The prefix before the round is seen by all."""
+    """(N, N): 1 where a node may attend to another: its ancestors and itself. All attend to the text before the round."""
     rows: list[list[int]] = []
     for node, parent in enumerate(parents):
         row = list(rows[parent]) if parent != ROOT else [0] * len(parents)
@@ -57,7 +58,7 @@ def mask(parents: Sequence[int]) -> list[list[int]]:
 def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str, float]], int]:
     """Where each node stands: its depth as column, its leaves' middle as line; the ending is one more child of ``end``.
 
-    Returns the places, the ending's behind the nodes', and how many lines there are.
+    Returns the places, the ending's last, and how many lines there are.
     """
     every = [*parents, end] if more else list(parents)
     places: list[dict[str, float]] = [{"col": 0, "line": 0.0} for _ in every]
@@ -77,13 +78,13 @@ def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str,
 
 
 def walk(round_: Round) -> list[int]:
-    """Nodes in the order in which their random numbers were looked at: siblings one after the other, then those below the kept one."""
-    counted, kept, order, node = looked_at(round_), set(round_.accepted_path), [], ROOT
+    """Nodes in the order in which they were checked: siblings one after the other, then those below the accepted one."""
+    counted, accepted, order, node = checked(round_), set(round_.accepted_path), [], ROOT
     parents = [one.parent for one in round_.proposals]
     while node is not None:
-        looked = [child for child in below(parents, node) if child in counted]
-        order += looked
-        node = next((child for child in looked if child in kept), None)
+        siblings = [child for child in below(parents, node) if child in counted]
+        order += siblings
+        node = next((child for child in siblings if child in accepted), None)
     return order + [node for node in counted if node not in order]
 
 
@@ -103,20 +104,20 @@ def _steps(words: Words, order: Sequence[int]) -> list[dict[str, Any]]:
     return rows
 
 
-def _node(words: Words, index: int, looked: bool) -> dict[str, Any]:
+def _node(words: Words, index: int, checked_: bool) -> dict[str, Any]:
     one, round_ = words.round.proposals[index], words.round
-    fate = "never" if not looked else "kept" if index in round_.accepted_path else "refused"
+    fate = "unchecked" if not checked_ else "accepted" if index in round_.accepted_path else "rejected"
     return {
         "glyphs": _glyphs(words.trace, one.token), "name": words.name(one.token), "parent": one.parent, "fate": fate,
         "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
         "bars": _bars(round_.distributions[index], words.trace, one.token) if round_.distributions else [],
-        "met": "left" if words.rule == "token" and looked and words.before(index) else "target",
+        "met": "left" if words.rule == "token" and checked_ and words.before(index) else "target",
     }  # fmt: skip
 
 
 def _ending(words: Words) -> dict[str, Any]:
-    end, refused, distributions = words.round.ending, words.refused(), words.round.distributions
-    probs = distributions[-1 if refused is None else refused] if distributions else None
+    end, rejected, distributions = words.round.ending, words.rejected(), words.round.distributions
+    probs = distributions[-1 if rejected is None else rejected] if distributions else None
     return {
         "glyphs": _glyphs(words.trace, end.token), "name": words.name(end.token), "kind": end.kind, "u": end.u,
         "parent": words.end(), "bars": _bars(probs, words.trace, end.token),
@@ -140,3 +141,122 @@ def _bars(probs: Distribution | None, trace: Trace, token: int) -> list[dict[str
             row |= {"q": probs.q[place], "overlap": probs.overlap[place], "residual": probs.residual[place]}
         rows.append(row)
     return [*rows, {"glyphs": None, "mine": False} | probs.rest]
+
+
+def below(parents: Sequence[int], node: int) -> list[int]:
+    """Children in the order they were proposed."""
+    return [index for index, parent in enumerate(parents) if parent == node]
+
+
+class Words:
+    """What one round's nodes and its ending are called, and the sentence of every step."""
+
+    def __init__(self, trace: Trace, round_: Round):
+        self.trace, self.round, self.rule = trace, round_, trace.settings.get("rule", "token")
+        self.parents = [one.parent for one in round_.proposals]
+
+    def name(self, token: int) -> str:
+        return name(piece(self.trace.pieces, token), token)
+
+    def end(self) -> int:
+        return self.round.accepted_path[-1] if self.round.accepted_path else ROOT
+
+    def rejected(self) -> int | None:
+        """The draft token that the replacement replaces; under the block rule the one after the last accepted one."""
+        if self.round.ending.kind != "residual":
+            return None
+        return max(
+            (child for child in below(self.parents, self.end()) if self.round.proposals[child].accepted is not None),
+            default=None,
+        )
+
+    def depth(self, node: int) -> int:
+        """0 for a draft token right after the text."""
+        return 0 if self.parents[node] == ROOT else 1 + self.depth(self.parents[node])
+
+    def opening(self, depths: int) -> str:
+        """depths: how many draft tokens stand one below the other at most."""
+        count = len(self.parents)
+        if not count:
+            return "Nothing is drafted here: one target pass gives one token."
+        chain = all(len(below(self.parents, node)) <= 1 for node in range(ROOT, count))
+        shape = f"A chain of {count}" if chain else f"A tree of {count}"
+        tokens = f"draft token{'' if count == 1 else 's'}"
+        levels = "" if chain else f", {depths} deep"
+        return (
+            f"{shape} {tokens}{levels}. One target pass gives the distribution after each of them: "
+            "the attention mask lets each see the text, its ancestors and itself."
+        )
+
+    def uniform(self, index: int) -> str:
+        one = self.round.proposals[index]
+        who = self.name(one.token)
+        if self.rule == "typical":
+            said = "likely enough, so it is accepted" if one.accepted else "not likely enough, so it is rejected"
+            return f"{who}: the target gives it {number(one.p)}. Typical acceptance finds that {said}. It uses no random number."
+        uniform, edge = apart(one.u, one.threshold)
+        verdict = "accepted" if one.accepted else "rejected"
+        if self.rule == "block":
+            said = f"the chain up to here is accepted as a whole with probability {edge}. The random number u is {uniform}"
+            if one.accepted and not one.u < one.threshold:
+                return f"{who}: {said}, but a longer chain is accepted, so it is accepted."
+            return f"{who}: {said}: {verdict}."
+        drawn = f"it was drawn with q = {number(one.q)}" if one.u_draft is not None else "it was proposed for certain, q = 1"
+        siblings = len(below(self.parents, one.parent))
+        number_u = f"The random number u is {uniform}: {verdict}."
+        if self.rule == "k-seq" and siblings > 1:
+            return (
+                f"{who}: one of {siblings} independent siblings; {drawn}, and the target gives it {number(one.p)}. Each is accepted with a "
+                f"probability that leaves room for the others, here {edge}. {number_u}"
+            )
+        met = (
+            f"the residual of its rejected sibling{'s' if self.before(index) > 1 else ''}" if self.before(index) else "the target"
+        )
+        return f"{who}: {drawn}; {met} gives it {number(one.p)}. So it is accepted with probability {edge}. {number_u}"
+
+    def before(self, index: int) -> int:
+        """Siblings that were rejected before it."""
+        return sum(1 for one in below(self.parents, self.parents[index]) if one < index)
+
+    def hands_on(self, index: int) -> bool:
+        """Whether its rejection leaves a residual that is used next, and the trace holds it."""
+        one = self.round.proposals[index]
+        if not self.round.distributions or one.accepted is not False:
+            return False
+        return self.rule == "token" or (self.rule == "k-seq" and index == self.rejected())
+
+    def residual(self, index: int) -> str:
+        probs = self.round.distributions[index]
+        left = sum(probs.residual) + probs.rest["residual"]
+        siblings = [
+            n for n in below(self.parents, self.parents[index]) if n > index and self.round.proposals[n].accepted is not None
+        ]
+        after = "the replacement is drawn from it"
+        if siblings:
+            after = f"its sibling {self.name(self.round.proposals[siblings[0]].token)} is checked against it"
+        return (
+            f"{self.name(self.round.proposals[index].token)} is rejected. Where the target gives more than the draft, {number(left)} remains. "
+            f"Rescaled to 1, this is the residual distribution: {after}."
+        )
+
+    def ending(self) -> str:
+        end = self.round.ending
+        if end.kind == "eos":
+            return "An accepted token ends the text, so nothing is added."
+        if end.kind == "length":
+            return "The text has the length that was asked for, so nothing is added."
+        who = self.name(end.token)
+        if self.rule == "typical":
+            lost = "" if self.trace.settings.get("temperature") == 0.0 else " Here the text leaves the target’s distribution."
+            return f"{who}: typical acceptance adds the target’s likeliest token.{lost}"
+        if end.kind == "residual":
+            return f"The replacement, {who}, is drawn from the residual distribution."
+        if not self.parents:
+            return f"{who} is drawn from the target’s distribution."
+        return f"The bonus token, {who}, is drawn from the target’s distribution after the last accepted draft token."
+
+    def tally(self, unchecked: int) -> str:
+        """unchecked: number of draft tokens that were not checked."""
+        written = len(self.round.committed)
+        tail = f" {unchecked} draft token{' was' if unchecked == 1 else 's were'} not checked." if unchecked else ""
+        return f"{written} token{'' if written == 1 else 's'} from 1 target pass.{tail}"

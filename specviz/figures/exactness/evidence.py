@@ -1,4 +1,4 @@
-"""Draws filling up over the exact distribution, and p-values that lie flat: records of plain numbers, and their Plotly figures."""
+"""Samples beside the exact distribution, and p-values that should be uniform: records of plain numbers, and their Plotly figures."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ DWARF = 2.5  # a pooled bar so many times the next one is left to the table
 
 @dataclass(frozen=True, slots=True)
 class Filling:
-    """Draws of one decoder in cells that were made before any of them.
+    """Samples of one decoder in cells that were chosen before any sample was drawn.
 
     labels     (C,) a beginning each; whole  (C,) whether the bar is one single continuation
-    probs        (C,) exact mass; counts  (C,) draws; low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times
-    n          draws so far, 0 before the first
+    probs        (C,) exact mass; counts  (C,) samples; low, high  (C,) shares: sampling noise leaves all bars within them 99 times in 100
+    n          samples so far, 0 before the first
     """
 
     name: str
@@ -49,14 +49,16 @@ class Filling:
 
     @property
     def conclusion(self) -> str:
-        """What the picture shows, in a sentence: its text for who cannot see it."""
+        """What the picture shows, in a sentence: its text for readers who cannot see it."""
         if not self.n:
-            return f"{self.name}: nothing drawn yet; marks show the target's exact distribution over {len(self.labels)} cells."
-        draws = f"{self.n:,} draw" + ("" if self.n == 1 else "s")
+            return f"{self.name}: no samples yet. The marks show the target's exact distribution over {len(self.labels)} cells."
+        samples = f"{self.n:,} sample" + ("" if self.n == 1 else "s")
         if not self.outside:
-            return f"{self.name}: {draws}, and all {len(self.labels)} bars lie where chance alone would leave them around the exact distribution."
+            return f"{self.name}: {samples}. All {len(self.labels)} bars lie within sampling noise of the exact distribution."
         many = len(self.outside)
-        return f"{self.name}: {draws}; {many} of {len(self.labels)} bars {'lies' if many == 1 else 'lie'} outside what chance explains."
+        return (
+            f"{self.name}: {samples}. {many} of {len(self.labels)} bars {'lies' if many == 1 else 'lie'} outside sampling noise."
+        )
 
     @property
     def drawn(self) -> tuple[int, ...]:
@@ -82,7 +84,7 @@ class Filling:
             band = f"{self.low[place]:.4f} to {self.high[place]:.4f}" if self.n else ""
             rows.append(
                 {"begins with": self.labels[place], "holds": kind, "exact distribution": round(self.probs[place], 5),
-                 "draws": self.counts[place], "share": round(self.shares[place], 5), "chance alone": band}
+                 "samples": self.counts[place], "share": round(self.shares[place], 5), "sampling noise, 99%": band}
             )  # fmt: skip
         return rows
 
@@ -105,7 +107,7 @@ def top(*fillings: Filling) -> float:
 
 
 def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
-    """Bars of draws over the marks of the exact distribution, with the band of chance behind them. ``kind``: light or dark page."""
+    """Bars of the samples, marks of the exact distribution, and behind them the band of sampling noise. ``kind``: light or dark page."""
     places, blue = one.drawn, getattr(MEANINGS["target"], kind)
     rows = list(range(len(places)))[::-1]
     low, high = [one.low[place] for place in places], [min(end, one.high[place]) for place in places]
@@ -113,10 +115,10 @@ def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     if one.n:
         wide = [max(0.0, b - a) for a, b in zip(low, high, strict=True)]
-        figure.add_bar(x=wide, base=low, y=rows, orientation="h", width=0.86, marker={"color": BAND}, name="chance alone",
+        figure.add_bar(x=wide, base=low, y=rows, orientation="h", width=0.86, marker={"color": BAND}, name="sampling noise, 99%",
                        hoverinfo="skip")  # fmt: skip
         figure.add_bar(x=[one.shares[place] for place in places], y=rows, orientation="h", width=0.44,
-                       marker={"color": DRAWS[kind]}, name="share of the draws", hovertext=hover, hoverinfo="text")  # fmt: skip
+                       marker={"color": DRAWS[kind]}, name="share of the samples", hovertext=hover, hoverinfo="text")  # fmt: skip
     marker = {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
     figure.add_scatter(x=[one.probs[place] for place in places], y=rows, mode="markers", marker=marker, name="exact distribution",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
@@ -128,13 +130,13 @@ def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
     figure.update_yaxes(tickvals=rows, ticktext=ticks, range=[-0.6, max(4, len(places)) - 0.4], showgrid=False, zeroline=False, automargin=True,
                         fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
     figure.update_xaxes(range=[0, end], tickformat=".0%" if end > 0.1 else ".1%", gridcolor=GRID, zeroline=False, fixedrange=True,
-                        title="share of all draws", nticks=6, tickfont={"size": 12})  # fmt: skip
+                        title="share of all samples", nticks=6, tickfont={"size": 12})  # fmt: skip
     return figure
 
 
 @dataclass(frozen=True, slots=True)
 class Flat:
-    """P-values of many runs, each under a seed of its own. low, high: counts that chance alone leaves all bars within, 99 of 100 times."""
+    """P-values of many runs, each with its own seed. low, high: counts; sampling noise leaves all bars within them 99 times in 100."""
 
     values: tuple[float, ...]
     draws: int
@@ -155,10 +157,10 @@ class Flat:
 
     @property
     def conclusion(self) -> str:
-        runs = f"{len(self.values)} runs of {self.draws:,} draws, each under its own seed"
+        runs = f"{len(self.values)} runs of {self.draws:,} samples, each with its own seed"
         if self.flat:
-            return f"{runs}: the p-values lie flat, as those of an exact decoder must."
-        return f"{runs}: the p-values do not lie flat; some bars are outside what chance explains."
+            return f"{runs}: the p-values are spread evenly, as those of an exact decoder must be."
+        return f"{runs}: the p-values are not spread evenly: some bars lie outside sampling noise."
 
     @property
     def table(self) -> list[dict[str, object]]:
@@ -168,18 +170,18 @@ class Flat:
                 "p-value": f"{k / BINS:.1f} to {(k + 1) / BINS:.1f}",
                 "runs": count,
                 "expected": len(self.values) / BINS,
-                "chance alone": band,
+                "sampling noise, 99%": band,
             }
             for k, count in enumerate(self.counts)
         ]
 
 
 def flat(one: Flat, kind: str = "light") -> go.Figure:
-    """Ten bars, the height that each should have, and the band of chance."""
+    """Ten bars, the height that each should have, and the band of sampling noise."""
     middle, blue = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind)
     figure = go.Figure()
     figure.add_scatter(x=[0, 1, 1, 0], y=[one.low, one.low, one.high, one.high], mode="lines", fill="toself", fillcolor=BAND, line={"width": 0},
-                       name="chance alone", hoverinfo="skip")  # fmt: skip
+                       name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
     figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": DRAWS[kind]}, name="runs",
                    hovertemplate="%{y} runs<extra></extra>")  # fmt: skip
     figure.add_scatter(x=[0, 1], y=[len(one.values) / BINS] * 2, mode="lines", line={"color": blue, "width": 3}, name="expected",
@@ -203,4 +205,4 @@ def short(text: str, most: int = 26) -> str:
 
 def _hover(one: Filling, place: int) -> str:
     said = f"{safe(one.labels[place])}<br>exact distribution {one.probs[place]:.3%}"
-    return said + (f"<br>{one.counts[place]:,} of {one.n:,} draws, {one.shares[place]:.3%}" if one.n else "")
+    return said + (f"<br>{one.counts[place]:,} of {one.n:,} samples, {one.shares[place]:.3%}" if one.n else "")

@@ -23,7 +23,7 @@ LEAST_P = 1e-6  # smaller p-values are drawn here; tests.csv holds them
 
 @dataclass(frozen=True, slots=True)
 class Histogram:
-    """The heaviest cells, heaviest first: the share of the draws in each, and the distribution it should follow.
+    """The heaviest cells, heaviest first: the share of the samples in each, and the distribution it should follow.
 
     distribution, low, high, share  (K,) in [0, 1]; low and high bound the share of the cell in LEVEL of all repetitions
     """
@@ -61,19 +61,19 @@ class Histogram:
     @property
     def title(self) -> str:
         few = len(self.labels) < self.cells
-        return f"{self.mode}: " + (f"the {len(self.labels)} heaviest of {self.cells} cells" if few else "all cells")
+        return f"{self.mode}: " + (f"the {len(self.labels)} likeliest of {self.cells} cells" if few else "all cells")
 
     @property
     def at_the_edge(self) -> str:
         """What the axis must say where a share of 0 stands at its edge."""
-        return " (a point on the edge: no draw)" if 0.0 in self.share else ""
+        return " (a point on the edge: no sample)" if 0.0 in self.share else ""
 
 
 @dataclass(frozen=True, slots=True)
 class PValues:
     """Every test: its p-value after correction, as drawn, beside the level of all together.
 
-    values  (T,) p-values after correction, at least LEAST_P; labels also say what the test could have seen
+    values  (T,) p-values after correction, at least LEAST_P; labels also say what TV the test detects
     """
 
     mode: str
@@ -93,11 +93,11 @@ class PValues:
 
     @property
     def title(self) -> str:
-        return f"{self.mode}: {self.n:,} draws"
+        return f"{self.mode}: {self.n:,} samples"
 
 
 def histogram(shown: Histogram) -> go.Figure:
-    """Share of the draws in each cell beside the exact distribution and its band."""
+    """Share of the samples in each cell beside the exact distribution and its band."""
     rows, probs = _rows(shown.labels), MEANINGS["target"].light
     share, low = ([shown.placed(value) for value in column] for column in (shown.share, shown.low))
     band = {
@@ -110,7 +110,7 @@ def histogram(shown: Histogram) -> go.Figure:
             go.Scatter(x=shown.probs, y=rows, mode="markers", error_x={"type": "data", "symmetric": False} | band,
                        marker={"symbol": "line-ns-open", "size": 12, "color": probs}, name=f"exact distribution, {LEVEL:.0%} band"),
             go.Scatter(x=share, y=rows, mode="markers", marker={"size": 6, "color": INK}, customdata=shown.share,
-                       name=f"share of {shown.n:,} draws", hovertemplate="%{customdata:.6g}"),
+                       name=f"share of {shown.n:,} samples", hovertemplate="%{customdata:.6g}"),
         ]
     )  # fmt: skip
     ends = [math.log10(shown.edge), math.log10(max(1.0, *shown.high))]
@@ -128,7 +128,7 @@ def tests(shown: PValues) -> go.Figure:
             marker = {"symbol": symbol, "size": 9, "color": MEANINGS[name].light}
             figure.add_scatter(x=xs, y=ys, mode="markers", marker=marker, name=words)
     line, ends = {"dash": "dash", "color": INK}, [-0.5, len(rows) - 0.5]
-    figure.add_scatter(x=[shown.alpha] * 2, y=ends, mode="lines", line=line, name=f"level {shown.alpha:g} of all together")
+    figure.add_scatter(x=[shown.alpha] * 2, y=ends, mode="lines", line=line, name=f"level {shown.alpha:g} of all tests together")
     ends = [math.log10(min(shown.alpha, *shown.values) / 2.0), math.log10(1.5)]
     figure.update_xaxes(
         title="p-value, corrected for the number of tests", type="log", range=ends, dtick=1, exponentformat="power"
@@ -165,4 +165,4 @@ def _token(token: int, pieces: Mapping[str, str]) -> str:
 
 
 def _seen(test: Mapping[str, Any]) -> str:
-    return test["name"] if test["detectable_tv"] is None else f"{test['name']} (sees {test['detectable_tv']:.2g})"
+    return test["name"] if test["detectable_tv"] is None else f"{test['name']} (detects TV {test['detectable_tv']:.2g})"

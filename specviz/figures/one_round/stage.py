@@ -9,12 +9,12 @@ import re
 from typing import Any
 
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
-from specviz.figures.common.narration import looked_at, motions, number, rejected_at
-from specviz.figures.one_round.distributions import bare_distribution, drawn_distribution
+from specviz.figures.common.narration import checked, motions, number, ordinal, rejected_at
 from specviz.models.pairs.names import places_of
 from specviz.settings import read_uniform
-from specviz.trace import Decision, Round, Trace
+from specviz.trace import Decision, Distribution, Round, Trace
 
+BARS = {"wide": 8, "narrow": 5}  # bars beside the rest bar, on a wide and on a narrow page
 _CURSOR = re.compile(r"(\d{1,4})\.(\d{1,3})", re.ASCII)
 
 
@@ -78,10 +78,10 @@ def _pair_name(pair: str) -> str:
 def _edit_sentence(key: tuple[int, str], u: float) -> str:
     position, purpose = key
     what = {
-        "accept": "the random number",
-        "residual": "the residual draw",
-        "bonus": "the bonus draw",
-        "draft": "the draft’s draw",
+        "accept": "the random number u",
+        "residual": "the random number of the replacement",
+        "bonus": "the random number of the bonus token",
+        "draft": "the random number of the draft token",
     }
     counted = f"generated token {position + 1} (position {position} in the link)"
     return f"{what[purpose]} at {counted} is {number(u, 3).rstrip('0') if u else 0}"
@@ -138,37 +138,37 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
         "decided": decided,
         "fate": _fate(round_, node),
         "position": position,
-        "edited": (position, "accept") in edits and node in looked_at(round_),
+        "edited": (position, "accept") in edits and node in checked(round_),
     }
     return chip | _what_if(trace, decision, chip["name"])
 
 
 def _last_verdict(round_: Round, when: dict) -> int:
-    """When a chip that is never looked at goes grey: with the verdict that closed the block."""
+    """When a chip that is not checked goes grey: with the last verdict of the round."""
     return max((at for (kind, _), at in when.items() if kind in ("coin", "pass")), default=0)
 
 
 def _fate(round_: Round, node: int) -> str:
-    if node not in looked_at(round_):
-        return "never" if round_.proposals[node].accepted is None else "behind"
-    return "kept" if round_.proposals[node].accepted else "refused"
+    if node not in checked(round_):
+        return "unchecked" if round_.proposals[node].accepted is None else "behind"
+    return "accepted" if round_.proposals[node].accepted else "rejected"
 
 
 def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
-    """Both fates of a random number that a person might move; a fate is None where no random number can bring it about."""
+    """What happens on either side of the threshold when a person moves u; None where no u can bring it about."""
     if decision.threshold is None:
-        return {"ifKept": None, "ifRefused": None, "standIn": None}
+        return {"ifAccepted": None, "ifRejected": None, "standIn": None}
     bar = number(decision.threshold)
-    kept = f"With the random number at {{u}}, below {bar}, {word} is kept; what follows is for the pair to work out."
-    refused = stand_in = None
+    accepted = f"With u = {{u}}, below {bar}, {word} is accepted. Let go, and the models work out what follows."
+    rejected = stand_in = None
     if decision.stand_in is not None:
         raw = piece(trace.pieces, decision.stand_in)
         stand_in = glyphs(raw, decision.stand_in)
         other = name(raw, decision.stand_in)
-        refused = f"With the random number at {{u}}, not below {bar}, {word} is refused and {other} takes its place."
+        rejected = f"With u = {{u}}, not below {bar}, {word} is rejected and {other} replaces it."
     return {
-        "ifKept": kept if decision.threshold > 0.0 else None,
-        "ifRefused": refused if decision.threshold < 1.0 else None,
+        "ifAccepted": accepted if decision.threshold > 0.0 else None,
+        "ifRejected": rejected if decision.threshold < 1.0 else None,
         "standIn": stand_in,
     }
 
@@ -199,7 +199,7 @@ def _depth(proposals: tuple[Decision, ...], node: int) -> int:
 
 
 def _braces(trace: Trace, round_: Round, tail: bytes) -> list[dict]:
-    """Runs of chips that make one character. The bonus stands right behind the last draft token, a replacement does not."""
+    """Runs of chips that make one character. A bonus token follows the last draft token; a replacement does not."""
     tokens = [decision.token for decision in round_.proposals]
     if round_.ending.kind == "bonus" and round_.ending.token is not None:
         tokens.append(round_.ending.token)
@@ -214,12 +214,69 @@ def _distribution_of(kind: str, node: int | None, round_: Round) -> int | None:
         return 0 if round_.distributions or round_.proposals else None
     if kind in ("bonus", "tally") and round_.ending.kind == "bonus":
         return len(round_.proposals) if round_.distributions else None
-    refused = rejected_at(round_)
-    return refused if refused is not None else max(looked_at(round_), default=None)
+    rejected = rejected_at(round_)
+    return rejected if rejected is not None else max(checked(round_), default=None)
 
 
 def _tally(trace: Trace, index: int) -> dict[str, Any]:
     count = len(trace.rounds[index].committed)
     total = sum(len(round_.committed) for round_ in trace.rounds[: index + 1])
-    so_far = f"{total} token{'s' if total != 1 else ''} for {index + 1} big pass{'es' if index else ''} so far"
-    return {"line": f"{count} token{'' if count == 1 else 's'} for 1 big pass", "total": so_far if index else ""}
+    so_far = f"{total} token{'s' if total != 1 else ''} from {index + 1} target pass{'es' if index else ''} so far"
+    return {"line": f"{count} token{'' if count == 1 else 's'} from 1 target pass", "total": so_far if index else ""}
+
+
+def drawn_distribution(trace: Trace, round_: Round, index: int) -> dict[str, Any]:
+    """The recorded distribution with this number in its round, as bars for a wide and for a narrow page."""
+    probs, last = round_.distributions[index], index == len(round_.proposals)
+    drawn = round_.ending.token if last or index == rejected_at(round_) else None
+    drafted = None if last else round_.proposals[index].token
+    must = {token for token in (drafted, drawn) if token in probs.tokens}
+    views = {size: _view(trace, probs, count, must, drafted, drawn) for size, count in BARS.items()}
+    left = None if probs.residual is None else sum(probs.residual) + probs.rest["residual"]
+    place = "the token after the draft" if index else "the next token"
+    if drafted is not None:
+        place = f"{ordinal(index)} draft token: {name(piece(trace.pieces, drafted), drafted)}"
+    return {"place": place, "beta": probs.beta, "left": left, "views": views}
+
+
+def _view(trace: Trace, probs: Distribution, count: int, must: set[int], drafted: int | None, drawn: int | None) -> list[dict]:
+    """The bars to draw, largest first, the rest bar last. Sums of a rest are taken over its own tokens, one by one."""
+    free = [token for token in probs.tokens if token not in must][: max(0, count - len(must))]
+    shown = [token for token in probs.tokens if token in must or token in free]
+    left = None if probs.residual is None else (sum(probs.residual) + probs.rest["residual"]) or None
+    bars = []
+    for token in shown:
+        i, raw = probs.tokens.index(token), piece(trace.pieces, token)
+        numbers = {key: None if (row := getattr(probs, key)) is None else row[i] for key in ("p", "q", "overlap", "residual")}
+        numbers = {key: _short(value) for key, value in numbers.items()}
+        marks = {"drafted": token == drafted, "drawn": token == drawn}
+        bars.append({"glyphs": glyphs(raw, token), **numbers, **marks, "end": _share(numbers, left)})
+    hidden = [i for i, token in enumerate(probs.tokens) if token not in shown]
+    rest = {key: total + sum(getattr(probs, key)[i] for i in hidden) for key, total in probs.rest.items()}
+    numbers = {key: _short(rest.get(key)) for key in ("p", "q", "overlap", "residual")}
+    return [*bars, {"glyphs": None, **numbers, "drafted": False, "drawn": False, "end": _share(numbers, left)}]
+
+
+def _share(numbers: dict[str, float | None], left: float | None) -> float | None:
+    """Height of a bar in the distribution that the last draw comes from: of the residual, or, with no draft, of p itself."""
+    if numbers["residual"] is None:
+        return numbers["p"]
+    return None if left is None else _short(numbers["residual"] / left)
+
+
+def _short(x: float | None) -> float | None:
+    """Heights of bars with seven digits: a fiftieth of a pixel on any screen, and half the bytes."""
+    return None if x is None else round(x, 7)
+
+
+def bare_distribution(trace: Trace, decision: Decision) -> dict[str, Any]:
+    """What is known of a distribution that was not recorded: the draft token's own two bars."""
+    raw = piece(trace.pieces, decision.token)
+    bar = {"glyphs": glyphs(raw, decision.token), "p": decision.p, "q": decision.q, "overlap": None, "residual": None}
+    bar |= {"drafted": True, "drawn": False, "end": None}
+    return {
+        "place": f"draft token: {name(raw, decision.token)}",
+        "beta": None,
+        "left": None,
+        "views": {size: [bar] for size in BARS},
+    }

@@ -11,7 +11,7 @@ from plotly.subplots import make_subplots
 from specviz.figures.common.theme import MEANINGS
 from specviz.figures.exactness.evidence import GRID, safe
 
-NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "kept": "kept", "replaced": "replaced"}
+NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "kept": "accepted", "replaced": "replaced"}
 COLOURS = {"p": "target", "q": "draft", "residual": "residual", "kept": "target", "replaced": "residual"}
 HATCH = {"p": "", "q": "\\", "residual": ".", "kept": "", "replaced": "."}
 INK = {"light": "#1d2733", "dark": "#e8edf3"}  # of marks over bars

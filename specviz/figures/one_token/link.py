@@ -1,6 +1,6 @@
-"""The address of the page One token: where the distributions came from, and the bars as a person left them.
+"""The address of the page Why it is exact: where the distributions came from, and the bars as a person left them.
 
-``preset=NAME`` or ``from=ROUND.GUESS``, and for dragged bars ``p=40-30-20-7-3&q=…``: percents joined by hyphens, at most two
+``preset=NAME`` or ``from=ROUND.TOKEN``, and for dragged bars ``p=40-30-20-7-3&q=…``: percents joined by hyphens, at most two
 decimals, 100 in all. A value that cannot be used falls back alone, with a sentence.
 """
 
@@ -51,7 +51,7 @@ def read_distribution(text: str) -> tuple[int, ...]:
 
 
 def write_distribution(probs: tuple[int, ...]) -> str:
-    """The inverse of read_law."""
+    """The inverse of read_distribution."""
     return "-".join(f"{n / 100:.2f}".rstrip("0").rstrip(".") for n in probs)
 
 
@@ -68,7 +68,7 @@ def _matched(p: Any, q: Any, preset: Any, said: list[str]) -> tuple[Any, Any]:
     if p is None and q is None:
         return None, None
     if preset is None and (p is None or q is None):  # a recorded distribution has no whole ten-thousandths to fill up with
-        said.append("The link's bars were left out: bars dragged from a text need both p and q.")
+        said.append("The link's bars were left out: bars that were dragged from a recorded text need both p and q.")
         return None, None
     p, q = p or _widened(preset.p, len(q)), q or _widened(preset.q, len(p or ()))
     if len(p) != len(q):

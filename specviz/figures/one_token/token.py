@@ -1,7 +1,7 @@
-"""One token: two distributions over the same next token, as the page draws and drags them.
+"""Why it is exact: two distributions over the same next token, as the page draws and drags them.
 
-The distributions of presets are invented and say so; those of a text are the recorded ones, bars with their rest. What a dragged distribution
-gives is worked out in the browser (assets/components/token/), whose arithmetic is held to Python's by one table of cases.
+The presets are invented and say so; distributions from a text are the recorded ones, bars with their rest. What a dragged
+distribution gives is worked out in the browser (assets/components/token/), whose arithmetic is held to Python's by one table of cases.
 """
 
 from __future__ import annotations
@@ -51,80 +51,83 @@ PRESETS = {
         "A usual pair",
         USUAL,
         (1500, 4500, 2500, 500, 1000),
-        "The draft is roughly right: most of its draft tokens survive.",
+        "The draft is roughly right: most draft tokens are accepted.",
     ),
     "equal": Preset(
         "Equal distributions",
         USUAL,
         USUAL,
-        "The two distributions are the same: every draft token is kept and nothing is left to replace.",
+        "The two distributions are the same: every draft token is accepted and nothing needs to be replaced.",
     ),
     "disjoint": Preset(
         "Disjoint distributions",
         (5000, 3000, 2000, 0, 0),
         (0, 0, 0, 6000, 4000),
-        "The draft drafts only what the target never says: every draft token is refused, and the residual is p itself.",
+        "The draft suggests only tokens that the target never chooses: every draft token is rejected, and the residual is p itself.",
     ),
     "sure": Preset(
         "Draft too sure",
         USUAL,
         (300, 9100, 300, 200, 100),
-        "The draft bets nearly everything on one token: most of that bet is refused and goes where it fell short.",
+        "The draft suggests nearly always the same token. Most of these draft tokens are rejected, and the residual makes up for the other tokens.",
     ),
     "misses": Preset(
         "Draft misses a token",
         USUAL,
         (0, 5000, 3000, 1000, 1000),
-        "The draft never draft tokens the target’s favourite: all of it comes from the residual, so it still gets its full share.",
+        "The draft never suggests the target’s likeliest token. All of it comes from the residual, so it still gets its full p.",
     ),
     "temperatures": Preset(
         "Other temperature",
         USUAL,
         cooled(USUAL, 0.5),
-        "The same model, but the draft runs at temperature 0.5: the draft tokens are likely ones, and still not free.",
+        "Draft and target are the same model, but the draft runs at temperature 0.5: its tokens are likely ones, and still not all accepted.",
     ),
 }
 FIRST = "usual"
 
 TEXTS = {
     "question": "Why is the result exactly p?",
-    "answer": "What both models agree on is kept. What the draft overdid is refused, and goes exactly to what it left out.",
+    "answer": "What both models agree on is accepted. What the draft gives in excess is rejected, and goes exactly to the tokens that it "
+    "gives too little.",
     "bars": "What each model gives to the next token",
     "barsSub": "drag any bar, or focus it and use the arrow keys",
-    "barsSubText": "recorded distributions; a bar that you drag makes them your own",
-    "barsFoot": "Both share {beta}: this overlap is how often a draft token is kept.",
+    "barsSubText": "recorded distributions; drag a bar to make them your own",
+    "barsFoot": "Both share {beta}: this overlap is how often a draft token is accepted.",
     "coin": "One draft token",
-    "coinSub": "kept with probability",
-    "coinFoot": "{kept} of 100 draft tokens stay; {refused} are replaced.",
+    "coinSub": "accepted with probability",
+    "coinFoot": "Of 100 draft tokens, {accepted} are accepted and {rejected} replaced.",
     "out": "What comes out",
-    "outSub": "kept + replaced, against the mark of p",
+    "outSub": "accepted + replaced, beside the mark of p",
     "outFoot": "Every stack ends at its mark: largest difference {error}.",
     "sums": "The sum for every token",
-    "sumsFoot": "Kept and replaced add up to p for each token; what differs is float64 rounding, shown as it is.",
-    "rules": "Four exact rules, a block of two draft tokens from these distributions",
-    "rulesSub": "bars: the chance that the first draft token is kept, and that both are; error: all pairs of tokens against p · p",
-    "rulesFoot": "All four write exactly p; they differ only in how many draft tokens survive: {best} keeps {most} of two, {worst} {least}.",
-    "rulesFootSame": "All four write exactly p; here they all keep {most} of two draft tokens.",
-    "rulesRest": "The recorded distribution holds its rest only as sums, and these rules need every token: drag a bar, or take a preset.",
-    "twin": "{kept} of 100 draft tokens are kept, the overlap of the two distributions. {rest}",
-    "twinNone": "No draft token is kept: the two distributions share nothing. {rest}",
-    "twinAll": "Nothing is refused, so nothing needs to be replaced.",
-    "twinSome": "{refused} of 100 are replaced by what the draft left out: {shares}. Together every token comes out exactly as often as p says.",
-    "source": "Distributions from a draft token of the recorded run",
-    "sourceOwn": "Distributions from a draft token of your own run",
+    "sumsFoot": "Accepted and replaced add up to p for each token. The difference is float64 rounding, shown as it is.",
+    "rules": "Four exact rules for two draft tokens",
+    "rulesSub": "both tokens from the distributions above; bars: probability that the first, and that both are accepted; error: all pairs of tokens "
+    "against p · p",
+    "rulesFoot": "All four write exactly p. They differ only in how many draft tokens they accept: {best} {most} of two, {worst} {least}.",
+    "rulesFootSame": "All four write exactly p. Here they all accept {most} of two draft tokens.",
+    "rulesRest": "These rules need the probability of every token, and the recorded distribution holds the rest only as sums. Drag a bar, or "
+    "choose a preset.",
+    "twin": "{accepted} of 100 draft tokens are accepted: the overlap of the two distributions. {rest}",
+    "twinNone": "No draft token is accepted: the two distributions share nothing. {rest}",
+    "twinAll": "Nothing is rejected, so nothing needs to be replaced.",
+    "twinSome": "{rejected} of 100 are rejected and replaced from the residual: {shares}. Together, every token comes out exactly as often as p says.",
+    "source": "Distributions at a draft token of the recorded run",
+    "sourceOwn": "Distributions at a draft token of your own run",
     "moved": "{word}: draft {q}, target {p}. {fate}",
-    "fateNever": "The draft never draft tokens it; {replaced} comes from the residual.",
-    "fateKept": "Each draft token of it is kept; {replaced} more comes from the residual.",
-    "fateEqual": "Each draft token of it is kept, and that is already all of p.",
-    "fateCut": "A draft token of it is kept with probability {threshold}, which leaves exactly {p}; the residual adds nothing.",
-    "lumped": "Dragged: the rest of the vocabulary now counts as one token.",
+    "fateNever": "The draft never suggests it; all of its {replaced} comes from the residual.",
+    "fateAccepted": "As a draft token it is always accepted, and the residual adds {replaced}.",
+    "fateEqual": "As a draft token it is always accepted, and that is already all of p.",
+    "fateCut": "As a draft token it is accepted with probability {threshold}, which leaves exactly {p}. The residual adds nothing.",
+    "lumped": "Since you dragged a bar, the rest of the vocabulary counts as one token.",
     "unlinked": "This is a position of your own run: the address cannot show it to others until you drag a bar.",
 }
 RULE_NAMES = {
-    "block": ("Block verification", "both draft tokens are judged together (Sun et al. 2024)"),
-    "token": ("Token rule", "one by one: min(1, p/q), then the residual (Leviathan et al. 2023)"),
-    "greedy": ("Greedy draft", "the draft’s likeliest token, kept with its p"),
-    "compare": ("Sample and compare", "the target draws too; kept where both drew the same"),
+    "block": ("Block verification", "checks both draft tokens together (Sun et al. 2024)"),
+    "token": ("Token rule", "checks one by one: min(1, p/q), then the residual (Leviathan et al. 2023)"),
+    "greedy": ("Greedy draft", "suggests the draft’s likeliest token, accepted with its p"),
+    "compare": ("Sample and compare", "the target draws too; accepted where both drew the same"),
 }
 
 
@@ -149,7 +152,7 @@ def token_payload(trace: Trace | None, shared: bool = True) -> dict[str, Any]:
 
 
 def positions(trace: Trace | None) -> list[dict[str, Any]]:
-    """Every draft token of a run whose distributions were recorded: id ROUND.GUESS (both from 1), the text before it, and its bars."""
+    """Every draft token of a run whose distributions were recorded: id ROUND.TOKEN (both from 1), the text before it, and its bars."""
     found: list[dict[str, Any]] = []
     before = "" if trace is None else trace.settings.get("prompt", "")
     raw = b""

@@ -1,4 +1,4 @@
-"""The microscope on near ties in words and pictures: margins of the two largest logits along greedy texts, and where these part."""
+"""Near ties in words and pictures: margins of the two largest logits along greedy texts, and where the texts diverge."""
 
 from __future__ import annotations
 
@@ -16,30 +16,32 @@ from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-3  # margins below stand on this edge of the logarithmic axis
 BINS = 14
-MARGIN = "margin of the two largest logits"
+MARGIN = "gap between the two largest logits"
 
 
 def conclusion(seen: ArmSummary) -> str:
-    """What the microscope shows of one arm."""
+    """What one comparison shows."""
     arm, many, parted = ARMS[seen.key], len(seen.pairings), seen.parted
     length = max(len(one.first.tokens) for one in seen.pairings)
     texts = f"{many} greedy texts" if many > 1 else "the greedy text"
     if not parted:
-        return (
-            f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write {texts} of {length} tokens alike, to the last token."
-        )
+        return f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write the same tokens in {texts} of {length} tokens."
     first = min(one.place for one in parted)
-    said = f"Of {texts} of {length} tokens {len(parted)} part" if many > 1 else "The greedy texts part"
+    said = (
+        f"Of {texts} of {length} tokens, {len(parted)} diverge{'s' if len(parted) == 1 else ''}"
+        if many > 1
+        else "The greedy texts diverge"
+    )
     said += f" between {arm.first} and {arm.second}, {'the first ' if len(parted) > 1 else ''}{f'after {first} tokens' if first else 'at the first token'}. "
     return said + (
-        f"There the two largest logits lie {seen.there:.2g} apart{' in the middle' if len(parted) > 1 else ''}"
-        f"{f', at most {seen.largest:.2g}' if len(parted) > 1 else ''}; at all places {seen.typical:.2g} in the middle. "
-        f"{seen.as_near:.1%} of the places are as near a tie."
+        f"The gap between the two largest logits there is {seen.there:.2g}{' (median)' if len(parted) > 1 else ''}"
+        f"{f', at most {seen.largest:.2g}' if len(parted) > 1 else ''}; its median over all positions is {seen.typical:.2g}. "
+        f"{seen.as_near:.1%} of the positions are at least as close to a tie."
     )
 
 
 def margins(seen: ArmSummary, kind: str = "light") -> go.Figure:
-    """How far the two largest logits lie apart at each place, up to where the texts part; the parting places marked."""
+    """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
     figure, grey = go.Figure(), DRAWS[kind]
     if len(seen.pairings) <= FEW:
         for one in seen.pairings:
@@ -50,11 +52,11 @@ def margins(seen: ArmSummary, kind: str = "light") -> go.Figure:
         y = [at_least(margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
         figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": grey, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
     parted = seen.parted
-    figure.add_scatter(x=[one.place for one in parted], y=[at_least(one.margins[0]) for one in parted], mode="markers", name="here they part",
+    figure.add_scatter(x=[one.place for one in parted], y=[at_least(one.margins[0]) for one in parted], mode="markers", name="texts diverge",
                        marker={"symbol": "x", "size": 11, "color": getattr(MEANINGS["rejected"], kind)},
                        customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
-                       hovertemplate="place %{x}: %{customdata[2]} or %{customdata[3]}<br>margins %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
-    return _laid_out(figure, "place in the text, in tokens")
+                       hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
+    return _laid_out(figure, "position in the text, in tokens")
 
 
 def _line(figure: go.Figure, found: Sequence[float], shared: int, name: str, colour: str, dash: str) -> None:
@@ -64,21 +66,21 @@ def _line(figure: go.Figure, found: Sequence[float], shared: int, name: str, col
 
 
 def spread(seen: ArmSummary, kind: str = "light") -> go.Figure:
-    """How margins are spread: all places, and those where texts part, each as shares of their own number."""
+    """Distribution of the gaps: at all positions, and where texts diverge, each as shares of their own number."""
     figure = go.Figure()
     edges, everywhere, there = histogram(seen)
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
-    figure.add_bar(x=x, y=everywhere, width=wide, name="all places", marker={"color": DRAWS[kind], "opacity": 0.45},
-                   hovertemplate="%{y:.1%} of all places<extra></extra>")  # fmt: skip
+    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": DRAWS[kind], "opacity": 0.45},
+                   hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
     if seen.parted:
         hatch = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}
-        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where they part", marker={"color": getattr(MEANINGS["rejected"], kind), "pattern": hatch},
-                       hovertemplate="%{y:.0%} of the partings<extra></extra>")  # fmt: skip
+        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts diverge", marker={"color": getattr(MEANINGS["rejected"], kind), "pattern": hatch},
+                       hovertemplate="%{y:.0%} of the divergences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
     _laid_out(figure, MARGIN)
     figure.update_layout(barmode="overlay", bargap=0.0)
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{10.0**tick:g}" for tick in ticks])
-    figure.update_yaxes(type="linear", title="share", tickformat=".0%", dtick=None)
+    figure.update_yaxes(type="linear", title="share of positions", tickformat=".0%", dtick=None)
     return figure
 
 
@@ -100,17 +102,17 @@ def histogram(seen: ArmSummary) -> tuple[list[float], list[float], list[float]]:
 
 
 def partings(seen: ArmSummary) -> list[dict[str, object]]:
-    """Every place where two texts part, the earliest first."""
+    """Every position where two texts diverge, the earliest first."""
     arm = ARMS[seen.key]
     return [
-        {"after": _end(one), "place": one.place, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
-         f"margin, {arm.first}": one.margins[0], f"margin, {arm.second}": one.margins[1]}
+        {"after": _end(one), "position": one.place, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
+         f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}
         for one in sorted(seen.parted, key=lambda one: one.place)
     ]  # fmt: skip
 
 
 def tokens(one: GreedyPair) -> tuple[str, str]:
-    """What both write where they part, spaces shown."""
+    """The two tokens where they diverge, spaces shown."""
     return tuple(named(one, text.tokens[one.place]) for text in (one.first, one.second))
 
 
@@ -119,7 +121,7 @@ def named(one: GreedyPair, token: int) -> str:
 
 
 def _end(one: GreedyPair, count: int = 8) -> str:
-    """The last tokens before they part, as text."""
+    """The last tokens before they diverge, as text."""
     before = (*one.begins, *one.first.tokens[: one.place])[-count:]
     return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")
 

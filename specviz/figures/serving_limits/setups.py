@@ -1,4 +1,4 @@
-"""Around the rule in words and pictures: the laboratory as a table, and two distances for each way to serve a target. Plain records, Plotly."""
+"""Serving limits in words and pictures: the setups as a table, and two distances for each. Plain records, Plotly."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, safe, short
 from specviz.measure.estimate import Estimate, interval_of
 from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, SetupRow
 
-COLUMNS = ("the target, served as", "TV by draft tokens", "verdict", "exact with respect to", "TV to float32", "draft token kept",
-           "tokens per pass", "speed alone", "with draft tokens")  # fmt: skip
+COLUMNS = ("target served as", "TV by draft tokens", "verdict", "exact relative to", "TV to float32", "acceptance rate",
+           "tokens per pass", "speed, no draft", "speed, drafted")  # fmt: skip
 SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✗"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 
 
 def table(one: Laboratory) -> list[dict[str, object]]:
-    """A line for each row; its columns are COLUMNS. Speeds that are no verdict stay out of it; the details hold them with their spread."""
+    """A line for each row; its columns are COLUMNS. Speeds that are too uncertain are left out; the details hold them with their spread."""
     return [
         dict(zip(COLUMNS, (row.entry.name, _draft_tokens(row), "–" if row.reason else row.verdict, row.reason or row.entry.probs,
                            _mean(row.apart), row.overlap and row.overlap.value, row.per_pass, _speed(one, row.alone),
@@ -27,7 +27,7 @@ def table(one: Laboratory) -> list[dict[str, object]]:
 
 
 def marked(row: SetupRow) -> str:
-    """The row's name behind the sign of its verdict: on a phone the column of names alone stays in sight."""
+    """The row's name after the sign of its verdict: on a phone only the column of names stays in sight."""
     return f"{'–' if row.reason else SIGNS[row.verdict]} {row.entry.name}"
 
 
@@ -51,14 +51,14 @@ def entries(one: Laboratory) -> list[tuple[str, str]]:
 
 
 def details(one: Laboratory) -> list[dict[str, object]]:
-    """What stands behind the table: counts, prefixes, times."""
+    """The counts, prefixes and times from which the table is made."""
     rows = []
     for row in one.rows:
         own, ms = row.own, row.ms
-        rows.append({"the target, served as": row.entry.name, "prefixes checked": own and own.prefixes, "near ties set apart": own and own.near_ties,
-                     "kept of tested": f"{row.kept} of {row.tested}" if row.tested else "", "tokens": row.tokens or None, "passes": row.passes or None,
-                     "ms per token alone": ms and ms[0], "ms per token with draft tokens": ms and ms[1],
-                     f"speed alone, {interval_of(one.runs)}": _span(row.alone), "with draft tokens": _span(row.drafted)})  # fmt: skip
+        rows.append({COLUMNS[0]: row.entry.name, "prefixes checked": own and own.prefixes, "near ties left out": own and own.near_ties,
+                     "accepted of checked": f"{row.kept} of {row.tested}" if row.tested else "", "tokens": row.tokens or None, "passes": row.passes or None,
+                     "ms per token, no draft": ms and ms[0], "ms per token, drafted": ms and ms[1],
+                     f"speed, no draft, {interval_of(one.runs)}": _span(row.alone), "speed, drafted": _span(row.drafted)})  # fmt: skip
     return rows
 
 
@@ -67,7 +67,7 @@ def _span(found: Estimate | None) -> str:
 
 
 def conclusion(one: Laboratory) -> str:
-    """What the table shows: how far distributions were moved, how little draft tokens add to that, and what mistakes do."""
+    """What the table shows: how far setups move the distribution, how little draft tokens add to that, and what mistakes do."""
     rows = [row for row in one.rows if row.own is not None]
     moved = [row for row in rows if row.apart is not None and row.verdict != LOSSY]
     exact = [row for row in rows if row.verdict == EXACT]
@@ -75,18 +75,22 @@ def conclusion(one: Laboratory) -> str:
         return "Nothing could be compared on this pair."
     near, far = min(moved, key=lambda row: row.apart.value), max(moved, key=lambda row: row.apart.value)
     said = (
-        f"Serving the target otherwise moves its distribution by TV {number(near.apart.value)} ({near.entry.name}) to {number(far.apart.value)} "
-        f"({far.entry.name}) in the mean. In the exact rows draft tokens change each of these distributions by TV "
+        f"These setups move the target’s distribution by a mean TV of {number(near.apart.value)} ({near.entry.name}) to {number(far.apart.value)} "
+        f"({far.entry.name}). In the exact rows draft tokens change the served distribution by TV "
         f"{number(max(row.own.worst for row in exact))} at most."
     )
     rounded = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == ROUNDING]
-    said += f" Where passes of several tokens round otherwise: up to TV {', '.join(rounded)}." if rounded else ""
+    said += (
+        f" Where passes over several tokens round differently, they change it by up to TV {', '.join(rounded)}."
+        if rounded
+        else ""
+    )
     wrong = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == LOSSY]
-    return said + (f" The mistakes: up to TV {', '.join(wrong)}." if wrong else "")
+    return said + (f" The mistakes change it by up to TV {', '.join(wrong)}." if wrong else "")
 
 
 def distances(one: Laboratory, kind: str = "light") -> go.Figure:
-    """For each row how far its own distribution lies from float32's, and what draft tokens change about it: both on one logarithmic axis."""
+    """For each row the distance of its distribution from float32's, and what draft tokens change about it, on one logarithmic axis."""
     rows = [row for row in one.rows if row.own is not None]
     places = list(range(len(rows)))[::-1]
     blue, red = getattr(MEANINGS["target"], kind), getattr(MEANINGS["rejected"], kind)
@@ -99,12 +103,12 @@ def distances(one: Laboratory, kind: str = "light") -> go.Figure:
         figure.add_scatter(
             x=ends, y=[place, place], mode="lines", line={"width": 2.4, "color": red}, showlegend=False, hoverinfo="skip"
         )
-    figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="markers", name="draft tokens change it by, at most",
+    figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="markers", name="change by draft tokens, at most",
                        marker={"symbol": "diamond", "size": 10, "color": red}, customdata=[row.entry.name for row in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
     moved = [(row, place) for row, place in zip(rows, places, strict=True) if row.apart is not None]
     figure.add_scatter(x=[max(LEAST, row.apart.value) for row, _ in moved], y=[place for _, place in moved], mode="markers",
-                       name="its distribution is off float32’s by", marker={"symbol": "circle", "size": 11, "color": blue},
+                       name="distance to float32, mean", marker={"symbol": "circle", "size": 11, "color": blue},
                        customdata=[row.entry.name for row, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
     figure.update_layout(height=110 + 31 * len(rows), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, legend=LEGEND)
     figure.update_yaxes(tickvals=places, ticktext=[safe(short(row.entry.name, 30)) for row in rows], range=[-0.6, len(rows) - 0.1],

@@ -1,4 +1,4 @@
-"""Many texts at once: how fast rounds are over the number of texts, and what longer passes cost there. Record -> Plotly figures."""
+"""Batching: speed-up over the number of texts, and what longer passes cost there. Record -> Plotly figures."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
 
 
 def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
-    """Times as fast as the target alone over the number of texts: each gamma, the best of them with its band, and where it stops paying."""
+    """Speed-up over target-only sampling, over the number of texts: each gamma, the best of them with its band, and where it stops paying."""
     figure, places = go.Figure(), list(range(len(found.rows)))
     lines = {gamma: [found.factor(key, rows, gamma).value for rows in found.rows] for gamma in found.gammas}
     for (gamma, values), dash in zip(lines.items(), DASHES, strict=False):
@@ -24,27 +24,27 @@ def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     if found.steady and last is not None and first is not None:
         figure.add_vrect(x0=found.rows.index(last), x1=found.rows.index(first), fillcolor=BAND, line_width=0, layer="below",
                          annotation={"text": "stops paying", "font": {"size": 11.5, "color": DRAWS[kind]}}, annotation_position="outside top")  # fmt: skip
-    figure.add_scatter(x=[-0.15, places[-1] + 0.15], y=[1.0, 1.0], mode="lines", name="the target alone", line={"width": 1.2, "color": DRAWS[kind]},
+    figure.add_scatter(x=[-0.15, places[-1] + 0.15], y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": DRAWS[kind]},
                        hoverinfo="skip")  # fmt: skip
-    laid_out(figure, places, "times as fast as the target alone")
+    laid_out(figure, places, "speed-up over target-only sampling")
     names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
-    figure.update_xaxes(title="texts side by side", ticktext=[str(rows) for rows in found.rows], range=[-0.15, places[-1] + 0.15])
+    figure.update_xaxes(title="texts in the batch", ticktext=[str(rows) for rows in found.rows], range=[-0.15, places[-1] + 0.15])
     return figure
 
 
 def passes(found: BatchSpeeds, kind: str = "light") -> go.Figure:
-    """A pass over more tokens of every text, in passes over one of each: a line for each number of texts."""
+    """Cost of a pass over more tokens of every text, in passes over one of each: a line for each number of texts."""
     figure, sizes = go.Figure(), [1, *(gamma + 1 for gamma in found.gammas)]
-    figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as dear as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
+    figure.add_scatter(x=sizes, y=sizes, mode="lines", name="as slow as one by one", line={"width": 1.2, "dash": "dot", "color": PLAIN},
                        hoverinfo="skip")  # fmt: skip
     lines = {_texts(rows): [1.0, *(found.cost(rows, gamma).value for gamma in found.gammas)] for rows in found.rows}
     for place, (name, values) in enumerate(lines.items()):
         line = {"width": 1.0 + 0.25 * place, "color": DRAWS[kind], "dash": "solid" if place else "dash"}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    laid_out(figure, sizes, "in passes over one token of each text")
+    laid_out(figure, sizes, "cost, in passes over one token of each text")
     names(figure, {name: values[-1] for name, values in lines.items()}, sizes[-1], kind)
-    figure.update_xaxes(title="tokens of each text in a pass: gamma + 1", range=[0.8, sizes[-1] + 0.2])
+    figure.update_xaxes(title="tokens of each text in a pass, gamma + 1", range=[0.8, sizes[-1] + 0.2])
     return figure
 
 
@@ -57,8 +57,8 @@ def passes_conclusion(found: BatchSpeeds) -> str:
         return f"{found.cost(rows, gamma).value:.2f}"
 
     return (
-        f"On {_texts(one)} a pass over {short + 1} tokens costs {said(one, short)} passes over one, and over {long + 1} tokens {said(one, long)}; on "
-        f"{_texts(many)} at once {said(many, short)} and {said(many, long)}. What is idle while one text is read, many texts use themselves."
+        f"With {_texts(one)}, a pass over {short + 1} tokens takes {said(one, short)} times as long as over one, and over {long + 1} tokens {said(one, long)}. With "
+        f"{_texts(many)}, it takes {said(many, short)} and {said(many, long)} times as long. Batching uses compute that one text leaves idle."
     )
 
 
@@ -68,9 +68,9 @@ def rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
     for count in found.rows:
         for gamma in found.gammas:
             one, cost = found.factor(key, count, gamma), found.cost(count, gamma)
-            table.append({"texts": count, "gamma": gamma, "times the target alone": f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})",
-                          "pass, in passes over one token": f"{cost.value:.3f} ({cost.low:.3f} to {cost.high:.3f})",
-                          "tokens per pass": round(found.tokens(key, gamma).value, 3)})  # fmt: skip
+            table.append({"texts": count, "gamma": gamma, "speed-up": f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})",
+                          "cost, in passes over one token": f"{cost.value:.3f} ({cost.low:.3f} to {cost.high:.3f})",
+                          "tokens per target pass": round(found.tokens(key, gamma).value, 3)})  # fmt: skip
     return table
 
 

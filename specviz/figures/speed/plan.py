@@ -1,4 +1,4 @@
-"""How fast? in words and pictures: tokens and speed-up over gamma by every formula and as measured."""
+"""How fast? in words and pictures: tokens and speed-up over gamma, by every formula and as measured."""
 
 from __future__ import annotations
 
@@ -14,46 +14,46 @@ from specviz.prediction.reported import ROWS
 
 LETTERS = 11  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them
-PLAIN = "#8a94a0"  # formulas that are simpler than what happens
+PLAIN = "#8a94a0"  # simpler formulas
 WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 
 def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
-    """Tokens per pass over gamma: accepted draft tokens with their band, two plainer formulas, what was measured."""
+    """Tokens per target pass over gamma: the prediction with its band, two simpler formulas, what was measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
-    banded(figure, gammas, [row.tokens for row in plan.rows], "accepted draft tokens", kind)
-    _line(figure, gammas, [row.hazards for row in plan.rows], "by depth", "dash", kind)
+    banded(figure, gammas, [row.tokens for row in plan.rows], "predicted", kind)
+    _line(figure, gammas, [row.hazards for row in plan.rows], "one alpha per depth", "dash", kind)
     _line(figure, gammas, [row.independent for row in plan.rows], "one alpha", "dot", kind)
     _measured(figure, [row.gamma for row in plan.checked], [row.tokens for row in plan.checked], kind)
-    return laid_out(figure, gammas, "tokens per pass of the target")
+    return laid_out(figure, gammas, "tokens per target pass")
 
 
 def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
-    """Speed-up over the target alone, over gamma: by accepted draft tokens and measured rounds, by plainer theory, as measured."""
+    """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
     gammas, figure = [row.gamma for row in plan.rows], go.Figure()
-    banded(figure, gammas, [row.factor for row in plan.rows], "accepted draft tokens", kind)
-    _line(figure, gammas, [row.linear for row in plan.rows], "by depth", "dash", kind)
+    banded(figure, gammas, [row.factor for row in plan.rows], "predicted", kind)
+    _line(figure, gammas, [row.linear for row in plan.rows], "one alpha per depth", "dash", kind)
     _line(figure, gammas, [row.leviathan for row in plan.rows], "Leviathan", "dot", kind)
     measured = [row for row in plan.checked if row.factor is not None]
     _measured(figure, [row.gamma for row in measured], [row.factor for row in measured], kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": DRAWS[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
-                          text="the target alone", font={"size": 12, "color": DRAWS[kind]})  # fmt: skip
-    return laid_out(figure, gammas, "times as fast as the target alone")
+                          text="target-only sampling", font={"size": 12, "color": DRAWS[kind]})  # fmt: skip
+    return laid_out(figure, gammas, "speed-up over target-only sampling")
 
 
 def tokens_conclusion(plan: SpeedPlan) -> str:
     """What the first picture shows."""
     if not plan.checked:
         last = plan.rows[-1]
-        return f"From {plan.rows[0].tokens.value:.2f} tokens per pass at gamma {plan.rows[0].gamma} to {last.tokens.value:.2f} at gamma {last.gamma}."
+        return f"Predicted: {plan.rows[0].tokens.value:.2f} tokens per target pass at gamma {plan.rows[0].gamma}, {last.tokens.value:.2f} at gamma {last.gamma}."
     worst = max(plan.checked, key=lambda row: abs(row.gaps["accepted draft tokens"].value))
     plain = max(plan.checked, key=lambda row: abs(row.gaps["independent"].value))
     off = abs(worst.gaps["accepted draft tokens"].value)
-    near = f"and at most {off:.1%} off what was measured" if off >= 0.0005 else "and just what was measured"
+    near = f"is within {off:.1%} of the measurement" if off >= 0.0005 else "equals the measurement"
     return (
-        f"Counted without any speculation, {near}; one alpha for all "
-        f"draft tokens is up to {abs(plain.gaps['independent'].value):.1%} off."
+        f"The prediction, made without running speculative decoding, {near}. "
+        f"With one alpha for all draft tokens it is up to {abs(plain.gaps['independent'].value):.1%} off."
     )
 
 
@@ -61,12 +61,12 @@ def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
-        line: dict[str, object] = {"gamma": row.gamma, "accepted draft tokens": _said(row.tokens), "by depth": round(row.hazards, 3),
-                                   "one alpha": round(row.independent, 3), "text read on": round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
+        line: dict[str, object] = {"gamma": row.gamma, "predicted": _said(row.tokens), "one alpha per depth": round(row.hazards, 3),
+                                   "one alpha": round(row.independent, 3), "on the text itself": round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
         line["measured"] = None if measured is None else _said(measured.tokens)
-        line["times the target"] = None if row.factor is None else _said(row.factor)
-        line["measured times"] = None if measured is None or measured.factor is None else _said(measured.factor)
+        line["predicted speed-up"] = None if row.factor is None else _said(row.factor)
+        line["measured speed-up"] = None if measured is None or measured.factor is None else _said(measured.factor)
         found.append(line)
     return found
 
@@ -112,7 +112,7 @@ def laid_out(figure: go.Figure, x: Sequence[float], title: str) -> go.Figure:
         height=340, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest",
         legend=LEGEND,
     )  # fmt: skip
-    figure.update_xaxes(title="gamma: draft tokens of a round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
+    figure.update_xaxes(title="gamma, draft tokens per round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
     figure.update_yaxes(title=title, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
     return figure
 

@@ -1,4 +1,4 @@
-"""How often draft tokens are kept, over temperature and over top-p, and whether it could be foretold: pictures of the study."""
+"""How often draft tokens are accepted, over temperature and over top-p, and whether that can be predicted: pictures of the study."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.prediction.calibration import calibration, calibration_error, over_
 from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, Study, StudyCell
 
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
-GROUPS = 8  # of cells, by what was foretold: a mean of each
+GROUPS = 8  # of cells, by predicted acceptance rate: a mean of each
 WIDE = 1.96  # standard errors on each side of a share
 ROOM = 0.15  # of an axis, between two numbers under it
 
@@ -29,7 +29,7 @@ def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[StudyCel
 
 
 def by_kind(study: Study, draft: str, axis: str = TEMPERATURE) -> dict[str, dict[float, float]]:
-    """Kind of text -> place on the axis -> share kept, of one draft."""
+    """Kind of text -> place on the axis -> acceptance rate, of one draft."""
     found: dict[str, dict[float, float]] = {}
     for place, cells in cells_over(study, draft, axis).items():
         for cell in cells:
@@ -38,16 +38,16 @@ def by_kind(study: Study, draft: str, axis: str = TEMPERATURE) -> dict[str, dict
 
 
 def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
-    """Share of tested draft tokens that were kept: a thin line for each kind of text, a thick one for their mean, with its band."""
+    """Acceptance rate: a thin line for each kind of text, a thick one for their mean, with its band."""
     figure, by, over = go.Figure(), by_kind(study, draft, axis), means(study, draft, axis)
     places = list(over)
     for name, shares in by.items():
         figure.add_scatter(x=places, y=[shares.get(x) for x in places], mode="lines", line={"width": 1.2, "color": DRAWS[kind]}, opacity=0.55,
                            name=KINDS[name], showlegend=False, hovertemplate=f"{KINDS[name]}: %{{y:.2f}}<extra></extra>")  # fmt: skip
-    banded(figure, places, list(over.values()), "mean of the kinds", kind)
+    banded(figure, places, list(over.values()), "mean over kinds of text", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    laid_out(figure, places, "share of tested draft tokens kept")
+    laid_out(figure, places, "acceptance rate")
     names(figure, {KINDS[name]: by[name][last] for name in _ends(by, last)}, 1.0, kind)
     figure.update_yaxes(range=[0, 1])
     edge = 0.03 * (last - places[0])
@@ -77,42 +77,42 @@ def _ends(by: dict[str, dict[float, float]], last: float) -> list[str]:
 
 
 def kept_conclusion(study: Study, draft: str, axis: str) -> str:
-    """What the picture shows: both ends of the mean, and how far the kinds lie apart."""
+    """What the picture shows: both ends of the mean, and the range over kinds of text."""
     over, places = means(study, draft, axis), cells_over(study, draft, axis)
     (first, one), (last, two) = next(iter(over.items())), list(over.items())[-1]
     flat = [(cell, place) for place, cells in places.items() for cell in cells]
     low, high = min(flat, key=lambda pair: pair[0].share), max(flat, key=lambda pair: pair[0].share)
     return (
-        f"In the mean {_said(one)} of the tested draft tokens are kept at {axis} {first:g} and {_said(two)} at {last:g}; single kinds go from "
+        f"The mean acceptance rate is {_said(one)} at {axis} {first:g} and {_said(two)} at {last:g}. Single kinds of text range from "
         f"{low[0].share:.2f} ({KINDS[low[0].kind]}, {low[1]:g}) to {high[0].share:.2f} ({KINDS[high[0].kind]}, {high[1]:g})."
     )
 
 
 def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
-    """Measured over foretold shares, a point for each kind of text and distribution: accepted draft tokens with intervals, the text's overlap beside."""
+    """Measured over predicted acceptance rate, a point for each kind of text and sampling: the prediction with intervals, the text's overlap beside."""
     cells, figure = study.measured((draft,)), go.Figure()
     _diagonal(figure)
     titles = [f"{KINDS[cell.kind]}, {probs(cell)}" for cell in cells]
-    look = {"hovertemplate": "%{customdata}: foretold %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
+    look = {"hovertemplate": "%{customdata}: predicted %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
     figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
                        name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
     spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": DRAWS[kind]}
-    figure.add_scatter(x=[cell.kept for cell in cells], y=[cell.share for cell in cells], mode="markers", name="accepted draft tokens", error_y=spread, **look,
+    figure.add_scatter(x=[cell.kept for cell in cells], y=[cell.share for cell in cells], mode="markers", name="predicted", error_y=spread, **look,
                        marker={"size": 7, "symbol": "diamond", "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
     groups = calibration([cell.kept for cell in cells], [cell.share for cell in cells], GROUPS)
-    figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="its means by eighths", hoverinfo="skip",
+    figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="means of eighths", hoverinfo="skip",
                        line={"width": 2, "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
-    return _square(figure, "foretold share", "measured share of tested draft tokens kept", span(cells))
+    return _square(figure, "predicted acceptance rate", "measured acceptance rate", span(cells))
 
 
 def span(cells: Sequence[StudyCell]) -> tuple[float, float]:
-    """Tenths between which all foretold and measured shares lie: one range for both axes."""
+    """Tenths between which all predicted and measured rates lie: one range for both axes."""
     shares = [x for cell in cells for x in (cell.share, cell.kept, cell.statistics["overlap"])]
     return max(0.0, floor(10 * min(shares) - 0.3) / 10), min(1.0, ceil(10 * max(shares) + 0.3) / 10)
 
 
 def foretold_conclusion(study: Study, draft: str) -> str:
-    """How near the forecast lies, how near the overlap, and how many intervals hold the forecast."""
+    """How near the prediction is, how near the overlap, and how many intervals hold the prediction."""
     cells = study.measured((draft,))
     off, plain = (
         sum(abs(value(cell) - cell.share) for cell in cells) / len(cells)
@@ -120,39 +120,39 @@ def foretold_conclusion(study: Study, draft: str) -> str:
     )
     held = sum(abs(cell.kept - cell.share) <= WIDE * cell.noise for cell in cells)
     return (
-        f"Accepted draft tokens lie {off:.3f} off what was measured in the mean, the overlap on the text itself {plain:.3f}; {held} of {len(cells)} "
-        "intervals (95%, of the measured share alone, as if tests were independent) hold what accepted draft tokens foretold."
+        f"The prediction is off by {off:.3f} on average, the overlap on the text itself by {plain:.3f}. The 95% intervals of {held} of {len(cells)} "
+        "measured rates hold the prediction (intervals of the measured rate only, as if checks were independent)."
     )
 
 
 def confidence(study: Study, draft: str, kind: str = "light") -> go.Figure:
-    """How often the draft's first choice stands in the text, over the probability that it gives it, with intervals over kinds of text."""
+    """How often the text has the draft's likeliest token, over the probability that the draft gives it, with intervals over kinds of text."""
     points, figure = reliability(uncut(study, draft)), go.Figure()
     _diagonal(figure)
     spread = {"type": "data", "symmetric": False, "array": [one.right.high - one.right.value for one in points],
               "arrayminus": [one.right.value - one.right.low for one in points], "thickness": 1.4, "width": 4}  # fmt: skip
     figure.add_scatter(x=[one.sure for one in points], y=[one.right.value for one in points], mode="lines+markers", name="the draft", error_y=spread,
                        customdata=[one.places for one in points], line={"width": 2, "color": MEANINGS["draft"].light}, marker={"size": 8, "symbol": "square"},
-                       hovertemplate="sure %{x:.2f}, right %{y:.2f}, %{customdata:,} places<extra></extra>")  # fmt: skip
-    return _square(figure, "probability of the draft’s first choice", "how often the text has it", (0.0, 1.0))
+                       hovertemplate="probability %{x:.2f}, in the text %{y:.2f}, %{customdata:,} positions<extra></extra>")  # fmt: skip
+    return _square(figure, "probability of the draft’s likeliest token", "how often the text has it", (0.0, 1.0))
 
 
 def confidence_conclusion(study: Study, draft: str) -> str:
-    """Whether the draft is surer than it is right, and by how much."""
+    """Whether the draft is overconfident, and by how much."""
     cells = uncut(study, draft)
     points = reliability(cells)
     if len(points) < 2:
         return (
-            f"These draft tokens are all equally sure ({points[0].sure:.2f}) and stand in the text {points[0].right.value:.2f} of the time."
+            f"All these draft tokens have the same probability ({points[0].sure:.2f}); the text has them {points[0].right.value:.2f} of the time."
             if points
-            else "Too few places for a point."
+            else "Too few positions for a point."
         )
     places = sum(one.places for one in points)
     lean = sum((one.sure - one.right.value) * one.places for one in points) / places
-    more = "surer than it is right" if lean > 0.0 else "less sure than it is right"
+    more = "overconfident" if lean > 0.0 else "underconfident"
     return (
-        f"At temperature 1, over {places:,} places of the nine kinds, the draft is {abs(lean):.3f} {more} about the text in the mean; its "
-        f"calibration error is {calibration_error(cells):.3f}. A draft token is judged against the target’s distribution, not against the text."
+        f"At temperature 1, over {places:,} positions in the nine kinds of text, the draft is {more} by {abs(lean):.3f} on average; its "
+        f"calibration error is {calibration_error(cells):.3f}. A draft token is checked against the target’s distribution, not against the text."
     )
 
 
@@ -169,7 +169,7 @@ def scores(study: Study) -> list[dict[str, object]]:
     """Every predictor as a row: its error on kinds of text that its fit had not seen."""
     return [
         {"predictor": STATISTICS.get(one.name, one.name), "mean error": round(one.error.value, 3),
-         "middle 95% over kinds": f"{one.error.low:.3f} to {one.error.high:.3f}", "explained": round(one.explained, 2)}
+         "95% interval over kinds": f"{one.error.low:.3f} to {one.error.high:.3f}", "variance explained": round(one.explained, 2)}
         for one in study.scores(tuple(DRAFTS))
     ]  # fmt: skip
 
@@ -177,8 +177,8 @@ def scores(study: Study) -> list[dict[str, object]]:
 def rows(study: Study, draft: str) -> list[dict[str, object]]:
     """Every cell of a draft as a row of a table."""
     return [
-        {"kind of text": KINDS[cell.kind], "temperature": cell.temperature, "top-p": cell.top_p, "tested": cell.tested, "kept": cell.accepted,
-         "share": round(cell.share, 3), "foretold": round(cell.kept, 3), "overlap on the text": round(cell.statistics["overlap"], 3)}
+        {"kind of text": KINDS[cell.kind], "temperature": cell.temperature, "top-p": cell.top_p, "checked": cell.tested, "accepted": cell.accepted,
+         "acceptance rate": round(cell.share, 3), "predicted": round(cell.kept, 3), "overlap on the text": round(cell.statistics["overlap"], 3)}
         for cell in study.measured((draft,))
     ]  # fmt: skip
 
@@ -186,8 +186,8 @@ def rows(study: Study, draft: str) -> list[dict[str, object]]:
 def bins(study: Study, draft: str) -> list[dict[str, object]]:
     """Every point of the draft's calibration as a row."""
     return [
-        {"sure": round(one.sure, 3), "right": round(one.right.value, 3), "middle 95% over kinds": f"{one.right.low:.3f} to {one.right.high:.3f}",
-         "places": one.places}
+        {"probability": round(one.sure, 3), "in the text": round(one.right.value, 3), "95% interval over kinds": f"{one.right.low:.3f} to {one.right.high:.3f}",
+         "positions": one.places}
         for one in reliability(uncut(study, draft))
     ]  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""What if? Leviathan's factor over every alpha and every c at one gamma, with a pair and a chosen point on it: figure and sentences."""
+"""What if? Leviathan's factor over every alpha and every c at one gamma, with a pair and a movable point on it: figure and sentences."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from specviz.figures.exactness.evidence import GRID
 from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, dearest, factor_grid, pays, wall_clock_factor
 
-ACROSS, UP = "c: a draft step over a pass of the target", "alpha: share of tested draft tokens kept"
+ACROSS, UP = "c, time of a draft step over a target pass", "acceptance rate alpha"
 FORMULA = (
-    "A formula, not a measurement (Leviathan et al. 2023, theorem 3.8): every draft token is kept with one chance alpha whatever came before, and a "
-    "pass over a block costs as much as one over a token. With many texts at once, or a dear pass, less is gained."
+    "A formula, not a measurement (Leviathan et al. 2023, theorem 3.8). It assumes that every draft token is accepted with the same probability alpha, "
+    "and that a pass over several tokens takes as long as one over a single token. With batching, or costly longer passes, the gain is smaller."
 )
-ALONE = "1: speculation pays above"
+ALONE = "1: drafting pays above"
 STEPS = 61  # of each axis
 LEVELS = (0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0)  # factors that get a line
 SHOWN = (0.4, 3.0)  # factors between which the shade changes
@@ -30,7 +30,7 @@ INK = {"light": "#1d2733", "dark": "#e8edf3"}
 
 @dataclass(frozen=True, slots=True)
 class Spot:
-    """A point of the surface: alpha, share of tested draft tokens kept; c, a draft step over a pass of the target."""
+    """A point of the surface: alpha, the acceptance rate; c, time of a draft step over that of a target pass."""
 
     alpha: float
     c: float
@@ -40,7 +40,7 @@ class Spot:
 
 
 def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light") -> go.Figure:
-    """The factor as shade and as lines, c to the right, alpha upwards; the line of 1 is where speculation stops paying."""
+    """The factor as shade and as lines, c to the right, alpha upwards; at the line of 1 drafting stops paying."""
     axis = np.linspace(0.0, 1.0, STEPS)
     figure = go.Figure(
         go.Heatmap(
@@ -58,7 +58,7 @@ def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light")
         figure.add_annotation(x=c[place], y=alpha[place], text=level(reached), showarrow=False, font={"size": 11.5, "color": INK[kind]},
                               bgcolor=SHADES[kind][1][1], opacity=0.9, borderpad=1)  # fmt: skip
     if running is not None:
-        figure.add_scatter(x=[running.c], y=[running.alpha], mode="markers", name="the running pair", hovertemplate="the running pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
+        figure.add_scatter(x=[running.c], y=[running.alpha], mode="markers", name="the chosen pair", hovertemplate="the chosen pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
                            marker={"size": 13, "symbol": "diamond", "color": INK[kind], "line": {"color": SHADES[kind][1][1], "width": 1.4}})  # fmt: skip
     figure.add_scatter(x=[chosen.c], y=[chosen.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
                        marker={"size": 19, "symbol": "circle-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
@@ -90,30 +90,34 @@ def level(reached: float) -> str:
 def in_words(gamma: int, chosen: Spot) -> str:
     """What the formula says at a point: this gamma, the best one, or that none pays."""
     here, factors = wall_clock_factor(chosen.alpha, gamma, chosen.c), chosen.factors()
-    said = f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives {here:.2f} times the target’s speed with gamma {gamma}. "
+    said = f"At alpha {chosen.alpha:.2f} and c {chosen.c:.2f} the formula gives a speed-up of {here:.2f} with gamma {gamma}. "
     if not pays(chosen.alpha, chosen.c):
-        return said + "Do not speculate: where alpha is not above c, no gamma pays."
+        return said + "Do not draft: where alpha is not above c, no gamma pays."
     best = best_gamma(factors)
     if best == gamma:
         return said + "No other gamma is better."
-    last = ", the longest that may be asked for" if best == GAMMA_MAX else ""
-    return said + f"The best gamma is {best}{last}: {factors[best]:.2f} times."
+    last = ", the largest allowed" if best == GAMMA_MAX else ""
+    return said + f"The best gamma is {best}{last}: a speed-up of {factors[best]:.2f}."
 
 
 def of_pair(gamma: int, running: Spot | None, counted: float | None) -> str:
-    """Where the running pair stands, and what the formula leaves out there. counted: factor from accepted draft tokens and measured rounds."""
+    """Where the chosen pair is, and what the formula leaves out there. counted: speed-up predicted from accepted draft tokens and measured rounds."""
     if running is None:
-        return "The running pair is not marked: no draft of its own was timed, so its c is not known."
+        return "The chosen pair is not marked: its draft was not timed, so its c is unknown."
     formula = wall_clock_factor(running.alpha, gamma, running.c)
-    beyond = "" if running.c <= 1.0 else ", to the right of the picture"
-    said = f"The running pair (diamond) stands at alpha {running.alpha:.2f} and c {running.c:.2f}{beyond}: {formula:.2f} times by the formula"
-    return f"{said}, {counted:.2f} by accepted draft tokens and measured rounds." if counted is not None else f"{said}."
+    beyond = "" if running.c <= 1.0 else ", beyond the right edge"
+    said = f"The chosen pair (diamond) is at alpha {running.alpha:.2f} and c {running.c:.2f}{beyond}. The formula gives a speed-up of {formula:.2f}"
+    return (
+        f"{said}; the prediction from accepted draft tokens and measured rounds is {counted:.2f}."
+        if counted is not None
+        else f"{said}."
+    )
 
 
 def table(running: Spot | None, chosen: Spot) -> list[dict[str, object]]:
     """The factor of every gamma at both points."""
     pair = running.factors() if running else {}
     return [
-        {"gamma": gamma, "what if": round(value, 3), "the running pair": round(pair[gamma], 3) if pair else None}
+        {"gamma": gamma, "what if": round(value, 3), "the chosen pair": round(pair[gamma], 3) if pair else None}
         for gamma, value in chosen.factors().items()
     ]

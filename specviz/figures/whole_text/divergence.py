@@ -1,4 +1,4 @@
-"""Where two models part: beta along a text, Lorenz's curve of the divergence, kinds of word. Records of plain numbers, Plotly."""
+"""Where two models differ: beta along a text, the Lorenz curve of the divergence, kinds of word. Records of plain numbers, Plotly."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 
 def along(read: Read, kind: str = "light") -> go.Figure:
-    """1 - beta at each token as a bar, hatched where the models lie furthest apart."""
+    """1 - beta at each token as a bar, hatched where the models differ most."""
     forks, apart = set(read.forks), read.apart
     labels = [_label(read, place) for place in range(len(read.beta))]
     red = getattr(MEANINGS["rejected"], kind)
@@ -28,7 +28,7 @@ def along(read: Read, kind: str = "light") -> go.Figure:
         (False, "all tokens", {"color": DRAWS[kind]}),
         (
             True,
-            f"the {len(forks)} furthest apart",
+            f"the {len(forks)} largest",
             {"color": red, "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 4}},
         ),
     ):
@@ -38,9 +38,9 @@ def along(read: Read, kind: str = "light") -> go.Figure:
                        hovertemplate="token %{x}: %{customdata}<br>1 − β = %{y:.2f}<extra></extra>")  # fmt: skip
     figure.update_layout(height=250, margin={"l": 8, "r": 12, "t": 32, "b": 46}, dragmode=False, barmode="overlay", bargap=0.1,
                          hoverlabel={"align": "left"}, legend=LEGEND)  # fmt: skip
-    figure.update_xaxes(title="token of the big model’s text", range=[0.3, len(apart) + 0.7], showgrid=False, fixedrange=True)
+    figure.update_xaxes(title="token of the target’s text", range=[0.3, len(apart) + 0.7], showgrid=False, fixedrange=True)
     figure.update_yaxes(
-        title="chance of a refusal, 1 − β", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f"
+        title="rejection probability, 1 − β", range=[0, 1.02], gridcolor=GRID, zeroline=False, fixedrange=True, tickformat=".1f"
     )
     return figure
 
@@ -55,20 +55,20 @@ def _label(read: Read, place: int) -> str:
 
 
 def along_conclusion(read: Read) -> str:
-    """How far apart the models are on average, and where most."""
+    """How often draft tokens are rejected on average, and where most often."""
     apart = read.apart
     if not apart.any():
-        return "Both models have the same distribution at every token: a draft token is never refused."
+        return "Both models have the same distribution at every token: a draft token is never rejected."
     most = int(apart.argmax())
     shown = "".join(glyph["t"] for glyph in glyphs(piece(read.pieces, read.tokens[most]).lstrip(b" "), read.tokens[most]))
     return (
-        f"1 − β is how far both distributions lie apart, and how often a draft token is refused: {number(float(apart.mean()))} on average over these "
-        f"{len(apart)} tokens, {number(float(apart.max()))} at most, before “{short(shown)}” (token {most + 1})."
+        f"1 − β is the total variation distance between the two distributions, and so the probability that a draft token is rejected. Over these "
+        f"{len(apart)} tokens it is {number(float(apart.mean()))} on average, and at most {number(float(apart.max()))}, at “{short(shown)}” (token {most + 1})."
     )
 
 
 def lorenz(curves: Sequence[tuple[str, Spread]], kind: str = "light") -> go.Figure:
-    """Lorenz's curve of each text or heap of texts, the first drawn full and marked at the top shares, and the even spread."""
+    """The Lorenz curve of each text or set of texts, the first as a solid line with marks at the top shares, and the even spread."""
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="spread evenly", hoverinfo="skip", showlegend=False,
                        line={"width": 1, "dash": "dot", "color": DRAWS[kind]})  # fmt: skip
@@ -82,16 +82,16 @@ def lorenz(curves: Sequence[tuple[str, Spread]], kind: str = "light") -> go.Figu
             "color": _ink(kind) if n == 0 else DRAWS[kind],
         }
         figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=safe(name.rpartition(", ")[2]), line=line,
-                           hovertemplate="%{x:.0%} of the tokens hold %{y:.0%}<extra></extra>")  # fmt: skip
+                           hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
     tops = list(zip(TOPS, (share.value for share in curves[0][1].tops), strict=True))
     figure.add_scatter(x=[top for top, _ in tops], y=[held for _, held in tops], mode="markers", showlegend=False,
-                       marker={"size": 8, "color": _ink(kind)}, hovertemplate="%{x:.0%} of the tokens hold %{y:.0%}<extra></extra>")  # fmt: skip
+                       marker={"size": 8, "color": _ink(kind)}, hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
     top, held = tops[-1]
     figure.add_annotation(x=top, y=held, ax=0.3, ay=0.1, axref="x", ayref="y", xanchor="left", align="left", arrowcolor=_ink(kind), arrowwidth=1,
                           arrowhead=0, standoff=6, text=f"{top:.0%} of the tokens<br>hold {held:.0%}", font={"size": 12, "color": _ink(kind)})  # fmt: skip
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
-    figure.update_xaxes(title="share of the tokens, furthest apart first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
+    figure.update_xaxes(title="share of the tokens, largest 1 − β first", range=[0, 1.01], tickformat=".0%", dtick=0.2, gridcolor=GRID,
                         zeroline=False, fixedrange=True)  # fmt: skip
     figure.update_yaxes(title="share of all divergence", range=[0, 1.02], tickformat=".0%", gridcolor=GRID, zeroline=False,
                         fixedrange=True)  # fmt: skip
@@ -103,26 +103,26 @@ def _ink(kind: str) -> str:
 
 
 def lorenz_conclusion(curves: Sequence[tuple[str, Spread]]) -> str:
-    """What the first hundredth and tenth hold in the first curve, and the tenth in each other."""
+    """What the top 1% and 10% of the tokens hold in the first curve, and the top 10% in each other."""
     one = curves[0][1]
     if not one.total:
         return "There is no divergence in this text: both models agree at every token."
     few, many = one.tops[0], one.tops[-1]
     said = (
-        f"The tenth of the tokens where the models lie furthest apart holds {many.value:.0%} of all divergence{_interval(many)}, "
-        f"the first hundredth {few.value:.0%}; spread evenly they would hold 10% and 1%. "
+        f"The 10% of tokens where the models differ most hold {many.value:.0%} of all divergence{_interval(many)}, "
+        f"the top 1% {few.value:.0%}. Spread evenly, they would hold 10% and 1%. "
     )
     for name, other in curves[1:]:
-        said += f"In {name}, {other.count:,} tokens, the tenth holds {other.tops[-1].value:.0%}{_interval(other.tops[-1])}. "
+        said += f"In {name} ({other.count:,} tokens), the top 10% hold {other.tops[-1].value:.0%}{_interval(other.tops[-1])}. "
     return said + _half(one)
 
 
 def _half(one: Spread) -> str:
-    """How few tokens hold half of it, and at how many there is none at all: what an even spread would not have."""
+    """How few tokens hold half of the divergence, and at how many there is none."""
     few = next(x for x, y in zip(one.x, one.y, strict=True) if y >= 0.5)
     same = 1.0 - next(x for x, y in zip(one.x, one.y, strict=True) if y >= 1.0 - 1e-9)
-    said = f"Half of this text’s divergence sits in {few:.0%} of its tokens; spread evenly it would need 50%."
-    return said + (f" At {same:.0%} of them the two models agree fully." if same >= 0.05 else "")
+    said = f"Half of this text’s divergence is in {few:.0%} of its tokens; spread evenly it would be in 50%."
+    return said + (f" At {same:.0%} of them both models have the same distribution." if same >= 0.05 else "")
 
 
 def _interval(share: Estimate) -> str:
@@ -132,7 +132,7 @@ def _interval(share: Estimate) -> str:
 
 
 def kinds(one: Spread, own: Spread | None = None, kind: str = "light") -> go.Figure:
-    """Mean 1 - beta of each kind of word with its interval, the furthest apart on top; ``own``: a text's own, as open circles."""
+    """Mean 1 - beta of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
     order = sorted(one.kinds, key=lambda row: row.apart.value)
     figure = go.Figure()
     places = {row.name: place for place, row in enumerate(order)}
@@ -145,7 +145,9 @@ def kinds(one: Spread, own: Spread | None = None, kind: str = "light") -> go.Fig
                          legend=LEGEND)  # fmt: skip
     figure.update_yaxes(tickvals=list(places.values()), ticktext=ticks, range=[-0.7, len(order) - 0.4], automargin=True, showgrid=False, zeroline=False,
                         fixedrange=True, ticks="")  # fmt: skip
-    figure.update_xaxes(title="1 − β on average", rangemode="tozero", gridcolor=GRID, zeroline=False, fixedrange=True)
+    figure.update_xaxes(
+        title="mean rejection probability, 1 − β", rangemode="tozero", gridcolor=GRID, zeroline=False, fixedrange=True
+    )
     return figure
 
 
@@ -163,18 +165,18 @@ def _dots(
 
 
 def kinds_conclusion(one: Spread) -> str:
-    """Which kind of word parts the models most and least, where the intervals do not overlap."""
+    """At which kind of word the models differ most and least, where the intervals do not overlap."""
     rows = sorted((row for row in one.kinds if row.count >= FEW), key=lambda row: row.apart.value)
     if len(rows) < 2:
         return "There are too few words here to compare their kinds."
     least, most = rows[0], rows[-1]
-    heap = f"{one.texts} texts" if one.by_text else f"{one.count} tokens"
+    what = f"{one.texts} texts" if one.by_text else f"{one.count} tokens"
     if least.apart.n < 2 or most.apart.n < 2 or least.apart.high >= most.apart.low:
-        return f"No kind of word stands out for sure in these {heap}: the intervals ({CONFIDENCE:.0%}) overlap."
+        return f"No kind of word stands out in these {what}: the {CONFIDENCE:.0%} intervals overlap."
     return (
-        f"Furthest apart at “{most.name}”: {_mean(most)}. Nearest at “{least.name}”: {_mean(least)}. "
-        f"Most of all divergence, {_most(rows).divergence.value:.0%}, sits at “{_most(rows).name}”, {_most(rows).tokens:.0%} of the tokens. "
-        f"Intervals: {CONFIDENCE:.0%}, from {heap} drawn again."
+        f"The models differ most at “{most.name}”, 1 − β = {_mean(most)}, and least at “{least.name}”, {_mean(least)}. "
+        f"“{_most(rows).name}” holds the largest part of all divergence, {_most(rows).divergence.value:.0%}, with {_most(rows).tokens:.0%} of the tokens. "
+        f"{CONFIDENCE:.0%} intervals, from resampling {what}."
     )
 
 
@@ -190,8 +192,8 @@ def kinds_table(one: Spread) -> list[dict[str, object]]:
     """Each kind with its counts, means and intervals."""
     rows = []
     for row in one.kinds:
-        rows.append({"kind": row.name, "what it is": MEANT[row.name], "tokens": row.count, "of all tokens": f"{row.tokens:.1%}",
-                     "1 − β on average": _numbers(row.apart), "of all divergence": _numbers(row.divergence)})  # fmt: skip
+        rows.append({"kind": row.name, "what it is": MEANT[row.name], "tokens": row.count, "share of tokens": f"{row.tokens:.1%}",
+                     "mean 1 − β": _numbers(row.apart), "share of divergence": _numbers(row.divergence)})  # fmt: skip
     return rows
 
 
@@ -210,6 +212,6 @@ def _numbers(share: Estimate) -> str:
 
 
 def curves_of(own: Read, surveys: Mapping[str, Sequence[Read]]) -> list[tuple[str, Spread]]:
-    """This text's spread first, then that of each recorded heap of texts. surveys: name of a distribution -> readings."""
+    """This text's spread first, then that of each recorded set of texts. surveys: name of a distribution -> readings."""
     found = [("this text", spread((own,)))]
     return found + [(f"{len(reads)} recorded texts, {name}", spread(tuple(reads))) for name, reads in surveys.items() if reads]

@@ -1,4 +1,4 @@
-"""A passage as its two lanes are drawn, and the sentences about them: who gave each token, how long each way took."""
+"""A passage as its two lanes are drawn, and the sentences about them: where each token came from, how long each way took."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from specviz.figures.common.narration import number
 from specviz.figures.one_round.stage import write_cursor
 from specviz.measure.divergence import Read
 from specviz.measure.estimate import interval_of
-from specviz.measure.passage import ALONE, BONUS, KEPT, LANES, REPLACED, SPECULATIVE, WRITTEN, Lane, Passage, Token
+from specviz.measure.passage import ACCEPTED, ALONE, BONUS, LANES, REPLACED, SPECULATIVE, WRITTEN, Lane, Passage, Token
 from specviz.settings import Settings
 
-TITLES = {ALONE: "The big model alone", SPECULATIVE: "With draft tokens"}
-SAID = {"kept": "accepted draft token", "residual": "replacement", "bonus": "bonus", "target": "plain"}
+TITLES = {ALONE: "Target-only sampling", SPECULATIVE: "Speculative decoding"}
+SAID = {"accepted": "accepted draft token", "residual": "replacement", "bonus": "bonus token", "target": "target token"}
 MEANT = {
-    "kept": "drafted by the small model, let stand by the big one",
-    "residual": "a draft token was refused; the big model drew this from what the draft had left out",
-    "bonus": "every draft token of its round was kept; the big model added this one",
-    "target": "drawn by the big model where nobody drafted, one pass for each",
+    "accepted": "the draft model suggested it and the target accepted it",
+    "residual": "a draft token was rejected; this one was drawn from the residual distribution instead",
+    "bonus": "every draft token of the round was accepted; the same target pass gave one token more",
+    "target": "drawn from the target’s distribution without a draft token, one target pass for each",
 }
-SIGNS = {"kept": "✓", "residual": "◆", "bonus": "+", "target": ""}
+SIGNS = {"accepted": "✓", "residual": "◆", "bonus": "+", "target": ""}
 LASTS = 9.0  # seconds that a replay should take
-PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than it was it may be shown
-BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest run; tokens per second that people read
+PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
+BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest run; tokens per second, about as fast as people read
 
 
 def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
 
     lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
             the character that this token's bytes make together with those of the tokens from number ``since`` on
-    end     seconds at the right end of both tracks; pace  how many times slower a replay runs than the writing did
+    end     seconds at the right end of both tracks; pace  how many times slower than the decoding a replay runs
     """
     end = max(_end(one, getattr(one, lane), done) for lane in LANES)
     return {
@@ -67,7 +67,7 @@ def _lane(one: Passage, key: str) -> dict[str, Any]:
 
 
 def _legend(one: Passage) -> list[dict[str, Any]]:
-    """Each origin with its sign, its meaning, and how many tokens of the second text have it; the plain ones last."""
+    """Each origin with its sign, its meaning, and how many tokens of the second text have it; those of target-only sampling last."""
     counts = one.speculative.counts | {WRITTEN: 0}
     return [
         {"is": key, "sign": SIGNS[key], "said": f"{counts[key] or ''} {SAID[key]}".strip(), "meant": MEANT[key]}
@@ -100,7 +100,7 @@ def round_link(settings: Settings, round_: int) -> str:
 
 
 def forks_payload(one: Passage) -> dict[str, Any] | None:
-    """The places where both models lie furthest apart, with both distributions; None where nothing was read."""
+    """The places where the models differ most, with both distributions; None where nothing was read."""
     read = one.read
     if read is None or not read.forks:
         return None
@@ -136,15 +136,15 @@ def _tail(text: str, most: int = 44) -> str:
 
 
 def fork_sentence(read: Read, place: int) -> str:
-    """What both models would have written there, and what was."""
+    """Both models' likeliest tokens there, and the one that was written."""
     probs = read.forks[place]
-    big, small = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q))
+    target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q))
     said = {token: name(piece(read.pieces, token), token) for token in probs.tokens}
     token = read.tokens[place]
     return (
-        f"The big model’s first choice is {said[big[1]]} ({number(big[0])}), the small one’s {said[small[1]]} ({number(small[0])}). "
-        f"Their distributions share {number(read.beta[place])} (β), so a draft token here is refused {_percent(1.0 - read.beta[place])} of the time. "
-        f"Written was {said[token]}: p {number(read.p[place])}, q {number(read.q[place])}."
+        f"The target’s likeliest token is {said[target[1]]} ({number(target[0])}), the draft’s {said[draft[1]]} ({number(draft[0])}). "
+        f"The distributions share β = {number(read.beta[place])}, so a draft token here is rejected {_percent(1.0 - read.beta[place])} of the time. "
+        f"The text has {said[token]}: p = {number(read.p[place])}, q = {number(read.q[place])}."
     )
 
 
@@ -153,18 +153,18 @@ def _percent(share: float) -> str:
 
 
 def conclusion(one: Passage) -> str:
-    """What the big model decided, counted."""
+    """Where the tokens came from, counted."""
     counts, total = one.speculative.counts, len(one.speculative.trace.output_ids)
     drawn = [
-        f"{counts.get(REPLACED, 0)} in place of a rejected draft token",
-        f"{counts.get(BONUS, 0)} after a round of kept ones",
+        f"{counts.get(REPLACED, 0)} as replacement{'s' if counts.get(REPLACED, 0) != 1 else ''} of rejected draft tokens",
+        f"{counts.get(BONUS, 0)} as bonus token{'s' if counts.get(BONUS, 0) != 1 else ''}",
     ]
-    drawn += [f"{counts[WRITTEN]} where nobody drafted"] if WRITTEN in counts else []
+    drawn += [f"{counts[WRITTEN]} without a draft"] if WRITTEN in counts else []
     return (
-        f"Of {total} tokens written with draft tokens, the big model let {counts.get(KEPT, 0)} draft tokens stand and drew "
-        f"{total - counts.get(KEPT, 0)} itself: {', '.join(drawn)}. "
-        f"It needed {len(one.speculative.trace.rounds)} passes; alone, {len(one.target.trace.rounds)}. "
-        "Every token, drafted or drawn, has exactly the odds that the big model gives it."
+        f"Of the {total} tokens of speculative decoding, {counts.get(ACCEPTED, 0)} are accepted draft tokens. "
+        f"The other {total - counts.get(ACCEPTED, 0)} were drawn: {', '.join(drawn)}. "
+        f"That took {len(one.speculative.trace.rounds)} target passes; target-only sampling took {len(one.target.trace.rounds)}. "
+        "Every token, accepted or drawn, follows exactly the target’s distribution."
     )
 
 
@@ -172,27 +172,28 @@ def texts_sentence(one: Passage) -> str:
     """Why the two texts are the same, or not."""
     if one.same_text:
         return "Both ways wrote the same text, token for token." + (
-            " At temperature 0 nothing is left to luck." if one.settings.temperature == 0.0 else ""
+            " At temperature 0 nothing is random." if one.settings.temperature == 0.0 else ""
         )
-    return "Two texts, since each way has luck of its own; the distribution behind them is one. No single text can show that: the page Is it exact? tests it."
+    return (
+        "The texts differ because each way uses its own random numbers; they are samples from the same distribution. "
+        "No single text can show that: the page Is it exact? tests it."
+    )
 
 
 def ended(one: Passage) -> str:
-    """Where a text is shorter than was asked for, and why; nothing where both are as long."""
+    """Where a text is shorter than was asked for, and why; empty where both have their length."""
     asked, counts = one.settings.length, {key: len(getattr(one, key).trace.output_ids) for key in LANES}
     short = {key: count for key, count in counts.items() if count < asked}
     if len(short) == 2 and counts[ALONE] == counts[SPECULATIVE]:
         return f"Both texts end after {counts[ALONE]} of {asked} tokens, {_why(one, ALONE)}."
-    whose = {ALONE: "The big model’s own text", SPECULATIVE: "The text with draft tokens"}
+    whose = {ALONE: "The text of target-only sampling", SPECULATIVE: "The text of speculative decoding"}
     return " ".join(f"{whose[key]} ends after {count} of {asked} tokens, {_why(one, key)}." for key, count in short.items())
 
 
 def _why(one: Passage, key: str) -> str:
     trace = getattr(one, key).trace
     last = piece(trace.pieces, trace.output_ids[-1]) if trace.output_ids else b""
-    return (
-        f"where {last.decode()} came, which ends a text" if is_special(last) else "where a token ended it or the context was full"
-    )
+    return f"with {last.decode()}, which ends a text" if is_special(last) else "because a token ended it or the context was full"
 
 
 def speed(one: Passage) -> str:
@@ -201,23 +202,26 @@ def speed(one: Passage) -> str:
         return ""
     alone, drafted = one.target.rate.value, one.speculative.rate.value
     spread = f"{gain.low:.2f} to {gain.high:.2f}, {interval_of(gain.n)}" if one.runs > 1 else "one run"
-    verdict = "With draft tokens it went" if gain.value >= 1.0 else "Drafting did not pay here: with draft tokens it went"
-    return f"{verdict} {gain.value:.2f} times as fast ({spread}): {drafted:.0f} instead of {alone:.0f} tokens per second."
+    verdict = "" if gain.value >= 1.0 else "Drafting does not pay here. "
+    return (
+        f"{verdict}Speculative decoding runs at {gain.value:.2f} times the speed of target-only sampling ({spread}): "
+        f"{drafted:.0f} instead of {alone:.0f} tokens per second."
+    )
 
 
 def cautions(one: Passage) -> list[str]:
-    """What the reader of these times must know of the machine."""
+    """What the reader of these times must know about the machine."""
     said, machine = [], one.machine
     load, cores = machine.get("load", 0.0), machine.get("cores") or 1
     uneven = max((max(lane.rates) / min(lane.rates) for lane in (one.target, one.speculative) if lane.rates), default=1.0)
     if load > BUSY * cores:
         said.append(
-            f"The machine was busy when this began (load {load:.1f} on {cores} cores): an idle one is faster, and the two ways may compare otherwise."
+            f"The machine was busy at the start (load {load:.1f} on {cores} cores). An idle one is faster, and the ratio may differ there."
         )
     elif uneven > UNEVEN:
-        said.append(f"The runs differ by a factor of {uneven:.1f}: the machine did other things as well.")
+        said.append(f"The runs differ by a factor of {uneven:.1f}: the machine was doing other work as well.")
     if one.target.rates and max(one.target.rates) < SLOW:
-        said.append("This machine writes these models about as slowly as people read, or slower.")
+        said.append("On this machine these models write no faster than people read.")
     return said
 
 
@@ -226,4 +230,4 @@ def measured(one: Passage) -> str:
     machine = one.machine
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores, load {machine.get('load', 0.0):.1f}"  # fmt: skip
     runs = f"{one.runs} runs" if one.runs != 1 else "one run"
-    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s. The clocks are those of the middle run."
+    return f"measured {one.date} on {where}; {runs} after a warm-up of {one.warm:.1f} s. The clocks show the run of median speed."

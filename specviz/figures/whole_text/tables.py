@@ -1,4 +1,4 @@
-"""A passage as tables: every token of both ways, and every place of the text that both models read."""
+"""A passage as tables: every token of both ways, and every position of the target's text with what both models gave it."""
 
 from __future__ import annotations
 

@@ -341,7 +341,7 @@ def rounds_before(rounds: tuple[Round, ...], position: int, purpose: str) -> tup
 
 def coin_cursor(rounds: list[dict[str, Any]], position: int, purpose: str) -> dict[str, int] | None:
     """Where the stage shows what a coin does."""
-    kinds = {"accept": ("coin",), "residual": ("draw",), "bonus": ("bonus",), "draft": ("guess",)}[purpose]
+    kinds = {"accept": ("coin",), "residual": ("draw",), "bonus": ("bonus",), "draft": ("draft",)}[purpose]
     for r, round_ in enumerate(rounds):
         for m, motion in enumerate(round_["motions"]):
             about = round_["ending"] if motion["kind"] in ("draw", "bonus") else None
