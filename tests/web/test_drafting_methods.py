@@ -46,7 +46,7 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured():
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
-    assert "Run the gallery" in seen["buttons"] and "Stop" not in seen["buttons"]
+    assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"]
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
 
@@ -57,7 +57,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     for part in ("link's law was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
         assert part in said
     assert not any("<i>" in one for one in seen["said"]) and any(
-        "Run the gallery to see it on yours" in one for one in seen["text"]
+        "Run all methods to see it on yours" in one for one in seen["text"]
     )
 
 

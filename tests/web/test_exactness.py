@@ -108,7 +108,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     off = some(counts=(70, 20, 10))
     assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
     arms = Drawn((off, some()))
-    assert "Here some are outside (1 of “Speculative decoding”): that is no verdict" in words.fill_sentence(arms)
+    assert "Here some bars are outside (1 of “Speculative decoding”): that is no verdict" in words.fill_sentence(arms)
     assert "nothing drawn yet" in some(0, (0, 0, 0)).conclusion
     assert len(evidence.filling(some(0, (0, 0, 0)), 1.0).data) == 1
 
@@ -158,5 +158,5 @@ def test_work_that_waits_shows_its_place_and_a_button_to_leave():
     while blocker.state != "working":
         time.sleep(0.01)
     first.submit(work.many_seeds), second.submit(work.many_seeds)
-    assert second.progress() == "In line for one of 1 places: 1 before this one …"
+    assert second.progress() == "Waiting for one of 1 places: 1 ahead …"
     first.stop(), second.stop(), blocker.cancel()

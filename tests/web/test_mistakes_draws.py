@@ -77,7 +77,7 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     work.draw(one, FreeTicket(), 100)
     right, wrong = one.drawn.speeds
     assert wrong.per_pass < right.per_pass and one.question.most == SLOW
-    assert words.verdict(one).seen.endswith("The next look comes at 1,000 samples.")
+    assert words.verdict(one).seen.endswith("The next test comes at 1,000 samples.")
 
 
 def test_the_stuck_coin_raises_acceptance_and_the_page_says_why(ready):

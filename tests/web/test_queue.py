@@ -96,7 +96,7 @@ def test_short_work_does_not_wait_for_long_work():
 
 @pytest.mark.parametrize(
     ("error", "sentence"),
-    ((SpecvizError("Too long."), "Too long."), (ZeroDivisionError(), "The work failed (ZeroDivisionError).")),
+    ((SpecvizError("Too long."), "Too long."), (ZeroDivisionError(), "The computation failed (ZeroDivisionError).")),
 )
 def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
     queue = Queue(places=1)

@@ -172,7 +172,7 @@ def test_many_texts_are_shown_for_the_drafts_that_were_counted():
     found = batches()
     assert of_batches(found, Choice("storybook-distilled", "0"))[0] == "storybook-distilled 0"
     key, said = of_batches(found, Choice("ngram", "0.6"))
-    assert key == "storybook 0.6" and said.endswith("; there is no such record of guesses copied from the text so far.")
+    assert key == "storybook 0.6" and said.endswith("; there is no record of guesses copied from the text so far.")
     assert of_batches(found, Choice("storybook-8bit"))[0] == "storybook-distilled 1"
 
 

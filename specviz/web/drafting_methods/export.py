@@ -19,7 +19,7 @@ def offer(gallery: Gallery) -> Offer:
     one = gallery.shown
     if one is None:
         return Offer("other-proposers")
-    said = "" if gallery.own else f"This is the recorded gallery, of the text “{one.settings.prompt}”."
+    said = "" if gallery.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”."
     return ready(lineup_package(gallery, one), said)
 
 

@@ -19,7 +19,7 @@ def offer(surroundings: Surroundings) -> Offer:
     one = surroundings.shown
     if one is None:
         return Offer("around-the-rule")
-    said = "" if surroundings.own else f"This is the recorded laboratory, on places of {one.text}."
+    said = "" if surroundings.own else f"This is the recorded measurement, on passages of {one.text}."
     return ready(around_package(surroundings, one), said)
 
 
