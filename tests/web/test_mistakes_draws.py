@@ -56,7 +56,7 @@ def test_drawing_until_it_is_caught_ends_at_the_look_that_catches_it(ready, mist
     assert one.caught and one.drawn.n in LOOKS[:4]
     assert not any(pair[0].rejected for pair in one.drawn.looks), "the right rule passes"
     said = words.verdict(one)
-    assert (said.mark, said.words) == ("rejected", f"Caught: {one.drawn.n:,} samples were enough.")
+    assert (said.mark, said.words) == ("rejected", f"Detected: {one.drawn.n:,} samples were enough.")
     assert one.drawn.picture(one.question, True).caught == one.drawn.n
     assert "The right one passes" in said.seen
 
@@ -139,7 +139,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one.take_guess("B")
     assert one.guess == "A", "the first guess counts"
     said = words.verdict(one)
-    assert said.words.startswith("Not so: decoder B is wrong") and one.question.known.name in said.words
+    assert said.words.startswith("No: decoder B is wrong") and one.question.known.name in said.words
     assert "You guessed after 1,000 samples." in said.seen
 
 

@@ -240,7 +240,7 @@ def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itsel
     monkeypatch.setattr(session, "PROMPT", 0.05)
     held._worked = 0.0
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    assert shown(app)["busy"] == "Waiting for one of 1 places: 0 ahead …" and shown(app)["mode"] == "recorded"
+    assert shown(app)["busy"] == "Waiting for one of 1 places, 0 ahead …" and shown(app)["mode"] == "recorded"
     held.cancel()
     assert app.session_state["visit"].ticket.ended.wait(60)
     app.run()

@@ -11,7 +11,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.figures.whole_text import lanes as words
-from specviz.measure.passage import LANES, LAWS, LENGTHS, Passage
+from specviz.measure.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.settings import Settings
 from specviz.web.common import cache, parts
 from specviz.web.common.queue import Stopped, Ticket
@@ -84,15 +84,15 @@ def test_a_link_to_the_stage_can_reach_every_round_of_every_passage():
 
 
 def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
-    assert list(recorded()) == list(LAWS)
+    assert list(recorded()) == list(DISTRIBUTIONS)
     for name, one in recorded().items():
-        assert {key: getattr(one.settings, key) for key in LAWS[name]} == LAWS[name]
+        assert {key: getattr(one.settings, key) for key in DISTRIBUTIONS[name]} == DISTRIBUTIONS[name]
         assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
         assert len(one.survey) >= 20 and one.turns >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
             assert len(lane.clock) == len(lane.trace.rounds) and lane.trace.settings == one.settings.to_record()
     assert recorded()["temperature 0"].same_text
-    assert set(surveys("storybook")) == set(LAWS) and surveys("a|b") == {}
+    assert set(surveys("storybook")) == set(DISTRIBUTIONS) and surveys("a|b") == {}
 
 
 def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
@@ -146,7 +146,7 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
     tokens = table("tokens.csv")
     assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [one.origin for one in shown.speculative.tokens]
     assert [float(row["beta"]) for row in table("places.csv")] == list(shown.read.beta)
-    assert {row["texts"] for row in table("lorenz.csv")} == {"this text", *(f"24 recorded texts, {law}" for law in LAWS)}
+    assert {row["texts"] for row in table("lorenz.csv")} == {"this text", *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS)}
     assert sum(int(row["tokens"]) for row in table("kinds.csv")) == heap(shown.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
@@ -166,7 +166,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         str(pair_folders[0]),
         "--draft",
         str(pair_folders[1]),
-        "--turns",
+        "--runs",
         "1",
         "--texts",
         "1",

@@ -40,5 +40,5 @@ def command(one: Lineup) -> str:
     words = ["python", "-m", "specviz", "record", "--gallery"]
     words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
-    words += ["--max-new-tokens", str(settings.length), "--turns", str(one.runs), "--draws", str(draws), "--out", "gallery.json"]
+    words += ["--max-new-tokens", str(settings.length), "--runs", str(one.runs), "--samples", str(draws), "--out", "gallery.json"]
     return shlex.join(words)

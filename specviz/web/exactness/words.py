@@ -160,7 +160,7 @@ def command(exam: Exam) -> str:
     settings, plain = exam.question.settings, Settings()
     parts = ["python", "-m", "specviz", "verify"]
     parts += as_options(settings.pair)
-    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--draws", str(max(exam.drawn.n, 10_000))]
+    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--samples", str(max(exam.drawn.n, 10_000))]
     parts += ["--decoder", exam.question.source, "--seed", str(settings.seed)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):

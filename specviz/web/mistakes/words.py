@@ -134,7 +134,7 @@ def _revealed(trial: Trial) -> Verdict:
     case = trial.question
     good = trial.guess == case.answer
     truth = f"decoder {case.answer} is wrong: {case.known.name}" if case.known else "both follow the target’s distribution"
-    words = f"{'Right' if good else 'Wrong'}: {truth}."
+    words = f"{'Right' if good else 'No'}: {truth}."
     said = f"You guessed after {trial.guessed_at:,} samples. "
     if case.known:
         said += f"{case.known.wrong} {reported(case.known)} "

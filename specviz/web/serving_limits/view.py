@@ -18,25 +18,26 @@ LEDE = (
     "What does exactness not cover? It is relative to the target as served. Quantization, number types and logits processors change "
     "the target’s distribution. Speculative decoding follows the changed one, provided that verification and target-only sampling use the same."
 )
+SERVED, TV_DRAFTED, VERDICT, RESPECT, TV_FLOAT32, ACCEPTED, PER_PASS, SPEED, SPEED_DRAFTED = figures.COLUMNS
 COLUMN_HELP = {
-    "verdict": "✓ exact: draft tokens do not change the served distribution. ≈ exact up to rounding: passes over several tokens round "
+    VERDICT: "✓ exact: draft tokens do not change the served distribution. ≈ exact up to rounding: passes over several tokens round "
     "differently. ✗ lossy: a mistake, draft tokens change the distribution.",
-    "TV to float32": "Total variation distance of this setup’s distribution from float32’s, one token per pass: mean over all prefixes, with a 95% interval "
+    TV_FLOAT32: "Total variation distance of this setup’s distribution from float32’s, one token per pass: mean over all prefixes, with a 95% interval "
     "over resampled texts.",
-    "TV by guesses": "Total variation distance between the distribution that the decoder writes, with draft tokens and caches, and target-only sampling in "
+    TV_DRAFTED: "Total variation distance between the distribution that the decoder writes, with draft tokens and caches, and target-only sampling in "
     "the same setup: mean and largest over the prefixes checked.",
-    "guess kept": "Probability that a token of the unchanged draft model is accepted: the sum of min(p, q), mean over all prefixes.",
-    "tokens per pass": "Tokens written per target pass, with draft tokens.",
-    "speed alone": "Target-only speed, relative to the float32 target: median of the runs.",
-    "with guesses": "Speed with draft tokens, relative to target-only float32: median of the runs.",
+    ACCEPTED: "Probability that a token of the unchanged draft model is accepted: the sum of min(p, q), mean over all prefixes.",
+    PER_PASS: "Tokens written per target pass, with draft tokens.",
+    SPEED: "Target-only speed, relative to the float32 target: median of the runs.",
+    SPEED_DRAFTED: "Speed with draft tokens, relative to target-only float32: median of the runs.",
 }
 LABELS = {
-    "TV by guesses": "TV by draft tokens",
-    "guess kept": "acceptance probability",
-    "speed alone": "target-only speed",
-    "with guesses": "speed with draft tokens",
+    TV_DRAFTED: "TV by draft tokens",
+    ACCEPTED: "acceptance probability",
+    SPEED: "target-only speed",
+    SPEED_DRAFTED: "speed with draft tokens",
 }
-WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 85, 115, 95, 100), strict=True))
+WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 150, 115, 125, 160), strict=True))
 
 
 def page() -> None:
@@ -113,15 +114,14 @@ def measured(surroundings: Surroundings, one: Laboratory) -> str:
 def table(one: Laboratory) -> None:
     config = {}
     for name, width in WIDTHS.items():
-        helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == figures.COLUMNS[0]}
-        plain = name in ("guess kept", "tokens per pass", "speed alone", "with guesses")
+        helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == SERVED}
+        plain = name in (ACCEPTED, PER_PASS, SPEED, SPEED_DRAFTED)
         label = LABELS.get(name)
         config[name] = (
             st.column_config.NumberColumn(label, format="%.2f", **helped) if plain else st.column_config.TextColumn(label, **helped)
         )
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
-    first = figures.COLUMNS[0]
-    lines = [line | {first: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
+    lines = [line | {SERVED: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     st.dataframe(lines, hide_index=True, height="content", column_config=config, column_order=shown,
                  alt=figures.conclusion(one), placeholder="", key="around-table")  # fmt: skip
 
