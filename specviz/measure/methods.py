@@ -52,7 +52,7 @@ ENTRIES = _entries(
     ("target", "Target only", {"proposer": "none"}, "No draft: one token for each target pass."),
     ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain of tokens."),
     ("block", "Draft, block rule", {"proposer": "draft", "rule": "block"}, "The same chain, judged as a whole."),
-    ("tree-top", "Tree of the most likely", {"proposer": "tree", "siblings": "top"},
+    ("tree-top", "Tree of top tokens", {"proposer": "tree", "siblings": "top"},
      "The draft's most likely tokens, without randomness. The size is the fastest one measured."),
     ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
      "Different tokens drawn from the draft. The size is the fastest one measured; a tree of two is a chain."),

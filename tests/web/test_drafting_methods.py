@@ -127,7 +127,7 @@ def test_the_adversarys_figure_shows_draws_law_and_band(shown):
     assert (
         f"{first.n:,}" in draws.name and figures.same_distribution(first).layout.xaxis.title.text == "share of all first tokens"
     )
-    assert "the same law" in figures.same_distribution_conclusion(first)
+    assert "the same distribution" in figures.same_distribution_conclusion(first)
 
 
 def test_where_the_target_is_certain_the_words_say_so():
@@ -139,7 +139,7 @@ def test_where_the_target_is_certain_the_words_say_so():
 
 def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):
     first = replace(shown.row("adversarial").first, tv=0.3)
-    assert "above the" in figures.same_distribution_conclusion(first) and "same law" not in figures.same_distribution_conclusion(
+    assert "above the" in figures.same_distribution_conclusion(first) and "same distribution" not in figures.same_distribution_conclusion(
         first
     )
 

@@ -99,7 +99,7 @@ def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
     labels, fixed = ("·a …", evidence.REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
     one = Filling("a", labels, (False, False, True, True, True, True), law, *fixed)
     assert (one.drawn, one.hidden) == ((2, 3, 4, 5), (0, 1))
-    assert "2 pooled bars with 70% of the probability" in words.fill_sentence(Drawn((one, one)))
+    assert "2 pooled bars hold 70% of the probability" in words.fill_sentence(Drawn((one, one)))
     assert replace(one, whole=(True,) * 6).drawn == (0, 2, 3, 4, 5), "one single text is always shown"
 
 

@@ -79,4 +79,4 @@ def test_the_recorded_matrix_is_as_it_should_be_and_holds_every_line_and_rule():
     assert found["right"] and all(cell["right"] for cell in found["cells"])
     wanted = {(line, rule, column) for line in lines() for rule in RULES for column in COLUMNS}
     assert {(cell["line"], cell["rule"], cell["column"]) for cell in found["cells"]} == wanted
-    assert "follow the target’s law" in figures.conclusion(found) and "Not as they" not in figures.conclusion(found)
+    assert "follow the target’s distribution" in figures.conclusion(found) and "Not as they" not in figures.conclusion(found)

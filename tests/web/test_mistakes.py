@@ -92,14 +92,14 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     figure = figures.curve(one)
     assert figure.layout.annotations[0].text == "✗ caught at 1,000" and figure.layout.annotations[0].x == 3.0
     assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact distribution")
-    assert "wrong rule lies 0.150 from the law, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
+    assert "wrong rule lies 0.150 from the distribution, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
     assert [row["look"] for row in one.table] == ["nothing seen", "rejected"]
     assert "look" not in line(wrong=None).table[0]
 
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), 900, 1000, False)
-    assert "distance is always 0" in said and "900 of 1,000 samples: a mistake hides" in said
+    assert "distance is always 0" in said and "900 of 1,000 samples; the mistake shows" in said
     assert words.curve_sentence(line(), 1000, 1000, False).endswith("The two wrote the same in all 1,000 samples.")
     assert "wrote the same" not in words.curve_sentence(line(), 1000, 1000, True)
 

@@ -58,7 +58,7 @@ def test_drawing_until_it_is_caught_ends_at_the_look_that_catches_it(ready, mist
     said = words.verdict(one)
     assert (said.mark, said.words) == ("rejected", f"Detected: {one.drawn.n:,} samples were enough.")
     assert one.drawn.picture(one.question, True).caught == one.drawn.n
-    assert "The right one passes" in said.seen
+    assert "The correct one passes" in said.seen
 
 
 def test_a_coin_that_never_shows_zero_is_said_not_to_be_seen(ready):

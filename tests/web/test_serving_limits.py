@@ -76,7 +76,7 @@ def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
     assert set(shown.microscope.arms) == set(ARMS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
-    assert not shown.microscope.seen("fp32-blocks").parted, "guesses change nothing"
+    assert not shown.microscope.seen("fp32-blocks").parted, "draft tokens change nothing"
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):

@@ -13,7 +13,7 @@ from specviz.figures.speed import batch, surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
 from specviz.measure.estimate import Estimate
-from specviz.prediction.plans import CHOICES, GAMMAS, Choice, from_json, to_json
+from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
 from specviz.web.common.queue import Queue, Stopped
@@ -46,7 +46,7 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], shown_text())
-    assert seen["figures"] == (3 if shown.costs is None else 4) and "Plan for this text" in seen["buttons"]
+    assert seen["figures"] == (3 if shown.costs is None else 4) and "Predict for this text" in seen["buttons"]
     assert any(one.startswith("Recorded for the text bedtime.txt") and "cores" in one for one in seen["text"])
 
 
@@ -59,7 +59,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
         assert one.settings == replace(choice.under(Settings()), gamma=GAMMAS[-1], length=one.length)
         assert [row.gamma for row in one.rows] == [row.gamma for row in one.checked] == list(GAMMAS)
         for row in one.checked:
-            gap = row.gaps["kept guesses"]
+            gap = row.gaps["accepted draft tokens"]
             assert abs(gap.value) <= gap.high - gap.low + 1e-9
             if choice.temperature == "0":
                 near = (
@@ -71,7 +71,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
 def test_plans_come_back_and_damage_is_refused():
     text = to_json({"x": planned(0.1)})
     assert from_json(text) == {"x": planned(0.1)}
-    for damaged in ("[]", "{}", text[:-5], text.replace("specviz-plans-1", "other"), text.replace('"rows"', '"lines"')):
+    for damaged in ("[]", "{}", text[:-5], text.replace(f'"{SCHEMA.tag}"', '"other"'), text.replace('"rows"', '"lines"')):
         with pytest.raises(TraceError):
             from_json(damaged)
 
@@ -79,14 +79,14 @@ def test_plans_come_back_and_damage_is_refused():
 def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     figure = figures.tokens(shown)
     named = {trace.name: trace for trace in figure.data}
-    assert list(named["kept guesses"].y) == [row.tokens.value for row in shown.rows]
+    assert list(named["accepted draft tokens"].y) == [row.tokens.value for row in shown.rows]
     assert list(named["by depth"].y) == [row.hazards for row in shown.rows]
     assert list(named["one alpha"].y) == [row.independent for row in shown.rows]
     assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
     band = named["middle 95%"]
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
     assert figure.layout.yaxis.title.text == "tokens per pass of the target"
-    worst = max(abs(row.gaps["kept guesses"].value) for row in shown.checked)
+    worst = max(abs(row.gaps["accepted draft tokens"].value) for row in shown.checked)
     assert f"{worst:.1%} off what was measured" in figures.tokens_conclusion(shown)
     assert "just what was measured" in figures.tokens_conclusion(recorded()["ngram 0"])
 
@@ -95,7 +95,7 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     plan = planned(0.1)
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
     named = {trace.name: trace for trace in figures.factors(replace(plan, rows=rows)).data}
-    assert list(named["kept guesses"].y) == [row.factor.value for row in rows]
+    assert list(named["accepted draft tokens"].y) == [row.factor.value for row in rows]
     assert list(named["by depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
     assert "measured" not in named, "nothing was"
 
@@ -111,7 +111,7 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
     cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
     assert f"at {axis} {places[0]:g}" in fast_study.kept_conclusion(found, "storybook", axis)
-    assert fast_study.scores(found)[0]["predictor"] == "kept guesses"
+    assert fast_study.scores(found)[0]["predictor"] == "accepted draft tokens"
     longest = max(len(one.text) for one in figure.layout.annotations)
     assert figure.layout.margin.r >= 0.5 * figures.LETTERS * longest, "names stand in the margin, at any width"
     said = [x for x, label in zip(places, figure.layout.xaxis.ticktext, strict=True) if label]
@@ -122,7 +122,7 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
 def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
     found = study()
     cells, named = found.measured(("storybook",)), {trace.name: trace for trace in fast_study.foretold(found, "storybook").data}
-    points = named["kept guesses"]
+    points = named["accepted draft tokens"]
     assert list(points.x) == [cell.kept for cell in cells] and list(points.y) == [cell.share for cell in cells]
     assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
     held = sum(abs(cell.kept - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
@@ -163,14 +163,14 @@ def test_what_the_surface_says_follows_from_the_formula():
     )
     assert "No other gamma" in surface.in_words(best, surface.Spot(0.7, 0.1))
     assert "not marked" in surface.of_pair(2, None, None)
-    assert "1.20 by kept guesses" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
+    assert "1.20 by accepted draft tokens" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
 
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
     found = batches()
     assert of_batches(found, Choice("storybook-distilled", "0"))[0] == "storybook-distilled 0"
     key, said = of_batches(found, Choice("ngram", "0.6"))
-    assert key == "storybook 0.6" and said.endswith("; there is no record of guesses copied from the text so far.")
+    assert key == "storybook 0.6" and said.endswith("; there is no record of draft tokens copied from the text so far.")
     assert of_batches(found, Choice("storybook-8bit"))[0] == "storybook-distilled 1"
 
 

@@ -27,7 +27,8 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
 
 def row(page: str) -> None:
     """The terms of a page in one row. A term opens its definition on a click, on Enter, and shows it on hover; all of it is our own text."""
-    with st.container(key=f"terms-{page}", horizontal=True, gap="small"):
+    with st.container(key=f"terms-{page}", horizontal=True, gap="small", vertical_alignment="center"):
+        st.caption("Terms", width="content")
         for term in TERMS[page]:
             means = escaped(define(term))
             with st.popover(term, help=means, type="tertiary", key=f"term-{page}-{term}"):

@@ -133,8 +133,8 @@ def fill_sentence(drawn: Drawn) -> str:
         words += "Sampling noise alone leaves all bars inside the grey bands 99 times in 100. "
     words += _outside(drawn)
     if mass := sum(drawn.arms[0].probs[place] for place in hidden):
-        bars = "One pooled bar" if len(hidden) == 1 else f"{len(hidden)} pooled bars"
-        words += f"{bars} with {mass:.0%} of the probability would dwarf the rest and stand in the table below."
+        bars = "One pooled bar holds" if len(hidden) == 1 else f"{len(hidden)} pooled bars hold"
+        words += f"{bars} {mass:.0%} of the probability and would dwarf the rest: see the table below."
     return words
 
 

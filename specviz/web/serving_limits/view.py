@@ -33,11 +33,12 @@ COLUMN_HELP = {
 }
 LABELS = {
     TV_DRAFTED: "TV by draft tokens",
-    ACCEPTED: "acceptance probability",
-    SPEED: "target-only speed",
-    SPEED_DRAFTED: "speed with draft tokens",
+    ACCEPTED: "acceptance",
+    PER_PASS: "per pass",
+    SPEED: "speed, target-only",
+    SPEED_DRAFTED: "speed, drafted",
 }
-WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 150, 115, 125, 160), strict=True))
+WIDTHS = dict(zip(figures.COLUMNS, (200, 140, 150, 185, 175, 95, 80, 130, 115), strict=True))
 
 
 def page() -> None:

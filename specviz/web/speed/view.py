@@ -34,6 +34,8 @@ NAMES = {
     "ngram": "copied from the text",
 }
 
+WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per depth", "Leviathan": "by Leviathan’s formula"}
+
 
 def page() -> None:
     forecasts = session.current("fast", opened)
@@ -126,8 +128,8 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
         return
     with right:
         st.markdown("### Speed\nSpeed depends on the tokens per round and on what a round costs.")
-        by = ", ".join(f"{name} {gamma}" for name, gamma in plan.chosen_by.items())
-        picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma by each way of predicting: {by}; 0 is target-only sampling.")
+        by = ", ".join(f"{WAYS.get(name, name)} {gamma}" for name, gamma in plan.chosen_by.items())
+        picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
 
 
 def folds(plan: SpeedPlan) -> None:

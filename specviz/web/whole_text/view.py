@@ -99,11 +99,13 @@ def fields(writing: Writing) -> tuple[Ask, list[str], Any]:
 
 def come_from(writing: Writing, one: Passage) -> str:
     """Where the text and its times come from; for a recorded one that answers another question, of which."""
+    measured = words.measured(one)
+    measured = f"{measured[:1].upper()}{measured[1:]}"
     if writing.own:
-        return f"Your run, {words.measured(one)}"
+        return f"Your run. {measured}"
     if writing.question.settings == one.settings:
-        return f"Recorded, {words.measured(one)}"
-    return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}, {words.measured(one)} Press the button to write yours."
+        return f"Recorded. {measured}"
+    return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured} Press the button to write yours."
 
 
 def parting(one: Passage, kind: str) -> None:
