@@ -24,9 +24,7 @@ GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin
 def around_the_rule(one: Laboratory, arm: str, said: Mapping[str, Any]) -> Package:
     """What stands on the page. arm: whose greedy texts are drawn; said: of the manifest."""
     where = conditions(one.settings, one.models)
-    pictures = {
-        "distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what draft tokens add")
-    }
+    pictures = {"distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what draft tokens add")}
     captions = [f"{figures.conclusion(one)} {where}"]
     if seen := one.microscope.seen(arm):
         pictures["margins"] = Picture(partial(ties.margins, seen), f"{ARMS[arm].first} and {ARMS[arm].second}")

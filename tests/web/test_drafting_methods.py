@@ -139,9 +139,9 @@ def test_where_the_target_is_certain_the_words_say_so():
 
 def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):
     first = replace(shown.row("adversarial").first, tv=0.3)
-    assert "above the" in figures.same_distribution_conclusion(first) and "same distribution" not in figures.same_distribution_conclusion(
+    assert "above the" in figures.same_distribution_conclusion(
         first
-    )
+    ) and "same distribution" not in figures.same_distribution_conclusion(first)
 
 
 def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
@@ -225,7 +225,9 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     ]
     said_of_both = package.file("caption.txt").decode()
     assert block_gain.sentence(plan) in said_of_both and figures_matrix.conclusion(matrix) in said_of_both
-    assert package.file("same-distribution.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file("shortcut.svg")
+    assert package.file("same-distribution.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file(
+        "shortcut.svg"
+    )
     said = package.facts
     assert said["commands"][0].startswith("python -m specviz record --gallery") and said["recorded"] is True
     assert said["machine"] == shown.machine and "prompt=" in said["permalink"]

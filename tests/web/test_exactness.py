@@ -108,7 +108,9 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     off = some(counts=(70, 20, 10))
     assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
     arms = Drawn((off, some()))
-    assert "Here some bars are outside (1 of “Speculative decoding”). The verdict comes from the tests" in words.fill_sentence(arms)
+    assert "Here some bars are outside (1 of “Speculative decoding”). The verdict comes from the tests" in words.fill_sentence(
+        arms
+    )
     assert "nothing drawn yet" in some(0, (0, 0, 0)).conclusion
     assert len(evidence.filling(some(0, (0, 0, 0)), 1.0).data) == 1
 

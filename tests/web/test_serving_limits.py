@@ -83,7 +83,11 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
     lines = figures.table(shown)
     assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
     for line, row in zip(lines, shown.rows, strict=True):
-        assert (line["verdict"], line[figures.COLUMNS[5]], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
+        assert (line["verdict"], line[figures.COLUMNS[5]], line["tokens per pass"]) == (
+            row.verdict,
+            row.overlap.value,
+            row.per_pass,
+        )
     for noisy in (False, True):
         speeds = [line["speed alone"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
         assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"

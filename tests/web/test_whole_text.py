@@ -69,7 +69,13 @@ def test_a_link_leads_to_what_it_was_made_from():
     ask = Ask(replace(BASE, length=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
     assert Ask.of_link(ask.link(), Settings()) == (ask, [])
     opened = Ask.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
-    assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.length) == ("Once upon", 9, "draft", {}, web.LENGTH)
+    assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.length) == (
+        "Once upon",
+        9,
+        "draft",
+        {},
+        web.LENGTH,
+    )
 
 
 def test_chosen_luck_and_lengths_that_are_not_offered_are_refused():
@@ -146,7 +152,10 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
     tokens = table("tokens.csv")
     assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [one.origin for one in shown.speculative.tokens]
     assert [float(row["beta"]) for row in table("places.csv")] == list(shown.read.beta)
-    assert {row["texts"] for row in table("lorenz.csv")} == {"this text", *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS)}
+    assert {row["texts"] for row in table("lorenz.csv")} == {
+        "this text",
+        *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS),
+    }
     assert sum(int(row["tokens"]) for row in table("kinds.csv")) == heap(shown.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]

@@ -35,7 +35,20 @@ NOT_THESE = {  # word or sign of a number -> what to say instead
 }
 NUMBER = re.compile(r"(?<![\w.)\]…%])\.\d")  # such as .73
 QUIZ = r"guess(es|ed|ing)?"  # on Break it a visitor really guesses which decoder is wrong
-UNREAD = {"id", "jsContent", "cssContent", "htmlContent", "componentName", "config", "arrowData", "data", "elementId", "formId", "url", "html"}
+UNREAD = {
+    "id",
+    "jsContent",
+    "cssContent",
+    "htmlContent",
+    "componentName",
+    "config",
+    "arrowData",
+    "data",
+    "elementId",
+    "formId",
+    "url",
+    "html",
+}
 QUOTED = re.compile(r"“[^”]*”|<q>.*?</q>|<style>.*?</style>|`[^`]*`|https?://\S+|python -m specviz .*|<[^>]*>", re.DOTALL)
 
 
@@ -108,7 +121,19 @@ def test_a_page_says_it_in_the_fields_words(page):
 
 @pytest.mark.parametrize(
     "text",
-    ("The target's law.", "Two guesses are made.", "a coin shows", "The coin", "it was refused", "by luck", "The target alone", "p = .73", "TV .44", "three turns", "(.5 to .6)"),
+    (
+        "The target's law.",
+        "Two guesses are made.",
+        "a coin shows",
+        "The coin",
+        "it was refused",
+        "by luck",
+        "The target alone",
+        "p = .73",
+        "TV .44",
+        "three turns",
+        "(.5 to .6)",
+    ),
 )
 def test_a_word_that_is_put_back_is_found(text):
     assert wrong_words("step", text)
@@ -129,7 +154,10 @@ def test_every_page_explains_its_terms_from_the_one_glossary(page):
     for node in nodes(app._tree):
         proto = getattr(node, "proto", None)
         if getattr(node, "type", "") == "popover" and f"-term-{name}-" in proto.id:
-            shown[proto.popover.label] = (proto.popover.help, [one.value for one in nodes(node) if type(one).__name__ == "Markdown"])
+            shown[proto.popover.label] = (
+                proto.popover.help,
+                [one.value for one in nodes(node) if type(one).__name__ == "Markdown"],
+            )
     assert list(shown) == list(terms.TERMS[name]) and len(shown) >= 8
     for term, (hover, inside) in shown.items():
         assert inside == [hover] and hover.replace("\\", "") == define(term) in GLOSSARY.values()

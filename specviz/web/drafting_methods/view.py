@@ -87,7 +87,9 @@ def fields(gallery: Gallery) -> tuple[Ask, list[str]]:
 def buttons(gallery: Gallery) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="lineup-buttons"):
         session.ask(st, gallery, "Run all methods", "lineup-run", work.run_all, gallery.question, type="primary")
-        st.caption("All methods run interleaved on this text, in about half a minute on two cores. Select a row to see one of its rounds.")
+        st.caption(
+            "All methods run interleaved on this text, in about half a minute on two cores. Select a row to see one of its rounds."
+        )
     session.watch("lineup")
 
 
@@ -125,9 +127,7 @@ def table(gallery: Gallery, one: Lineup) -> None:
         PER_PASS: number("per pass", width=76, format="%.2f", help=COLUMN_HELP[PER_PASS]),
         MS: number("ms/token", width=80, format="%.1f", help=COLUMN_HELP[MS]),
         NODES: number("draft tokens per pass", format="%.1f", help=COLUMN_HELP[NODES]),
-        ACCEPTED: st.column_config.BarChartColumn(
-            "accepted, by position", y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]
-        ),
+        ACCEPTED: st.column_config.BarChartColumn("accepted, by position", y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]),
         EVIDENCE: text("evidence", width="large", help=COLUMN_HELP[EVIDENCE]),
     }
     event = st.dataframe(

@@ -50,7 +50,9 @@ class Question:
             raise SettingsError("source", self.source, f"one of {', '.join(SOURCES)}")
         if self.settings.edited:
             raise SettingsError(
-                "uniforms", sorted(self.settings.uniforms), "none on this page: a run with chosen random numbers is not a random sample"
+                "uniforms",
+                sorted(self.settings.uniforms),
+                "none on this page: a run with chosen random numbers is not a random sample",
             )
         if self.source == "assisted" and self.settings.gamma == 0:
             raise SettingsError("gamma", 0, "at least 1 for assisted generation")

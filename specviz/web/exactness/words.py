@@ -128,7 +128,9 @@ def continued(question: Question, text: str) -> str:
 def fill_sentence(drawn: Drawn) -> str:
     """The sentence of meaning under the two pictures."""
     hidden = drawn.arms[0].hidden
-    words = "Each bar is one cell of the distribution, fixed before the first sample; … stands for every text that begins like this. "
+    words = (
+        "Each bar is one cell of the distribution, fixed before the first sample; … stands for every text that begins like this. "
+    )
     if drawn.n:
         words += "Sampling noise alone leaves all bars inside the grey bands 99 times in 100. "
     words += _outside(drawn)
@@ -140,7 +142,11 @@ def fill_sentence(drawn: Drawn) -> str:
 
 def _outside(drawn: Drawn) -> str:
     outside = [f"{len(arm.outside)} of “{arm.name}”" for arm in drawn.arms if arm.outside]  # a phone has no left and right
-    return f"Here some bars are outside ({', '.join(outside)}). The verdict comes from the tests, not from single bars. " if outside else ""
+    return (
+        f"Here some bars are outside ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "
+        if outside
+        else ""
+    )
 
 
 def engine_sentence(drawn: Drawn, question: Question) -> str:

@@ -181,7 +181,9 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
         return Plan.fitting(n, length, TV)
 
     asked = replace(settings, prompt=heaps[0].prompt)
-    report = against_distribution(heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the samples"))
+    report = against_distribution(
+        heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the samples")
+    )
     exam.put(ticket, filed=Filed(report, _heaviest(report)))
 
 

@@ -97,7 +97,10 @@ def _caught(trial: Trial) -> tuple[str, str]:
             f"Detected: {found.n:,} samples were enough.",
             said + "The correct one was rejected too: a false alarm, which happens in 1 of 1,000 runs.",
         )
-    return f"Detected: {found.n:,} samples were enough.", said + f"The correct one passes: {right.n:,} samples, no difference seen."
+    return (
+        f"Detected: {found.n:,} samples were enough.",
+        said + f"The correct one passes: {right.n:,} samples, no difference seen.",
+    )
 
 
 def _could(seen: Found) -> str:
@@ -138,7 +141,9 @@ def _revealed(trial: Trial) -> Verdict:
     said = f"You guessed after {trial.guessed_at:,} samples. "
     if case.known:
         said += f"{case.known.wrong} {reported(case.known)} "
-        said += _caught(trial)[0] if trial.caught else "The tests have not detected it yet. Draw more samples to see when they do."
+        said += (
+            _caught(trial)[0] if trial.caught else "The tests have not detected it yet. Draw more samples to see when they do."
+        )
     return Verdict("consistent" if good else "rejected", words, said)
 
 

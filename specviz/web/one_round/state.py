@@ -275,7 +275,9 @@ class Visit(PageState):
     def _link_cursor(self, query: Mapping[str, str]) -> dict[str, int] | None:
         found = read_cursor(query.get("at"))
         if found is None and "at" in query:
-            self.said.append(f"The link's position was left out: {query['at'][:40]!r} is not of the form ROUND.MOTION, such as 2.5.")
+            self.said.append(
+                f"The link's position was left out: {query['at'][:40]!r} is not of the form ROUND.MOTION, such as 2.5."
+            )
         return found
 
     def _settled(self, scene: Scene, coin: tuple[int, str] | None = None) -> Scene:
@@ -303,7 +305,9 @@ class Visit(PageState):
 
     def _edit(self, position: Any, purpose: Any, u: Any, at: dict[str, int]) -> None:
         if not isinstance(position, int) or not isinstance(purpose, str):
-            raise SettingsError("random number", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run")
+            raise SettingsError(
+                "random number", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run"
+            )
         settings = self.settings.with_uniform(position, purpose, u)
         earlier = rounds_before(self.trace.rounds, position, purpose)
         self.job = Job(settings, len(earlier) + AHEAD, earlier, at, coin=(position, purpose))

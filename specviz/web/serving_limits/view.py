@@ -119,7 +119,9 @@ def table(one: Laboratory) -> None:
         plain = name in (ACCEPTED, PER_PASS, SPEED, SPEED_DRAFTED)
         label = LABELS.get(name)
         config[name] = (
-            st.column_config.NumberColumn(label, format="%.2f", **helped) if plain else st.column_config.TextColumn(label, **helped)
+            st.column_config.NumberColumn(label, format="%.2f", **helped)
+            if plain
+            else st.column_config.TextColumn(label, **helped)
         )
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
     lines = [line | {SERVED: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]

@@ -136,9 +136,7 @@ def folds(plan: SpeedPlan) -> None:
     tables("The numbers behind the pictures", figures.rows(plan))
     with st.expander("How close is the formula to the paper’s own table?"):
         st.dataframe(figures.published(), hide_index=True)
-        st.caption(
-            f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts."
-        )
+        st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
 
 
 def tabs(forecasts: Forecasts, plan: SpeedPlan | None, kind: str) -> None:
@@ -160,9 +158,7 @@ def tabs(forecasts: Forecasts, plan: SpeedPlan | None, kind: str) -> None:
 
 
 def accepted(known: Study, draft: str, kind: str) -> None:
-    st.caption(
-        "Recorded. Thin lines: nine kinds of text. Thick line: their mean, with a 95% interval over resampled kinds."
-    )
+    st.caption("Recorded. Thin lines: nine kinds of text. Thick line: their mean, with a 95% interval over resampled kinds.")
     for side, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
         if len(study_figures.cells_over(known, draft, axis)) < 2:
             continue
@@ -203,12 +199,12 @@ def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
     st.caption(where)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown(
-            "### Where it stops paying\nSpeed over the number of texts, computed from timed passes and counted rounds."
-        )
+        st.markdown("### Where it stops paying\nSpeed over the number of texts, computed from timed passes and counted rounds.")
         picture(batch.factors(known, key, kind), "fast", "batch", known.in_words(key))
     with right:
-        st.markdown("### What verification costs\nTime of a pass over more tokens of every text. One line for each number of texts.")
+        st.markdown(
+            "### What verification costs\nTime of a pass over more tokens of every text. One line for each number of texts."
+        )
         picture(batch.passes(known, kind), "fast", "passes", batch.passes_conclusion(known))
     tables("The numbers behind the pictures", batch.rows(known, key))
 
