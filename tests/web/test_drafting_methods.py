@@ -107,14 +107,14 @@ def test_the_table_has_a_line_for_each_row_and_a_blank_one_says_why(shown):
             assert line["verdict"] == ("✓ exact" if row.exact else "✗ lossy")
             assert ("enumerated" in line[figures.COLUMNS[6]]) is row.exact
     lossless = figures.table(recorded()["0"])[-1]
-    assert lossless["verdict"] == "= lossy, same here"
+    assert lossless["verdict"] == "= lossy, same text here"
 
 
 def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):
     exact = [row for row in shown.rows if row.exact and row.per_pass and row.key != "target"]
     said = figures.conclusion(shown)
     assert f"{max(row.per_pass for row in exact):.2f} (The target itself)" in said
-    assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV .44" in said
+    assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV 0.44" in said
 
 
 def test_the_adversarys_figure_shows_draws_law_and_band(shown):
@@ -127,21 +127,21 @@ def test_the_adversarys_figure_shows_draws_law_and_band(shown):
     assert (
         f"{first.n:,}" in draws.name and figures.same_distribution(first).layout.xaxis.title.text == "share of all first tokens"
     )
-    assert "the same distribution" in figures.same_distribution_conclusion(first)
+    assert "within sampling noise" in figures.same_distribution_conclusion(first)
 
 
 def test_where_the_target_is_certain_the_words_say_so():
     first = recorded()["0"].row("adversarial").first
     assert figures.certain(first) and "certain of" in figures.same_distribution_conclusion(first)
-    assert f"drawn: all {first.n:,} equal" in figures.evidence(recorded()["0"].row("draft"))
+    assert f"sampled: all {first.n:,} equal" in figures.evidence(recorded()["0"].row("draft"))
     assert "certain of" not in figures.same_distribution_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
 
 
 def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):
     first = replace(shown.row("adversarial").first, tv=0.3)
-    assert "above the" in figures.same_distribution_conclusion(
+    assert "99 times in 100" in figures.same_distribution_conclusion(
         first
-    ) and "same distribution" not in figures.same_distribution_conclusion(first)
+    ) and "within sampling noise" not in figures.same_distribution_conclusion(first)
 
 
 def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
@@ -152,7 +152,7 @@ def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
     (line,) = figures.shortcut(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
     said = figures.shortcut_conclusion(first)
-    assert "TV .44" in said and "never written" in said
+    assert "TV 0.44" in said and "never written" in said
     assert "one token is certain" in figures.shortcut_conclusion(recorded()["0"].row("typical").first)
 
 

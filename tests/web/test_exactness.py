@@ -90,7 +90,7 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     assert (list(bars.x), list(law.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
-    assert figure.layout.xaxis.title.text == "share of all draws"
+    assert figure.layout.xaxis.title.text == "share of all samples"
     assert [row["draws"] for row in one.table] == [60, 30, 10]
 
 
@@ -104,7 +104,7 @@ def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
 
 
 def test_the_words_for_who_cannot_see_it_say_what_is_so():
-    assert "all 3 bars lie where chance alone" in some().conclusion
+    assert "All 3 bars lie within sampling noise" in some().conclusion
     off = some(counts=(70, 20, 10))
     assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
     arms = Drawn((off, some()))
@@ -118,7 +118,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
 def test_the_command_repeats_the_question():
     one = exam(length=3, prompt="a 'b'", temperature=0.5)
     assert words.command(one) == (
-        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --draws 10000 --decoder speculative --seed 7 "
+        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --samples 10000 --decoder speculative --seed 7 "
         "--gamma 2 --temperature 0.5"
     )
 
@@ -139,7 +139,7 @@ def test_a_click_draws_and_the_page_says_what_it_could_have_seen(app):
     assert not app.exception
     assert any("100 samples, no difference seen" in one.value for one in app.markdown)
     alts = [chart.proto.alt for chart in app.get("plotly_chart")]
-    assert all("100 draws" in alt for alt in alts)
+    assert all("100 samples" in alt for alt in alts)
 
 
 def test_another_question_begins_anew_and_stands_in_the_address(app):

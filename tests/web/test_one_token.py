@@ -79,7 +79,7 @@ def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_voca
         assert one["slots"][-1]["glyphs"] is None
         for key, total in (("p", 1.0), ("q", 1.0), ("overlap", distribution.beta), ("residual", 1.0 - distribution.beta)):
             assert sum(slot[key] for slot in one["slots"]) == pytest.approx(total, abs=1e-12)
-    assert found[2]["guess"] == "“lived”"
+    assert found[2]["draft"] == "“lived”"
     assert found[2]["before"].endswith("an old woman who")
 
 
@@ -142,7 +142,7 @@ def test_a_very_long_value_is_repeated_in_part_only():
 
 def test_script_and_payload_name_the_same_sentences():
     script = token_js()
-    used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)"', script))
+    used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)\\?"', script))
     assert used == set(TEXTS)
     assert "innerHTML" not in script
     assert "#0072B2" in token_css()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import TraceError
-from specviz.figures.speed import batch, surface
+from specviz.figures.speed import surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
 from specviz.measure.estimate import Estimate
@@ -79,14 +79,14 @@ def test_plans_come_back_and_damage_is_refused():
 def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     figure = figures.tokens(shown)
     named = {trace.name: trace for trace in figure.data}
-    assert list(named["accepted draft tokens"].y) == [row.tokens.value for row in shown.rows]
-    assert list(named["by depth"].y) == [row.hazards for row in shown.rows]
+    assert list(named["predicted"].y) == [row.tokens.value for row in shown.rows]
+    assert list(named["one alpha per depth"].y) == [row.hazards for row in shown.rows]
     assert list(named["one alpha"].y) == [row.independent for row in shown.rows]
     assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
     band = named["middle 95%"]
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
     assert figure.layout.yaxis.title.text == "tokens per pass of the target"
-    worst = max(abs(row.gaps["accepted draft tokens"].value) for row in shown.checked)
+    worst = max(abs(row.gaps["predicted"].value) for row in shown.checked)
     assert f"{worst:.1%} off what was measured" in figures.tokens_conclusion(shown)
     assert "just what was measured" in figures.tokens_conclusion(recorded()["ngram 0"])
 
@@ -95,8 +95,8 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     plan = planned(0.1)
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
     named = {trace.name: trace for trace in figures.factors(replace(plan, rows=rows)).data}
-    assert list(named["accepted draft tokens"].y) == [row.factor.value for row in rows]
-    assert list(named["by depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
+    assert list(named["predicted"].y) == [row.factor.value for row in rows]
+    assert list(named["one alpha per depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
     assert "measured" not in named, "nothing was"
 
 
@@ -122,7 +122,7 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
 def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
     found = study()
     cells, named = found.measured(("storybook",)), {trace.name: trace for trace in fast_study.foretold(found, "storybook").data}
-    points = named["accepted draft tokens"]
+    points = named["predicted"]
     assert list(points.x) == [cell.kept for cell in cells] and list(points.y) == [cell.share for cell in cells]
     assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
     held = sum(abs(cell.kept - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
@@ -140,7 +140,7 @@ def test_the_drafts_calibration_is_that_of_temperature_1_over_all_kinds():
     assert len(fast_study.uncut(found, "storybook")) == 9 and "calibration error" in fast_study.confidence_conclusion(
         found, "storybook"
     )
-    assert "all equally sure (1.00)" in fast_study.confidence_conclusion(found, "ngram")
+    assert "have the same probability (1.00)" in fast_study.confidence_conclusion(found, "ngram")
 
 
 def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
@@ -148,11 +148,11 @@ def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
     named = {trace.name: trace for trace in surface.surface(3, spot, pair).data}
     shade = named["factor"]
     assert shade.z[30][6] == pytest.approx(wall_clock_factor(shade.y[30], 3, shade.x[6]))
-    assert (named["the running pair"].x[0], named["the running pair"].y[0]) == (0.19, 0.66)
+    assert (named["the chosen pair"].x[0], named["the chosen pair"].y[0]) == (0.19, 0.66)
     assert (named["what if"].x[0], named["what if"].y[0]) == (0.1, 0.8)
     edge = named[surface.ALONE]
     assert all(wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
-    assert "the running pair" not in {trace.name for trace in surface.surface(3, spot, None).data}
+    assert "the chosen pair" not in {trace.name for trace in surface.surface(3, spot, None).data}
 
 
 def test_what_the_surface_says_follows_from_the_formula():

@@ -113,7 +113,9 @@ def wrong_words(page: str, text: str) -> list[str]:
 
 @pytest.mark.parametrize("page", list(frame.PAGES))
 def test_a_page_says_it_in_the_fields_words(page):
-    texts = list(written(opened(page)))
+    app = opened(page)
+    assert not app.exception
+    texts = list(written(app))
     assert len(texts) > 40
     wrong = [f"{kind}: {one}" for kind, text in texts for one in wrong_words(page, text)]
     assert not wrong, "\n".join(dict.fromkeys(wrong))

@@ -192,8 +192,8 @@ def every_rule() -> None:
         st.container(key="lineup-said-matrix").markdown(matrix.conclusion(record))
         st.caption(LEGEND)
         with st.container(key="lineup-blank"):
-            for row in matrix.blanks(record):
-                st.text(f"{row['cells']}: {row['blank because']}")
+            for why, cells in (row.values() for row in matrix.blanks(record)):
+                st.text(f"{cells}: {why}")
 
 
 def folds(one: Lineup) -> None:
