@@ -32,7 +32,7 @@ def test_the_conclusion_counts_exact_and_lossy_cells(record):
     said = figures.conclusion(record)
     assert said.startswith(f"{len(exact)} of {len(exact)} cells with an exact rule follow")
     lossy = [cell for cell in record["cells"] if cell["verdict"] == "rejected"]
-    assert lossy and f"caught in {len(lossy)} cells" in said
+    assert lossy and f"detected in {len(lossy)} cells" in said
 
 
 def test_a_cell_that_is_not_as_it_should_be_is_called_wrong(record):

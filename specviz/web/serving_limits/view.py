@@ -38,7 +38,7 @@ LABELS = {
     SPEED: "speed, target-only",
     SPEED_DRAFTED: "speed, drafted",
 }
-WIDTHS = dict(zip(figures.COLUMNS, (200, 140, 150, 185, 175, 95, 80, 130, 115), strict=True))
+WIDTHS = dict(zip(figures.COLUMNS, (195, 138, 145, 180, 168, 90, 75, 132, 112), strict=True))
 
 
 def page() -> None:
