@@ -91,7 +91,7 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
     assert figure.layout.xaxis.title.text == "share of all samples"
-    assert [row["draws"] for row in one.table] == [60, 30, 10]
+    assert [row["samples"] for row in one.table] == [60, 30, 10]
 
 
 def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
@@ -111,7 +111,7 @@ def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert "Here some bars are outside (1 of “Speculative decoding”). The verdict comes from the tests" in words.fill_sentence(
         arms
     )
-    assert "nothing drawn yet" in some(0, (0, 0, 0)).conclusion
+    assert "no samples yet" in some(0, (0, 0, 0)).conclusion
     assert len(evidence.filling(some(0, (0, 0, 0)), 1.0).data) == 1
 
 

@@ -48,7 +48,7 @@ def test_blank_cells_have_their_reason(pair):
     found = examine(pair, Settings(prompt="Once upon"), 0.3, ["tree-top", "block"])
     record = found.to_record()
     rows = figures.blanks(record)
-    assert {row["cells"] for row in rows} == {"tree-top / block"} and all([*row.values()][0] for row in rows)
+    assert {row["cells"] for row in rows} == {"tree-top / block"} and all(next(iter(row.values())) for row in rows)
 
 
 def test_damage_is_one_sentence(record):

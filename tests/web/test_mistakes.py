@@ -91,7 +91,7 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     assert (right.line.dash, wrong.line.dash, right.marker.symbol, wrong.marker.symbol) == ("solid", "dash", "circle", "x")
     figure = figures.curve(one)
     assert figure.layout.annotations[0].text == "✗ detected at 1,000" and figure.layout.annotations[0].x == 3.0
-    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact distribution")
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "total variation, logarithmic")
     assert (
         "wrong rule lies 0.150 from the distribution, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
     )

@@ -130,7 +130,7 @@ def test_the_histogram_counts_every_margin_once():
 def test_the_microscopes_words_follow_its_counts():
     said = ties.conclusion(HAND_MADE)
     assert "Of 4 greedy texts of 3 tokens, 2 diverge between float32 and bfloat16, the first after 2 tokens." in said
-    assert "0.02 apart in the middle, at most 0.03" in said and f"{3 / 12:.1%} of the places" in said
+    assert "0.02 (median), at most 0.03" in said and f"{3 / 12:.1%} of the positions" in said
     assert (
         ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[2:]))
         == "Float32 and int8 write 2 greedy texts of 3 tokens alike, to the last token."

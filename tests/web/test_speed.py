@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from specviz.errors import TraceError
-from specviz.figures.speed import surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
+from specviz.figures.speed import surface
 from specviz.measure.estimate import Estimate
 from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
@@ -85,7 +85,7 @@ def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
     band = named["middle 95%"]
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
-    assert figure.layout.yaxis.title.text == "tokens per pass of the target"
+    assert figure.layout.yaxis.title.text == "tokens per target pass"
     worst = max(abs(row.gaps["predicted"].value) for row in shown.checked)
     assert f"{worst:.1%} off what was measured" in figures.tokens_conclusion(shown)
     assert "just what was measured" in figures.tokens_conclusion(recorded()["ngram 0"])
@@ -126,7 +126,7 @@ def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
     assert list(points.x) == [cell.kept for cell in cells] and list(points.y) == [cell.share for cell in cells]
     assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
     held = sum(abs(cell.kept - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
-    assert f"{held} of {len(cells)} intervals" in fast_study.foretold_conclusion(found, "storybook")
+    assert f"intervals of {held} of {len(cells)} measured rates" in fast_study.foretold_conclusion(found, "storybook")
     low, high = fast_study.span(cells)
     assert all(low <= x <= high for cell in cells for x in (cell.kept, cell.share, cell.statistics["overlap"]))
 
@@ -158,7 +158,7 @@ def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
 def test_what_the_surface_says_follows_from_the_formula():
     assert "no gamma pays" in surface.in_words(2, surface.Spot(0.3, 0.3))
     best = max(range(1, 17), key=lambda gamma: wall_clock_factor(0.7, gamma, 0.1))
-    assert f"The best gamma is {best}: {wall_clock_factor(0.7, best, 0.1):.2f} times" in surface.in_words(
+    assert f"The best gamma is {best}: a speed-up of {wall_clock_factor(0.7, best, 0.1):.2f}" in surface.in_words(
         1, surface.Spot(0.7, 0.1)
     )
     assert "No other gamma" in surface.in_words(best, surface.Spot(0.7, 0.1))
