@@ -108,7 +108,7 @@ P_LOOK = {" at": 0.44, " up": 0.2, " into": 0.16, " for": 0.08, " over": 0.06, "
 
 
 def refused(words: Words, start: int = 4, u: float = 0.71) -> Round:
-    """Two kept, the third refused, the fourth never looked at."""
+    """Two kept, the third refused, the fourth not checked."""
     draft_tokens = [
         (" river", P_RIVER, Q_RIVER, 0.84, " mill"),
         (" and", P_AND, Q_AND, 0.22, ","),

@@ -42,7 +42,7 @@ def other_proposers(
             figures.same_distribution,
             figures.same_distribution_conclusion,
         ),
-        ("typical", "shortcut", "A well-known shortcut", figures.shortcut, figures.shortcut_conclusion),
+        ("typical", "shortcut", "A popular shortcut", figures.shortcut, figures.shortcut_conclusion),
     ):
         row = one.row(key)
         if row is not None and row.first is not None:
@@ -59,7 +59,7 @@ def other_proposers(
             f"{all_rules.conclusion(matrix)} Recorded for the pair {asked['pair']} and the text {quoted(asked['prompt'])}."
         )
     record = json.loads(to_json({choice: one}))
-    return Package("other-proposers", "Other proposers", {"gallery.json": record}, tables, pictures, tuple(captions), said)
+    return Package("other-proposers", "Drafting methods", {"gallery.json": record}, tables, pictures, tuple(captions), said)
 
 
 def _rows(one: Lineup) -> Iterator[list[Any]]:

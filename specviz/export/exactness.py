@@ -58,7 +58,7 @@ def break_it(
     verdict: str,
     said: Mapping[str, Any],
 ) -> Package:
-    """Both decoders of a trial. A secret that is not yet drafted must not be in what is given here."""
+    """Both decoders of a trial. A secret that the visitor has not guessed yet must not be in what is given here."""
     where, pictures = conditions(settings, said["models"]), {}
     captions = [f"{verdict} {where}"]
     if curve.n:
@@ -66,7 +66,7 @@ def break_it(
         captions.append(f"{curve.conclusion} {where}")
     pictures["speed"] = Picture(partial(mistakes.speeds, speeds, curve.wrong))
     captions.append(
-        " ".join(f"{one.name} keeps {one.kept:,} of {one.tested:,} draft tokens in {one.texts} texts." for one in speeds)
+        " ".join(f"{one.name} accepts {one.kept:,} of {one.tested:,} draft tokens in {one.texts} texts." for one in speeds)
     )
     if curve.n and curve.wrong is not None:
         one = arms[curve.wrong]

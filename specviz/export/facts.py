@@ -12,7 +12,7 @@ from specviz.records import versions
 from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings
 
 DISTRIBUTIONS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
-EDITED = "A person chose some of the luck of this run: it is an illustration, and no sample of anything."
+EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
 
 
 def facts(

@@ -92,12 +92,12 @@ def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, distr
     seen = (
         ""
         if first["detectable_tv"] is None
-        else f", sees a total variation of {first['detectable_tv']:.2g} with power {POWER:.0%}"
+        else f", detects a total variation of {first['detectable_tv']:.2g} with power {POWER:.0%}"
     )
     prompt = json.dumps(record["settings"].get("prompt", ""), ensure_ascii=False)
     level = f"{len(one['tests'])} tests, false-alarm rate of all together {one['plan']['alpha']:g}"
     return (
-        f"{record['decoder']}, {one['mode']}: {one['n']:,} draws after {prompt}, {first['name']} p = {first['p_value']:.3g}{seen} "
+        f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {prompt}, {first['name']} p = {first['p_value']:.3g}{seen} "
         f"({level}). {one['sentence']} Pair {pair}; {distributions}. specviz {record['versions']['specviz']}."
     )
 

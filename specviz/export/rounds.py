@@ -67,18 +67,18 @@ def one_token(
     words = tuple(labels)
     bars = {key: tuple(columns[key]) for key in ("p", "q")}
     out = {key: tuple(columns[key]) for key in ("kept", "replaced")}
-    both = (Panel(f"What each model gives; overlap {beta:.4g}", words, bars),)
-    stacks = (Panel("What comes out: kept + replaced, against p", words, out, True, tuple(columns["p"])),)
+    both = (Panel(f"Both distributions; overlap {beta:.4g}", words, bars),)
+    stacks = (Panel("What comes out: accepted + replaced, against p", words, out, True, tuple(columns["p"])),)
     error = max(abs(a + b - p) for a, b, p in zip(columns["kept"], columns["replaced"], columns["p"], strict=True))
     caption = (
-        f"{title} A draft token is kept with probability {beta:.6g}, the overlap of the two distributions; kept and replaced add up to p for "
+        f"{title} A draft token is accepted with probability {beta:.6g}, the overlap of the two distributions; accepted and replaced add up to p for "
         f"every token (largest difference {error:.1g}). specviz {said['versions']['specviz']}."
     )
     record = {"title": title, "labels": list(labels)} | {key: list(values) for key, values in columns.items()}
     tables = {"token.csv": lambda: (TOKEN, _token_rows(labels, columns))}
     return Package(
         stem="one-token",
-        title="One token: why is the result exactly p?",
+        title="Why it is exact: one token",
         data={"token.json": record | {"overlap_total": beta, "rules": [dict(zip(RULES, one, strict=True)) for one in rules]}},
         tables=tables | ({"rules.csv": lambda: (RULES, rules)} if rules else {}),
         pictures={
@@ -110,7 +110,7 @@ def _decisions(trace: Trace) -> Iterator[list[Any]]:
     for number, round_ in enumerate(trace.rounds, start=1):
         for node, one in enumerate(round_.proposals):
             yield [number, "draft", node + 1, one.parent + 1, one.token, _text(trace, one.token), one.q, one.p, one.u, one.threshold,
-                   "never looked at" if one.accepted is None else one.accepted, one.stand_in, _text(trace, one.stand_in),
+                   "not checked" if one.accepted is None else one.accepted, one.stand_in, _text(trace, one.stand_in),
                    one.u_stand_in]  # fmt: skip
         end = round_.ending
         yield [number, end.kind, "", "", end.token, _text(trace, end.token), "", "", end.u, *[""] * 5]
@@ -142,12 +142,12 @@ def _panels(trace: Trace, round_: Round) -> Iterator[Panel]:
         bars = {key: tuple(getattr(probs, key)[place] for place in places) for key in keys}
         labels = tuple(_label(trace, probs.tokens[place], drafted, drawn, node == refused) for place in places)
         rest = probs.rest["p"] + sum(probs.p) - sum(bars["p"])
-        where = f"{ordinal(node)} draft token" if node < last else "after the whole block"
+        where = f"{ordinal(node)} draft token" if node < last else "after the last draft token"
         yield Panel(f"{where}; other tokens hold {rest:.2g} of p", labels, bars)
 
 
 def _label(trace: Trace, token: int, drafted: int | None, drawn: int | None, refused: bool) -> str:
     word = name(piece(trace.pieces, token), token)
     if token == drafted:
-        return f"{word} (draft token, {'refused ✗' if refused else 'kept ✓'})"
+        return f"{word} (draft token, {'rejected ✗' if refused else 'accepted ✓'})"
     return f"{word} ({'replacement' if refused else 'bonus'})" if token == drawn else word

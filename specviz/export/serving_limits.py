@@ -24,9 +24,7 @@ GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin
 def around_the_rule(one: Laboratory, arm: str, said: Mapping[str, Any]) -> Package:
     """What stands on the page. arm: whose greedy texts are drawn; said: of the manifest."""
     where = conditions(one.settings, one.models)
-    pictures = {
-        "distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what speculation adds to it")
-    }
+    pictures = {"distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what draft tokens add")}
     captions = [f"{figures.conclusion(one)} {where}"]
     if seen := one.microscope.seen(arm):
         pictures["margins"] = Picture(partial(ties.margins, seen), f"{ARMS[arm].first} and {ARMS[arm].second}")
@@ -34,7 +32,7 @@ def around_the_rule(one: Laboratory, arm: str, said: Mapping[str, Any]) -> Packa
         captions.append(f"{ties.conclusion(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _rows(one)), "greedy.csv": lambda: (GREEDY, _greedy(one))}
     record = json.loads(to_json(one))
-    return Package("around-the-rule", "Around the rule", {"laboratory.json": record}, tables, pictures, tuple(captions), said)
+    return Package("around-the-rule", "Serving limits", {"laboratory.json": record}, tables, pictures, tuple(captions), said)
 
 
 def _rows(one: Laboratory) -> Iterator[list[Any]]:

@@ -49,37 +49,37 @@ def _entries(*rows: tuple[str, str, dict[str, Any], str]) -> dict[str, Method]:
 
 
 ENTRIES = _entries(
-    ("target", "Target alone", {"proposer": "none"}, "Nobody draft tokens: one token for each pass of the target."),
-    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain."),
+    ("target", "Target only", {"proposer": "none"}, "No draft: one token for each target pass."),
+    ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain of tokens."),
     ("block", "Draft, block rule", {"proposer": "draft", "rule": "block"}, "The same chain, judged as a whole."),
-    ("tree-top", "Tree of the likeliest", {"proposer": "tree", "siblings": "top"},
-     "The draft's likeliest tokens, without luck, as many as pay."),
+    ("tree-top", "Tree of top tokens", {"proposer": "tree", "siblings": "top"},
+     "The draft's most likely tokens, without randomness. The size is the fastest one measured."),
     ("tree", "Tree of draws", {"proposer": "tree", "siblings": "distinct"},
-     "Different tokens drawn from the draft, as many as pay; where only two pay, one below the other."),
+     "Different tokens drawn from the draft. The size is the fastest one measured; a tree of two is a chain."),
     ("tree-wide", "Larger tree", {"proposer": "tree", "siblings": "distinct", "tree": SHAPE},
-     "Three of the draft's tokens side by side, two below each, one below these: more of them are kept than with a small tree, and more is paid."),
+     "Three of the draft's tokens side by side, two below each, one below these. It accepts more than a small tree, and costs more."),
     ("several", "Two drafts", {"proposer": "several", "drafts": 2}, "Two chains drawn from the draft side by side."),
     ("several-kseq", "Two drafts, k-seq", {"proposer": "several", "drafts": 2, "rule": "k-seq"},
-     "Two chains, their first tokens judged as equals (k-sequential selection)."),
-    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target's own state: a tree of as many tokens as pay."),
+     "Two chains whose first tokens are judged together (k-sequential selection)."),
+    ("medusa", "Medusa heads", {"proposer": "medusa"}, "Small networks on the target's own state draft a tree. The size is the fastest one measured."),
     ("medusa-wide", "Medusa, larger tree", {"proposer": "medusa", "tree": SHAPE},
      "The same heads with three tokens side by side, two below each, one below these."),
-    ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target's own first layers; what they compute serves its pass too."),
-    ("ngram", "Copy from the text", {"proposer": "ngram"}, "What followed the last words earlier in this text."),
-    ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "What followed the last words in a book."),
-    ("unigram", "Word frequencies", {"proposer": "unigram"}, "How often each token stands in that book; the text so far is not read."),
-    ("uniform", "Any token", {"proposer": "uniform"}, "All tokens alike."),
-    ("adversarial", "Adversary", {"proposer": "adversarial"}, "The draft turned upside down: its least likely tokens first."),
-    ("oracle", "The target itself", {"proposer": "oracle"}, "The target draft tokens: every draft token is kept, and nothing is saved."),
+    ("early-exit", "Early exit", {"proposer": "early-exit", "gamma": 1}, "The target's own first layers draft. The target pass reuses what they compute."),
+    ("ngram", "Copy from the text", {"proposer": "ngram"}, "Copies what followed the last words earlier in this text."),
+    ("retrieval", "Copy from a book", {"proposer": "retrieval"}, "Copies what followed the last words in a book."),
+    ("unigram", "Word frequencies", {"proposer": "unigram"}, "Draws tokens by how often they occur in that book, without reading the text so far."),
+    ("uniform", "Any token", {"proposer": "uniform"}, "Every token is equally likely."),
+    ("adversarial", "Adversary", {"proposer": "adversarial"}, "The draft's distribution upside down: its least likely tokens first."),
+    ("oracle", "The target itself", {"proposer": "oracle"}, "The target drafts for itself: every draft token is accepted, and nothing is saved."),
     ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
-     "The draft's chain, kept wherever the target finds it likely enough."),
+     "The draft's chain, accepted wherever the target finds it likely enough."),
 )  # fmt: skip
 
 
 def senseless(entry: Method, settings: Settings) -> str:
     """Why a row says nothing under these settings; empty where it does."""
     if settings.temperature == 0.0 and entry.key == "tree":
-        return "At temperature 0 nothing is drawn: this is the tree of the likeliest tokens."
+        return "At temperature 0 nothing is drawn: this is the tree of the most likely tokens."
     if settings.temperature == 0.0 and entry.key.startswith("several"):
         return "At temperature 0 both drafts would write the same chain."
     return ""

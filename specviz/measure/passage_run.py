@@ -80,7 +80,7 @@ def write(pair: Pair, settings: Settings, runs: int = 3, watch: Watch = lambda s
             done += len(event.round.committed)
             watch((run + min(1.0, done / (2 * settings.length))) / (runs + 0.5), doing, made[0])
     one = measured(so_far(pair, settings, made[0]), made)
-    last = partial(watch, runs / (runs + 0.5), "Both models read the big one’s text", made[0])
+    last = partial(watch, runs / (runs + 0.5), "Both models read the target’s text", made[0])
     text = read(pair, settings, one.target.trace.prompt_ids, one.target.trace.output_ids, last)
     now = datetime.now(UTC).strftime("%-d %B %Y")
     return replace(one, read=text, warm=sum(spent.values()), machine=where, models=pair.describe(), date=now)

@@ -133,15 +133,19 @@ class BatchSpeeds:
         if last is None:
             return "Speculation does not pay on this machine, not even for one text."
         gamma, factor = self.best(key, last)
-        gain = f"with gamma {gamma} {factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) times as fast as the target alone"
+        gain = (
+            f"{factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) times as fast as target-only sampling, at gamma {gamma}"
+        )
         many = "one text" if last == 1 else f"{last} texts"
         if after is None:
-            return f"Speculation pays on all numbers of texts that were tried: on {many} it is still {gain}."
+            return f"Speculation pays for every number of texts that was tried: with {many} it is still {gain}."
         at_best = self.best(key, after)[1]
-        said = f"on {after} at best {at_best.value:.2f} ({at_best.low:.2f} to {at_best.high:.2f}) times"
+        said = f"with {after} at best {at_best.value:.2f} ({at_best.low:.2f} to {at_best.high:.2f}) times"
         again = {rows: self.best(key, rows)[1].value for rows, pays in self.paying(key).items() if pays and rows > after}
-        more = f" It gains again on {', '.join(map(str, again))}, {max(again.values()):.2f} times at most." if again else ""
-        return f"Speculation stops paying between {last} and {after} texts side by side: on {many} it is {gain}, {said}.{more}"
+        more = (
+            f" It pays again with {', '.join(map(str, again))} texts, at most {max(again.values()):.2f} times." if again else ""
+        )
+        return f"Speculation stops paying between {last} and {after} texts at once: with {many} it is {gain}; {said}.{more}"
 
     @cached_property
     def _picked(self) -> np.ndarray:

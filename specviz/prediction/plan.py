@@ -134,7 +134,7 @@ class SpeedPlan:
 
     @property
     def _busy(self) -> str:
-        return busy(self.costs.spread, "one probe’s runs, each beside the other probes of its run,")
+        return busy(self.costs.spread, "one probe’s runs")
 
     @property
     def believed(self) -> bool:
@@ -166,9 +166,9 @@ class SpeedPlan:
         row = self.row(int(self.best.value))
         if row is None:
             top = max(self.rows, key=lambda one: one.factor.value)
-            return f"Do not speculate: the best length, {top.gamma}, would give {top.factor.said()} times the target's speed."
+            return f"Do not speculate: the best gamma, {top.gamma}, would give {top.factor.said()} times the target's speed."
         if row.factor.low <= 1.0:
-            return f"Do not speculate: {row.factor.said()} times the target's speed is no gain that can be told from chance."
+            return f"Do not speculate: {row.factor.said()} times the target's speed is not distinguishable from no gain."
         span = "" if self.best.low == self.best.high else f" ({self.best.low:g} to {self.best.high:g})"
         return f"Speculate with gamma {row.gamma}{span}: {row.factor.said()} times the target's speed."
 

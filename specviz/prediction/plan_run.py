@@ -73,7 +73,7 @@ def make_plan(
     ours = list(zip(prompts, tokens, strict=True))
     forecast = Forecast(
         chances(pair, settings, ours, gammas[-1], watch=lambda share: tell("one pass over its texts", share)),
-        chances(pair, settings, own, gammas[-1], of_target=False, watch=lambda share: tell("one pass over yours", share)),
+        chances(pair, settings, own, gammas[-1], of_target=False, watch=lambda share: tell("one pass over your text", share)),
         gammas,
         plain=None if settings.rule == PLAIN else chances(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
     )
@@ -116,7 +116,7 @@ def _priced(row: PlanRow, found: Estimate, formulas: tuple[float, float]) -> Pla
 
 def _stages(watch: Watch, effort: PlanEffort) -> Callable[[str, float], None]:
     """Shares of stages as one share of the whole; what a stage is worth was read off runs of the shipped pair."""
-    worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over yours": 8}
+    worth = {"the target writes": 12, "one pass over its texts": 8, "one pass over your text": 8}
     if effort.check:
         worth |= {"counting rounds": 110, "timing": 190 if effort.probes else 0}
     else:

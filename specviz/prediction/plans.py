@@ -14,9 +14,9 @@ SCHEMA = Schema("plans", 2, "The record of plans")
 TEXT = "bedtime"  # kind of text that they are made on
 GAMMAS = tuple(range(1, 9))
 DRAFTS = {  # name -> what of the settings says so, and who that is
-    "storybook": ({"pair": "storybook", "proposer": "draft"}, "the draft that ships"),
-    "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft taught by the target"),
-    "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the taught draft in 8 bits"),
+    "storybook": ({"pair": "storybook", "proposer": "draft"}, "the shipped draft"),
+    "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft distilled from the target"),
+    "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the distilled draft in 8 bits"),
     "ngram": ({"pair": "storybook", "proposer": "ngram"}, "draft tokens copied from the text so far"),
 }
 TEMPERATURES = ("0", "0.6", "1")

@@ -49,7 +49,7 @@ def refuse_unplanned(settings: Settings) -> None:
         )
     if settings.rule not in RULES:
         raise SettingsError(
-            "rule", settings.rule, f"{' or '.join(RULES)} for a plan: it counts what an exact rule keeps of a chain"
+            "rule", settings.rule, f"{' or '.join(RULES)} for a plan: it counts what an exact rule accepts of a chain"
         )
     if settings.lengths != "fixed":
         raise SettingsError("lengths", settings.lengths, "fixed for a plan: it finds the best fixed length")
@@ -68,7 +68,7 @@ def readable(pair: Pair, text: str, opening: int, length: int) -> Ids:
     context of a model.
     """
     if isinstance(pair, EncoderDecoderPair):
-        raise SettingsError("pair", pair.name, "one of decoders alone for a plan: an encoder's prompt is not continued")
+        raise SettingsError("pair", pair.name, "decoder-only for a plan: the prompt of an encoder is not continued")
     context = min((c for c in (source.context for source in pair.open(Settings())) if c is not None), default=None)
     if context is not None and opening + length > context:
         raise SettingsError(
@@ -76,10 +76,10 @@ def readable(pair: Pair, text: str, opening: int, length: int) -> Ids:
         )
     ids = tuple(pair.tokenizer.encode(text)) if text else ()
     if len(ids) < opening + length:
-        wanted = f"at least {opening + length} tokens long: {opening} to start from and {length} to read on"
+        wanted = f"at least {opening + length} tokens long: {opening} to start from and {length} to continue with"
         raise SettingsError("text", f"{len(ids)} tokens", wanted)
     if len(set(ids)) == 1:
-        raise SettingsError("text", pair.decode(ids[:1]), f"more than one token again and again (here {len(ids):,} times)")
+        raise SettingsError("text", pair.decode(ids[:1]), f"more than one token repeated (here {len(ids):,} times)")
     return ids
 
 

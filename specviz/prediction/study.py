@@ -44,7 +44,7 @@ STATISTICS = {  # key -> what it is
     "kl_qp": "mean of exp(-KL(q || p))",
     "entropy_p": "entropy of the target",
     "entropy_q": "entropy of the draft",
-    "agreement": "share of places where both have one largest token",
+    "agreement": "fraction of positions where both have the same most likely token",
     "calibration": "calibration error of the draft",
 }
 UNFITTED = {"accepted draft tokens": "kept", "overlap itself": "overlap"}

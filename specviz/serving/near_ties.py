@@ -29,8 +29,8 @@ ARMS = {
     for arm in (
         Arm("bf16", "bf16", "float32", "bfloat16"),
         Arm("int8", "int8", "float32", "int8"),
-        Arm("bf16-blocks", "bf16 + draft tokens", "bfloat16, alone", "bfloat16, with draft tokens", True),
-        Arm("fp32-blocks", "fp32 + draft tokens", "float32, alone", "float32, with draft tokens", True),
+        Arm("bf16-blocks", "bf16 + draft tokens", "bfloat16, target-only", "bfloat16, with draft tokens", True),
+        Arm("fp32-blocks", "fp32 + draft tokens", "float32, target-only", "float32, with draft tokens", True),
     )
 }
 
@@ -88,7 +88,7 @@ class Microscope:
 
     def __post_init__(self) -> None:
         if unknown := set(self.arms) - set(ARMS):
-            raise ValueError(f"the microscope has the arms {sorted(unknown)}, known are {', '.join(ARMS)}")
+            raise ValueError(f"the near-tie record has the arms {sorted(unknown)}, known are {', '.join(ARMS)}")
 
 
 @dataclass(frozen=True, slots=True)

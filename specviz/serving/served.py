@@ -49,10 +49,10 @@ def served(pair: Pair, key: str) -> ServedTarget:
 def refuse_uncompared(pair: Pair) -> None:
     """Raises UnsupportedModel for a target that is not float32 on a CPU, which all others are held against, and for encoders."""
     if isinstance(pair, EncoderDecoderPair):
-        raise UnsupportedModel("The laboratory compares decoders alone: an encoder's prompt is not continued.")
+        raise UnsupportedModel("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
     if pair.target.dtype is not torch.float32 or pair.target.device.type != "cpu":
         where = f"{str(pair.target.dtype).removeprefix('torch.')} on {pair.target.device.type}"
-        raise UnsupportedModel(f"The laboratory starts from a target in float32 on a CPU, and this one is {where}.")
+        raise UnsupportedModel(f"The measurement needs a target in float32 on a CPU, and this one is {where}.")
 
 
 def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:

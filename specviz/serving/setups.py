@@ -16,7 +16,7 @@ from specviz.records import Schema, build, plain
 from specviz.serving.near_ties import Microscope
 from specviz.settings import Settings
 
-SCHEMA = Schema("surroundings", 2, "The laboratory")
+SCHEMA = Schema("surroundings", 2, "The record of setups")
 TOP_K, PENALTY, WORD = 20, 1.3, "the"
 EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
 REFERENCE = "fp32"
@@ -45,22 +45,22 @@ def _entries(*rows: tuple[str, ...]) -> dict[str, Setup]:
 
 
 ENTRIES = _entries(
-    (REFERENCE, "float32", EXACT, "the published weights", "The distribution of the published weights in float32: here the reference."),
+    (REFERENCE, "float32", EXACT, "the published weights", "The distribution of the published weights in float32, the reference here."),
     ("bf16", "bfloat16", ROUNDING, "the verifying pass",
-     "The distribution of the verification pass’s own bfloat16 logits. Passes of one token round otherwise."),
-    ("int8", "int8, a scale for each token", EXACT, "the quantised target",
-     "The distribution of the quantised target: another model, kept as it is. Sums are of whole numbers, and attention is summed in float64."),
+     "The distribution of the verification pass’s bfloat16 logits. Passes over one token round differently."),
+    ("int8", "int8, a scale for each token", EXACT, "the quantized target",
+     "The distribution of the quantized target, which is another model; draft tokens do not change it. Products are summed as integers, and attention in float64."),
     ("int8-pass", "int8, one scale for a pass", LOSSY, "no distribution of the text alone",
-     "The draft tokens change the scale, and so how everything else in their pass is rounded.", "int8"),
-    ("top-k", f"top-k {TOP_K}", EXACT, "the cut distribution", f"The distribution cut to its {TOP_K} likeliest tokens. The draft is not cut, and need not be."),
+     "The draft tokens change the scale, and with it how everything else in their pass is rounded.", "int8"),
+    ("top-k", f"top-k {TOP_K}", EXACT, "the cut distribution", f"The distribution cut to its {TOP_K} most likely tokens. The draft is not cut, and does not need to be."),
     ("ban", f"“{WORD}” banned", EXACT, "the distribution without the word",
-     "The distribution without the word, rescaled: draft tokens are judged by it, and all draws come from it."),
+     "The distribution without the word, rescaled. Draft tokens are judged by it, and all draws come from it."),
     ("ban-draws", f"“{WORD}” banned in draws only", LOSSY, "neither distribution",
-     "Draft tokens are judged by the distribution with the word, so the draft’s are kept; only the target’s own draws leave it out.", "ban"),
-    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "the penalised distribution",
+     "Draft tokens are judged by the distribution with the word, so the word is accepted; only the target’s own draws leave it out.", "ban"),
+    ("penalty", f"repetition penalty {PENALTY:g}", EXACT, "the penalized distribution",
      "The distribution with a penalty on every token of its own prefix, draft tokens before it included."),
     ("penalty-once", "penalty set once a round", LOSSY, "neither distribution",
-     "The penalty knows the committed text only: what the block itself repeats goes unpunished.", "penalty"),
+     "The penalty sees only the committed text: repetitions among the draft tokens are not penalized.", "penalty"),
 )  # fmt: skip
 
 

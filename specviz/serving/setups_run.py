@@ -100,7 +100,7 @@ class _Told:
 
 def _piece(watch: Watch, number: int, ways: dict[str, ServedTarget]) -> Callable[[float], None]:
     """One of several equal pieces of a part."""
-    doing = f"draft tokens against its own distribution: {ENTRIES[[*ways][number]].name}"
+    doing = f"distribution with draft tokens: {ENTRIES[[*ways][number]].name}"
     return lambda share: watch((number + share) / len(ways), doing)
 
 

@@ -12,7 +12,7 @@ from tests.e2e.test_page import NASTY, PATIENT, query
 def test_comparisons_stand_in_the_address_and_a_laboratory_is_begun_and_stopped(page, server):
     page.goto(f"{server}/around")
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
-    expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on places of")
+    expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on passages of")
     page.get_by_role("radio", name="fp32 + guesses").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
     expect(page.locator(".st-key-around-said-ties")).to_contain_text("alike, to the last token", timeout=PATIENT)
@@ -21,9 +21,9 @@ def test_comparisons_stand_in_the_address_and_a_laboratory_is_begun_and_stopped(
     field.press("Control+Enter")
     page.wait_for_url(re.compile("prompt=%3Cimg"))
     assert query(page)["prompt"] == NASTY[:30]
-    page.get_by_role("button", name="Run the laboratory").click()
+    page.get_by_role("button", name="Measure every setup").click()
     expect(page.locator(".st-key-around-progress")).to_contain_text("…")
     page.locator(".st-key-around-stop button").click()  # the frame has a Stop of its own where a run takes long
-    expect(page.get_by_role("button", name="Run the laboratory")).to_be_enabled(timeout=PATIENT)
-    expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on places of")
+    expect(page.get_by_role("button", name="Measure every setup")).to_be_enabled(timeout=PATIENT)
+    expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on passages of")
     assert (page.dialogs, page.mistakes) == ([], [])

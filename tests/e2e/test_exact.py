@@ -30,7 +30,7 @@ def draw(page: Page, name: str, so_far: str) -> None:
 
 
 def verdict(page: Page):
-    return page.locator(".st-key-exact-verdict")
+    return page.locator("[class*=st-key-exact-verdict]")
 
 
 def test_a_first_link_to_the_page_opens_with_the_law_and_nothing_drawn(page, server):
@@ -58,7 +58,7 @@ def test_pictures_have_words_and_a_table_behind_them(page, server):
     expect(page.locator("[aria-label*='100 draws'], [alt*='100 draws']").first).to_be_attached()
     page.get_by_text("The numbers behind the pictures").click()
     expect(page.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
-    page.get_by_text("When this page looks").click()
+    page.get_by_text("When this page tests").click()
     expect(page.get_by_text("at no other time", exact=False)).to_be_visible()
     expect(page.get_by_text("python -m specviz verify", exact=False).first).to_be_visible()
 
@@ -94,7 +94,7 @@ def test_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browse
     expect(other.get_by_label("Text to continue", exact=True)).to_have_value("a little rabbit", timeout=PATIENT)
     expect(other.get_by_text("The distribution has one outcome only", exact=False)).to_be_visible(timeout=PATIENT)
     draw(other, "100", "100 samples")
-    expect(other.locator(".st-key-exact-verdict")).to_contain_text("the test is equality")
+    expect(other.locator("[class*=st-key-exact-verdict]")).to_contain_text("the test is equality")
     other.close()
 
 

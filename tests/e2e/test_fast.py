@@ -26,7 +26,7 @@ def test_drafts_and_temperatures_stand_in_the_address_and_a_short_text_is_a_sent
     page.wait_for_url(re.compile("draft=ngram"))
     page.get_by_role("radio", name="0.6", exact=True).click()
     page.wait_for_url(re.compile(r"temperature=0\.6"))
-    field = page.get_by_label("A text of the kind that will be written", exact=True)
+    field = page.get_by_label("A text like those to be written", exact=True)
     field.fill(SHORT)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
@@ -34,7 +34,7 @@ def test_drafts_and_temperatures_stand_in_the_address_and_a_short_text_is_a_sent
     page.get_by_role("button", name="Plan for this text").click()
     expect(page.locator(".st-key-fast-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
     page.reload()
-    expect(page.get_by_label("A text of the kind that will be written", exact=True)).to_have_value(SHORT, timeout=PATIENT)
+    expect(page.get_by_label("A text like those to be written", exact=True)).to_have_value(SHORT, timeout=PATIENT)
     assert (page.dialogs, page.mistakes) == ([], [])
     assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
     expect(page.locator(".annotation-text").first).to_be_visible(timeout=PATIENT)
@@ -47,7 +47,7 @@ def test_drafts_and_temperatures_stand_in_the_address_and_a_short_text_is_a_sent
 
 def test_a_plan_is_stopped_and_made(page, server):
     open_plans(page, server)
-    field = page.get_by_label("A text of the kind that will be written", exact=True)
+    field = page.get_by_label("A text like those to be written", exact=True)
     field.fill(PARAGRAPH * 6)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
@@ -64,9 +64,9 @@ def test_a_plan_is_stopped_and_made(page, server):
 def test_a_slider_moves_what_the_formula_says_and_only_the_open_tab_is_drawn(page, server):
     open_plans(page, server)
     page.get_by_role("tab", name="What if?").click()
-    slider = page.get_by_role("slider", name="gamma: draft tokens of a round")
+    slider = page.get_by_role("slider", name="gamma: draft tokens per round")
     expect(slider).to_be_visible(timeout=PATIENT)
-    for name, key in (("alpha: share of guesses kept", "Home"), ("gamma: draft tokens of a round", "End")):
+    for name, key in (("alpha: share of guesses kept", "Home"), ("gamma: draft tokens per round", "End")):
         page.get_by_role("slider", name=name).focus()
         page.keyboard.press(key)
     said = page.locator(".st-key-fast-said-surface")

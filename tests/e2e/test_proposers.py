@@ -61,7 +61,7 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
     assert query(page)["row"] == "draft"
-    run = page.get_by_role("button", name="Run the gallery")
+    run = page.get_by_role("button", name="Run all methods")
     run.click()
     stop = page.locator(".st-key-lineup-stop button")
     expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile("first run|Turn"), timeout=PATIENT)

@@ -90,7 +90,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.locator(".st-key-whole-notes-from")).to_contain_text(re.compile("Recorded for|Your run"))
     write.click()
-    expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Your run, measured", timeout=PATIENT)
+    expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible()
     assert (page.dialogs, page.mistakes) == ([], [])
     assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0

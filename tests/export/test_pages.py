@@ -55,7 +55,7 @@ def package(**more):
     said = facts(
         SETTINGS, {"pair": "storybook", "target_sha256": "a" * 64}, "exact", {"prompt": "x"}, ["python -m specviz"], n=1000
     )
-    return exact(SETTINGS, (FILLING, replace(FILLING, name="The target alone")), (), FLAT, "Consistent.", said | more)
+    return exact(SETTINGS, (FILLING, replace(FILLING, name="Target-only sampling")), (), FLAT, "Consistent.", said | more)
 
 
 @pytest.fixture(scope="module")
@@ -106,7 +106,7 @@ def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
     assert Trace.from_json(found["trace.json"].decode()) == TRACE and b"timing" not in found["trace.json"]
     first = [row for row in rows(found["decisions.csv"]) if row["round"] == "1"]
     kept = [one.accepted for one in TRACE.rounds[0].proposals]
-    assert [row["accepted"] for row in first[:-1]] == ["never looked at" if one is None else str(one) for one in kept]
+    assert [row["accepted"] for row in first[:-1]] == ["not checked" if one is None else str(one) for one in kept]
     probs = TRACE.rounds[0].distributions[0]
     stored = [row for row in rows(found["distributions.csv"]) if (row["round"], row["after"]) == ("1", "0")]
     assert [float(row["p"]) for row in stored] == [*probs.p, probs.rest["p"]]

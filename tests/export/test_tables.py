@@ -22,7 +22,7 @@ from specviz.theory import wall_clock_factor
 from tests import exported as e
 from tests.exported import assert_cells, raw, span, table
 
-SPOKEN = {True: "True", False: "False", None: "never looked at"}
+SPOKEN = {True: "True", False: "False", None: "not checked"}
 
 
 def shown(text: str) -> str:

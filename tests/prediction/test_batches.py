@@ -53,7 +53,7 @@ def test_speculation_stops_paying_where_the_machine_has_nothing_idle_left():
     found = by_hand()
     assert found.edge(KEY) == (1, 4)
     assert "stops paying between 1 and 4 texts" in found.in_words(KEY) and "1.33" in found.in_words(KEY)
-    assert by_hand(dear=1.2).edge(KEY) == (4, None) and "on all numbers" in by_hand(dear=1.2).in_words(KEY)
+    assert by_hand(dear=1.2).edge(KEY) == (4, None) and "every number of texts" in by_hand(dear=1.2).in_words(KEY)
     slow = replace(found, passes=found.passes[1:] * 2)
     assert slow.edge(KEY) == (None, 1) and "not even for one text" in slow.in_words(KEY)
 
@@ -64,7 +64,7 @@ def test_a_gain_that_comes_back_on_more_texts_is_said():
     back = replace(
         back, rows=(1, 2, 4), passes=(found.passes[0], *back.passes), drafting=found.drafting[:1] * 3, rule=found.rule[:1] * 3
     )
-    assert back.edge(KEY) == (1, 2) and "gains again on 4" in back.in_words(KEY)
+    assert back.edge(KEY) == (1, 2) and "pays again with 4 texts" in back.in_words(KEY)
 
 
 def test_runs_far_apart_give_no_verdict():

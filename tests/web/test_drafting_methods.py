@@ -46,7 +46,7 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured():
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
-    assert "Run the gallery" in seen["buttons"] and "Stop" not in seen["buttons"]
+    assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"]
     assert any(one.startswith("Recorded, measured ") and "cores" in one and "runs" in one for one in seen["text"])
 
 
@@ -57,7 +57,7 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
     for part in ("link's law was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
         assert part in said
     assert not any("<i>" in one for one in seen["said"]) and any(
-        "Run the gallery to see it on yours" in one for one in seen["text"]
+        "Press the button to compare them on yours" in one for one in seen["text"]
     )
 
 
@@ -97,24 +97,24 @@ def test_the_recorded_exact_rows_are_the_targets_law_and_typical_acceptance_is_n
 
 def test_the_table_has_a_line_for_each_row_and_a_blank_one_says_why(shown):
     lines = figures.table(shown)
-    assert [line["who guesses"] for line in lines] == [one.name for one in ENTRIES.values()]
+    assert [line[figures.COLUMNS[0]] for line in lines] == [one.name for one in ENTRIES.values()]
     for line, row in zip(lines, shown.rows, strict=True):
         assert tuple(line) == figures.COLUMNS
-        assert line["tokens per pass"] == row.per_pass and line["kept, by position"] == list(row.shares)
+        assert line["tokens per pass"] == row.per_pass and line[figures.COLUMNS[4]] == list(row.shares)
         if row.reason:
-            assert (line["verdict"], line["how that is known"], line["ms per token"]) == ("–", row.reason, None)
+            assert (line["verdict"], line[figures.COLUMNS[6]], line["ms per token"]) == ("–", row.reason, None)
         else:
             assert line["verdict"] == ("✓ exact" if row.exact else "✗ lossy")
-            assert ("enumerated" in line["how that is known"]) is row.exact
+            assert ("enumerated" in line[figures.COLUMNS[6]]) is row.exact
     lossless = figures.table(recorded()["0"])[-1]
-    assert lossless["verdict"] == "= lossy, same here"
+    assert lossless["verdict"] == "= lossy, same text here"
 
 
 def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):
     exact = [row for row in shown.rows if row.exact and row.per_pass and row.key != "target"]
     said = figures.conclusion(shown)
     assert f"{max(row.per_pass for row in exact):.2f} (The target itself)" in said
-    assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV .44" in said
+    assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV 0.44" in said
 
 
 def test_the_adversarys_figure_shows_draws_law_and_band(shown):
@@ -122,37 +122,37 @@ def test_the_adversarys_figure_shows_draws_law_and_band(shown):
     band, draws, law = figures.same_distribution(first).data
     places = [cell for cell, raw in enumerate(first.labels) if raw]
     assert list(draws.x) == [first.shares[cell] for cell in places]
-    assert list(law.x) == [first.law[cell] for cell in places]
+    assert list(law.x) == [first.probs[cell] for cell in places]
     assert list(band.base) == [first.low[cell] for cell in places]
     assert (
         f"{first.n:,}" in draws.name and figures.same_distribution(first).layout.xaxis.title.text == "share of all first tokens"
     )
-    assert "the same law" in figures.same_distribution_conclusion(first)
+    assert "within sampling noise" in figures.same_distribution_conclusion(first)
 
 
 def test_where_the_target_is_certain_the_words_say_so():
     first = recorded()["0"].row("adversarial").first
     assert figures.certain(first) and "certain of" in figures.same_distribution_conclusion(first)
-    assert f"drawn: all {first.n:,} equal" in figures.evidence(recorded()["0"].row("draft"))
+    assert f"sampled: all {first.n:,} equal" in figures.evidence(recorded()["0"].row("draft"))
     assert "certain of" not in figures.same_distribution_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
 
 
 def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):
     first = replace(shown.row("adversarial").first, tv=0.3)
-    assert "above the" in figures.same_distribution_conclusion(first) and "same law" not in figures.same_distribution_conclusion(
+    assert "99 times in 100" in figures.same_distribution_conclusion(
         first
-    )
+    ) and "within sampling noise" not in figures.same_distribution_conclusion(first)
 
 
 def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
     first = shown.row("typical").first
     written, law = figures.shortcut(first, "dark").data
     places = [cell for cell, raw in enumerate(first.labels) if raw]
-    assert list(written.x) == [first.written[cell] for cell in places] and list(law.x) == [first.law[cell] for cell in places]
+    assert list(written.x) == [first.written[cell] for cell in places] and list(law.x) == [first.probs[cell] for cell in places]
     (line,) = figures.shortcut(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
     said = figures.shortcut_conclusion(first)
-    assert "TV .44" in said and "never written" in said
+    assert "TV 0.44" in said and "never written" in said
     assert "one token is certain" in figures.shortcut_conclusion(recorded()["0"].row("typical").first)
 
 
@@ -225,7 +225,9 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     ]
     said_of_both = package.file("caption.txt").decode()
     assert block_gain.sentence(plan) in said_of_both and figures_matrix.conclusion(matrix) in said_of_both
-    assert package.file("same-law.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file("shortcut.svg")
+    assert package.file("same-distribution.svg").startswith(b"<?xml") and package.file("shortcut.svg") == package.file(
+        "shortcut.svg"
+    )
     said = package.facts
     assert said["commands"][0].startswith("python -m specviz record --gallery") and said["recorded"] is True
     assert said["machine"] == shown.machine and "prompt=" in said["permalink"]
@@ -241,9 +243,9 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     found = parser.parse_args(shlex.split(command(shown))[4:])
-    assert (found.gallery, found.prompt, found.turns, found.draws) == (
+    assert (found.gallery, found.prompt, found.runs, found.samples) == (
         True,
         shown.settings.prompt,
-        shown.turns,
+        shown.runs,
         shown.rows[0].first.n,
     )

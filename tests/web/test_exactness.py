@@ -31,7 +31,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"1 sample", "100", "10,000", "A million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
-    for part in ("length was left out: it must be from 1 to 4 on this page, got 9", "got 'nobody'", "no sample"):
+    for part in ("length was left out: it must be from 1 to 4 on this page, got 9", "got 'nobody'", "not a random sample"):
         assert part in said
 
 
@@ -42,10 +42,10 @@ def test_a_link_leads_to_the_question_it_was_made_from():
 
 def test_an_edited_run_cannot_come_in():
     edited = BASE.with_uniform(0, "accept", 0.9)
-    with pytest.raises(SettingsError, match="no sample"):
+    with pytest.raises(SettingsError, match="not a random sample"):
         Question(replace(edited, length=2))
     question, said = Question.of_link({}, edited)
-    assert (question.settings.edited, "no sample" in said[0]) == (False, True)
+    assert (question.settings.edited, "not a random sample" in said[0]) == (False, True)
     assert Question.of_link({"uniforms": "0=0.5"}, BASE)[0].settings.uniforms == {}
 
 
@@ -90,8 +90,8 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     assert (list(bars.x), list(law.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
-    assert figure.layout.xaxis.title.text == "share of all draws"
-    assert [row["draws"] for row in one.table] == [60, 30, 10]
+    assert figure.layout.xaxis.title.text == "share of all samples"
+    assert [row["samples"] for row in one.table] == [60, 30, 10]
 
 
 def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
@@ -99,24 +99,26 @@ def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
     labels, fixed = ("·a …", evidence.REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
     one = Filling("a", labels, (False, False, True, True, True, True), law, *fixed)
     assert (one.drawn, one.hidden) == ((2, 3, 4, 5), (0, 1))
-    assert "2 pooled bars with 70% of the distribution" in words.fill_sentence(Drawn((one, one)))
+    assert "2 pooled bars hold 70% of the probability" in words.fill_sentence(Drawn((one, one)))
     assert replace(one, whole=(True,) * 6).drawn == (0, 2, 3, 4, 5), "one single text is always shown"
 
 
 def test_the_words_for_who_cannot_see_it_say_what_is_so():
-    assert "all 3 bars lie where chance alone" in some().conclusion
+    assert "All 3 bars lie within sampling noise" in some().conclusion
     off = some(counts=(70, 20, 10))
     assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
     arms = Drawn((off, some()))
-    assert "Here some are outside (1 of “Speculative decoding”): that is no verdict" in words.fill_sentence(arms)
-    assert "nothing drawn yet" in some(0, (0, 0, 0)).conclusion
+    assert "Here some bars are outside (1 of “Speculative decoding”). The verdict comes from the tests" in words.fill_sentence(
+        arms
+    )
+    assert "no samples yet" in some(0, (0, 0, 0)).conclusion
     assert len(evidence.filling(some(0, (0, 0, 0)), 1.0).data) == 1
 
 
 def test_the_command_repeats_the_question():
     one = exam(length=3, prompt="a 'b'", temperature=0.5)
     assert words.command(one) == (
-        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --draws 10000 --decoder speculative --seed 7 "
+        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --samples 10000 --decoder speculative --seed 7 "
         "--gamma 2 --temperature 0.5"
     )
 
@@ -137,7 +139,7 @@ def test_a_click_draws_and_the_page_says_what_it_could_have_seen(app):
     assert not app.exception
     assert any("100 samples, no difference seen" in one.value for one in app.markdown)
     alts = [chart.proto.alt for chart in app.get("plotly_chart")]
-    assert all("100 draws" in alt for alt in alts)
+    assert all("100 samples" in alt for alt in alts)
 
 
 def test_another_question_begins_anew_and_stands_in_the_address(app):
@@ -158,5 +160,5 @@ def test_work_that_waits_shows_its_place_and_a_button_to_leave():
     while blocker.state != "working":
         time.sleep(0.01)
     first.submit(work.many_seeds), second.submit(work.many_seeds)
-    assert second.progress() == "In line for one of 1 places: 1 before this one …"
+    assert second.progress() == "Waiting for one of 1 places, 1 ahead …"
     first.stop(), second.stop(), blocker.cancel()

@@ -44,7 +44,7 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
         said = words.verdict(one.drawn, one.question)
         assert (said.mark, one.drawn.n) == ("consistent", 10_000)
         assert f"total variation distance of {one.drawn.looks[-1][1].detectable_tv:.2g}" in said.seen
-        assert "several texts" in said.seen and "next look comes at 100,000" in said.seen
+        assert "several texts" in said.seen and "next test comes at 100,000" in said.seen
         number, left, right = one.drawn.texts
         assert left != right and number <= 10_000
 
@@ -102,7 +102,7 @@ def test_a_proposer_that_shared_laws_lack_is_drawn_through_the_engine_however_ma
 def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     one = exam(temperature=0.0)
     work.draw(one, FreeTicket(), 100)
-    assert "one outcome only" in one.drawn.notes[0]
+    assert "only one outcome" in one.drawn.notes[0]
     said = words.verdict(one.drawn, one.question)
     assert said.mark == "consistent" and "the test is equality. Every draw is that outcome." in said.seen
     counts = one.drawn.looks[0][1].counts.copy()

@@ -130,7 +130,7 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     drawn = session._drawn(end, True)
     for _ in range(5):
         session._look("lineup", True, drawn)
-    assert reruns == [] and lines == ["In line for one of 1 places: 0 before this one …"] * 5
+    assert reruns == [] and lines == ["Waiting for one of 1 places, 0 ahead …"] * 5
     end.put(end.ticket, found={})
     session._look("lineup", True, drawn)
     assert len(reruns) == 1

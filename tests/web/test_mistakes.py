@@ -32,7 +32,7 @@ def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
     seen = first_paint("broken", query)
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
-    assert {"Sample until it is caught", "Sample to 100"} <= set(seen["buttons"])
+    assert {"Sample until it is detected", "Sample to 100"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
     for part in ("mistake was left out", "got 'R99'", "seed was left out", "temperature was left out: each mistake brings"):
         assert part in said
@@ -71,7 +71,7 @@ def test_every_tier_that_drawing_cannot_see_has_a_sentence():
     for name, one in MISTAKES.items():
         said = words.about(Case(BASE, name), 0.0)
         assert one.wrong in said and (words.UNSEEN.get(one.tier, "") in said)
-        assert ("fewer samples" in said) is (not one.shared)
+        assert ("at most" in said) is (not one.shared)
     assert (Case(BASE, "R8").most, Case(BASE, "R5").most) == (SLOW, LOOKS[-1])
 
 
@@ -90,16 +90,18 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     assert right.y[1] == figures.FLOOR, "a logarithmic axis has no 0"
     assert (right.line.dash, wrong.line.dash, right.marker.symbol, wrong.marker.symbol) == ("solid", "dash", "circle", "x")
     figure = figures.curve(one)
-    assert figure.layout.annotations[0].text == "✗ caught at 1,000" and figure.layout.annotations[0].x == 3.0
-    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "distance from the exact law")
-    assert "wrong rule lies 0.150 from the law, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
+    assert figure.layout.annotations[0].text == "✗ detected at 1,000" and figure.layout.annotations[0].x == 3.0
+    assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "total variation, logarithmic")
+    assert (
+        "wrong rule lies 0.150 from the distribution, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
+    )
     assert [row["look"] for row in one.table] == ["nothing seen", "rejected"]
     assert "look" not in line(wrong=None).table[0]
 
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
     said = words.curve_sentence(line(tv=((0.0, 0.2), (0.0, 0.1))), 900, 1000, False)
-    assert "distance is 0 throughout" in said and "900 of 1,000 samples: a mistake hides" in said
+    assert "distance is always 0" in said and "900 of 1,000 samples; the mistake shows" in said
     assert words.curve_sentence(line(), 1000, 1000, False).endswith("The two wrote the same in all 1,000 samples.")
     assert "wrote the same" not in words.curve_sentence(line(), 1000, 1000, True)
 
@@ -125,7 +127,7 @@ def test_what_can_hide_inside_a_cell_is_said():
     found = Found(1000, False, "G", 0.3, 1e-4, 0.1, True, 0.93)
     arm = figures.Filling("a", ("x",), (True,), (1.0,), (1000,), (0.0,), (1.0,), 1000)
     one.drawn = Seen((arm, arm), looks=((found, found),), same=10)
-    assert "93% of the distribution lies in cells" in words.verdict(one).seen
+    assert "93% of the probability lies in cells" in words.verdict(one).seen
     assert "inside one" not in words._inside(replace(found, pooled=0.1))
 
 
@@ -142,7 +144,7 @@ def test_a_click_catches_the_mistake_and_another_one_begins_anew(app):
     assert not app.exception
     settle(app.button(key="broken-until").click().run(), "broken")
     assert not app.exception
-    assert any("Caught:" in one.value for one in app.markdown)
+    assert any("Detected:" in one.value for one in app.markdown)
     charts = app.get("plotly_chart")
     assert len(charts) == 3 and all(chart.proto.alt for chart in charts)
     app.selectbox(key="broken-mistake-0").set_value("R18").run()

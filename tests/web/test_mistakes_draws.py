@@ -56,9 +56,9 @@ def test_drawing_until_it_is_caught_ends_at_the_look_that_catches_it(ready, mist
     assert one.caught and one.drawn.n in LOOKS[:4]
     assert not any(pair[0].rejected for pair in one.drawn.looks), "the right rule passes"
     said = words.verdict(one)
-    assert (said.mark, said.words) == ("rejected", f"Caught: {one.drawn.n:,} samples were enough.")
+    assert (said.mark, said.words) == ("rejected", f"Detected: {one.drawn.n:,} samples were enough.")
     assert one.drawn.picture(one.question, True).caught == one.drawn.n
-    assert "The right one passes" in said.seen
+    assert "The correct one passes" in said.seen
 
 
 def test_a_coin_that_never_shows_zero_is_said_not_to_be_seen(ready):
@@ -77,7 +77,7 @@ def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     work.draw(one, FreeTicket(), 100)
     right, wrong = one.drawn.speeds
     assert wrong.per_pass < right.per_pass and one.question.most == SLOW
-    assert words.verdict(one).seen.endswith("The next look comes at 1,000 samples.")
+    assert words.verdict(one).seen.endswith("The next test comes at 1,000 samples.")
 
 
 def test_the_stuck_coin_raises_acceptance_and_the_page_says_why(ready):
@@ -139,7 +139,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one.take_guess("B")
     assert one.guess == "A", "the first guess counts"
     said = words.verdict(one)
-    assert said.words.startswith("Not so: decoder B is wrong") and one.question.known.name in said.words
+    assert said.words.startswith("No: decoder B is wrong") and one.question.known.name in said.words
     assert "You guessed after 1,000 samples." in said.seen
 
 

@@ -209,7 +209,7 @@ def test_whatever_a_run_throws_is_a_sentence(app, monkeypatch):
     assert warmup.wait(120)
     monkeypatch.setattr("specviz.decoding.run.run", lambda *_: 1 / 0)
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    assert "The run failed (ZeroDivisionError). What was shown before is still here." in said(app)
+    assert "The run failed (ZeroDivisionError). The run before is still shown." in said(app)
     assert shown(app)["mode"] == "recorded"
 
 
@@ -240,7 +240,7 @@ def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itsel
     monkeypatch.setattr(session, "PROMPT", 0.05)
     held._worked = 0.0
     app.number_input(key="fold-gamma-0").set_value(2).run()
-    assert shown(app)["busy"] == "In line for one of 1 places: 0 before this one …" and shown(app)["mode"] == "recorded"
+    assert shown(app)["busy"] == "Waiting for one of 1 places, 0 ahead …" and shown(app)["mode"] == "recorded"
     held.cancel()
     assert app.session_state["visit"].ticket.ended.wait(60)
     app.run()

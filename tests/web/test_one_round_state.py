@@ -133,7 +133,7 @@ def test_other_settings_give_chosen_coins_back(recording, pair, visit):
     visit.choose(replace(visit.settings, gamma=2))
     finish(visit, pair)
     assert not visit.settings.edited
-    assert any("back to chance" in sentence for sentence in visit.notices)
+    assert any("random numbers were dropped" in sentence for sentence in visit.notices)
 
 
 def test_next_goes_on_after_the_recording(recording, pair, visit):
@@ -157,7 +157,7 @@ def test_next_goes_on_after_the_recording(recording, pair, visit):
             "'nobody/nothing' is not in the catalogue (known: storybook, storybook-distilled, storybook-8bit)",
         ),
         ({"pair": "/etc|/etc"}, "is not in the catalogue"),
-        ({"at": "x"}, "'x' is not written ROUND.MOTION"),
+        ({"at": "x"}, "'x' is not of the form ROUND.MOTION"),
         ({"at": "99.1"}, "There is no round 99, motion 1 here"),
         ({"seed": "$x$"}, "'$x$' cannot be read"),
     ],

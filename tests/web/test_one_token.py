@@ -73,17 +73,17 @@ def test_another_temperature_is_the_power_of_the_law():
 def test_every_position_of_the_recorded_text_keeps_the_overlap_of_the_whole_vocabulary():
     found = positions(RECORDED)
     assert [one["id"] for one in found][:5] == ["1.1", "1.2", "1.3", "1.4", "2.1"]
-    laws = [law for round_ in RECORDED.rounds for law in round_.laws if law.q is not None]
-    for one, law in zip(found, laws, strict=True):
+    expected = [one for round_ in RECORDED.rounds for one in round_.distributions if one.q is not None]
+    for one, distribution in zip(found, expected, strict=True):
         assert len(one["slots"]) == 8
         assert one["slots"][-1]["glyphs"] is None
-        for key, total in (("p", 1.0), ("q", 1.0), ("overlap", law.beta), ("residual", 1.0 - law.beta)):
+        for key, total in (("p", 1.0), ("q", 1.0), ("overlap", distribution.beta), ("residual", 1.0 - distribution.beta)):
             assert sum(slot[key] for slot in one["slots"]) == pytest.approx(total, abs=1e-12)
     assert found[2]["draft"] == "“lived”"
     assert found[2]["before"].endswith("an old woman who")
 
 
-@pytest.mark.parametrize("name", ("story", "unusual", "without_laws", "nothing_guessed", "sixteen", "ended"))
+@pytest.mark.parametrize("name", ("story", "unusual", "without_distributions", "nothing_drafted", "sixteen", "ended"))
 def test_any_run_gives_a_payload_that_is_plain_json(name):
     payload = token_payload(getattr(traces, name)())
     assert json.loads(json.dumps(payload)) == payload

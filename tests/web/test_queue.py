@@ -96,7 +96,7 @@ def test_short_work_does_not_wait_for_long_work():
 
 @pytest.mark.parametrize(
     ("error", "sentence"),
-    ((SpecvizError("Too long."), "Too long."), (ZeroDivisionError(), "The work failed (ZeroDivisionError).")),
+    ((SpecvizError("Too long."), "Too long."), (ZeroDivisionError(), "The computation failed (ZeroDivisionError).")),
 )
 def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
     queue = Queue(places=1)
@@ -113,7 +113,7 @@ def test_work_that_fails_says_why_and_frees_its_place(error, sentence):
 def test_a_full_line_is_refused_with_a_sentence():
     queue = Queue(most=3)
     tickets = [queue.submit(ticking(1000)) for _ in range(3)]
-    with pytest.raises(SpecvizError, match="3 pieces of work already wait"):
+    with pytest.raises(SpecvizError, match="3 requests are already waiting"):
         queue.submit(ticking(1))
     [ticket.cancel() for ticket in tickets]
     wait_for(lambda: not any(ticket.open for ticket in tickets))
@@ -184,7 +184,7 @@ def test_one_visitor_cannot_fill_the_line(monkeypatch):
     monkeypatch.setattr(module, "MOST_OF_ONE", 3)
     queue = Queue()
     tickets = [queue.submit(ticking(1000), "one") for _ in range(3)]
-    with pytest.raises(SpecvizError, match="3 pieces of work of yours"):
+    with pytest.raises(SpecvizError, match="3 of your requests are already waiting"):
         queue.submit(ticking(1), "one")
     tickets.append(queue.submit(ticking(1), "another"))
     [ticket.cancel() for ticket in tickets]

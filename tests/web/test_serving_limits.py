@@ -6,12 +6,11 @@ import itertools
 from dataclasses import replace
 
 import pytest
-from specviz.export.printed import serving_limits
 
 from specviz.errors import SettingsError
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
-from specviz.serving.near_ties import ARMS, Greedy, Pairing, Seen
+from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, Laboratory
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
@@ -21,8 +20,8 @@ from specviz.web.serving_limits.state import Ask, Surroundings, recorded
 from tests.pages import FreeTicket, first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
-HAND_MADE = Seen("bf16", tuple(
-    Pairing((1, 2), Greedy((3, 4, 5), (2.0, 0.5, margin)), Greedy((3, 4, last), (2.1, 0.4, margin)), PIECES)
+HAND_MADE = ArmSummary("bf16", tuple(
+    GreedyPair((1, 2), GreedyText((3, 4, 5), (2.0, 0.5, margin)), GreedyText((3, 4, last), (2.1, 0.4, margin)), PIECES)
     for margin, last in ((0.01, 6), (0.03, 7), (1.0, 5), (0.0, 5))
 ))  # fmt: skip
 
@@ -48,8 +47,8 @@ def opened_page(query: dict[str, str]) -> dict:
 
 def test_the_recorded_laboratory_opens_without_torch_and_says_where_it_was_made():
     seen = opened_page({})
-    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 3) and "Run the laboratory" in seen["buttons"]
-    assert any(one.startswith("Recorded on places of dorothy") and "cores" in one for one in seen["text"])
+    assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 3) and "Measure every setup" in seen["buttons"]
+    assert any(one.startswith("Recorded on passages of dorothy") and "cores" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
@@ -77,16 +76,20 @@ def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
     assert set(shown.microscope.arms) == set(ARMS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
-    assert not shown.microscope.seen("fp32-blocks").parted, "guesses change nothing"
+    assert not shown.microscope.seen("fp32-blocks").parted, "draft tokens change nothing"
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
     lines = figures.table(shown)
     assert [line[figures.COLUMNS[0]] for line in lines] == [row.entry.name for row in shown.rows]
     for line, row in zip(lines, shown.rows, strict=True):
-        assert (line["verdict"], line["guess kept"], line["tokens per pass"]) == (row.verdict, row.overlap.value, row.per_pass)
+        assert (line["verdict"], line[figures.COLUMNS[5]], line["tokens per pass"]) == (
+            row.verdict,
+            row.overlap.value,
+            row.per_pass,
+        )
     for noisy in (False, True):
-        speeds = [line["speed alone"] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
+        speeds = [line[figures.COLUMNS[7]] for line in figures.table(replace(shown, spread=1.0 if noisy else 0.0))]
         assert (speeds[0] is None) == noisy and (noisy or any(speeds)), "a speed that is no verdict is not shown as one"
     said = figures.conclusion(shown)
     far = max((row for row in shown.rows if row.apart and row.entry.kind != LOSSY), key=lambda row: row.apart.value)
@@ -98,22 +101,20 @@ def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown
 def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
     figure = figures.distances(shown)
     named = {trace.name: trace for trace in figure.data if trace.name}
-    worst = named["guesses change it by, at most"]
+    worst = named["change by draft tokens, at most"]
     assert list(worst.x) == [max(figures.LEAST, row.own.worst) for row in shown.rows]
-    assert list(named["its law is off float32’s by"].x) == [row.apart.value for row in shown.rows if row.apart]
+    assert list(named["distance to float32, mean"].x) == [row.apart.value for row in shown.rows if row.apart]
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
-    paper = {line.get_label(): list(line.get_xdata()) for line in serving_limits.distances(shown).axes[0].lines}
-    assert paper["guesses change it by, at most"] == list(worst.x)
 
 
 def test_the_microscope_draws_margins_up_to_where_texts_part():
     figure = ties.margins(HAND_MADE)
     named = {trace.name: trace for trace in figure.data}
     assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
-    assert list(named["here they part"].y) == [0.01, 0.03] and list(named["here they part"].x) == [2, 2]
+    assert list(named["texts diverge"].y) == [0.01, 0.03] and list(named["texts diverge"].x) == [2, 2]
     assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
-    lines = ties.margins(Seen("int8", HAND_MADE.pairings[:1]))
-    assert [trace.name for trace in lines.data] == ["float32", "int8", "here they part"]
+    lines = ties.margins(ArmSummary("int8", HAND_MADE.pairings[:1]))
+    assert [trace.name for trace in lines.data] == ["float32", "int8", "texts diverge"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
 
@@ -128,13 +129,13 @@ def test_the_histogram_counts_every_margin_once():
 
 def test_the_microscopes_words_follow_its_counts():
     said = ties.conclusion(HAND_MADE)
-    assert "Of 4 greedy texts of 3 tokens 2 part between float32 and bfloat16, the first after 2 tokens." in said
-    assert "0.02 apart in the middle, at most 0.03" in said and f"{3 / 12:.1%} of the places" in said
+    assert "Of 4 greedy texts of 3 tokens, 2 diverge between float32 and bfloat16, the first after 2 tokens." in said
+    assert "0.02 (median), at most 0.03" in said and f"{3 / 12:.1%} of the positions" in said
     assert (
-        ties.conclusion(Seen("int8", HAND_MADE.pairings[2:]))
+        ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[2:]))
         == "Float32 and int8 write 2 greedy texts of 3 tokens alike, to the last token."
     )
-    one = ties.conclusion(Seen("int8", HAND_MADE.pairings[:1]))
+    one = ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
         "The greedy texts part between float32 and int8, after 2 tokens. There the two largest logits lie 0.01 apart; "
     )
@@ -182,6 +183,3 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     )
     words = export.command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "--surroundings"] and str(shown.texts) in words
-    printed = serving_limits.spread(shown.microscope.seen("bf16")).axes[0]
-    heights = [bar.get_height() for bar in printed.patches[: ties.BINS]]
-    assert heights == pytest.approx(ties.histogram(shown.microscope.seen("bf16"))[1])

@@ -7,15 +7,13 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from specviz.export.printed import costs, speed
-from specviz.export.printed import study as printed_study
 
 from specviz.errors import TraceError
-from specviz.figures.speed import batch, surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as fast_study
-from specviz.prediction.plan import Interval
-from specviz.prediction.plans import CHOICES, GAMMAS, Choice, from_json, to_json
+from specviz.figures.speed import surface
+from specviz.measure.estimate import Estimate
+from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
 from specviz.web.common.queue import Queue, Stopped
@@ -48,7 +46,7 @@ def opened_page(query: dict[str, str]) -> dict:
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], shown_text())
-    assert seen["figures"] == (3 if shown.costs is None else 4) and "Plan for this text" in seen["buttons"]
+    assert seen["figures"] == (3 if shown.costs is None else 4) and "Predict for this text" in seen["buttons"]
     assert any(one.startswith("Recorded for the text bedtime.txt") and "cores" in one for one in seen["text"])
 
 
@@ -61,7 +59,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
         assert one.settings == replace(choice.under(Settings()), gamma=GAMMAS[-1], length=one.length)
         assert [row.gamma for row in one.rows] == [row.gamma for row in one.checked] == list(GAMMAS)
         for row in one.checked:
-            gap = row.gaps["kept guesses"]
+            gap = row.gaps["accepted draft tokens"]
             assert abs(gap.value) <= gap.high - gap.low + 1e-9
             if choice.temperature == "0":
                 near = (
@@ -73,7 +71,7 @@ def test_the_recorded_plans_hold_every_draft_at_every_temperature_and_their_meas
 def test_plans_come_back_and_damage_is_refused():
     text = to_json({"x": planned(0.1)})
     assert from_json(text) == {"x": planned(0.1)}
-    for damaged in ("[]", "{}", text[:-5], text.replace("specviz-plans-1", "other"), text.replace('"rows"', '"lines"')):
+    for damaged in ("[]", "{}", text[:-5], text.replace(f'"{SCHEMA.tag}"', '"other"'), text.replace('"rows"', '"lines"')):
         with pytest.raises(TraceError):
             from_json(damaged)
 
@@ -81,14 +79,14 @@ def test_plans_come_back_and_damage_is_refused():
 def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     figure = figures.tokens(shown)
     named = {trace.name: trace for trace in figure.data}
-    assert list(named["kept guesses"].y) == [row.tokens.value for row in shown.rows]
-    assert list(named["by depth"].y) == [row.hazards for row in shown.rows]
+    assert list(named["predicted"].y) == [row.tokens.value for row in shown.rows]
+    assert list(named["one alpha per depth"].y) == [row.hazards for row in shown.rows]
     assert list(named["one alpha"].y) == [row.independent for row in shown.rows]
     assert list(named["measured"].y) == [row.tokens.value for row in shown.checked]
     band = named["middle 95%"]
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
-    assert figure.layout.yaxis.title.text == "tokens per pass of the target"
-    worst = max(abs(row.gaps["kept guesses"].value) for row in shown.checked)
+    assert figure.layout.yaxis.title.text == "tokens per target pass"
+    worst = max(abs(row.gaps["predicted"].value) for row in shown.checked)
     assert f"{worst:.1%} off what was measured" in figures.tokens_conclusion(shown)
     assert "just what was measured" in figures.tokens_conclusion(recorded()["ngram 0"])
 
@@ -97,8 +95,8 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
     plan = planned(0.1)
     rows = tuple(replace(row, linear=1.5, leviathan=2.0) for row in plan.rows)
     named = {trace.name: trace for trace in figures.factors(replace(plan, rows=rows)).data}
-    assert list(named["kept guesses"].y) == [row.factor.value for row in rows]
-    assert list(named["by depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
+    assert list(named["predicted"].y) == [row.factor.value for row in rows]
+    assert list(named["one alpha per depth"].y) == [1.5] * 4 and list(named["Leviathan"].y) == [2.0] * 4
     assert "measured" not in named, "nothing was"
 
 
@@ -113,7 +111,7 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
     cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
     assert f"at {axis} {places[0]:g}" in fast_study.kept_conclusion(found, "storybook", axis)
-    assert fast_study.scores(found)[0]["predictor"] == "kept guesses"
+    assert fast_study.scores(found)[0]["predictor"] == "accepted draft tokens"
     longest = max(len(one.text) for one in figure.layout.annotations)
     assert figure.layout.margin.r >= 0.5 * figures.LETTERS * longest, "names stand in the margin, at any width"
     said = [x for x, label in zip(places, figure.layout.xaxis.ticktext, strict=True) if label]
@@ -124,11 +122,11 @@ def test_the_pictures_of_acceptance_are_the_study(axis, places):
 def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
     found = study()
     cells, named = found.measured(("storybook",)), {trace.name: trace for trace in fast_study.foretold(found, "storybook").data}
-    points = named["kept guesses"]
+    points = named["predicted"]
     assert list(points.x) == [cell.kept for cell in cells] and list(points.y) == [cell.share for cell in cells]
     assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
     held = sum(abs(cell.kept - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
-    assert f"{held} of {len(cells)} intervals" in fast_study.foretold_conclusion(found, "storybook")
+    assert f"intervals of {held} of {len(cells)} measured rates" in fast_study.foretold_conclusion(found, "storybook")
     low, high = fast_study.span(cells)
     assert all(low <= x <= high for cell in cells for x in (cell.kept, cell.share, cell.statistics["overlap"]))
 
@@ -142,7 +140,7 @@ def test_the_drafts_calibration_is_that_of_temperature_1_over_all_kinds():
     assert len(fast_study.uncut(found, "storybook")) == 9 and "calibration error" in fast_study.confidence_conclusion(
         found, "storybook"
     )
-    assert "all equally sure (1.00)" in fast_study.confidence_conclusion(found, "ngram")
+    assert "have the same probability (1.00)" in fast_study.confidence_conclusion(found, "ngram")
 
 
 def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
@@ -150,29 +148,29 @@ def test_the_surface_is_the_formula_and_marks_the_pair_and_what_was_chosen():
     named = {trace.name: trace for trace in surface.surface(3, spot, pair).data}
     shade = named["factor"]
     assert shade.z[30][6] == pytest.approx(wall_clock_factor(shade.y[30], 3, shade.x[6]))
-    assert (named["the running pair"].x[0], named["the running pair"].y[0]) == (0.19, 0.66)
+    assert (named["the chosen pair"].x[0], named["the chosen pair"].y[0]) == (0.19, 0.66)
     assert (named["what if"].x[0], named["what if"].y[0]) == (0.1, 0.8)
     edge = named[surface.ALONE]
     assert all(wall_clock_factor(alpha, 3, c) == pytest.approx(1.0) for c, alpha in zip(edge.x, edge.y, strict=True))
-    assert "the running pair" not in {trace.name for trace in surface.surface(3, spot, None).data}
+    assert "the chosen pair" not in {trace.name for trace in surface.surface(3, spot, None).data}
 
 
 def test_what_the_surface_says_follows_from_the_formula():
     assert "no gamma pays" in surface.in_words(2, surface.Spot(0.3, 0.3))
     best = max(range(1, 17), key=lambda gamma: wall_clock_factor(0.7, gamma, 0.1))
-    assert f"The best gamma is {best}: {wall_clock_factor(0.7, best, 0.1):.2f} times" in surface.in_words(
+    assert f"The best gamma is {best}: a speed-up of {wall_clock_factor(0.7, best, 0.1):.2f}" in surface.in_words(
         1, surface.Spot(0.7, 0.1)
     )
     assert "No other gamma" in surface.in_words(best, surface.Spot(0.7, 0.1))
     assert "not marked" in surface.of_pair(2, None, None)
-    assert "1.20 by kept guesses" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
+    assert "1.20 by accepted draft tokens" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
 
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
     found = batches()
     assert of_batches(found, Choice("storybook-distilled", "0"))[0] == "storybook-distilled 0"
     key, said = of_batches(found, Choice("ngram", "0.6"))
-    assert key == "storybook 0.6" and said.endswith("; there is no such record of guesses copied from the text so far.")
+    assert key == "storybook 0.6" and said.endswith("; there is no record of draft tokens copied from the text so far.")
     assert of_batches(found, Choice("storybook-8bit"))[0] == "storybook-distilled 1"
 
 
@@ -205,13 +203,9 @@ def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
     assert "at least 20 tokens long" in forecasts.notices[0] and forecasts.found == {}
 
 
-def test_the_same_numbers_leave_in_print_and_on_the_screen_and_the_command_makes_the_plan_again(shown):
+def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):
     forecasts = Forecasts(Ask(shown_text()), Queue())
     package = export.fast_package(forecasts, shown)
-    axes, page = speed.tokens(shown).axes[0], {trace.name: trace for trace in figures.tokens(shown).data}
-    printed = {line.get_label(): list(line.get_ydata()) for line in axes.lines}
-    for name in ("kept guesses", "by depth", "one alpha"):
-        assert printed[name] == list(page[name].y)
     figures_ = (
         "tokens.svg",
         "kept-over-temperature.pdf",
@@ -231,24 +225,9 @@ def test_the_same_numbers_leave_in_print_and_on_the_screen_and_the_command_makes
     assert words[:4] == ["python", "-m", "specviz", "plan"] and "--check" in words
 
 
-def test_what_stands_behind_the_tabs_is_the_same_in_print():
-    found, many = study(), batches()
-    over = fast_study.means(found, "storybook", fast_study.TOP_P)
-    printed = {line.get_label(): line for line in printed_study.kept(found, "storybook", fast_study.TOP_P).axes[0].lines}
-    assert list(printed["mean of 9 kinds of text"].get_ydata()) == [one.value for one in over.values()]
-    printed = {line.get_label(): line for line in costs.batch(many, "storybook 1").axes[0].lines}
-    page = {trace.name: trace for trace in batch.factors(many, "storybook 1").data}
-    for name in ("gamma 2", "the best gamma"):
-        assert list(printed[name].get_ydata()) == list(page[name].y)
-    spots = surface.Spot(0.8, 0.1), surface.Spot(0.66, 0.19)
-    printed = {line.get_label(): line for line in costs.surface(3, *spots).axes[0].lines}
-    assert (*printed["the running pair"].get_xdata(), *printed["the running pair"].get_ydata()) == (0.19, 0.66)
-    assert len(printed_study.foretold(found, "storybook").axes) == len(printed_study.confidence(found, "storybook").axes) == 1
-
-
 def test_a_verdict_in_words_stands_for_each_outcome():
     assert curve(0.1).spread == pytest.approx(0.0)
     assert "Speculate with gamma 4" in planned(0.1).in_words
     straddling = planned(0.1)
-    rows = tuple(replace(row, factor=Interval(1.01, 0.97, 1.05)) for row in straddling.rows)
-    assert "told from chance" in replace(straddling, rows=rows).in_words
+    rows = tuple(replace(row, factor=Estimate(1.01, 0.97, 1.05, 3)) for row in straddling.rows)
+    assert "not distinguishable from no gain" in replace(straddling, rows=rows).in_words

@@ -77,18 +77,18 @@ def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
 
 
 BAD = {
-    "half a line": (lambda good: lines(good)[:-9], "perhaps half a line"),
+    "half a line": (lambda good: lines(good)[:-9], "perhaps it is cut off"),
     "other tokens": (lambda good: lines([*good, [10**6, 1]]), "outside the vocabulary"),
     "mixed settings": (
         lambda good: lines(good[:300], settings={"temperature": 1.0}) + lines(good[300:], settings={"temperature": 0.5}),
-        "other settings than the first draw",
+        "other settings than the first sample",
     ),
     "another temperature": (lambda good: lines(good, settings={"temperature": 0.5}), "temperature must be 0.5"),
-    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "no sample"),
+    "an edited run": (lambda good: lines(good, settings={"uniforms": ["0=0.5"]}), "not a sample"),
     "one draw repeated": (lambda good: lines([good[0]] * 600), "one draw repeated"),
     "text without ids": (lambda good: b'{"prompt": "Once upon", "text": "x"}\n' * 30, "without token ids"),
-    "nothing": (lambda good: b"", "holds no draws"),
-    "no text at all": (lambda good: bytes(range(256)), "no JSON"),
+    "nothing": (lambda good: b"", "holds no samples"),
+    "no text at all": (lambda good: bytes(range(256)), "not valid JSON"),
 }
 
 
@@ -104,13 +104,13 @@ def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(exam, draws,
 def test_what_is_too_large_is_not_read(exam, monkeypatch):
     monkeypatch.setattr("specviz.web.exactness.state.LARGEST", 0)
     took(exam, upload(b"{}", "huge.jsonl"))
-    assert "'huge.jsonl' has more than 0 MB" in exam.notices[0] and exam.ticket is None
+    assert "'huge.jsonl' is larger than 0 MB" in exam.notices[0] and exam.ticket is None
 
 
 def test_three_files_are_one_too_many_and_none_is_none(exam, draws):
     good = lines(draws["right"])
     took(exam, *(upload(good, name) for name in "abc"))
-    assert "these are 3" in exam.notices[0]
+    assert "You gave 3" in exam.notices[0]
     took(exam, upload(good))
     took(exam)
     assert exam.filed is None and exam.notices == []

@@ -11,7 +11,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.figures.whole_text import lanes as words
-from specviz.measure.passage import LANES, LAWS, LENGTHS, Passage
+from specviz.measure.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.settings import Settings
 from specviz.web.common import cache, parts
 from specviz.web.common.queue import Stopped, Ticket
@@ -48,7 +48,7 @@ def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured
     assert (seen["errors"], seen["heavy"], seen["figures"], seen["lanes"]) == (0, [], 3, [128, 128])
     assert "Write it both ways" in seen["buttons"] and "Stop" not in seen["buttons"]
     assert not seen["print"], "no figure is drawn for an export that nobody asked for"
-    assert any(one.startswith("Recorded, measured ") and "cores" in one and "warm-up" in one for one in seen["text"])
+    assert any(one.startswith("Recorded. Measured ") and "cores" in one and "warm-up" in one for one in seen["text"])
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
@@ -62,18 +62,24 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
         "gamma was left out",
     ):
         assert part in said
-    assert not any("<i>" in one for one in seen["said"]) and "Press the button to see it on yours" in said
+    assert not any("<i>" in one for one in seen["said"]) and "Press the button to write yours" in said
 
 
 def test_a_link_leads_to_what_it_was_made_from():
     ask = Ask(replace(BASE, length=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
     assert Ask.of_link(ask.link(), Settings()) == (ask, [])
     opened = Ask.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
-    assert (opened.prompt, opened.seed, opened.proposer, opened.coins, opened.length) == ("Once upon", 9, "draft", {}, web.LENGTH)
+    assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.length) == (
+        "Once upon",
+        9,
+        "draft",
+        {},
+        web.LENGTH,
+    )
 
 
 def test_chosen_luck_and_lengths_that_are_not_offered_are_refused():
-    with pytest.raises(SettingsError, match="left to chance"):
+    with pytest.raises(SettingsError, match="none on this page"):
         Ask(replace(BASE, length=64, uniforms={(0, "accept"): 0.5}))
     with pytest.raises(SettingsError, match="one of 64, 128, 192"):
         Ask(replace(BASE, length=65))
@@ -84,15 +90,15 @@ def test_a_link_to_the_stage_can_reach_every_round_of_every_passage():
 
 
 def test_the_recorded_passages_hold_both_lanes_a_reading_and_other_texts():
-    assert list(recorded()) == list(LAWS)
+    assert list(recorded()) == list(DISTRIBUTIONS)
     for name, one in recorded().items():
-        assert {key: getattr(one.settings, key) for key in LAWS[name]} == LAWS[name]
+        assert {key: getattr(one.settings, key) for key in DISTRIBUTIONS[name]} == DISTRIBUTIONS[name]
         assert one.read.tokens == one.target.trace.output_ids and len(one.read.forks) == 12
-        assert len(one.survey) >= 20 and one.turns >= 5 and one.models["target_sha256"]
+        assert len(one.survey) >= 20 and one.runs >= 5 and one.models["target_sha256"]
         for lane in (one.target, one.speculative):
             assert len(lane.clock) == len(lane.trace.rounds) and lane.trace.settings == one.settings.to_record()
     assert recorded()["temperature 0"].same_text
-    assert set(surveys("storybook")) == set(LAWS) and surveys("a|b") == {}
+    assert set(surveys("storybook")) == set(DISTRIBUTIONS) and surveys("a|b") == {}
 
 
 def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
@@ -109,7 +115,7 @@ def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     ticket = FreeTicket()
     work.write(writing, ticket, writing.question)
     assert writing.own and writing.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
-    assert view.come_from(writing, writing.shown).startswith("Your run, measured")
+    assert view.come_from(writing, writing.shown).startswith("Your run. Measured")
     writing.choose(Ask(replace(writing.question.settings, temperature=0.0)))
     assert not writing.own and writing.shown == recorded()["temperature 0"]
     assert "Recorded for" in view.come_from(writing, writing.shown)
@@ -146,12 +152,15 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
     tokens = table("tokens.csv")
     assert len(tokens) == 256 and [row["origin"] for row in tokens[128:]] == [one.origin for one in shown.speculative.tokens]
     assert [float(row["beta"]) for row in table("places.csv")] == list(shown.read.beta)
-    assert {row["texts"] for row in table("lorenz.csv")} == {"this text", *(f"24 recorded texts, {law}" for law in LAWS)}
+    assert {row["texts"] for row in table("lorenz.csv")} == {
+        "this text",
+        *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS),
+    }
     assert sum(int(row["tokens"]) for row in table("kinds.csv")) == heap(shown.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
     facts = package.facts
-    assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.turns
+    assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.runs
     assert facts["commands"][0].startswith("python -m specviz decode") and facts["permalink"].startswith("whole?")
 
 
@@ -166,7 +175,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
         str(pair_folders[0]),
         "--draft",
         str(pair_folders[1]),
-        "--turns",
+        "--runs",
         "1",
         "--texts",
         "1",

@@ -60,7 +60,7 @@ _ROWS = (
     Mistake(
         "R1",
         "argmax draft, softmax ratio",
-        "The draft token is the draft's likeliest token, but it is judged as if it had been drawn from the draft's distribution.",
+        "The draft token is the draft's most likely token, but it is judged as if it had been drawn from the draft's distribution.",
         "huggingface/transformers#32867, jaymody/speculative-sampling#3",
         "proposer",
         Settings(gamma=1, length=2),
@@ -78,7 +78,7 @@ _ROWS = (
     Mistake(
         "R3",
         "greedy by argmax, compared by softmax",
-        "At temperature 0 tokens are taken by argmax, yet draft tokens are kept or refused by a random number and a softmax ratio.",
+        "At temperature 0 tokens are chosen by argmax, but draft tokens are accepted or rejected by a random number and a softmax ratio.",
         "romsto/Speculative-Decoding",
         "distribution",
         Settings(gamma=1, length=2, temperature=0.0),
@@ -88,7 +88,7 @@ _ROWS = (
     Mistake(
         "R4",
         "target not warped",
-        "The draft's distribution is warped and the target's is not, so the text has the distribution of another temperature.",
+        "Temperature is applied to the draft's distribution and not to the target's, so the text has the distribution of another temperature.",
         "vllm-project/vllm#9834",
         "distribution",
         Settings(gamma=1, length=2, temperature=0.5),
@@ -97,7 +97,7 @@ _ROWS = (
     Mistake(
         "R5",
         "replacement from p",
-        "A rejected draft token is replaced by a draw from p, not from what p has left over q.",
+        "A rejected draft token is replaced by a draw from p instead of the residual distribution.",
         "common",
         "rule",
         Settings(gamma=1, length=2),
@@ -106,7 +106,7 @@ _ROWS = (
     Mistake(
         "R6",
         "draft noise used again",
-        "The number that drew the rejected draft token draws its replacement too, so the two are not independent.",
+        "The random number that drew the rejected draft token also draws its replacement, so the two are not independent.",
         "vllm-project/vllm#54282",
         "randomness",
         Settings(gamma=1, length=2),
@@ -115,7 +115,7 @@ _ROWS = (
     Mistake(
         "R7",
         "seeded again for each token",
-        "Every draft token of a run meets the same random number: each token alone has the right distribution, several together do not.",
+        "Every draft token of a run meets the same random number: single tokens have the right distribution, several together do not.",
         "feifeibear/LLMSpeculativeSampling",
         "randomness",
         Settings(gamma=2, length=3),
@@ -124,7 +124,7 @@ _ROWS = (
     Mistake(
         "R8",
         "unsure draft token dropped",
-        "A draft token is drawn, found to have little q, and thrown away: what is left is no longer drawn from q.",
+        "A draft token with a small q is thrown away after it was drawn, so the remaining ones no longer follow q.",
         "vllm-project/vllm#43522, ikawrakow/ik_llama.cpp#1820",
         "proposer",
         Settings(gamma=1, length=2),
@@ -134,7 +134,7 @@ _ROWS = (
     Mistake(
         "R9",
         "residual by place in a list",
-        "After top-k the two distributions are lists of different tokens, and they are subtracted place by place.",
+        "After top-k the two distributions are lists of different tokens, but they are subtracted entry by entry.",
         "llama.cpp, examples/speculative",
         "rule",
         Settings(gamma=1, length=2, top_k=10),
@@ -143,7 +143,7 @@ _ROWS = (
     Mistake(
         "R10",
         "comparison not strict",
-        "A random number that shows exactly 0 keeps a token to which the target gives no probability at all.",
+        "A random number of exactly 0 accepts a token that has probability 0 under the target.",
         "sgl-project/sglang#35771",
         "rule",
         Settings(gamma=1, length=2),
@@ -152,7 +152,7 @@ _ROWS = (
     Mistake(
         "R11",
         "target one row late",
-        "The target's rows are off by one, so each draft token is judged by the distribution of the position before it.",
+        "The target's rows are off by one, so each draft token is judged by the distribution at the position before it.",
         "romsto/Speculative-Decoding#4, vllm-project/vllm#9730, vllm-project/vllm#3951",
         "distribution",
         Settings(gamma=2, length=3),
@@ -170,7 +170,7 @@ _ROWS = (
     Mistake(
         "R18",
         "random number stuck at 0",
-        "The random number never moves, so every draft token that the target can write at all is kept.",
+        "The random number is always 0, so every draft token that the target can write at all is accepted.",
         "vllm-project/vllm-ascend#13766",
         "randomness",
         Settings(gamma=1, length=2),
@@ -179,7 +179,7 @@ _ROWS = (
     Mistake(
         "R20",
         "one target draw per path",
-        "Each of three siblings is held against a target draw of its own, so the first ones are kept too often.",
+        "Each of three siblings is compared with its own draw from the target, so the first ones are accepted too often.",
         "Medusa nucleus mode, foundation-model-stack/fms-extras#12",
         "rule",
         Settings(gamma=1, length=2),
@@ -189,7 +189,7 @@ _ROWS = (
     Mistake(
         "R21",
         "typical acceptance",
-        "Whatever the target finds likely enough is kept for certain; this is a trade of quality for speed, not sampling.",
+        "Every token that the target finds likely enough is accepted: a trade of quality for speed, not sampling.",
         "Medusa's default",
         "rule",
         Settings(gamma=1, length=2),
@@ -198,7 +198,7 @@ _ROWS = (
     Mistake(
         "best-drawn",
         "best of the drawn siblings",
-        "Two siblings are drawn and a budget hands over the likelier one alone, which was not drawn from the distribution that it comes with.",
+        "Two siblings are drawn, but only the more likely one is proposed, with a distribution that it was not drawn from.",
         "derived",
         "proposer",
         Settings(gamma=1, length=2),
@@ -208,7 +208,7 @@ _ROWS = (
     Mistake(
         "R35",
         "random numbers by position alone",
-        "The next round meets random numbers that the last one has already looked at and found wanting (here under block verification).",
+        "The next round uses random numbers that the last round already used to reject (here under block verification).",
         "derived",
         "randomness",
         Settings(gamma=2, length=5),
@@ -218,7 +218,7 @@ _ROWS = (
     Mistake(
         "gate",
         "gate off by one",
-        "Each draft token is judged by the draft's distribution of the neighbouring position.",
+        "Each draft token is judged by the draft's distribution at the next position.",
         "derived",
         "proposer",
         Settings(gamma=2, length=3),
@@ -226,8 +226,8 @@ _ROWS = (
     ),
     Mistake(
         "kept-rest",
-        "tokens after a rejection kept",
-        "A rejected draft token is replaced where it stands, and the draft tokens made after it stay, though they followed another token.",
+        "tokens after a rejection stay",
+        "A rejected draft token is replaced, but the draft tokens after it stay, although they followed another token.",
         "derived",
         "commit",
         Settings(gamma=2, length=3),
@@ -237,7 +237,7 @@ _ROWS = (
     Mistake(
         "no-bonus",
         "no bonus token",
-        "After a block that was kept whole nothing is added: the text keeps its distribution, each pass writes less.",
+        "When all draft tokens were accepted, no bonus token is added: the distribution stays exact, but each pass writes less.",
         "derived",
         "commit",
         Settings(gamma=2, length=3),

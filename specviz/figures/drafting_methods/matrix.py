@@ -48,7 +48,7 @@ def html(record: Mapping[str, Any]) -> str:
             for line in lines
         )
         tables.append(
-            f"<table><caption>{escape(column)}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
+            f"<table><caption>{escape(column.replace(' .', ' 0.'))}</caption><thead><tr><th scope='col'></th>{head}</tr></thead><tbody>{rows}</tbody></table>"
         )
     return f"<div class='matrix'>{''.join(tables)}</div>"
 

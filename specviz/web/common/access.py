@@ -19,7 +19,7 @@ NETWORK_FLAG = "--allow-own-pairs-from-network"
 SERVERS = ("device", "dtype")  # settings that are the server's, not a link's
 REFUSED = (
     f"Pairs of your own are switched off: {FLAG} was given, but this server listens on {{}}, where others could make this machine"
-    f" look for folders and fetch models. Start it with --server.address localhost, or add {NETWORK_FLAG} to allow it to all of them."
+    f" look for folders and fetch models. Start it with --server.address localhost, or add {NETWORK_FLAG} to allow them for everyone on the network."
 )
 
 

@@ -13,7 +13,7 @@ from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
 
 WIDE = 64  # characters that a field for a number takes
-EMPTY = "empty: a start token is used"
+EMPTY = "empty: the text begins with a start token"
 
 
 class Form:
@@ -46,10 +46,10 @@ class Form:
             "Draft tokens per round (gamma)",
             value=self.start["gamma"],
             step=1,
-            help="0 to 16; 0: the target alone",
+            help="0 to 16. 0 means target-only sampling.",
             **self.key("gamma"),
         )
-        self.text(right, "temperature", "Temperature", help="0 to 5; 0: always the likeliest")
+        self.text(right, "temperature", "Temperature", help="0 to 5. 0 always takes the most likely token.")
         left, right = st.columns(2)
         self.text(left, "top_k", "top-k", placeholder="off")
         self.text(right, "top_p", "top-p", placeholder="off")

@@ -17,7 +17,7 @@ from specviz.export.package import Package
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
 HOLDS = (
     "Figures as SVG, PNG, PDF and an interactive page, data as CSV and JSON, captions for print, and a manifest: settings, seed, "
-    "versions, hashes of weights and tokenizer, and the command that makes it again."
+    "versions, hashes of weights and tokenizer, and the command that reproduces it."
 )
 
 

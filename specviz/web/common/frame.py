@@ -8,7 +8,7 @@ from functools import lru_cache
 import streamlit as st
 from streamlit.runtime.pages_manager import PagesManager
 
-from specviz.records import ASSETS
+from specviz.figures.common.components import styles
 from specviz.web.common import untrusted, warmup
 
 PAGES = {  # path of its address, which is also the name of its file: so a fresh server finds it before app.py has named its pages
@@ -53,6 +53,5 @@ def _pages() -> tuple[st.Page, ...]:
     return tuple(st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == "step") for path, title in PAGES.items())
 
 
-@lru_cache(maxsize=1)
 def _style() -> str:
-    return f"<style>\n{(ASSETS / 'styles' / 'pages.css').read_text(encoding='utf-8')}</style>"
+    return f"<style>\n{styles('tokens', 'pages')}</style>"

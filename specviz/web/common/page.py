@@ -119,8 +119,8 @@ class PageState:
         ticket = self.ticket
         if ticket.state == "waiting":
             if ticket.doing:
-                return f"{ticket.doing}: others have their turn, {ticket.ahead} before this one …"
-            return f"In line for one of {self.queue.places} places: {ticket.ahead} before this one …"
+                return f"{ticket.doing}: paused for others, {ticket.ahead} ahead …"
+            return f"Waiting for one of {self.queue.places} places, {ticket.ahead} ahead …"
         left = ticket.seconds_left
         return f"{ticket.doing or 'Starting'} …" + (f" about {duration(left)} left" if left is not None else "")
 

@@ -7,13 +7,16 @@ from typing import Any
 
 import streamlit as st
 
+from specviz.web.common import terms
+from specviz.web.common.signs import ALL, escaped
+
 PLOT = {"displayModeBar": False}
-ALL = "\\`*_{}[]()#+-!|<>$~:&"  # whatever markdown could take as a sign
 
 
 def head(name: str, title: str, lede: str) -> None:
     with st.container(key=f"{name}-head"):
         st.markdown(f"# {title}\n{lede}")
+    terms.row(name)
 
 
 def notes(sentences: Sequence[str], key: str = "", place: Any = None) -> None:
@@ -28,9 +31,9 @@ def said(text: str, key: str, plain: bool = False) -> None:
     st.container(key=key).markdown(escaped(text, ALL if plain else "$~"))
 
 
-def escaped(text: str, signs: str = "$~") -> str:
-    """Our own sentences hold no markdown but for signs that could be taken as such."""
-    return "".join(f"\\{sign}" if sign in signs else sign for sign in text)
+def answer(name: str, mark: str) -> Any:
+    """The container of a page's verdict; a rejection has another line beside it."""
+    return st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
 
 
 def picture(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:

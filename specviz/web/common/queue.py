@@ -123,10 +123,10 @@ class Queue:
             self._end_unwanted()
             every = [*self._line, *self._working]
             if len(every) >= self.most:
-                raise SpecvizError(f"{self.most} pieces of work already wait for this machine: please try again in a minute.")
+                raise SpecvizError(f"{self.most} requests are already waiting for this machine. Please try again in a minute.")
             if sum(one.visitor == ticket.visitor for one in every) >= MOST_OF_ONE:
                 raise SpecvizError(
-                    f"{MOST_OF_ONE} pieces of work of yours already wait for this machine: stop one of them first."
+                    f"{MOST_OF_ONE} of your requests are already waiting for this machine. Stop one of them first."
                 )
             self._line.append(ticket)
             self._fill()
@@ -234,7 +234,7 @@ class Queue:
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("queued work failed")
             end = "failed"
-            ticket.sentence = f"The work failed ({type(error).__name__}). What was found before is still here."
+            ticket.sentence = f"The computation failed ({type(error).__name__}). Earlier results are still here."
         with self._lock:
             self._leave(ticket)
             ticket.state = end

@@ -13,7 +13,7 @@ from typing import Any
 
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-SENTENCE = "The browser sent a value that one of this page's fields cannot hold: the field is back at its default."
+SENTENCE = "The browser sent a value that a field of this page does not allow. The field was reset to its default."
 MOST = 1000  # sessions whose next page owes a sentence
 _owed: Counter[str] = Counter()
 _guarded = False
@@ -41,7 +41,7 @@ def guard() -> None:
             _check(sent.value, known)
             return plain(states, key)
         except Exception as error:  # whatever a forged value does to Streamlit's code
-            logging.getLogger(__name__).info("a widget's value was refused: %s %.200s", type(error).__name__, error)
+            logging.getLogger(__name__).info("a widget's value was not accepted: %s %.200s", type(error).__name__, error)
             _note()
             states.states[key] = Value(known.deserializer(None))
             return states.states[key].value

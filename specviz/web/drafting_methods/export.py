@@ -19,7 +19,7 @@ def offer(gallery: Gallery) -> Offer:
     one = gallery.shown
     if one is None:
         return Offer("other-proposers")
-    said = "" if gallery.own else f"This is the recorded gallery, of the text “{one.settings.prompt}”."
+    said = "" if gallery.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”."
     return ready(lineup_package(gallery, one), said)
 
 
@@ -40,5 +40,5 @@ def command(one: Lineup) -> str:
     words = ["python", "-m", "specviz", "record", "--gallery"]
     words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
-    words += ["--max-new-tokens", str(settings.length), "--turns", str(one.runs), "--draws", str(draws), "--out", "gallery.json"]
+    words += ["--max-new-tokens", str(settings.length), "--runs", str(one.runs), "--samples", str(draws), "--out", "gallery.json"]
     return shlex.join(words)

@@ -22,23 +22,24 @@ from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import Ask, Gallery, block_gain, recorded_matrix
 
 LEDE = (
-    "Who may draft? Anything may. The same rule verifies, so every exact row writes the same distribution; a bad drafting method costs "
-    "speed only."
+    "Who may draft? Anything may. The acceptance rule verifies every draft token, so every exact row writes the target’s distribution. "
+    "A bad drafting method costs only speed."
 )
 NAMES = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
+WHO, PER_PASS, MS, VERDICT, ACCEPTED, NODES, EVIDENCE = figures.COLUMNS
 COLUMN_HELP = {
-    "verdict": "✓ exact: what it writes has the target’s distribution. ✗ lossy: it has another one.",
-    "tokens per pass": "Tokens written per target pass.",
-    "kept, by position": "Of the draft tokens checked at the first, second, … place of a round, the share that was accepted. "
-    "Under the block rule all are checked: of the rounds, the share that accepted at least so many.",
-    "ms per token": "Milliseconds per token: median over the runs; all rows took turns on one machine.",
-    "how that is known": "Enumerated: on small tables every outcome of this rule with this method adds up to the target’s distribution. "
-    "Drawn: how far (total variation) first tokens drawn here are from the exact distribution of this text, and what sampling noise stays below "
-    "99 times in 100. Computed: how far the distribution that the rule writes is from it.",
-    "guesses per pass": "Nodes of the tree, or tokens of the chain, that one target pass verified. Trees have as many as were fastest "
-    "when several sizes were measured; the larger ones have 15.",
+    VERDICT: "✓ exact: the text follows the target’s distribution. ✗ lossy: it follows another one.",
+    PER_PASS: "Tokens written per target pass.",
+    ACCEPTED: "How often a draft token at the first, second, … position of a round was accepted, among those checked there. "
+    "The block rule checks all of them: how many rounds accepted at least that many.",
+    MS: "Milliseconds per token: the median over the runs. All rows ran interleaved on one machine.",
+    EVIDENCE: "Enumerated: on small tables all outcomes of this rule with this method were added up, and they give the target’s distribution. "
+    "Sampled: the total variation distance of first tokens from the exact distribution of this text, and the bound that sampling noise "
+    "stays below 99 times in 100. Computed: the distance of the distribution that the rule writes.",
+    NODES: "Nodes of the tree, or tokens of the chain, that one target pass verified. Several tree sizes were measured: trees here have the "
+    "fastest size, larger ones have 15 nodes.",
 }
-LEGEND = "✓ exact: samples follow the target’s distribution. ✗ lossy: caught, as expected. = lossy, and yet the target’s text. Blank cells:"
+LEGEND = "✓ exact: the samples follow the target’s distribution. ✗ lossy: the tests detect it, as expected. = lossy, but this text is the target’s. Reasons for blank cells:"
 _component = st.components.v2.component("specviz_tree", css=tree_css(), js=tree_js())
 
 
@@ -52,7 +53,7 @@ def page() -> None:
     buttons(gallery)
     notes(gallery.notices, "lineup-notes-live")
     if gallery.shown is None:
-        st.caption("The gallery appears here once it has run.")
+        st.caption("The comparison appears here once it has run.")
     else:
         found(gallery, gallery.shown)
     session.keep_link(gallery)
@@ -85,8 +86,10 @@ def fields(gallery: Gallery) -> tuple[Ask, list[str]]:
 
 def buttons(gallery: Gallery) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="lineup-buttons"):
-        session.ask(st, gallery, "Run the gallery", "lineup-run", work.run_all, gallery.question, type="primary")
-        st.caption("Every row in turns on this text, about half a minute on two cores. Select a row to see its last round.")
+        session.ask(st, gallery, "Run all methods", "lineup-run", work.run_all, gallery.question, type="primary")
+        st.caption(
+            "All methods run interleaved on this text, in about half a minute on two cores. Select a row to see one of its rounds."
+        )
     session.watch("lineup")
 
 
@@ -109,25 +112,23 @@ def measured(gallery: Gallery, one: Lineup) -> str:
     if gallery.own:
         return f"Your run, {when}"
     if gallery.question.settings.prompt != one.settings.prompt:
-        return f"Recorded for the text “{one.settings.prompt}”, {when} Run the gallery to see it on yours."
+        return f"Recorded for the text “{one.settings.prompt}”, {when} Press the button to compare them on yours."
     return f"Recorded, {when}"
 
 
 def table(gallery: Gallery, one: Lineup) -> None:
     """The gallery as rows, one of which can be selected; the address keeps which."""
     keys, asked = [row.key for row in one.rows], gallery.question.row
-    lines = [line | {"who guesses": figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
+    lines = [line | {WHO: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
     config: dict[str, Any] = {  # the first three columns are as wide as a phone
-        "verdict": text(width=125, help=COLUMN_HELP["verdict"]),
-        "who guesses": text("method", width=164, pinned=True, help=COLUMN_HELP["verdict"]),
-        "tokens per pass": number("per pass", width=76, format="%.2f", help=COLUMN_HELP["tokens per pass"]),
-        "ms per token": number("ms/token", width=80, format="%.1f", help=COLUMN_HELP["ms per token"]),
-        "guesses per pass": number("draft tokens per pass", format="%.1f", help=COLUMN_HELP["guesses per pass"]),
-        "kept, by position": st.column_config.BarChartColumn(
-            "accepted, by position", y_min=0.0, y_max=1.0, help=COLUMN_HELP["kept, by position"]
-        ),
-        "how that is known": text(width="large", help=COLUMN_HELP["how that is known"]),
+        VERDICT: text(width=125, help=COLUMN_HELP[VERDICT]),
+        WHO: text("method", width=164, pinned=True, help=COLUMN_HELP[VERDICT]),
+        PER_PASS: number("per pass", width=76, format="%.2f", help=COLUMN_HELP[PER_PASS]),
+        MS: number("ms/token", width=80, format="%.1f", help=COLUMN_HELP[MS]),
+        NODES: number("draft tokens per pass", format="%.1f", help=COLUMN_HELP[NODES]),
+        ACCEPTED: st.column_config.BarChartColumn("accepted, by position", y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]),
+        EVIDENCE: text("evidence", width="large", help=COLUMN_HELP[EVIDENCE]),
     }
     event = st.dataframe(
         lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
@@ -145,7 +146,7 @@ def chosen(row: MethodRow) -> None:
     if row.reason:
         notes([row.reason], "lineup-notes-row")
     elif row.trace is not None:
-        st.caption(f"The last round in which a draft token was rejected, if one was. Rule: {row.rule}. Step with → and ←.")
+        st.caption(f"The last round with a rejection, if there was one. Rule: {row.rule}. Step with → and ←.")
         if sized := figures.sized(row, node_count.recorded()):
             st.caption(escaped(sized))
         _component(key="lineup-tree", data={"payload": tree_payload(row.trace)})
@@ -167,13 +168,13 @@ def pictures(one: Lineup, kind: str) -> None:
     if bad is not None and bad.first is not None:
         with left:
             st.markdown(
-                "### Bad draft, same distribution\nFirst tokens written with the worst draft tokens there are, over the target’s exact distribution."
+                "### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens, over the target’s exact distribution."
             )
             picture(figures.same_distribution(bad.first, kind), "lineup", "law", figures.same_distribution_conclusion(bad.first))
     if short is not None and short.first is not None:
         with right:
             st.markdown(
-                "### A famous shortcut\nTypical acceptance accepts whatever is likely enough: what it writes, beside the target’s distribution."
+                "### A popular shortcut\nTypical acceptance accepts every token that is likely enough. Here is the distribution it writes, beside the target’s."
             )
             picture(figures.shortcut(short.first, kind), "lineup", "typical", figures.shortcut_conclusion(short.first))
 
@@ -185,14 +186,14 @@ def every_rule() -> None:
         return
     with st.expander("Every drafting method under every rule"):
         st.text(
-            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} makes it again."
+            f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} reproduces it."
         )
         st.html(matrix.html(record))
         st.container(key="lineup-said-matrix").markdown(matrix.conclusion(record))
         st.caption(LEGEND)
         with st.container(key="lineup-blank"):
-            for row in matrix.blanks(record):
-                st.text(f"{row['cells']}: {row['blank because']}")
+            for why, cells in (row.values() for row in matrix.blanks(record)):
+                st.text(f"{cells}: {why}")
 
 
 def folds(one: Lineup) -> None:

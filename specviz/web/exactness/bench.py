@@ -76,5 +76,5 @@ def only_outcome(bench: Bench) -> str:
     if possible.sum() > 1:
         return ""
     if bench.cells.whole[possible].all():
-        return "The distribution has one outcome only (temperature 0, or a filter that leaves one token): the test is equality, sample by sample."
-    return "Every continuation is pooled into one cell: this distribution is too flat for a picture, and samples cannot be told apart here."
+        return "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
+    return "All continuations share one cell. This distribution is too flat for a picture, and samples cannot be told apart here."

@@ -25,7 +25,7 @@ LENGTH = 2  # until somebody chooses
 FILE = "file"
 SOURCES = {
     "speculative": "Speculative decoding",
-    "target": "The target alone",
+    "target": "Target-only sampling",
     "assisted": "Assisted generation (transformers)",
     FILE: "A file of samples",
 }
@@ -33,7 +33,7 @@ LARGEST = 25  # MB of an uploaded file; the command line takes more
 MOST = 1_000_000  # draws of one examination: the last look of its plan (evidence/looks.py)
 MOST_SLOW = 10_000  # of a decoder that draws one text at a time
 SEEDS, SEED_DRAWS = 200, 300  # runs of the flat histogram, and draws of each
-CHOSEN = "Chosen random numbers are left out here: a run with random numbers that somebody chose is no sample of anything."
+CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +50,9 @@ class Question:
             raise SettingsError("source", self.source, f"one of {', '.join(SOURCES)}")
         if self.settings.edited:
             raise SettingsError(
-                "uniforms", sorted(self.settings.uniforms), "left to chance here: a run whose luck was chosen is no sample"
+                "uniforms",
+                sorted(self.settings.uniforms),
+                "none on this page: a run with chosen random numbers is not a random sample",
             )
         if self.source == "assisted" and self.settings.gamma == 0:
             raise SettingsError("gamma", 0, "at least 1 for assisted generation")
@@ -163,10 +165,10 @@ class Exam(PageState):
             self.filed, self.ticket = None, None
         elif len(uploads) > 2:
             self.said = [
-                f"One file is tested against the target’s distribution, two against each other; these are {len(uploads)}."
+                f"One file is tested against the target’s distribution, two files against each other. You gave {len(uploads)}."
             ]
         elif large := [one.name for one in uploads if len(one.content) > LARGEST << 20]:
-            self.said = [f"'{large[0]}' has more than {LARGEST} MB, which is the most that this page reads."]
+            self.said = [f"'{large[0]}' is larger than {LARGEST} MB, the limit of this page."]
         else:
             self.submit(examine, tuple(uploads))
 

@@ -9,7 +9,7 @@ import streamlit as st
 from specviz.figures.exactness import evidence
 from specviz.web.common import download, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
-from specviz.web.common.parts import head, notes, picture, tables
+from specviz.web.common.parts import answer, head, notes, picture, tables
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import (
     FILE,
@@ -26,10 +26,9 @@ from specviz.web.exactness.state import (
 )
 
 STEPS = {1: "1 sample", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
-REJECTED = "<style>[class*='-verdict'] { border-left: 0.45rem double #D55E00 !important; }</style>"
 LEDE = (
-    "A draft model suggests tokens, yet the text must come out as if the target model had written it alone. The target’s distribution, "
-    "the probability of every text, is known exactly: sample, and see whether the decoder follows it."
+    "A draft model suggests tokens, but the text must have the distribution of the target model. On this page that distribution, "
+    "the probability of every short text, is known exactly. Sample, and see whether the decoder follows it."
 )
 
 
@@ -92,9 +91,9 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         left, right = st.columns(2)
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
-        if right.button("Sample as many", key="exact-count-go", disabled=exam.busy):
+        if right.button("Sample that many", key="exact-count-go", disabled=exam.busy):
             exam.ask(whole_number(count), work.draw)
-        st.caption("A change begins a new examination. The address of this page holds the question: copy it to share.")
+        st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = another(asked, form.raw, from_fields)
     notes(problems, place=top)
     return question, problems
@@ -114,7 +113,7 @@ def buttons(exam: Exam) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="exact-buttons"):
         for count, name in STEPS.items():
             slow = count > exam.question.most
-            hint = "One text at a time: this decoder would need hours." if slow else None
+            hint = "This decoder writes one text at a time and would need hours." if slow else None
             if st.button(name, key=f"exact-draw-{count}", disabled=exam.busy or full or slow, help=hint):
                 exam.ask(count, work.draw)
                 st.rerun()
@@ -125,9 +124,7 @@ def buttons(exam: Exam) -> None:
 
 def verdict(exam: Exam) -> None:
     said = words.verdict(exam.drawn, exam.question)
-    if said.mark == "rejected":
-        st.html(REJECTED)
-    with st.container(key="exact-verdict"):
+    with answer("exact", said.mark):
         st.markdown(f"## {words.MARKS[said.mark]} {said.words}\n{said.seen}")
 
 
@@ -136,7 +133,7 @@ def pictures(exam: Exam, kind: str) -> None:
     end = evidence.top(*drawn.arms)
     if drawn.texts:
         st.markdown(
-            f"**Same distribution, different texts.** Sample {drawn.texts[0]:,} of each; no single text tells them apart, only the distribution can."
+            f"**Same distribution, different texts.** Sample {drawn.texts[0]:,} of each; a single text cannot tell them apart, only the distribution can."
         )
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), drawn.arms, strict=True)):
         with column:
@@ -151,16 +148,16 @@ def pictures(exam: Exam, kind: str) -> None:
 def seeds(exam: Exam, kind: str) -> None:
     flat = exam.drawn.flat
     with st.container(key="exact-flat"):
-        st.markdown("## One run may be lucky. What of many?")
+        st.markdown("## One run may pass by chance. What about many?")
         if exam.question.source == "assisted":
             st.markdown(
-                "P-values of many runs need thousands of samples, and this decoder writes one text at a time: choose another one above."
+                "P-values of many runs need thousands of samples, and this decoder writes one text at a time. Choose another decoder above."
             )
             return
         left, right = st.columns([2, 3], gap="large")
         left.markdown(
-            f"{SEEDS} runs, each of {SEED_DRAWS} samples under a seed of its own, each with its p-value. If the decoder is exact, "
-            "every p-value is as likely as any other: the bars lie flat. A decoder that is off piles them up at the left."
+            f"Each of {SEEDS} runs has its own seed, {SEED_DRAWS} samples and a p-value. If the decoder is exact, every p-value is equally "
+            "likely and the bars are level. If it is not, the p-values pile up at the left."
         )
         session.ask(left, exam, f"Run {SEEDS} seeds", "exact-seeds", work.many_seeds)
         if flat:
@@ -175,11 +172,11 @@ def folds(exam: Exam) -> None:
     flat = exam.drawn.flat
     rows = [(shown.name, shown.table) for shown in exam.drawn.arms] + ([("P-values of many runs", flat.table)] if flat else [])
     tables("The numbers behind the pictures", *rows)
-    with st.expander("When this page looks, and what it could see"):
+    with st.expander("When this page tests, and what it could detect"):
         st.markdown(words.RULE)
         st.dataframe(words.looks_table(exam.drawn, rule()), hide_index=True)
         st.caption(words.TABLE)
-        st.markdown("The same question without this page, with tests that also see inside the cells:")
+        st.markdown("The same test on the command line, with tests that also look inside the cells:")
         st.code(words.command(exam), language=None, wrap_lines=True)
 
 
@@ -187,14 +184,12 @@ def of_files(exam: Exam, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
     if exam.filed is None:
         st.caption(
-            "One file is tested against the target’s exact distribution, under the settings of this page; two files are tested against each "
-            "other, without any weights. Speculative decoding on against off, say."
+            "One file is tested against the target’s exact distribution under the settings of this page. Two files, such as speculative "
+            "decoding on and off, are tested against each other; that needs no weights."
         )
         return
     report, shown = exam.filed.report, exam.filed.picture
-    if report["verdict"] == "rejected":
-        st.html(REJECTED)
-    with st.container(key="exact-verdict"):
+    with answer("exact", report["verdict"]):
         st.markdown(f"## {words.FILE_MARKS[report['verdict']]} {report['sentence']}\n{words.ALARMS}")
         st.container(key="exact-text-file").text(words.described(report))
     if report["note"]:
@@ -202,12 +197,12 @@ def of_files(exam: Exam, kind: str) -> None:
     if shown:
         picture(evidence.filling(shown, evidence.top(shown), kind), "exact", "file", shown.conclusion, sentence=False)
         st.markdown(
-            "The heaviest cells, made from the exact distribution alone; … stands for every text that begins so. "
-            "Sampling noise alone keeps all bars inside the grey bands 99 times in 100."
+            "The most likely cells, made from the exact distribution alone; … stands for every text that begins like this. "
+            "Sampling noise alone leaves all bars inside the grey bands 99 times in 100."
         )
     with st.expander("Every test", expanded=True):
         st.dataframe(words.file_tests(report), hide_index=True)
-    with st.expander("The same without this page"):
+    with st.expander("The same test on the command line"):
         from specviz.export.report import commands
 
         st.code("\n".join(commands(report)[:1]), language=None, wrap_lines=True)

@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # the looks of evidence/looks.py; a test compares them
 MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?"}
 FILE_MARKS = {"consistent": "✓", "rejected": "✗", "too few draws": "?"}
-ALARMS = "Right samples are rejected once in 1,000 files by sampling noise alone; this holds for all tests together."
+ALARMS = "Samples of an exact decoder are rejected by sampling noise in 1 of 1,000 files; this holds for all tests together."
 TAIL = 34  # characters of the prompt before a drawn text
 TABLE = (
-    "A p-value says how often samples of the true distribution would be at least this far off. One at or below its level rejects; a level is how often "
-    "that happens by sampling noise alone."
+    "A p-value says how often samples of an exact decoder would be at least this far off. A test rejects when its p-value is at or below its "
+    "level, which is how often that happens by sampling noise alone."
 )
 RULE = (
-    "The page looks after 100, 1,000, 10,000, 100,000 and a million samples, and at no other time. These sizes, the cells of each look "
-    "and its share of the false-alarm rate (0.001 for all looks and both tests together, spent as 1/2, 1/6, 1/12, 1/20, and the "
-    "rest) are fixed before the first sample, so looking while samples accumulate does not add false alarms (Lan and DeMets 1983). "
-    "Samples after a look are shown and not judged until the next one. Cells are made from the target's exact distribution, never from counts."
+    "The page tests after 100, 1,000, 10,000, 100,000 and a million samples, and at no other time. These sizes, the cells of each test "
+    "and its part of the false-alarm rate are fixed before the first sample. All tests together have a rate of 0.001, split as 1/2, 1/6, "
+    "1/12, 1/20 and the rest. So testing while samples accumulate does not add false alarms (Lan and DeMets 1983). Samples after a test "
+    "are shown, and judged at the next one. Cells are made from the target’s exact distribution, never from counts."
 )
 
 
@@ -49,10 +49,10 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
         return Verdict(
             "waiting",
             "There are no samples yet.",
-            "The blue marks are the exact distribution: sample, and watch the bars fill up to them.",
+            "The blue marks are the exact distribution. Sample, and watch the bars approach them.",
         )
     if not drawn.looks:
-        return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first look comes at {SIZES[0]} samples.")
+        return Verdict("waiting", f"{_draws(drawn.n)} so far: too few to tell.", f"The first test comes at {SIZES[0]} samples.")
     found = rejected[0] if rejected else drawn.looks[-1][1]
     if rejected:
         test = min(found.tests, key=lambda one: one.p_value)
@@ -60,10 +60,10 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
         return Verdict(
             "rejected",
             words,
-            f"The {test.name} test: p = {number(test.p_value)}, where {number(test.alpha)} was allowed. {_hidden(found)}",
+            f"The {test.name} test: p = {number(test.p_value)}, at a level of {number(test.alpha)}. {_hidden(found)}",
         )
     if found.verdict == "too few draws":
-        return Verdict("untold", f"{_draws(found.plan.n)} cannot tell: all texts share one cell.", _next(drawn, question))
+        return Verdict("untold", f"{_draws(found.plan.n)} cannot decide: all texts share one cell.", _next(drawn, question))
     who = SOURCES[question.source]
     words = f"{who} is consistent with the target’s exact distribution: {_draws(found.plan.n)}, no difference seen."
     return Verdict("consistent", words, " ".join(filter(None, (_could(found), _hidden(found), _next(drawn, question)))))
@@ -76,7 +76,7 @@ def _draws(n: int) -> str:
 def _could(found: Answer) -> str:
     test = found.tests[0]
     if not test.df:
-        return f"{test.note} A share of {found.detectable_tv:.2g} of other texts would have been detected 99 times in 100."
+        return f"{test.note} If a fraction of {found.detectable_tv:.2g} of the texts differed, this would have been detected 99 times in 100."
     cells = int((found.partition.masses > 0).sum())
     return f"A distribution at a total variation distance of {found.detectable_tv:.2g} (on {cells} cells) would have been detected 99 times in 100."
 
@@ -85,13 +85,13 @@ def _hidden(found: Answer) -> str:
     pooled = found.pooled
     if pooled < 5e-4:
         return ""
-    share = "All cells hold" if pooled > 0.9995 else f"{pooled:.0%} of the distribution lies in cells that hold"
-    return f"{share} several texts each: what moves inside a cell is not seen here."
+    share = "All cells hold" if pooled > 0.9995 else f"{pooled:.0%} of the probability lies in cells that hold"
+    return f"{share} several texts each; differences inside a cell are not seen here."
 
 
 def _next(drawn: Drawn, question: Question) -> str:
     later = [n for n in SIZES if drawn.n < n <= question.most]
-    return f"The next look comes at {later[0]:,} samples." if later else "This was the last look of the plan."
+    return f"The next test comes at {later[0]:,} samples." if later else "This was the last test of the plan."
 
 
 def drawn_so_far(drawn: Drawn) -> str:
@@ -109,7 +109,7 @@ def looks_table(drawn: Drawn, plan: list[dict[str, float]]) -> list[dict[str, ob
                 "samples": f"{one['n']:,}",
                 "level of each test": f"{one['level']:.2g}",
                 "most cells": one["cells"],
-                "sees a distance of": f"{(seen.detectable_tv if seen else one['sees']):.2g}",
+                "detects a distance of": f"{(seen.detectable_tv if seen else one['sees']):.2g}",
                 "chi-square p": f"{seen.tests[0].p_value:.3g}" if seen else "",
                 "G p": f"{seen.tests[1].p_value:.3g}" if seen else "",
                 "found": seen.verdict if seen else "not reached",
@@ -128,19 +128,25 @@ def continued(question: Question, text: str) -> str:
 def fill_sentence(drawn: Drawn) -> str:
     """The sentence of meaning under the two pictures."""
     hidden = drawn.arms[0].hidden
-    words = "Each bar is one cell of the distribution, made before any sample; … stands for every text that begins so. "
+    words = (
+        "Each bar is one cell of the distribution, fixed before the first sample; … stands for every text that begins like this. "
+    )
     if drawn.n:
-        words += "Sampling noise alone keeps all bars inside the grey bands 99 times in 100. "
+        words += "Sampling noise alone leaves all bars inside the grey bands 99 times in 100. "
     words += _outside(drawn)
     if mass := sum(drawn.arms[0].probs[place] for place in hidden):
-        bars = "One pooled bar" if len(hidden) == 1 else f"{len(hidden)} pooled bars"
-        words += f"{bars} with {mass:.0%} of the distribution would dwarf the rest: see the table below."
+        bars = "One pooled bar holds" if len(hidden) == 1 else f"{len(hidden)} pooled bars hold"
+        words += f"{bars} {mass:.0%} of the probability and would dwarf the rest: see the table below."
     return words
 
 
 def _outside(drawn: Drawn) -> str:
     outside = [f"{len(arm.outside)} of “{arm.name}”" for arm in drawn.arms if arm.outside]  # a phone has no left and right
-    return f"Here some are outside ({', '.join(outside)}): that is no verdict, the looks are. " if outside else ""
+    return (
+        f"Here some bars are outside ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "
+        if outside
+        else ""
+    )
 
 
 def engine_sentence(drawn: Drawn, question: Question) -> str:
@@ -148,10 +154,10 @@ def engine_sentence(drawn: Drawn, question: Question) -> str:
     if not drawn.n or question.source == "assisted":
         return ""
     if drawn.engine == drawn.n:
-        return "All of them went through the decoder and its caches, one round after the other."
-    how = "on shared distributions: each is computed once for all samples that need it, number by number the same samples"
-    return f"{drawn.n - drawn.engine:,} were made {how}." + (
-        f" {drawn.engine:,} went through the decoder and its caches." if drawn.engine else ""
+        return "All samples ran through the decoder and its caches, round by round."
+    how = "from shared distributions: each is computed once for all samples that need it, and the samples are identical"
+    return f"{drawn.n - drawn.engine:,} samples were drawn {how}." + (
+        f" {drawn.engine:,} ran through the decoder and its caches." if drawn.engine else ""
     )
 
 
@@ -160,7 +166,7 @@ def command(exam: Exam) -> str:
     settings, plain = exam.question.settings, Settings()
     parts = ["python", "-m", "specviz", "verify"]
     parts += as_options(settings.pair)
-    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--draws", str(max(exam.drawn.n, 10_000))]
+    parts += ["--prompt", settings.prompt, "--length", str(settings.length), "--samples", str(max(exam.drawn.n, 10_000))]
     parts += ["--decoder", exam.question.source, "--seed", str(settings.seed)]
     for name in ("gamma", "temperature", "top_k", "top_p", "min_p"):
         if getattr(settings, name) != getattr(plain, name):
@@ -181,6 +187,6 @@ def file_tests(report: Mapping[str, Any]) -> list[dict[str, str]]:
     """Every test of a report as a row."""
     return [
         {"test": test["name"], "p-value": f"{test['p_value']:.3g}", "corrected": f"{test['adjusted_p']:.3g}",
-         "sees a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
+         "detects a distance of": "" if test["detectable_tv"] is None else f"{test['detectable_tv']:.2g}"}
         for test in report["tests"]
     ]  # fmt: skip

@@ -47,7 +47,7 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
 def names(exam: Exam) -> tuple[str, str]:
     """What stands over the two pictures."""
     source = exam.question.source
-    return SOURCES[source], SOURCES["target"] + (", other luck" if source == "target" else "")
+    return SOURCES[source], SOURCES["target"] + (", another seed" if source == "target" else "")
 
 
 def draw(exam: Exam, ticket: Ticket, count: int) -> None:
@@ -57,7 +57,7 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
         size = shard_size(exam, bench.n, count - done, count)
 
         def watch(share: float, arm: int, done: int = done, size: int = size) -> None:
-            ticket.tick((done + size * (share + arm) / 2.0) / count, f"Drawing {bench.n:,} to {bench.n + size:,}")
+            ticket.tick((done + size * (share + arm) / 2.0) / count, f"Sampling {bench.n:,} to {bench.n + size:,}")
 
         arms = [_drawn(exam, bench, arm, size, count, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)]
         _add(exam, ticket, bench, arms, through_engine(exam, count))
@@ -146,7 +146,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, draws: int = SEED
     target, _ = bench.pair.open(settings)
     cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, stops)
     if (cells.masses > 0).sum() < 2:
-        raise SpecvizError("P-values need a law with several cells; here all draws fall into one.")
+        raise SpecvizError("P-values need a distribution with several cells; here all samples fall into one.")
     law, values = cells.masses / cells.masses.sum(), []
     for number in range(seeds):
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
@@ -175,13 +175,15 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     from specviz.evidence.sample_files.against_weights import against_distribution
 
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    ticket.tick(0.3, "Working out the exact law")
+    ticket.tick(0.3, "Computing the exact distribution")
 
     def plan(n: int, length: int) -> Plan:
         return Plan.fitting(n, length, TV)
 
     asked = replace(settings, prompt=heaps[0].prompt)
-    report = against_distribution(heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the draws"))
+    report = against_distribution(
+        heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the samples")
+    )
     exam.put(ticket, filed=Filed(report, _heaviest(report)))
 
 

@@ -16,7 +16,7 @@ from specviz.web.mistakes.state import Trial
 def offer(trial: Trial) -> Offer:
     """What there is to take along; nothing until the texts are there, and until a secret is guessed."""
     if trial.drawn.arms is None or not trial.revealed:
-        return Offer("break-it", said="" if trial.revealed else "Guess first: an export would tell.")
+        return Offer("break-it", said="" if trial.revealed else "Guess first: an export would reveal the answer.")
     return ready(broken_package(trial))
 
 

@@ -13,13 +13,12 @@ from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.figures import mistakes as figures
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, from_fields
-from specviz.web.common.parts import head, notes, picture, tables
-from specviz.web.exactness.view import REJECTED
+from specviz.web.common.parts import answer, head, notes, picture, tables
 from specviz.web.exactness.words import MARKS, RULE
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
 
-LEDE = "What does a wrong rule look like, and after how many samples is it caught? Most of these mistakes were made in real decoders."
+LEDE = "What does a wrong rule look like, and after how many samples is it detected? Most of these mistakes were made in real decoders."
 
 
 def page() -> None:
@@ -71,7 +70,7 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
         top = st.container(key="problems")
         form.text(st, "seed", "Seed")
         st.caption(
-            "Temperature, cuts, gamma and length are those that show the mistake. The address of this page holds the trial."
+            "Temperature, cuts, gamma and length are chosen to show the mistake. To share this comparison, copy the address of the page."
         )
     settings, problems = from_fields(form.raw, case.settings)
     try:
@@ -86,9 +85,9 @@ def buttons(trial: Trial) -> None:
     case, n, coming = trial.question, trial.drawn.n, trial.next_look
     with st.container(horizontal=True, vertical_alignment="center", key="broken-buttons"):
         if not case.hidden:
-            session.ask(st, trial, "Sample until it is caught", "broken-until", work.until_caught, type="primary",
+            session.ask(st, trial, "Sample until it is detected", "broken-until", work.until_caught, type="primary",
                         disabled=trial.caught or not coming)  # fmt: skip
-        label = f"Sample to {coming:,}" if coming else "All sampled"
+        label = f"Sample to {coming:,}" if coming else "All samples drawn"
         session.ask(st, trial, label, "broken-next", work.to_next_look, disabled=not coming)
         if case.hidden and trial.revealed:
             st.button("Another hidden one", key="broken-another", on_click=another, args=(trial,), disabled=trial.busy)
@@ -105,9 +104,7 @@ def another(trial: Trial) -> None:
 
 def verdict(trial: Trial) -> None:
     said = words.verdict(trial)
-    with st.container(key="broken-verdict"):
-        if said.mark == "rejected":
-            st.html(REJECTED)
+    with answer("broken", said.mark):
         st.markdown(f"## {MARKS[said.mark]} {said.words}\n{said.seen}")
         if not trial.revealed:
             with st.container(horizontal=True):
@@ -147,8 +144,8 @@ def folds(trial: Trial) -> None:
         for one in drawn.speeds
     ]  # fmt: skip
     tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in drawn.arms))
-    with st.expander("When this page looks"):
-        st.markdown(f"{RULE} The distance is taken on {len(drawn.arms[0].probs)} cells.")
+    with st.expander("When this page tests"):
+        st.markdown(f"{RULE} The distance is computed on {len(drawn.arms[0].probs)} cells.")
         if not trial.question.hidden:
-            st.markdown("The same mistake without this page, with tests that also see inside the cells:")
+            st.markdown("The same mistake on the command line, with tests that also look inside the cells:")
             st.code(words.command(trial.question), language=None, wrap_lines=True)

@@ -73,7 +73,7 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
         size = shard_size(trial, bench.n, count - done)
 
         def watch(share: float, arm: int, done: int = done, size: int = size) -> None:
-            ticket.tick((done + size * (share + arm) / 2.0) / count, f"Drawing {bench.n:,} to {bench.n + size:,} of each")
+            ticket.tick((done + size * (share + arm) / 2.0) / count, f"Sampling {bench.n:,} to {bench.n + size:,} of each")
 
         _add(trial, ticket, bench, [_drawn(trial, bench, arm, size, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)])
         done += size
@@ -156,7 +156,7 @@ def _long(trial: Trial, bench: Table, arm: int, ticket: Ticket) -> tuple[list[li
     rows = [replace(opening, draw=number) for number in range(TEXTS)]
     texts: list[list[int]] = [[] for _ in rows]
     tested = kept = passes = 0
-    ticket.tick(doing="Writing texts with the same coins")
+    ticket.tick(doing="Writing texts with the same random numbers")
     while rows:
         ticket.tick((arm + len(max(texts, key=len)) / LONG) / 2.0)
         going = []

@@ -28,7 +28,7 @@ LINK_ROUNDS = 192  # rounds that a link can ask for: any one of a passage on the
 LINK_LENGTH = 16_000  # characters; servers and messengers cut longer addresses
 NAMES = ("pair", "proposer", "rule", "lengths", "text", "device", "dtype")  # looked up; a link's wrong one falls back
 OFFER = (  # links are clicked unread: one must not make this machine look for a folder or fetch a model
-    "This link asks for a pair of its own, {}. Nothing was loaded: look at it under “Your own text”, "
+    "This link asks for its own pair of models, {}. Nothing was loaded. Look at it under “Your own text”, "
     "and press “Load this pair” there if you trust it."
 )
 NOTHING = {"id": "none", "headline": "", "status": [], "prompt": "", "edits": [], "rounds": [], "more": False}
@@ -178,7 +178,7 @@ class Visit(PageState):
         if settings == self.settings:
             self.job, self.said = None, []
             return
-        said = ["The coins that you chose were given back to chance: this is another run."] if self.settings.edited else []
+        said = ["Your chosen random numbers were dropped, because this is another run."] if self.settings.edited else []
         self.job = Job(replace(settings, uniforms={}), AHEAD, said=said)
 
     def load_own(self, target: str, draft: str, rounded: bool = False) -> None:
@@ -187,7 +187,7 @@ class Visit(PageState):
         rounded  whether the draft's weights are to be rounded to 8 bits
         """
         if not target.strip() or not draft.strip() or "|" in target + draft:
-            self.said = ["A pair of your own needs a target and a draft, each a folder or a hub name such as owner/model."]
+            self.said = ["Your own pair needs a target and a draft. Each is a folder or a hub name such as owner/model."]
             return
         pair = Places(target.strip(), draft.strip(), rounded).name
         offer, self.offer = self.offer, None
@@ -252,7 +252,7 @@ class Visit(PageState):
             return at
         query = self.settings.to_query() | {"prompt": self.settings.prompt}
         if len(urlencode(query)) > LINK_LENGTH:
-            sentence = f"This prompt is too long for a link (at most {LINK_LENGTH} characters): the address leaves it out."
+            sentence = f"This prompt is too long for a link (at most {LINK_LENGTH} characters), so the address leaves it out."
             self.said += [] if sentence in self.said else [sentence]
             return at
         return query | at
@@ -275,7 +275,9 @@ class Visit(PageState):
     def _link_cursor(self, query: Mapping[str, str]) -> dict[str, int] | None:
         found = read_cursor(query.get("at"))
         if found is None and "at" in query:
-            self.said.append(f"The link's place was left out: {query['at'][:40]!r} is not written ROUND.MOTION, such as 2.5.")
+            self.said.append(
+                f"The link's position was left out: {query['at'][:40]!r} is not of the form ROUND.MOTION, such as 2.5."
+            )
         return found
 
     def _settled(self, scene: Scene, coin: tuple[int, str] | None = None) -> Scene:
@@ -289,7 +291,7 @@ class Visit(PageState):
         cursor = {"round": round_, "motion": min(wanted["motion"], last) if round_ == wanted["round"] else last}
         if cursor != wanted:
             place = f"round {wanted['round'] + 1}, motion {wanted['motion'] + 1}"
-            self.said.append(f"There is no {place} here; shown is round {round_ + 1}, motion {cursor['motion'] + 1}.")
+            self.said.append(f"There is no {place} here. This is round {round_ + 1}, motion {cursor['motion'] + 1}.")
         found = Scene(scene.settings, scene.trace, scene.mode, cursor)
         found.__dict__["payload"] = scene.payload
         return found
@@ -303,7 +305,9 @@ class Visit(PageState):
 
     def _edit(self, position: Any, purpose: Any, u: Any, at: dict[str, int]) -> None:
         if not isinstance(position, int) or not isinstance(purpose, str):
-            raise SettingsError("coin", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run")
+            raise SettingsError(
+                "random number", f"{position!r:.40}:{purpose!r:.40}", "at a position and for a purpose of this run"
+            )
         settings = self.settings.with_uniform(position, purpose, u)
         earlier = rounds_before(self.trace.rounds, position, purpose)
         self.job = Job(settings, len(earlier) + AHEAD, earlier, at, coin=(position, purpose))

@@ -12,12 +12,12 @@ from specviz.figures.common.narration import HEADLINE
 from specviz.figures.one_round.stage import read_cursor
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.models.pairs.names import Places, places_of
-from specviz.web.common import access, cache, download, session
+from specviz.web.common import access, cache, download, session, terms
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.one_round import export, work
 from specviz.web.one_round.state import Visit
 
-EIGHT_BITS = "Another draft model, with its own distributions: faster for Llama-style drafts on a CPU. The text still follows the target’s distribution."
+EIGHT_BITS = "Makes another draft model with its own distributions, faster on a CPU for Llama-style drafts. The text still follows the target’s distribution."
 _component = st.components.v2.component("specviz_stage", css=stage_css(), js=stage_js())
 
 
@@ -30,6 +30,7 @@ def page() -> None:
         for sentence in visit.notices:
             st.text(sentence)
     stage(visit)
+    terms.row("step")
     at = read_cursor(st.query_params.get("at"))
     download.fold("step", lambda: export.round_offer(visit.trace, (at or visit.cursor)["round"]))
     session.keep_link(visit)
@@ -89,7 +90,7 @@ def fold(visit: Visit) -> None:
             own_pair(visit)
         elif refused := access.own_pairs_refused():
             st.text(refused)
-        st.caption("Every change runs the real pair. The address of this page holds all of it: copy it to share.")
+        st.caption("Every change runs the real models. To share the run, copy the address of the page.")
 
 
 def fields(visit: Visit) -> dict[str, Any]:

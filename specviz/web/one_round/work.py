@@ -24,7 +24,7 @@ def answer(visit: Visit, ticket: Ticket, job: Job | None) -> None:
             job = visit.fail(str(error), getattr(error, "name", None), job)
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("a run failed")
-            job = visit.fail(f"The run failed ({type(error).__name__}). What was shown before is still here.", None, job)
+            job = visit.fail(f"The run failed ({type(error).__name__}). The run before is still shown.", None, job)
 
 
 def run(visit: Visit, ticket: Ticket, job: Job) -> None:
@@ -34,7 +34,7 @@ def run(visit: Visit, ticket: Ticket, job: Job) -> None:
 
     while True:
         if len(earlier) > len(job.earlier):
-            ticket.tick(len(earlier) / job.rounds, f"Working out round {len(earlier) + 1} of {job.rounds}")
+            ticket.tick(len(earlier) / job.rounds, f"Computing round {len(earlier) + 1} of {job.rounds}")
         else:
             ticket.tick(doing="")  # short: not worth a word, for which the page would have to run
         trace = decoding.run(pair, settings, min(job.rounds, len(earlier) + CHUNK), earlier)

@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.figures.common.components import token_css, token_js
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
-from specviz.web.common import cache, download
+from specviz.web.common import cache, download, terms
 from specviz.web.one_round import export
 from specviz.web.one_token.state import shown
 
@@ -23,6 +23,7 @@ def page() -> None:
     payload = token_payload(trace, trace is recorded)
     start, left_out = read_state(st.query_params.to_dict(), [one["id"] for one in payload["positions"]])
     state = token(payload, start, left_out)
+    terms.row("token")
     download.fold(
         "token",
         lambda: export.token_offer(trace, payload, state),

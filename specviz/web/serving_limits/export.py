@@ -19,7 +19,7 @@ def offer(surroundings: Surroundings) -> Offer:
     one = surroundings.shown
     if one is None:
         return Offer("around-the-rule")
-    said = "" if surroundings.own else f"This is the recorded laboratory, on places of {one.text}."
+    said = "" if surroundings.own else f"This is the recorded measurement, on passages of {one.text}."
     return ready(around_package(surroundings, one), said)
 
 
@@ -40,5 +40,5 @@ def command(one: Laboratory) -> str:
     words = ["python", "-m", "specviz", "record", "--surroundings"]
     words += as_options(settings.pair)
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
-    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--turns", str(one.runs)]
+    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--runs", str(one.runs)]
     return shlex.join([*words, "--positions", str(positions), "--out", "surroundings.json"])

@@ -15,22 +15,30 @@ from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import Ask, Surroundings
 
 LEDE = (
-    "What does exactness not cover? It is relative to the target as served: quantization, number types and logits processors change "
-    "the target’s distribution, and speculative decoding follows the changed one, if verification and target-only sampling use it alike."
+    "What does exactness not cover? It is relative to the target as served. Quantization, number types and logits processors change "
+    "the target’s distribution. Speculative decoding follows the changed one, provided that verification and target-only sampling use the same."
 )
+SERVED, TV_DRAFTED, VERDICT, RESPECT, TV_FLOAT32, ACCEPTED, PER_PASS, SPEED, SPEED_DRAFTED = figures.COLUMNS
 COLUMN_HELP = {
-    "verdict": "✓ exact: draft tokens leave the served distribution as it is. ≈ exact up to rounding: passes over several tokens round "
-    "differently. ✗ lossy: a mistake; draft tokens change the distribution.",
-    "TV to float32": "Total variation distance between the distributions of passes over one token, mean over all prefixes (middle 95% over "
-    "texts drawn again).",
-    "TV by guesses": "Total variation distance between the distribution that the decoder writes, draft tokens and caches and all, and that of the same "
-    "target alone: mean and largest over the prefixes checked.",
-    "guess kept": "Probability that the unchanged draft model’s token is accepted: sum of min(p, q), mean over all prefixes.",
-    "tokens per pass": "Tokens written per target pass, with draft tokens.",
-    "speed alone": "Times the float32 target alone; median of the runs.",
-    "with guesses": "Times the float32 target alone; median of the runs.",
+    VERDICT: "✓ exact: draft tokens do not change the served distribution. ≈ exact up to rounding: passes over several tokens round "
+    "differently. ✗ lossy: a mistake, draft tokens change the distribution.",
+    TV_FLOAT32: "Total variation distance of this setup’s distribution from float32’s, one token per pass: mean over all prefixes, with a 95% interval "
+    "over resampled texts.",
+    TV_DRAFTED: "Total variation distance between the distribution that the decoder writes, with draft tokens and caches, and target-only sampling in "
+    "the same setup: mean and largest over the prefixes checked.",
+    ACCEPTED: "Probability that a token of the unchanged draft model is accepted: the sum of min(p, q), mean over all prefixes.",
+    PER_PASS: "Tokens written per target pass, with draft tokens.",
+    SPEED: "Target-only speed, relative to the float32 target: median of the runs.",
+    SPEED_DRAFTED: "Speed with draft tokens, relative to target-only float32: median of the runs.",
 }
-WIDTHS = dict(zip(figures.COLUMNS, (208, 142, 152, 186, 162, 85, 115, 95, 100), strict=True))
+LABELS = {
+    TV_DRAFTED: "TV by draft tokens",
+    ACCEPTED: "acceptance",
+    PER_PASS: "per pass",
+    SPEED: "speed, target-only",
+    SPEED_DRAFTED: "speed, drafted",
+}
+WIDTHS = dict(zip(figures.COLUMNS, (195, 138, 145, 180, 168, 90, 75, 132, 112), strict=True))
 
 
 def page() -> None:
@@ -44,7 +52,7 @@ def page() -> None:
     buttons(surroundings)
     notes(surroundings.notices, "around-notes-live")
     if surroundings.shown is None:
-        st.caption("The laboratory appears here once it has run.")
+        st.caption("The measurements appear here once they have run.")
     else:
         found(surroundings, surroundings.shown)
 
@@ -63,7 +71,7 @@ def fields(surroundings: Surroundings) -> tuple[Ask, list[str]]:
     text, under = st.columns([6, 4])
     form.prompt(text)
     arm = under.segmented_control(
-        "Under the microscope",
+        "Near ties between",
         list(ARMS),
         default=ask.arm,
         required=True,
@@ -76,8 +84,8 @@ def fields(surroundings: Surroundings) -> tuple[Ask, list[str]]:
 
 def buttons(surroundings: Surroundings) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="around-buttons"):
-        session.ask(st, surroundings, "Run the laboratory", "around-run", work.run_all, surroundings.question, type="primary")
-        st.caption("Every row on your text, and its greedy text in every number type.")
+        session.ask(st, surroundings, "Measure every setup", "around-run", work.run_all, surroundings.question, type="primary")
+        st.caption("Measures every row on your text, and writes its greedy text in every number type.")
     session.watch("around")
 
 
@@ -87,7 +95,7 @@ def found(surroundings: Surroundings, one: Laboratory) -> None:
     table(one)
     said(conclusion, "around-said")
     st.markdown(
-        "### Two distances\nWhat was changed about the target, and what draft tokens change about that, on one scale: "
+        "### Two distances\nHow much the setup changes the target, and how much draft tokens change that, on one scale: "
         "total variation distance (TV), half the sum of absolute differences between two distributions."
     )
     picture(figures.distances(one, kind), "around", "distances", conclusion, sentence=False)
@@ -98,21 +106,25 @@ def found(surroundings: Surroundings, one: Laboratory) -> None:
 def measured(surroundings: Surroundings, one: Laboratory) -> str:
     """Where the numbers come from."""
     size = f"{one.texts} texts of {one.length} tokens, {one.runs} runs; {one.date}, {machine(one.machine)}."
-    slow = "" if one.steady else f" Its speeds are no verdict: {one.unsteady}"
+    slow = "" if one.steady else f" No verdict on speed: {one.unsteady}"
     if surroundings.own:
-        return f"Your run: the target went on from your text; {size}{slow}"
-    return f"Recorded on places of {one.text}: {size}{slow} Run the laboratory to see it on your text."
+        return f"Your run, continuing your text: {size}{slow}"
+    return f"Recorded on passages of {one.text}: {size}{slow} Press the button to measure it on your text."
 
 
 def table(one: Laboratory) -> None:
     config = {}
     for name, width in WIDTHS.items():
-        helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == figures.COLUMNS[0]}
-        plain = name in ("guess kept", "tokens per pass", "speed alone", "with guesses")
-        config[name] = st.column_config.NumberColumn(format="%.2f", **helped) if plain else st.column_config.TextColumn(**helped)
+        helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == SERVED}
+        plain = name in (ACCEPTED, PER_PASS, SPEED, SPEED_DRAFTED)
+        label = LABELS.get(name)
+        config[name] = (
+            st.column_config.NumberColumn(label, format="%.2f", **helped)
+            if plain
+            else st.column_config.TextColumn(label, **helped)
+        )
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
-    first = figures.COLUMNS[0]
-    lines = [line | {first: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
+    lines = [line | {SERVED: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     st.dataframe(lines, hide_index=True, height="content", column_config=config, column_order=shown,
                  alt=figures.conclusion(one), placeholder="", key="around-table")  # fmt: skip
 
@@ -120,8 +132,8 @@ def table(one: Laboratory) -> None:
 def microscope(one: Laboratory, arm: str, kind: str) -> None:
     seen = one.microscope.seen(arm)
     st.markdown(
-        "### Near ties under the microscope\nA greedy text follows the largest logit. Two ways to compute one target part where its two "
-        "largest logits are closer together than rounding moves them."
+        "### Near ties\nGreedy decoding follows the largest logit. Two ways to compute the same target write different texts where its two "
+        "largest logits are closer than rounding moves them."
     )
     if seen is None:
         st.caption("This comparison could not run on this pair.")
@@ -132,7 +144,7 @@ def microscope(one: Laboratory, arm: str, kind: str) -> None:
     right.plotly_chart(ties.spread(seen, kind), key="around-figure-spread", config=PLOT, alt=conclusion)
     said(conclusion, "around-said-ties")
     if seen.parted:
-        tables("Where they part, and what each writes there", ties.partings(seen))
+        tables("Where they differ, and what each writes there", ties.partings(seen))
 
 
 def folds(one: Laboratory) -> None:
@@ -141,9 +153,9 @@ def folds(one: Laboratory) -> None:
     tables("The numbers behind the table", figures.details(one))
     with st.expander("How it was measured"):
         st.markdown(
-            "**TV to float32**: each way to serve the target reads the same texts, one token per pass, and its distribution is compared with "
-            "float32’s at every place.  \n**TV by guesses**: the decoder is led along the texts, its draft tokens accepted and rejected at "
-            "random; at each place the distribution of the token that it writes is computed from what draft and rule really do, and compared "
-            "with that of the same target alone. No samples, so no sampling noise.  \n**Mistakes** wrap one argument of the "
-            "decoder; the decoder itself has no switch that makes it wrong."
+            "**TV to float32**: every setup reads the same texts, one token per pass. Its distribution is compared with float32’s at every "
+            "position.  \n**TV by draft tokens**: the decoder is led along the texts, and its draft tokens are accepted and rejected at "
+            "random. At every position the distribution of the token that it writes is computed from what draft and rule really do, and "
+            "compared with target-only sampling in the same setup. There are no samples, so there is no sampling noise.  \n**Mistakes** "
+            "replace one argument of the decoder; the decoder itself has no switch that makes it wrong."
         )

@@ -18,7 +18,7 @@ def run_all(surroundings: Surroundings, ticket: Ticket, ask: Ask) -> None:
     from specviz.serving.setups_run import SetupEffort, laboratory, written_from
 
     refuse_uncompared(pair)
-    ticket.tick(0.0, "The target goes on from your text")
+    ticket.tick(0.0, "The target continues your text")
     places = written_from(pair, settings, settings.prompt, LENGTH, TEXTS)
     effort = SetupEffort(POSITIONS, TURNS, TOKENS, 1, GREEDY)
     surroundings.keep(ticket, ask, laboratory(pair, settings, places, effort, "your text", ticket.tick))

@@ -86,7 +86,7 @@ def of_batches(found: BatchSpeeds, choice: Choice) -> tuple[str, str]:
     stands_in = Choice(NEAREST.get(choice.draft, "storybook"), choice.temperature)
     key = choice.key if choice.key in found.rounds else stands_in.key
     whose = f"rounds of {DRAFTS[key.split(' ')[0]][1]}"
-    more = "" if key == choice.key else f"; there is no such record of {DRAFTS[choice.draft][1]}"
+    more = "" if key == choice.key else f"; there is no record of {DRAFTS[choice.draft][1]}"
     machine, texts = found.machine, len(next(iter(found.rounds.values()))[0])
     where = f"{machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores"
     return key, (

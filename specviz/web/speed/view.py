@@ -24,15 +24,17 @@ from specviz.web.speed import export, sections, work
 from specviz.web.speed.state import TABS, Ask, Forecasts, batches, shown_text, study
 
 LEDE = (
-    "What does speculative decoding gain, and can it be known beforehand? Each token of the target’s own text would have been an accepted "
-    "draft token with probability min(1, q/p): so tokens per target pass are counted at every gamma without running the decoder."
+    "How much faster is speculative decoding, and can it be predicted? Each token of the target’s own text would have been an accepted draft "
+    "token with probability min(1, q/p). So tokens per target pass can be counted for every gamma without running the decoder."
 )
 NAMES = {
     "storybook": "draft",
-    "storybook-distilled": "taught draft",
-    "storybook-8bit": "taught, in 8 bits",
+    "storybook-distilled": "distilled draft",
+    "storybook-8bit": "distilled, 8 bits",
     "ngram": "copied from the text",
 }
+
+WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per depth", "Leviathan": "by Leviathan’s formula"}
 
 
 def page() -> None:
@@ -52,7 +54,7 @@ def page() -> None:
     notes(forecasts.notices, "fast-notes-live")
     plan, kind = forecasts.shown, session.theme()
     if plan is None:
-        st.caption("The plan appears here once it is made.")
+        st.caption("The prediction appears here once it is made.")
     else:
         notes([measured(forecasts, plan)], "fast-notes-from")
         said(plan.in_words, "fast-said")
@@ -74,7 +76,7 @@ def fields(forecasts: Forecasts) -> tuple[Ask, list[str]]:
     ask = forecasts.question
     form = Form("fast", forecasts.turn, {})
     left, right = st.columns([6, 4])
-    text = left.text_area("A text of the kind that will be written", value=ask.text, height=120, **form.key("text"))
+    text = left.text_area("A text like those to be written", value=ask.text, height=120, **form.key("text"))
     draft = right.segmented_control(
         "Drafting method",
         list(DRAFTS),
@@ -96,10 +98,10 @@ def fields(forecasts: Forecasts) -> tuple[Ask, list[str]]:
 
 def buttons(forecasts: Forecasts) -> None:
     with st.container(horizontal=True, vertical_alignment="center", key="fast-buttons"):
-        session.ask(st, forecasts, "SpeedPlan for this text", "fast-plan", work.make, forecasts.question, type="primary")
+        session.ask(st, forecasts, "Predict for this text", "fast-plan", work.make, forecasts.question, type="primary")
         st.caption(
-            "The target writes on from sixteen places of the text; both models read that once. Only probes are timed: no text is written "
-            "with draft tokens."
+            "The target continues the text from sixteen positions, and both models read the result once. Only short probes are timed: no text is "
+            "written with draft tokens."
         )
     session.watch("fast")
 
@@ -108,35 +110,33 @@ def measured(forecasts: Forecasts, plan: SpeedPlan) -> str:
     """Where the numbers come from."""
     size = f"{plan.openings} continuations of {plan.length} tokens; {plan.date}, {machine(plan.machine)}."
     if forecasts.own:
-        return f"Your plan: {size}"
-    more = "" if forecasts.question.text == shown_text() else " SpeedPlan for this text to see it on yours."
-    return f"Recorded for the text {plan.text['name']}, and measured beside it: {size}{more}"
+        return f"Your prediction: {size}"
+    more = "" if forecasts.question.text == shown_text() else " Press the button to predict it for yours."
+    return f"Recorded for the text {plan.text['name']}, with measured speeds beside the predicted ones: {size}{more}"
 
 
 def pictures(plan: SpeedPlan, kind: str) -> None:
     left, right = st.columns(2, gap="large") if plan.costs else (st.container(), None)
     with left:
         st.markdown(
-            "### Tokens per target pass\nPredicted from accepted draft tokens, with one probability for each depth or one alpha for all, and as "
+            "### Tokens per target pass\nPredicted from accepted draft tokens, from one acceptance probability per depth, or from one alpha; and "
             "measured with other random numbers."
         )
         picture(figures.tokens(plan, kind), "fast", "tokens", figures.tokens_conclusion(plan))
     if right is None:
-        st.caption("Tokens are one half, what a round costs is the other: plan for this text to measure its speed here.")
+        st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
         return
     with right:
-        st.markdown("### Speed\nTokens are one half, what a round costs is the other.")
-        by = ", ".join(f"{name} {gamma}" for name, gamma in plan.chosen_by.items())
-        picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma by each: {by}; 0 is the target alone.")
+        st.markdown("### Speed\nSpeed depends on the tokens per round and on what a round costs.")
+        by = ", ".join(f"{WAYS.get(name, name)} {gamma}" for name, gamma in plan.chosen_by.items())
+        picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
 
 
 def folds(plan: SpeedPlan) -> None:
     tables("The numbers behind the pictures", figures.rows(plan))
-    with st.expander("How near was the formula to the paper’s own table?"):
+    with st.expander("How close is the formula to the paper’s own table?"):
         st.dataframe(figures.published(), hide_index=True)
-        st.caption(
-            f"{SOURCE}, speed-ups as reported, entered by hand; the formula at c = 0.02, 0.04 and 0.11 for the three drafts."
-        )
+        st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
 
 
 def tabs(forecasts: Forecasts, plan: SpeedPlan | None, kind: str) -> None:
@@ -158,9 +158,7 @@ def tabs(forecasts: Forecasts, plan: SpeedPlan | None, kind: str) -> None:
 
 
 def accepted(known: Study, draft: str, kind: str) -> None:
-    st.caption(
-        "A thin line for each of nine kinds of text, a thick one for their mean with the middle 95% over resampled kinds; recorded."
-    )
+    st.caption("Recorded. Thin lines: nine kinds of text. Thick line: their mean, with a 95% interval over resampled kinds.")
     for side, axis in zip(st.columns(2, gap="large"), study_figures.AXES, strict=True):
         if len(study_figures.cells_over(known, draft, axis)) < 2:
             continue
@@ -174,39 +172,39 @@ def predicted(known: Study, draft: str, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown(
-            "### Predicted and measured\nA point for each kind of text and sampling; on the dotted line both are the same."
+            "### Predicted and measured\nEach point is a kind of text with one sampling setting. On the dotted line both are equal."
         )
         picture(study_figures.foretold(known, draft, kind), "fast", "foretold", study_figures.foretold_conclusion(known, draft))
     with right:
         st.markdown(
-            "### Does the draft know what it knows?\nHow often its first choice is right about the text, over how sure it is."
+            "### Is the draft well calibrated?\nHow often its most likely token is the next token of the text, over the probability it gives that token."
         )
         picture(
             study_figures.confidence(known, draft, kind), "fast", "confidence", study_figures.confidence_conclusion(known, draft)
         )
-    with st.expander("Which plain statistic would have predicted it?"):
+    with st.expander("Which simple statistic predicts it best?"):
         st.dataframe(study_figures.scores(known), hide_index=True)
         st.caption(
-            "Error of the predicted acceptance rate over all drafts, on kinds of text that the fit had not seen. Counted accepted draft tokens and "
-            "the overlap itself are not fitted; the overlap is read off the text, accepted draft tokens off what the target writes after it."
+            "Error of the predicted acceptance rate over all drafts, on kinds of text that were not used for the fit. Counting accepted draft tokens "
+            "and the overlap itself need no fit: the overlap is computed on the text, accepted draft tokens on what the target writes after it."
         )
     tables("The numbers behind the pictures", study_figures.rows(known, draft), study_figures.bins(known, draft))
 
 
 def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
     if known is None:
-        st.caption("There is no recorded measurement of many texts.")
+        st.caption("There is no recorded measurement of several texts at once.")
         return
     key, where = sections.of_batches(known, choice)
     st.caption(where)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown(
-            "### Where it stops paying\nSpeed over the number of texts, by the passes that were timed and the rounds that were counted."
-        )
+        st.markdown("### Where it stops paying\nSpeed over the number of texts, computed from timed passes and counted rounds.")
         picture(batch.factors(known, key, kind), "fast", "batch", known.in_words(key))
     with right:
-        st.markdown("### What verifying costs\nA pass over more tokens of every text; a line for each number of texts.")
+        st.markdown(
+            "### What verification costs\nTime of a pass over more tokens of every text. One line for each number of texts."
+        )
         picture(batch.passes(known, kind), "fast", "passes", batch.passes_conclusion(known))
     tables("The numbers behind the pictures", batch.rows(known, key))
 
@@ -222,7 +220,7 @@ def what_if(ask: Ask, plan: SpeedPlan | None, kind: str, turn: int) -> None:
 
     alpha = slider(0, "alpha: acceptance rate", "alpha", 0.0, 1.0, start.spot.alpha, 0.01)
     c = slider(1, "c: draft step over target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
-    gamma = slider(2, "gamma: draft tokens of a round", "gamma", 1, GAMMA_MAX, start.gamma)
+    gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
     spot, pair = surface.Spot(alpha, c), sections.running(ask.choice, plan, batches(), gamma)
     picture(surface.surface(gamma, spot, pair, kind), "fast", "surface", surface.in_words(gamma, spot))
     row = plan and plan.row(gamma)

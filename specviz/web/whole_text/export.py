@@ -16,7 +16,7 @@ def offer(writing: Writing) -> Offer:
     one = None if writing.underway else writing.shown
     if one is None:
         return Offer("whole-text")
-    said = "" if writing.own else f"This is the recorded passage, of the text “{one.settings.prompt}”."
+    said = "" if writing.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
     return ready(passage_package(one, recorded=not writing.own), said)
 
 

@@ -52,7 +52,7 @@ class Ask:
         if self.settings.length not in LENGTHS:
             raise SettingsError("length", self.settings.length, f"one of {', '.join(map(str, LENGTHS))} on this page")
         if self.settings.edited:
-            raise SettingsError("uniforms", sorted(self.settings.uniforms), "left to chance here")
+            raise SettingsError("uniforms", sorted(self.settings.uniforms), "none on this page")
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""

@@ -21,11 +21,11 @@ from specviz.web.whole_text import export, work
 from specviz.web.whole_text.state import Ask, Writing, heap, surveys
 
 LOOK_AGAIN = 0.35  # seconds between two looks at a text that is being written
-LEDE = "What did the target model really decide? One text, written by the target model alone and with a draft model’s tokens, token by token."
+LEDE = "What did the target model really decide? Two texts after the same prompt: one from target-only sampling, one written with draft tokens."
 CLOCKS = (
-    "Both ways share one machine in turns: whichever has worked for less time goes next, and each clock counts only its own work. "
-    "A column is a round, as tall as the number of tokens it gave. Choose a token of the second text to open its round on the stage, an "
-    "underlined one of the first to see both distributions there."
+    "Both ways share one machine: the one that has worked for less time goes next, and each clock counts only its own work. "
+    "A column is a round; its height is the number of tokens it gave. Select a token of the second text to open its round on the stage, or "
+    "an underlined token of the first to see both distributions there."
 )
 _component = st.components.v2.component("specviz_lanes", css=lanes_css(), js=lanes_js())
 
@@ -56,7 +56,7 @@ def page() -> None:
         st.caption("Both texts appear here once they have been written.")
         return
     if one.read is None:
-        notes(["Being written now. The clocks count each way’s own work."], "whole-notes-from")
+        notes(["Writing. Each clock counts only its own work."], "whole-notes-from")
     else:
         notes([come_from(writing, one), *filter(None, [words.ended(one)])], "whole-notes-from")
     _component(key="whole-lanes", data={"payload": words.lanes_payload(one, done=one.read is not None)})
@@ -87,7 +87,7 @@ def fields(writing: Writing) -> tuple[Ask, list[str], Any]:
         top = st.container(key="problems")
         form.sampling()
         form.text(st, "seed", "Seed")
-        st.caption("The address of this page holds all of it: copy it to share.")
+        st.caption("To share this text, copy the address of the page.")
     settings, problems = from_fields(form.raw, ask.settings)
     try:
         ask = ask if problems else Ask(replace(settings, length=length or ask.settings.length))
@@ -99,17 +99,19 @@ def fields(writing: Writing) -> tuple[Ask, list[str], Any]:
 
 def come_from(writing: Writing, one: Passage) -> str:
     """Where the text and its times come from; for a recorded one that answers another question, of which."""
+    measured = words.measured(one)
+    measured = f"{measured[:1].upper()}{measured[1:]}"
     if writing.own:
-        return f"Your run, {words.measured(one)}"
+        return f"Your run. {measured}"
     if writing.question.settings == one.settings:
-        return f"Recorded, {words.measured(one)}"
-    return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}, {words.measured(one)} Press the button to see it on yours."
+        return f"Recorded. {measured}"
+    return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured} Press the button to write yours."
 
 
 def parting(one: Passage, kind: str) -> None:
     """Where the models part: along the text, at chosen places, over all tokens, by kind of word."""
     read = one.read
-    st.container(key="whole-second").markdown("### And where do the two models part?")
+    st.container(key="whole-second").markdown("### Where do the two models differ?")
     picture(figures.along(read, kind), "whole", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
         _component(key="whole-forks", data={"payload": payload})
@@ -117,7 +119,7 @@ def parting(one: Passage, kind: str) -> None:
     own, many = curves[0][1], heap(one.settings)
     left, right = st.columns(2, gap="large")
     with left:
-        st.markdown("### A few places, or everywhere?")
+        st.markdown("### At a few tokens, or everywhere?")
         picture(figures.lorenz(curves, kind), "whole", "lorenz", figures.lorenz_conclusion(curves), plain=True)
     with right:
         st.markdown("### At which words?")
@@ -126,7 +128,7 @@ def parting(one: Passage, kind: str) -> None:
     tables(
         "The numbers behind the pictures",
         ("The target model’s text, read by both", rows.places_table(one)),
-        ("How the divergence is spread, with intervals", figures.tops_table(curves)),
+        ("How the difference is spread over the tokens, with intervals", figures.tops_table(curves)),
         ("Kinds of word", figures.kinds_table(many or own)),
         ("Every token of both ways", rows.tokens_table(one)),
     )

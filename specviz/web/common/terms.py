@@ -1,0 +1,35 @@
+"""The terms of a page, each with its definition from the one glossary: shown by hover, by tap and by keyboard."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from specviz.web.common.glossary import define
+from specviz.web.common.signs import escaped
+
+TERMS = {  # of each page, by the name in its keys, in the order in which a reader meets them there
+    "step": ("round", "draft token", "target pass", "p", "q", "u", "accepted", "rejected", "not checked", "residual distribution",
+             "replacement", "bonus token"),
+    "token": ("distribution", "p", "q", "overlap", "acceptance probability", "residual distribution", "acceptance rule", "block rule"),
+    "whole": ("target-only sampling", "draft token", "round", "accepted", "replacement", "bonus token", "total variation distance",
+              "median", "95% interval"),
+    "exact": ("distribution", "exact", "sample", "sampling noise", "p-value", "false-alarm rate", "total variation distance", "seed",
+              "temperature"),
+    "broken": ("sample", "total variation distance", "sampling noise", "acceptance rate", "tokens per target pass", "p-value",
+               "false-alarm rate", "random number"),
+    "around": ("exact", "quantization", "logits processor", "total variation distance", "acceptance probability", "target-only sampling",
+               "near tie", "greedy"),
+    "fast": ("tokens per target pass", "gamma", "acceptance rate", "alpha", "speed-up", "95% interval", "overlap", "calibration", "batch"),
+    "lineup": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
+                  "k-sequential selection", "typical acceptance", "Medusa heads", "early exit", "total variation distance"),
+}  # fmt: skip
+
+
+def row(page: str) -> None:
+    """The terms of a page in one row. A term opens its definition on a click, on Enter, and shows it on hover; all of it is our own text."""
+    with st.container(key=f"terms-{page}", horizontal=True, gap="small", vertical_alignment="center"):
+        st.caption("Terms", width="content")
+        for term in TERMS[page]:
+            means = escaped(define(term))
+            with st.popover(term, help=means, type="tertiary", key=f"term-{page}-{term}"):
+                st.markdown(means)
