@@ -102,7 +102,7 @@ def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothi
     rows = [{"prompt": "Once <b>$x$</b>", "tokens": [65 + k * 7 % 50], "stop": "length"} for k in range(61)]
     good = "".join(json.dumps(row) + "\n" for row in rows).encode()
     put(page, "draws <i>.jsonl", good)
-    expect(page.locator("[class*=st-key-exact-verdict]")).to_contain_text("61 draws", timeout=PATIENT)
+    expect(page.locator("[class*=st-key-exact-verdict]")).to_contain_text("61 samples", timeout=PATIENT)
     expect(page.get_by_text("'draws <i>.jsonl' (61 samples), after “Once <b>$x$</b>”.")).to_be_visible()
     page.get_by_role("button", name="Remove").first.click()
     expect(page.locator("[class*=st-key-exact-verdict]")).to_have_count(0, timeout=PATIENT)
@@ -119,7 +119,7 @@ def test_a_files_report_leaves_as_a_certificate(page, server):
     page.goto(f"{server}/exact?source=file&length=1")
     rows = [{"prompt": "Once", "tokens": [65 + k * 7 % 50], "stop": "length"} for k in range(61)]
     put(page, "draws.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
-    expect(page.locator("[class*=st-key-exact-verdict]")).to_contain_text("61 draws", timeout=PATIENT)
+    expect(page.locator("[class*=st-key-exact-verdict]")).to_contain_text("61 samples", timeout=PATIENT)
     open_fold(page)
     found = zip_of(page)
     from specviz.evidence.certificate.check import ALTERED, check
