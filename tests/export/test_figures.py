@@ -42,22 +42,22 @@ def histogram(number: int) -> Series:
     low, high = (stats.binom.ppf(tail, n, masses) / n for tail in (0.005, 0.995))
     probs = "exact distribution, 99% band"
     return {probs: down(masses), f"{probs}, low": down(np.maximum(low, edge)), f"{probs}, high": down(high),
-            f"share of {n:,} draws": down(np.maximum(shares, edge))}  # fmt: skip
+            f"share of {n:,} samples": down(np.maximum(shares, edge))}  # fmt: skip
 
 
 def corrected(number: int) -> Series:
     found = e.report()["answers"][number]["tests"]
     return {
         "not rejected": down(max(1e-6, one["adjusted_p"]) for one in found),
-        "level 0.001 of all together": [(0.001, -0.5), (0.001, 1.5)],
+        "level 0.001 of all tests together": [(0.001, -0.5), (0.001, 1.5)],
     }
 
 
-def filling(one: Any, name: str = "share of the draws") -> Series:
+def filling(one: Any, name: str = "share of the samples") -> Series:
     """The heaviest cell first: the fourth, then the first three as they stand."""
     order = (3, 0, 1, 2)
     columns = {key: [getattr(one, key)[k] for k in order] for key in ("probs", "low", "high", "counts")}
-    return {"chance alone": down(columns["high"]), "chance alone, start": down(columns["low"]),
+    return {"sampling noise, 99%": down(columns["high"]), "sampling noise, 99%, start": down(columns["low"]),
             name: down(count / 1000 for count in columns["counts"]), "exact distribution": down(columns["probs"])}  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> Se
     gammas, met = [row["gamma"] for row in rows], [one["gamma"] for one in checked]
     highs, lows = [row[measure]["high"] for row in rows], [row[measure]["low"] for row in rows]
     found = {"middle 95%": over([*gammas, *gammas[::-1]], [*highs, *lows[::-1]])}
-    found["accepted draft tokens"] = over(gammas, [row[measure]["value"] for row in rows])
+    found["predicted"] = over(gammas, [row[measure]["value"] for row in rows])
     found |= {name: over(gammas, [row[key] for row in rows]) for key, name in zip(plain, names, strict=True)}
     for end, key in (("", "value"), (", low", "low"), (", high", "high")):
         found[f"measured{end}"] = over(met, [one[measure][key] for one in checked])
@@ -108,7 +108,7 @@ def kept(axis: str) -> Series:
     share = {(TEXTS[one["kind"]], at(one)): one["accepted"] / one["tested"] for one in cells}
     found = {name: over(places, [share.get((name, x)) for x in places]) for name in TEXTS.values()}
     mean = [float(np.mean([value for (_, x), value in share.items() if x == place])) for place in places]
-    return found | {"middle 95%": None, "mean of the kinds": over(places, mean)}
+    return found | {"middle 95%": None, "mean over kinds of text": over(places, mean)}
 
 
 def foretold() -> Series:
@@ -122,8 +122,8 @@ def foretold() -> Series:
         "overlap on the text itself": over([one["statistics"]["overlap"] for one in cells], shares),
     }
     for end, sign in (("", 0), (", low", -1), (", high", 1)):
-        found[f"accepted draft tokens{end}"] = over(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
-    return found | {"its means by eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
+        found[f"predicted{end}"] = over(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
+    return found | {"means of eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
 
 
 def confidence() -> Series:
@@ -141,19 +141,19 @@ def batched() -> tuple[Series, Series]:
     factors = np.array(tokens) * alone[:, None] / whole
     places = range(len(found["rows"]))
     many = {f"gamma {gamma}": over(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
-    many |= {"middle 95%": None, "the best gamma": over(places, factors.max(1)),
-             "the target alone": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
+    many |= {"middle 95%": None, "best gamma": over(places, factors.max(1)),
+             "target-only sampling": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
-    return many, {"as dear as one by one": over(sizes, sizes)} | {n: over(sizes, costs[k]) for k, n in enumerate(names)}
+    return many, {"as slow as one by one": over(sizes, sizes)} | {n: over(sizes, costs[k]) for k, n in enumerate(names)}
 
 
 def what_if() -> Series:
     """Of the lines nothing is stated here but their names; that each reaches its factor is a test of its own."""
-    lines = ("0.5", "1: speculation pays above", "1.25", "1.5", "2", "3")
+    lines = ("0.5", "1: drafting pays above", "1.25", "1.5", "2", "3")
     _, chosen, running = e.WHAT_IF
     return dict.fromkeys(lines) | {
-        "the running pair": [(running.c, running.alpha)],
+        "the chosen pair": [(running.c, running.alpha)],
         "what if": [(chosen.c, chosen.alpha)],
     }
 
@@ -165,8 +165,8 @@ def first_tokens(key: str) -> Series:
     probs = {"target’s exact distribution": column["probs"]}
     if key == "typical":
         return {"what it writes": down(first["written"][k] for k in places), **probs}
-    drawn = {f"{first['n']:,} draws": down(first["counts"][k] / first["n"] for k in places)}
-    return {"chance alone": column["high"], "chance alone, start": column["low"], **drawn, **probs}
+    drawn = {f"{first['n']:,} samples": down(first["counts"][k] / first["n"] for k in places)}
+    return {"sampling noise, 99%": column["high"], "sampling noise, 99%, start": column["low"], **drawn, **probs}
 
 
 def reads() -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -178,7 +178,7 @@ def along() -> Series:
     read, _ = reads()
     apart, forks = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
     both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in forks) == chosen]
-            for chosen, name in ((False, "all tokens"), (True, f"the {len(forks)} furthest apart"))}  # fmt: skip
+            for chosen, name in ((False, "all tokens"), (True, f"the {len(forks)} largest"))}  # fmt: skip
     assert len(forks) == 12 and min(apart[k] for k in forks) >= max(x for k, x in enumerate(apart) if k not in forks)
     return both
 
@@ -207,15 +207,15 @@ def distances() -> Series:
     place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
              for k, row in enumerate(rows)}  # fmt: skip
-    found["draft tokens change it by, at most"] = down(low(row["own"]["worst"]) for row in rows)
-    found["its distribution is off float32’s by"] = [
+    found["change by draft tokens, at most"] = down(low(row["own"]["worst"]) for row in rows)
+    found["distance to float32, mean"] = [
         (low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]
     ]
     return found
 
 
 def greedy() -> tuple[Points, Points, list[float], list[float]]:
-    """(place, margin) where both texts have the same token, and where they part; then the margins of all these places and of the partings."""
+    """(place, margin) where both texts have the same token, and wtexts diverge; then the margins of all these places and of the partings."""
     together, parted, everywhere, there = [], [], [], []
     for one in raw("surroundings")["microscope"]["arms"][e.ARM]:
         margins = one["first"]["margins"]
@@ -236,13 +236,13 @@ def spread() -> Series:
     edges = np.linspace(-3.0, np.log10(max(10.0, *everywhere)), 15)
     middles = (edges[1:] + edges[:-1]) / 2
     shares = [np.histogram(np.log10(np.maximum(1e-3, one)), edges)[0] / len(one) for one in (everywhere, there)]
-    return {"all places": over(middles, shares[0]), "where they part": over(middles, shares[1])}
+    return {"all positions": over(middles, shares[0]), "wtexts diverge": over(middles, shares[1])}
 
 
 def curve() -> Series:
     one = e.CURVE
     arms = {name: over(one.n, [row[arm] for row in one.tv]) for arm, name in enumerate(one.names)}
-    return {"chance alone, 99 of 100": over(one.n, one.upper), **arms}
+    return {"sampling noise, 99%": over(one.n, one.upper), **arms}
 
 
 def expected(kind: str, name: str) -> Series:
@@ -256,7 +256,7 @@ def expected(kind: str, name: str) -> Series:
         ("report", "tests-2-engine"): lambda: corrected(1),
         ("exact", "draws-1"): lambda: filling(e.FILLING),
         ("exact", "draws-2"): lambda: filling(e.WRONG),
-        ("exact", "p-values"): lambda: {"chance alone": [(0, e.FLAT.low), (1, e.FLAT.low), (1, e.FLAT.high), (0, e.FLAT.high)],
+        ("exact", "p-values"): lambda: {"sampling noise, 99%": [(0, e.FLAT.low), (1, e.FLAT.low), (1, e.FLAT.high), (0, e.FLAT.high)],
                                           "runs": over(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0]),
                                           "expected": [(0, 4.0), (1, 4.0)]},
         ("broken", "distance"): curve,
@@ -264,10 +264,10 @@ def expected(kind: str, name: str) -> Series:
         ("broken", "draws"): lambda: filling(e.WRONG),
         ("round", "round-1"): panels,
         ("token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
-        ("token", "out"): lambda: {"kept": down(e.COLUMNS["kept"]), "replaced": down(e.COLUMNS["replaced"]),
+        ("token", "out"): lambda: {"accepted": down(e.COLUMNS["kept"]), "replaced": down(e.COLUMNS["replaced"]),
                                    "target p (mark)": down(e.COLUMNS["p"])},
-        ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("by depth", "one alpha")),
-        ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("by depth", "Leviathan")),
+        ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
+        ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
         ("fast", "kept-over-temperature"): lambda: kept("temperature"),
         ("fast", "kept-over-top-p"): lambda: kept("top-p"),
         ("fast", "foretold"): foretold,
@@ -281,7 +281,7 @@ def expected(kind: str, name: str) -> Series:
         ("passage", "lorenz"): lorenz,
         ("passage", "kinds"): kinds,
         ("around", "distances"): distances,
-        ("around", "margins"): lambda: {"same token": together, "here they part": parted},
+        ("around", "margins"): lambda: {"same token": together, "texts diverge": parted},
         ("around", "spread"): spread,
     }[kind, name]()  # fmt: skip
 
@@ -304,7 +304,7 @@ def test_intervals_lie_around_their_values():
             signs = 1 if key.endswith("high") else -1
             assert all(signs * (end - value) >= -1e-12 for end, value in zip(values(found[key], 0), middle, strict=True))
         if kind == "fast" and wanted.get("middle 95%", []) is None:
-            line = values(found["mean of the kinds" if "mean of the kinds" in found else "the best gamma"], 1)
+            line = values(found["mean over kinds of text" if "mean over kinds of text" in found else "best gamma"], 1)
             ends = values(found["middle 95%"], 1)
             highs, lows = ends[: len(line)], ends[len(line) :][::-1]
             assert all(low <= x <= high for low, x, high in zip(lows, line, highs, strict=True))

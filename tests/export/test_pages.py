@@ -118,8 +118,12 @@ def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_samp
     edited = replace(TRACE, settings=TRACE.settings | {"uniforms": ["2=0.1"]})
     made = one_round(edited, 0, {}, {})
     manifest = json.loads(made.files()["manifest.json"])
-    assert made.stem == "one-round-chosen-random-numbers" and manifest["sample"] is False and "no sample" in manifest["note"]
-    assert "no sample" in made.captions[0] and "--uniform 2=0.1" in manifest["commands"][0]
+    assert (
+        made.stem == "one-round-chosen-random-numbers"
+        and manifest["sample"] is False
+        and "not a random sample" in manifest["note"]
+    )
+    assert "not a random sample" in made.captions[0] and "--uniform 2=0.1" in manifest["commands"][0]
     line = {"prompt": "a", "tokens": list(edited.output_ids), "settings": edited.settings}
     with pytest.raises(EvidenceError, match="random numbers chosen by hand"):
         parse(json.dumps(line).encode(), "run.jsonl")

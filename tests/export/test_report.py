@@ -98,7 +98,7 @@ def test_a_cell_without_a_draw_stands_on_the_edge_and_the_axis_says_so(record):
     drawn = Histogram.of(record["answers"][0], PIECES)
     assert 0.0 in drawn.share and drawn.placed(0.0) == drawn.edge < min(drawn.probs)
     axis = figures.histogram(drawn).layout.xaxis
-    assert "no draw" in axis.title.text and axis.range[0] == math.log10(drawn.edge)
+    assert "no sample" in axis.title.text and axis.range[0] == math.log10(drawn.edge)
 
 
 def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
@@ -183,7 +183,7 @@ def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
 def test_the_caption_says_n_test_detectable_distance_pair_and_settings(found):
     caption = found["caption.txt"].decode()
     for words in (
-        "5,000 draws",
+        "5,000 samples",
         "chi-square p = ",
         "total variation of 0.",
         "storybook",

@@ -92,9 +92,7 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     figure = figures.curve(one)
     assert figure.layout.annotations[0].text == "✗ detected at 1,000" and figure.layout.annotations[0].x == 3.0
     assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "total variation, logarithmic")
-    assert (
-        "wrong rule lies 0.150 from the distribution, above" in one.conclusion and "Caught at the look of 1,000" in one.conclusion
-    )
+    assert "wrong rule has TV 0.150, above" in one.conclusion and "Detected at 1,000 samples" in one.conclusion
     assert [row["look"] for row in one.table] == ["nothing seen", "rejected"]
     assert "look" not in line(wrong=None).table[0]
 

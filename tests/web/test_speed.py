@@ -163,7 +163,7 @@ def test_what_the_surface_says_follows_from_the_formula():
     )
     assert "No other gamma" in surface.in_words(best, surface.Spot(0.7, 0.1))
     assert "not marked" in surface.of_pair(2, None, None)
-    assert "1.20 by accepted draft tokens" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
+    assert "measured rounds is 1.20" in surface.of_pair(2, surface.Spot(0.7, 0.1), 1.2)
 
 
 def test_many_texts_are_shown_for_the_drafts_that_were_counted():
