@@ -25,8 +25,9 @@ from specviz.figures.exactness.evidence import Filling, Flat
 from specviz.figures.mistakes import Curve, Look, Speed
 from specviz.figures.speed.surface import Spot
 from specviz.measure import methods, passage
-from specviz.prediction.batches import Batches
-from specviz.prediction.plan import Plan
+from specviz.prediction.batches import BatchSpeeds
+from specviz.prediction.plan import SpeedPlan
+from specviz.prediction.plans import from_json
 from specviz.prediction.study import Study
 from specviz.serving import setups
 from specviz.settings import Settings
@@ -93,8 +94,8 @@ def report() -> dict[str, Any]:
 def packages() -> dict[str, Package]:
     """One package of every kind that leaves the app."""
     trace = Trace.from_json(text("opening"))
-    plans = {name: Plan.from_json(json.dumps(one)) for name, one in raw("plans")["plans"].items()}
-    sections = speed.Sections((Study.from_json(text("study")), STUDIED), (Batches.from_json(text("batches")), BATCH), WHAT_IF)
+    plans = from_json(text("plans"))
+    sections = speed.Sections((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
     one = passage.from_json(text("passage"))[DISTRIBUTION]
     return {
         "report": of_report.package(report()),
@@ -104,7 +105,7 @@ def packages() -> dict[str, Package]:
         "token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
         "fast": speed.how_fast(plans[PLAN], sections, SAID),
         "lineup": other_proposers(
-            methods.from_json(text("gallery"))[CHOICE], CHOICE, SAID, Plan.from_json(text("block")), raw("matrix")
+            methods.from_json(text("gallery"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "passage": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
         "around": around_the_rule(setups.from_json(text("surroundings")), ARM, SAID),

@@ -128,7 +128,7 @@ def as_text(record: dict) -> str:
         lines += [f"  ratios, run by run, median ({span}); baseline: {result['baseline']}"]
         lines += [f"    {name:<24}{_said(ratio, 2)}" for name, ratio in result["ratio"].items()]
         lines += [
-            f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['guesses']:.2f}, "
+            f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['draft_tokens']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
             *_costs(result),
             f"  a round, ms in the mean: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
@@ -182,10 +182,10 @@ def policies_as_text(record: dict) -> str:
         lines += [
             "",
             f"temperature {one['temperature']:g}: best fixed length {one['best']} (tokens per second in runs of its own: {rates})",
-            f"  {'':<20}{f'times as fast ({span})':<52}{'tokens/s':>9}{'per pass':>10}{'guesses':>9}{'kept':>7}",
+            f"  {'':<20}{f'times as fast ({span})':<52}{'tokens/s':>9}{'per pass':>10}{'drafted':>9}{'accepted':>10}",
         ]
         for name, row in one["paired"].items():
-            numbers = f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['guesses']:>9.2f}{row['kept']:>7.3f}"
+            numbers = f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['draft_tokens']:>9.2f}{row['kept']:>10.3f}"
             lines.append(f"  {name:<20}{_said(row['gain'], 3):<52}{numbers}")
     lines += [
         "",

@@ -131,7 +131,7 @@ def test_a_shipped_pair_is_checked_by_hash_before_it_is_read(tmp_path, monkeypat
     data = bytearray(weights.read_bytes())
     data[-1] ^= 1
     weights.write_bytes(data)
-    with pytest.raises(DamagedModel, match=r"damaged: draft/model\.safetensors is not the file that was shipped"):
+    with pytest.raises(DamagedModel, match=r"damaged: draft/model\.safetensors is not the shipped file"):
         load_pair("test")
     weights.unlink()
     with pytest.raises(DamagedModel, match=r"incomplete: draft/model\.safetensors is missing"):

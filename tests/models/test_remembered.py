@@ -83,7 +83,7 @@ def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair
 def test_memory_stays_within_its_bound_and_distributions_stay_right(monkeypatch):
     """Capacity for 20 distributions, 300 contexts: the memory is emptied again and again, and one call may hold more than 20."""
     network_ = network("Llama")
-    model, dice = RememberedModel(CachedModel(network_, Settings()), most=20 * 8 * V), random.Random(5)
+    model, dice = RememberedModel(CachedModel(network_, Settings()), memory=20 * 8 * V), random.Random(5)
     for _ in range(40):
         rows = [Prefix((1, dice.randrange(300) % V, dice.randrange(3)), 0, 9, n) for n in range(3)]
         block = random_block(dice, 3, "tree")

@@ -168,7 +168,7 @@ def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, adm
     with pytest.raises(SettingsError, match=r"exit must be left out .* or a folder named on the command line: --exit DIR"):
         opened(pair, replace(EARLY, exit=random_exit(tmp_path / "other")))
     three = replace(pair, target=tiny_model(300, layers=3))
-    with pytest.raises(SettingsError, match=r"exit-layer must be 1, which the exit in .* reads, got 2"):
+    with pytest.raises(SettingsError, match=r"exit-layer must be 1, the layer that the exit in .* reads, got 2"):
         opened(three, replace(EARLY, exit=admitted, exit_layer=2))
     settings, said = Settings.from_query({"exit": admitted, "exit_layer": "3"})
     assert (

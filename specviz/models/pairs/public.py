@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 BYTES = {"float32": 4, "bfloat16": 2, "float16": 2}
 SEQ2SEQ = "encoder-decoder"
-PICKLED = "weights are published only as pickles, which are not read: save them as safetensors first"
+PICKLED = "published weights are only pickled and therefore not read: save them as safetensors first"
 OVERHEAD = 1.2  # memory over the weights alone, for caches, distributions and the library: a rule of thumb
 
 

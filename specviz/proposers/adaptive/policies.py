@@ -20,7 +20,6 @@ from specviz.proposers.trees.growth import Growth, tree_of
 from specviz.randomness import Prefix
 from specviz.settings import GAMMA_MAX
 from specviz.verification.overlap import overlap
-from specviz.verification.token_rule import acceptance_probability
 
 SHARPNESS, LEAST = 0.2, 0.3  # the entropy bound: its constant, and the value below which drafting stops
 WORTH = 0.3  # acceptance probability below which a draft token does not pay off, if a draft step costs a fifth of a target pass
@@ -139,8 +138,7 @@ class Ceiling:
         result = []
         for index, (chain, probs) in enumerate(zip(chains, distributions, strict=True)):
             accepted = [
-                acceptance_probability(float(p[index, n, token]), float(chain.q[n][token]))
-                for n, token in enumerate(chain.tokens)
+                min(1.0, float(p[index, n, token]) / float(chain.q[n][token])) for n, token in enumerate(chain.tokens)
             ]
             result.append(math.prod(accepted) * float(overlap(p[index, len(chain.tokens)], probs)) >= WORTH)
         return result
