@@ -59,6 +59,16 @@ def record(report):
 
 
 @pytest.fixture
+def no_pictures(monkeypatch):
+    """An export without its figures for print, which take longer than all else in it: for tests that read its other files."""
+    from specviz.export import matplotlib_adapter
+    from specviz.export.package import Picture
+
+    monkeypatch.setattr(Picture, "paper", lambda one, column=False: None)
+    monkeypatch.setattr(matplotlib_adapter, "saved", lambda drawn, kind: b"")
+
+
+@pytest.fixture
 def page_pair(pair, monkeypatch):
     """The work of pages without a server: the tiny pair is what their weights are."""
     from specviz.web.common import cache, warmup

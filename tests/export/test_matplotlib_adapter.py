@@ -73,7 +73,7 @@ def words(drawn) -> list[Text]:
     return [one for one in found if one.get_text()]
 
 
-@pytest.mark.parametrize("column", [False, True], ids=["page", "column"])
+@pytest.mark.parametrize("column", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["page", "column"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(name, column):
     drawn = paper(name, column)
