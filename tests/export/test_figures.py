@@ -214,7 +214,7 @@ def distances() -> dict[str, Points]:
 def greedy() -> tuple[Points, Points, list[float], list[float]]:
     """(place, margin) where both texts have the same token, and where they part; then the margins of all these places and of the partings."""
     together, parted, everywhere, there = [], [], [], []
-    for one in raw("surroundings")["microscope"][e.ARM]:
+    for one in raw("surroundings")["microscope"]["arms"][e.ARM]:
         margins = one["first"]["margins"]
         pairs = list(zip(one["first"]["tokens"], one["second"]["tokens"], strict=False))
         place = next((k for k, (a, b) in enumerate(pairs) if a != b), None)

@@ -7,7 +7,7 @@ from typing import Any
 
 from specviz.errors import SpecvizError
 from specviz.export.facts import EDITED, facts
-from specviz.export.package import Package
+from specviz.export.package import PRINTS, Package
 from specviz.export.rounds import one_round, one_token
 from specviz.figures.one_token.link import write_distribution
 from specviz.figures.one_token.token import PRESETS, RULE_NAMES, WORDS
@@ -16,9 +16,9 @@ from specviz.trace import Trace
 from specviz.web.common import cache, warmup
 from specviz.web.common.download import Offer, ready
 
-TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}.{kind}" for name in ("laws", "out")
-               for kind in ("svg", "png", "pdf")), "figures.html")  # fmt: skip
-RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no law of its own
+TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
+               for ending in PRINTS), "figures.html")  # fmt: skip
+RECORDED_FILES = tuple(name for name in TOKEN_FILES if name != "rules.csv")  # a lumped rest has no distribution of its own
 
 
 def round_offer(trace: Trace | None, shown: int) -> Offer:
@@ -60,7 +60,7 @@ def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[
 
 
 def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
-    """Where the laws come from, in a sentence."""
+    """Where the distributions come from, in a sentence."""
     origin = (
         f"guess {place['id']} of a run, after “{place['before']}”" if place else f"“{PRESETS[state['preset']].title}”, invented"
     )
@@ -74,8 +74,8 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
 
     query = {key: value for key, value in (("preset", state["preset"]), ("from", state["from"])) if value}
     if place and not state["p"]:
-        laws = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
-        columns, rules = laws | {"kept": laws["overlap"], "replaced": laws["residual"]}, ()
+        distributions = {key: [slot[key] for slot in place["slots"]] for key in ("p", "q", "overlap", "residual")}
+        columns, rules = distributions | {"kept": distributions["overlap"], "replaced": distributions["residual"]}, ()
     else:
         preset = PRESETS[state["preset"]]
         p, q = (state["p"], state["q"]) if state["p"] else ([x / 10_000 for x in law] for law in (preset.p, preset.q))
@@ -88,7 +88,7 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
     run = trace if place else None
     settings = Settings.from_record(run.settings) if run else Settings()
     models = identity(run) if run else {}
-    said = facts(settings, models, "token", query, (), laws="recorded" if place and not state["p"] else "invented or dragged")
+    said = facts(settings, models, "token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged")
     if run is None:
         said |= {"settings": {}, "seed": None, "sample": False}
     return one_token(title(place, state), labels, columns, rules, said)
