@@ -156,16 +156,16 @@ def test_altered_is_exit_code_1_and_json_names_the_field(record, tmp_path, capsy
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b"", "damaged or not JSON"),
-        (b'{"schema": "specviz-verify-2", "answers"', "damaged or not JSON"),
-        (b"\xff\xfe\x00", "damaged or not JSON"),
+        (b"", "damaged, or no JSON"),
+        (b'{"schema": "specviz-verify-2", "answers"', "damaged, or no JSON"),
+        (b"\xff\xfe\x00", "damaged, or no JSON"),
         (b"[1, 2]", "its schema is None"),
         (b'{"schema": "specviz-verify-0"}', "its schema is 'specviz-verify-0'"),
         (b'{"schema": "specviz-verify-2"}', "the field 'answers' is missing"),
         (b'{"schema": "specviz-verify-2", "answers": [3]}', "damaged, or of an older version"),
         (b'{"schema": "specviz-verify-2", "answers": []}', "damaged, or of an older version"),
         (b'{"schema": NaN}', "NaN is no number"),
-        (b"[" * 100_000, "damaged or not JSON"),
+        (b"[" * 100_000, "damaged, or no JSON"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence_and_exit_code_2(tmp_path, capsys, content, said):
