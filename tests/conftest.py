@@ -9,6 +9,23 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 
+# Files that take longest, and with a pytest process for each core are to be begun first: browsers, then seconds of CPU time downwards.
+LONGEST = (
+    "tests/e2e/",
+    "tests/export/",
+    "tests/commands/",
+    "tests/evidence/",
+    "tests/web/",
+    "tests/models/",
+    "tests/statistics/",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Whole files keep together and their tests in order; with --dist loadfile a process then takes the next file of this order."""
+    items.sort(key=lambda item: next((n for n, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST)))
+
 
 @pytest.fixture(scope="session")
 def pair_folders(tmp_path_factory):
