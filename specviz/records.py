@@ -29,7 +29,12 @@ T = TypeVar("T")
 HERE = Path(__file__).resolve().parent
 ASSETS = next(place for place in (HERE / "assets", HERE.parent / "assets") if place.is_dir())  # installed; in a checkout
 PACKAGES = ("torch", "transformers", "numpy", "scipy")  # asked for their versions, imported by nobody here
-PLAIN = {int: {int}, float: {float, int}, str: {str}, bool: {bool}}  # what JSON holds of a type: it does not tell 1 from 1.0
+PLAIN: dict[Any, set[type]] = {
+    int: {int},
+    float: {float, int},
+    str: {str},
+    bool: {bool},
+}  # what JSON holds of a type: it does not tell 1 from 1.0
 LARGEST = 100 * 2**20  # bytes of a file that is read as JSON
 DAMAGE = (
     LookupError,
@@ -223,14 +228,14 @@ def build(kind: Any, value: Any, where: str = "it") -> Any:
         return {_key(key, name, where): build(one, item, f"{where}.{name}") for name, item in _of(dict, value, where).items()}
     if hasattr(kind, "from_record"):
         return kind.from_record(value)
-    if is_dataclass(kind):
+    if isinstance(kind, type) and is_dataclass(kind):
         return build_fields(kind, value, where)
     return value if type(value) in PLAIN.get(kind, ()) else _of(kind, value, where)
 
 
-def build_fields(kind: type[T], value: Any, where: str = "it") -> T:
+def build_fields(kind: type[Any], value: Any, where: str = "it") -> Any:
     """The same for a dataclass, field by field, whether or not it has a ``from_record`` of its own."""
-    record, hints = _of(dict, value, where), _hints(kind)
+    record, hints = _of(dict, value, where), _hints(typing.cast(typing.Hashable, kind))
     if missing := sorted(hints.keys() - record.keys()):
         raise ValueError(f"{where} lacks {', '.join(missing)}")
     if unknown := sorted(record.keys() - hints.keys()):
@@ -239,7 +244,7 @@ def build_fields(kind: type[T], value: Any, where: str = "it") -> T:
 
 
 @lru_cache(maxsize=128)
-def _hints(kind: type) -> dict[str, Any]:
+def _hints(kind: Any) -> dict[str, Any]:
     known = typing.get_type_hints(kind)
     return {f.name: known[f.name] for f in fields(kind)}
 
@@ -251,7 +256,7 @@ def _key(kind: type, name: str, where: str) -> Any:
         raise ValueError(f"{where} has the key {name!r}, which is no {kind.__name__}") from error
 
 
-def _of(kind: type, value: Any, where: str) -> Any:
+def _of(kind: Any, value: Any, where: str) -> Any:
     """The value itself if it is of exactly that type: a bool is no int."""
     if type(value) is not kind:
         raise ValueError(f"{where} must be of type {kind.__name__}, got {str(value)[:60]!r}")

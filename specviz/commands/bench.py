@@ -185,7 +185,9 @@ def policies_as_text(record: dict) -> str:
             f"  {'':<20}{f'times as fast ({span})':<52}{'tokens/s':>9}{'per pass':>10}{'drafted':>9}{'accepted':>10}",
         ]
         for name, row in one["paired"].items():
-            numbers = f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['draft_tokens']:>9.2f}{row['kept']:>10.3f}"
+            numbers = (
+                f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['draft_tokens']:>9.2f}{row['kept']:>10.3f}"
+            )
             lines.append(f"  {name:<20}{_said(row['gain'], 3):<52}{numbers}")
     lines += [
         "",

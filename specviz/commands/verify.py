@@ -81,7 +81,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         "--sample-file",
         type=Path,
         metavar="FILE",
-        help="draw nothing; test the samples of any server from a JSON lines file (docs/collecting-draws.md)",
+        help="draw nothing; test the samples of any server from a JSON lines file (docs/checking-your-server.md)",
     )
     parser.add_argument(
         "--against",

@@ -44,8 +44,8 @@ def step(
     proposed = time.perf_counter()
     p = target.distributions(rows, tree)
     scored = time.perf_counter()
-    outcomes = rule.verify(rows, tree, p, randomness)
-    outcomes = [cut(outcome, row, eos_token_ids) for outcome, row in zip(outcomes, rows, strict=True)]
+    verdicts = rule.verify(rows, tree, p, randomness)
+    outcomes = [cut(outcome, row, eos_token_ids) for outcome, row in zip(verdicts, rows, strict=True)]
     timing = {"draft": proposed - began, "target": scored - proposed, "rule": time.perf_counter() - scored}
     return [_record(rule, row, tree, i, p[i], outcomes[i], randomness, timing, bars) for i, row in enumerate(rows)]
 

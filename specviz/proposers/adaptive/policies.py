@@ -137,9 +137,7 @@ class Ceiling:
         p = self.target.distributions([chain.row for chain in chains], tree_of(chains, "ceiling"))
         result = []
         for index, (chain, probs) in enumerate(zip(chains, distributions, strict=True)):
-            accepted = [
-                min(1.0, float(p[index, n, token]) / float(chain.q[n][token])) for n, token in enumerate(chain.tokens)
-            ]
+            accepted = [min(1.0, float(p[index, n, token]) / float(chain.q[n][token])) for n, token in enumerate(chain.tokens)]
             result.append(math.prod(accepted) * float(overlap(p[index, len(chain.tokens)], probs)) >= WORTH)
         return result
 

@@ -82,7 +82,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         text.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
             key=upload_key(exam), max_upload_size=LARGEST,
-            help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/collecting-draws.md.",
+            help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
         )  # fmt: skip
     else:
         form.prompt(text)

@@ -88,7 +88,9 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
     run = trace if place else None
     settings = Settings.from_record(run.settings) if run else Settings()
     models = identity(run) if run else {}
-    said = facts(settings, models, "token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged")
+    said = facts(
+        settings, models, "token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged"
+    )
     if run is None:
         said |= {"settings": {}, "seed": None, "sample": False}
     return one_token(title(place, state), labels, columns, rules, said)
