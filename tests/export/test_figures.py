@@ -1,7 +1,8 @@
 """Every figure of every export shows the numbers of its record: each series of the screen point by point, and print the same points.
 
 Expected points are worked out from the recorded files as plain JSON, or from the numbers that a record was made of. Only the ends
-of bootstrap intervals are taken from the figure; they must hold the value between them. Nothing here is left to chance.
+of bootstrap intervals are taken from the figure, where None stands for the points; they must hold the value between them. Nothing
+here is left to chance.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from specviz.theory import wall_clock_factor
 from tests import exported as e
 from tests.exported import Points, raw, series, values
 
+Series = dict[str, Points | None]  # by name of a trace; None: points that no record states
+
 CASES = [(kind, name) for kind, package in e.packages().items() for name in package.pictures]
 
 
@@ -30,7 +33,7 @@ def over(xs: Any, ys: Any) -> Points:
     return [(x, y) for x, y in zip(xs, ys, strict=True) if y is not None]
 
 
-def histogram(number: int) -> dict[str, Points]:
+def histogram(number: int) -> Series:
     one = e.report()["answers"][number]
     n, order = one["n"], sorted(range(6), key=lambda k: -one["cells"][k]["mass"])
     masses = [one["cells"][k]["mass"] for k in order]
@@ -42,7 +45,7 @@ def histogram(number: int) -> dict[str, Points]:
             f"share of {n:,} draws": down(np.maximum(shares, edge))}  # fmt: skip
 
 
-def corrected(number: int) -> dict[str, Points]:
+def corrected(number: int) -> Series:
     found = e.report()["answers"][number]["tests"]
     return {
         "not rejected": down(max(1e-6, one["adjusted_p"]) for one in found),
@@ -50,7 +53,7 @@ def corrected(number: int) -> dict[str, Points]:
     }
 
 
-def filling(one: Any, name: str = "share of the draws") -> dict[str, Points]:
+def filling(one: Any, name: str = "share of the draws") -> Series:
     """The heaviest cell first: the fourth, then the first three as they stand."""
     order = (3, 0, 1, 2)
     columns = {key: [getattr(one, key)[k] for k in order] for key in ("probs", "low", "high", "counts")}
@@ -58,14 +61,14 @@ def filling(one: Any, name: str = "share of the draws") -> dict[str, Points]:
             name: down(count / 1000 for count in columns["counts"]), "exact distribution": down(columns["probs"])}  # fmt: skip
 
 
-def panels() -> dict[str, Points]:
+def panels() -> Series:
     """The first round of the opening: the eight largest bars of each distribution that was met, those that count always among them."""
     trace = raw("opening")
     round_ = trace["rounds"][0]
     met = [k for k, one in enumerate(round_["proposals"]) if one["accepted"] is not None]
     refused = next((k for k in met if not round_["proposals"][k]["accepted"]), None)
     seen = met + ([len(round_["proposals"])] if round_["ending"]["kind"] == "bonus" else [])
-    found: dict[str, Points] = {}
+    found: Series = {}
     for number, node in enumerate(seen):
         probs = round_["distributions"][node]
         must = {round_["proposals"][node]["token"]} if node < len(round_["proposals"]) else set()
@@ -78,7 +81,7 @@ def panels() -> dict[str, Points]:
     return found
 
 
-def forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> dict[str, Points]:
+def forecast(measure: str, plain: tuple[str, str], names: tuple[str, str]) -> Series:
     plan = raw("plans")["plans"][e.PLAN]
     rows, checked = plan["rows"], [one for one in plan["checked"] if one[measure]]
     gammas, met = [row["gamma"] for row in rows], [one["gamma"] for one in checked]
@@ -96,7 +99,7 @@ def studied(**wanted: Any) -> list[dict[str, Any]]:
     return [one for one in cells if all(one[key] == value for key, value in wanted.items())]
 
 
-def kept(axis: str) -> dict[str, Points]:
+def kept(axis: str) -> Series:
     from specviz.prediction.study import KINDS as TEXTS
 
     cells = studied(top_p=None) if axis == "temperature" else studied(temperature=1.0)
@@ -105,10 +108,10 @@ def kept(axis: str) -> dict[str, Points]:
     share = {(TEXTS[one["kind"]], at(one)): one["accepted"] / one["tested"] for one in cells}
     found = {name: over(places, [share.get((name, x)) for x in places]) for name in TEXTS.values()}
     mean = [float(np.mean([value for (_, x), value in share.items() if x == place])) for place in places]
-    return found | {"middle 95%": [], "mean of the kinds": over(places, mean)}
+    return found | {"middle 95%": None, "mean of the kinds": over(places, mean)}
 
 
-def foretold() -> dict[str, Points]:
+def foretold() -> Series:
     cells = studied()
     shares = [one["accepted"] / one["tested"] for one in cells]
     noise = [1.96 * (max(s * (1 - s), 0.25 / one["tested"]) / one["tested"]) ** 0.5 for s, one in zip(shares, cells, strict=True)]
@@ -123,13 +126,13 @@ def foretold() -> dict[str, Points]:
     return found | {"its means by eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
 
 
-def confidence() -> dict[str, Points]:
+def confidence() -> Series:
     bins = np.array([one["bins"] for one in studied(temperature=1.0, top_p=None)], dtype=float).sum(0)
     points = [(sure / n, right / n) for n, sure, right in bins if n >= 30]
-    return {"equal": [(0, 0), (1, 1)], "the draft": points, "the draft, low": [], "the draft, high": []}
+    return {"equal": [(0, 0), (1, 1)], "the draft": points, "the draft, low": None, "the draft, high": None}
 
 
-def batched() -> tuple[dict[str, Points], dict[str, Points]]:
+def batched() -> tuple[Series, Series]:
     found = raw("batches")
     passes, drafting, rule = (np.array(found[key]) for key in ("passes", "drafting", "rule"))
     alone = np.median(passes[:, 0], -1)
@@ -138,24 +141,24 @@ def batched() -> tuple[dict[str, Points], dict[str, Points]]:
     factors = np.array(tokens) * alone[:, None] / whole
     places = range(len(found["rows"]))
     many = {f"gamma {gamma}": over(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
-    many |= {"middle 95%": [], "the best gamma": over(places, factors.max(1)),
+    many |= {"middle 95%": None, "the best gamma": over(places, factors.max(1)),
              "the target alone": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
     return many, {"as dear as one by one": over(sizes, sizes)} | {n: over(sizes, costs[k]) for k, n in enumerate(names)}
 
 
-def what_if() -> dict[str, Points]:
+def what_if() -> Series:
     """Of the lines nothing is stated here but their names; that each reaches its factor is a test of its own."""
     lines = ("0.5", "1: speculation pays above", "1.25", "1.5", "2", "3")
     _, chosen, running = e.WHAT_IF
-    return {name: [] for name in lines} | {
+    return dict.fromkeys(lines) | {
         "the running pair": [(running.c, running.alpha)],
         "what if": [(chosen.c, chosen.alpha)],
     }
 
 
-def first_tokens(key: str) -> dict[str, Points]:
+def first_tokens(key: str) -> Series:
     first = next(row["first"] for row in raw("gallery")["lineups"][e.CHOICE]["rows"] if row["key"] == key)
     places = [k for k, label in enumerate(first["labels"]) if label]
     column = {name: down(first[name][k] for k in places) for name in ("probs", "low", "high")}
@@ -171,7 +174,7 @@ def reads() -> tuple[dict[str, Any], list[dict[str, Any]]]:
     return one["read"], one["survey"]
 
 
-def along() -> dict[str, Points]:
+def along() -> Series:
     read, _ = reads()
     apart, forks = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
     both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in forks) == chosen]
@@ -180,9 +183,9 @@ def along() -> dict[str, Points]:
     return both
 
 
-def lorenz() -> dict[str, Points]:
+def lorenz() -> Series:
     read, survey = reads()
-    found: dict[str, Points] = {"spread evenly": [(0, 0), (1, 1)]}
+    found: Series = {"spread evenly": [(0, 0), (1, 1)]}
     for name, texts in (("this text", [read]), (e.DISTRIBUTION, survey)):
         apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in texts]))[::-1]
         held = np.concatenate([[0.0], np.cumsum(apart)]) / apart.sum()
@@ -191,14 +194,14 @@ def lorenz() -> dict[str, Points]:
     return found
 
 
-def kinds() -> dict[str, Points]:
+def kinds() -> Series:
     read, _ = reads()
     apart, kind = 1.0 - np.array(read["beta"]), np.array(read["kinds"])
-    means = sorted(apart[kind == k].mean() for k in range(len(KINDS)) if (kind == k).any())
-    return {"these tokens": [(x, float(k)) for k, x in enumerate(means)], "these tokens, low": [], "these tokens, high": []}
+    means = sorted(apart[kind == one].mean() for one in KINDS if one in read["kinds"])
+    return {"these tokens": [(x, float(k)) for k, x in enumerate(means)], "these tokens, low": None, "these tokens, high": None}
 
 
-def distances() -> dict[str, Points]:
+def distances() -> Series:
     rows = [row for row in raw("surroundings")["rows"] if row["own"]]
     low = lambda x: max(1e-8, x)  # noqa: E731
     place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
@@ -227,7 +230,7 @@ def greedy() -> tuple[Points, Points, list[float], list[float]]:
     return together, parted, everywhere, there
 
 
-def spread() -> dict[str, Points]:
+def spread() -> Series:
     """Shares of equal bins of the logarithm; what is smaller than a thousandth stands in the first."""
     *_, everywhere, there = greedy()
     edges = np.linspace(-3.0, np.log10(max(10.0, *everywhere)), 15)
@@ -236,13 +239,13 @@ def spread() -> dict[str, Points]:
     return {"all places": over(middles, shares[0]), "where they part": over(middles, shares[1])}
 
 
-def curve() -> dict[str, Points]:
+def curve() -> Series:
     one = e.CURVE
     arms = {name: over(one.n, [row[arm] for row in one.tv]) for arm, name in enumerate(one.names)}
     return {"chance alone, 99 of 100": over(one.n, one.upper), **arms}
 
 
-def expected(kind: str, name: str) -> dict[str, Points]:
+def expected(kind: str, name: str) -> Series:
     speeds = {"trace 0": [("right rule", 0.6), ("wrong rule", 703 / 1001)],
               "trace 1": [("right rule", 1500 / 800), ("wrong rule", 1607 / 809)]}  # fmt: skip
     together, parted, _, _ = greedy()
@@ -288,7 +291,7 @@ def test_the_screen_shows_the_records_numbers(kind, name):
     found, wanted = series(e.packages()[kind].pictures[name].page()), expected(kind, name)
     assert list(found) == list(wanted)
     for key, points in wanted.items():
-        if points:
+        if points is not None:
             assert_points(found[key], points, f"{kind}, {name}, {key}")
 
 
@@ -296,11 +299,11 @@ def test_intervals_lie_around_their_values():
     """The ends that no record states: each below and above the value that it belongs to."""
     for kind, name in CASES:
         found, wanted = series(e.packages()[kind].pictures[name].page()), expected(kind, name)
-        for key in [key for key, points in wanted.items() if not points and key != "what if" and kind != "fast"]:
+        for key in [key for key, points in wanted.items() if points is None and kind != "fast"]:
             middle = values(found[key.rpartition(", ")[0]], 0)
             signs = 1 if key.endswith("high") else -1
             assert all(signs * (end - value) >= -1e-12 for end, value in zip(values(found[key], 0), middle, strict=True))
-        if kind == "fast" and not wanted.get("middle 95%", [1]):
+        if kind == "fast" and wanted.get("middle 95%", []) is None:
             line = values(found["mean of the kinds" if "mean of the kinds" in found else "the best gamma"], 1)
             ends = values(found["middle 95%"], 1)
             highs, lows = ends[: len(line)], ends[len(line) :][::-1]

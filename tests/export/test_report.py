@@ -177,7 +177,7 @@ def test_the_command_in_the_manifest_asks_for_the_same_draws(record):
         options = parser.parse_args(words[4:])
         asked = verify.settings_of(options)
         stored = Settings.from_record(record["settings"] | {"prompt": prompt, "device": "cpu", "dtype": "float32"})
-        assert asked == stored and options.draws == 5000 and options.mode == "shared-distributions"
+        assert asked == stored and options.samples == 5000 and options.mode == "shared-distributions"
 
 
 def test_the_caption_says_n_test_detectable_distance_pair_and_settings(found):
