@@ -7,7 +7,7 @@ LOCAL := $(filter localhost 127.0.0.1 ::1,$(HOST))
 OWN_PAIRS ?= $(if $(LOCAL),yes,no)
 FLAGS := $(if $(filter yes,$(OWN_PAIRS)),-- --allow-own-pairs $(if $(LOCAL),,--allow-own-pairs-from-network))
 BIN := .venv/bin
-# Two workers for two cores, a file of tests at a time; those that drive a browser come first, being the longest.
+# Two workers for two cores, a file of tests at a time, in the order of tests/conftest.py: the longest first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
@@ -23,8 +23,10 @@ run: .venv/ready ## serve the app at http://localhost:8501 (PORT=8600, HOST=0.0.
 test: .venv/ready-test ## the fast tests
 	$(PYTEST) -m "not slow and not gpu"
 
+# Then the proofs on tables whose every number is moved by one unit in the last place, as other processors round.
 test-all: .venv/ready-test ## the fast tests and those of minutes
 	$(PYTEST) -m "not gpu"
+	SPECVIZ_LAST_PLACE=1 $(PYTEST) -m "not slow and not gpu" tests/verification tests/evidence/test_enumerate.py
 
 # Breaks the code in one place at a time, in a copy, and says which breaks the fast tests find; about ten minutes.
 mutants: .venv/ready-test ## break the code in one place at a time, and say which breaks the fast tests find

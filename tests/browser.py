@@ -19,6 +19,24 @@ FLAGS = [
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
 
 
+AT_REST = """() => document.querySelector(".stApp[data-test-script-state=notRunning]")"""
+FITS = """(width) => innerWidth === width && [...document.querySelectorAll(".js-plotly-plot")].every((plot) => {
+    const drawn = plot.querySelector(".main-svg");
+    return !plot.clientWidth || (drawn && Math.abs(drawn.getBoundingClientRect().width - plot.clientWidth) < 2);
+})"""
+
+
+def at_rest(page) -> None:
+    """Wait until no script of the page runs on the server: what the browser sent before has been answered."""
+    page.wait_for_function(AT_REST)
+
+
+def resize(page, width: int, height: int = 844) -> None:
+    """Make the window as wide as that, and wait until every Plotly figure has followed."""
+    page.set_viewport_size({"width": width, "height": height})
+    page.wait_for_function(FITS, arg=width)
+
+
 def need_browser() -> None:
     """Skip with a sentence where there is no browser; fail instead where SPECVIZ_REQUIRE_BROWSER is set, as the gate does."""
     if CHROMIUM:

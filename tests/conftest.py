@@ -9,6 +9,23 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 
 import pytest
 
+# Files that take longest, and with a pytest process for each core are to be begun first: browsers, then seconds of CPU time downwards.
+LONGEST = (
+    "tests/e2e/",
+    "tests/export/",
+    "tests/commands/",
+    "tests/evidence/",
+    "tests/web/",
+    "tests/models/",
+    "tests/statistics/",
+)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items):
+    """Whole files keep together and their tests in order; with --dist loadfile a process then takes the next file of this order."""
+    items.sort(key=lambda item: next((n for n, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST)))
+
 
 @pytest.fixture(scope="session")
 def pair_folders(tmp_path_factory):
@@ -56,6 +73,16 @@ def record(report):
     from specviz.evidence.certificate.check import read
 
     return read(report)
+
+
+@pytest.fixture
+def no_pictures(monkeypatch):
+    """An export without its figures for print, which take longer than all else in it: for tests that read its other files."""
+    from specviz.export import matplotlib_adapter
+    from specviz.export.package import Picture
+
+    monkeypatch.setattr(Picture, "paper", lambda one, column=False: None)
+    monkeypatch.setattr(matplotlib_adapter, "saved", lambda drawn, kind: b"")
 
 
 @pytest.fixture

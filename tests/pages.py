@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +13,7 @@ from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
 from specviz.web.common.queue import Stopped
 from specviz.web.exactness.state import Exam, Question
+from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[1]
 NO_TORCH = """
@@ -45,7 +44,7 @@ PROMPT = '"prompt": app.text_area[0].value'
 def first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
     """What a page shows at first, in a process of its own. more: entries of a dictionary, as Python; ``given`` is what components were given."""
     code = NO_TORCH.replace("PAGE", FILES[page]).replace("MORE", more)
-    done = subprocess.run([sys.executable, "-c", code, json.dumps(query)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = run_fresh(code, json.dumps(query))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pytest
 
 from specviz.__main__ import main
 from specviz.trace import Trace
+from tests.fresh import run_fresh
 
 
 @pytest.fixture
@@ -160,7 +159,7 @@ def test_training_without_data_says_where_the_books_come_from(capsys):
 def test_help_and_unknown_options_need_no_torch():
     code = "import sys; from specviz.__main__ import main\ncode = main(sys.argv[1:])\nassert 'torch' not in sys.modules\nsys.exit(code)"
     for arguments, expected in ((["--help"], 0), (["decode", "--help"], 0), (["decode", "--nonsense"], 2), (["nonsense"], 2)):
-        done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True)
+        done = run_fresh(code, *arguments)
         assert done.returncode == expected, done.stderr
         assert "Traceback" not in done.stderr
 

@@ -168,12 +168,14 @@ def test_a_chain_of_fixed_length_is_drawn_on_shared_distributions_and_a_lossy_ru
     assert record["verdict"] == ("rejected" if lossy else "consistent") and record["analytic_tv"] is None
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_certificate_of_another_proposer_is_drawn_again(folders, tmp_path, capsys):
     assert verify(folders, "--proposer", "several", "--rule", "k-seq", "--out", str(tmp_path / "out")) == 0
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
     assert "Redrawn with the stored seed" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_certificate_whose_text_is_not_at_hand_says_so(folders, tmp_path, capsys, monkeypatch):
     """The path was named for verify; for check it was not."""
     path = tmp_path / "mine.txt"

@@ -28,8 +28,9 @@ def verify(folders, *more: str) -> int:
     return main(["verify", *folders, "--prompt", "Once upon", *more])
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, capsys, tmp_path):
-    code = verify(folders, "--length", "2", "--samples", "20000", "--tv", "0.1", "--seconds", "3", "--format", "json",
+    code = verify(folders, "--length", "2", "--samples", "20000", "--tv", "0.1", "--seconds", "1", "--format", "json",
                   "--out", str(tmp_path / "new"))  # fmt: skip
     report = json.loads(capsys.readouterr().out)
     assert code == 0 and report["verdict"] == "consistent"

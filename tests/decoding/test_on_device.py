@@ -63,7 +63,7 @@ TEXT = (
 )
 QUIET = lambda *said: None  # noqa: E731
 SLOW = pytest.mark.slow  # of a kind that has fast cases
-SHORT = plan_run.Effort(texts=3, opening=8, probes=2)
+SHORT = plan_run.PlanEffort(texts=3, opening=8, probes=2)
 
 
 @pytest.fixture(scope="module")
@@ -242,7 +242,7 @@ def test_a_run_of_the_stage_and_its_fingerprints(both):
 
 def test_whole_text(both):
     def work(pair):
-        one = passage_run.write(pair, BASE, turns=1)
+        one = passage_run.write(pair, BASE, runs=1)
         two = passage_run.survey(pair, BASE, 2, 6)
         return (
             one.target.trace.output_ids,
@@ -260,7 +260,7 @@ def test_whole_text(both):
 @pytest.mark.parametrize("choice", ("0", "1"))
 def test_other_proposers(both, heads, choice):
     def work(pair):
-        found = methods_run.line_up(pair, replace(chosen(BASE, choice), heads=heads), turns=1, draws=60)
+        found = methods_run.line_up(pair, replace(chosen(BASE, choice), heads=heads), runs=1, draws=60)
         return [(row.key, row.reason, row.tested, row.kept, row.passes, row.tokens) for row in found.rows]
 
     here, there = both(work)
@@ -273,7 +273,7 @@ def test_other_proposers(both, heads, choice):
 )
 def test_bench(both, base):
     def work(pair):
-        found = bench(pair, gamma=2, length=6, turns=1, say=QUIET, base=replace(BASE, **base))
+        found = bench(pair, gamma=2, length=6, runs=1, say=QUIET, base=replace(BASE, **base))
         return [(one.tokens_per_pass, one.draft_tokens, one.accepted_per_tested) for one in found]
 
     here, there = both(work)
@@ -285,7 +285,7 @@ def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
     def work(pair):
         found = curves.measure(pair, 2, 4, repeats=1, say=QUIET)
         gaps = block_gap(pair, BASE, pair.encode(PROMPT))
-        entropies = [one.entropy for one in rates.draw_rates(pair, 30, turns=1, say=QUIET)]
+        entropies = [one.entropy for one in rates.draw_rates(pair, 30, runs=1, say=QUIET)]
         return found.tokens_per_pass, gaps, entropies
 
     here, there = both(work)
@@ -299,7 +299,7 @@ def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
 )
 def test_plan(both, changes, check):
     def work(pair):
-        settings, effort = replace(BASE, length=8, **changes), replace(SHORT, check=check, turns=1, timed=2)
+        settings, effort = replace(BASE, length=8, **changes), replace(SHORT, check=check, runs=1, timed=2)
         found = plan_run.make_plan(pair, settings, TEXT, (1, 2), effort)
         return [(row.gamma, row.tokens.value) for row in found.rows], [row.tokens for row in found.checked or ()]
 

@@ -1,4 +1,4 @@
-"""A server on a free port and a browser: once per session each. Pages are opened fresh for each test."""
+"""A server on a free port and a browser: once per process of pytest each. Pages are opened fresh for each test."""
 
 from __future__ import annotations
 
@@ -71,21 +71,30 @@ def server_log(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("server") / "log.txt"
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def server(opening, server_log):
     """Address of the app as a host would serve it."""
     with serving(opening, server_log) as address:
         yield address
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser():
-    """One per file: Playwright's synchronous interface cannot be started twice at a time."""
+    """One for all files here, ended with the last: while Playwright's synchronous interface is open, its thread runs no other loop."""
     need_browser()
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         yield chromium
         chromium.close()
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_open(request):
+    """A page that a failed test left open would go on asking the server."""
+    yield
+    if "browser" in request.fixturenames:
+        for context in request.getfixturevalue("browser").contexts:
+            context.close()
 
 
 @pytest.fixture

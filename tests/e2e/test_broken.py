@@ -7,6 +7,7 @@ import time
 
 from playwright.sync_api import Page, expect
 
+from tests.browser import resize
 from tests.e2e.test_page import NASTY, PATIENT, query
 
 
@@ -102,9 +103,7 @@ def test_no_width_scrolls_sideways(browser, server):
     expect(verdict(page)).to_contain_text("Caught", timeout=PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
     for width, scheme in ((390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")):
-        page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(f"innerWidth === {width} && document.querySelector('.stMain').clientWidth <= {width}")
-        page.wait_for_timeout(300)  # ms; figures follow the width
+        resize(page, width)
         assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width, (width, scheme)
     page.close()

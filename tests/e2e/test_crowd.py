@@ -1,4 +1,4 @@
-"""Twenty clients at once on a cold server: no exception. They speak the page's protocol, without a browser."""
+"""Clients at once on a cold server, twenty in the slow tests: no exception. They speak the page's protocol, without a browser."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 from tests.e2e.conftest import serving
 from tests.e2e.crowd import crowd, said
 
-CLIENTS = 20
+CLIENTS = [4, pytest.param(20, marks=pytest.mark.slow)]
 PATIENT = 240  # s; the first of them all waits for torch to be imported
 
 
@@ -44,14 +44,15 @@ def note(met: dict, message: ForwardMsg) -> None:
         met["lines"].add(data["busy"])
 
 
-def test_twenty_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_path):
+@pytest.mark.parametrize("clients", CLIENTS)
+def test_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_path, clients):
     """Half of them open a link that needs the pair, before torch is there."""
-    log, together = tmp_path / "log.txt", Barrier(CLIENTS)
-    with serving(opening, log) as address, ThreadPoolExecutor(CLIENTS) as pool:
-        queries = ["" if i % 2 else f"prompt=a+bear&seed={i}" for i in range(CLIENTS)]
+    log, together = tmp_path / "log.txt", Barrier(clients)
+    with serving(opening, log) as address, ThreadPoolExecutor(clients) as pool:
+        queries = ["" if i % 2 else f"prompt=a+bear&seed={i}" for i in range(clients)]
         every = list(pool.map(lambda query: visit(address, query, together), queries))
     assert sum(met["exceptions"] for met in every) == 0
-    assert [met["modes"][-1] for met in every] == ["live", "recorded"] * (CLIENTS // 2)
+    assert [met["modes"][-1] for met in every] == ["live", "recorded"] * (clients // 2)
     assert any("Loading torch" in (line or "") for met in every for line in met["lines"])
     written = log.read_text()
     assert "Traceback" not in written
@@ -63,10 +64,10 @@ def test_twenty_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_
 def test_many_visitors_step_through_live_rounds_and_all_are_answered(opening, tmp_path, visitors):
     """Each clicks three times with 0 to 3 s between: nobody meets an exception or waits longer than the crowd's patience."""
     log = tmp_path / "log.txt"
-    with serving(opening, log) as address:
-        asyncio.run(crowd(address, 1, 2))
+    with serving(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
+        apart.submit(asyncio.run, crowd(address, 1, 2)).result()
         began = time.monotonic()
-        everybody = asyncio.run(crowd(address, visitors))
+        everybody = apart.submit(asyncio.run, crowd(address, visitors)).result()
         print(said(everybody, time.monotonic() - began))
     assert sum(one.exceptions for one in everybody) == 0 and "Traceback" not in log.read_text()
     assert all(len(one.seconds) == 3 for one in everybody)

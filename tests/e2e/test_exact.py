@@ -13,6 +13,7 @@ from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
 from websockets.sync.client import connect
 
+from tests.browser import resize
 from tests.e2e.conftest import serving
 from tests.e2e.test_page import NASTY, PATIENT, query
 
@@ -133,10 +134,8 @@ def test_no_width_scrolls_sideways(browser, server):
     open_exact(page, server)
     draw(page, "100", "100 samples")
     for width, scheme in ((390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")):
-        page.set_viewport_size({"width": width, "height": 844})
         page.emulate_media(color_scheme=scheme)
-        page.wait_for_function(f"innerWidth === {width} && document.querySelector('.stMain').clientWidth <= {width}")
-        page.wait_for_timeout(300)  # ms; figures follow the width
+        resize(page, width)
         assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width, (width, scheme)
     page.close()
 

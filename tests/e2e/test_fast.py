@@ -6,6 +6,7 @@ import re
 
 from playwright.sync_api import Page, expect
 
+from tests.browser import resize
 from tests.e2e.test_page import NASTY, PATIENT, query
 
 SHORT = NASTY[:40]
@@ -38,8 +39,7 @@ def test_drafts_and_temperatures_stand_in_the_address_and_a_short_text_is_a_sent
     assert (page.dialogs, page.mistakes) == ([], [])
     assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
     expect(page.locator(".annotation-text").first).to_be_visible(timeout=PATIENT)
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_timeout(800)
+    resize(page, 390)
     words = [*page.get_by_role("tab").all(), *page.locator(".annotation-text").all()]
     boxes = [word.bounding_box() for word in words]
     assert len(boxes) > 4 and all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes), "no tab, no name is cut"

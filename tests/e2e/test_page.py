@@ -9,6 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
+from tests.browser import at_rest
+
 PATIENT = 150_000  # ms; importing torch beside twenty clients on two busy cores takes that long at worst
 NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</script> ![i](http://127.0.0.1:9/i.png)"
 
@@ -34,6 +36,12 @@ def wait_live(page: Page) -> None:
 
 def query(page: Page) -> dict[str, str]:
     return {key: values[0] for key, values in parse_qs(urlparse(page.url).query, keep_blank_values=True).items()}
+
+
+def wait_for_address(page: Page) -> None:
+    """Until it names the round and the motion that are shown."""
+    round_, motion = (int(page.locator(f".stage {place}").first.input_value()) for place in ("select", ".track input"))
+    page.wait_for_url(re.compile(rf"[?&]at={round_ + 1}\.{motion + 1}(&|$)"))
 
 
 def fill(page: Page, label: str, text: str) -> None:
@@ -74,12 +82,12 @@ def test_stepping_costs_no_server_call(page, server):
     sent = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
     open_page(page, server)
-    page.wait_for_timeout(1500)
+    at_rest(page)
     before, seen = len(sent), set()
     for key in ["ArrowRight"] * 12 + ["ArrowLeft"] * 12 + ["Home", "End"]:
         page.keyboard.press(key)
         seen.add(sentence(page))
-    page.wait_for_timeout(1000)
+    wait_for_address(page)
     assert len(seen) > 8
     assert len(sent) - before == 0
     assert "at" in query(page)
@@ -89,7 +97,7 @@ def test_a_copied_link_shows_the_same_round_and_motion(page, server, browser):
     open_page(page, server)
     for _ in range(5):
         page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(500)
+    wait_for_address(page)
     here = sentence(page)
     other = browser.new_page(viewport={"width": 1366, "height": 768})
     open_page(other, page.url)
@@ -122,7 +130,7 @@ def test_settings_in_the_fold_run_the_pair_and_their_link_opens_elsewhere(page, 
     page.locator(".stage .sentence").click()
     for _ in range(3):
         page.keyboard.press("ArrowRight")
-    page.wait_for_timeout(500)
+    wait_for_address(page)
     here = sentence(page)
     other = browser.new_page(viewport={"width": 1366, "height": 768})
     open_page(other, page.url)
@@ -200,7 +208,7 @@ def test_a_prompt_with_markup_is_shown_as_the_text_it_is(page, server):
     fill(page, "Temperature", "<img src=x onerror=alert(3)> $y$ :red[b]")
     said = page.get_by_test_id("stText").filter(has_text="temperature must be")
     expect(said).to_contain_text("'<img src=x onerror=alert(3)> $y$ :red[b]'")
-    page.wait_for_timeout(500)
+    at_rest(page)
     harmless(page, asked)
 
 
@@ -228,6 +236,6 @@ def test_nothing_is_fetched_from_outside(page, server):
     asked = []
     page.on("request", lambda request: asked.append(request.url))
     open_page(page, server)
-    page.wait_for_timeout(1000)
+    page.wait_for_load_state("networkidle")
     assert [url for url in asked if not url.startswith((server, server.replace("http", "ws"), "data:", "blob:"))] == []
     assert any("inter-latin" in url for url in asked)

@@ -7,6 +7,7 @@ import time
 
 from playwright.sync_api import Page, expect
 
+from tests.browser import resize
 from tests.e2e.test_page import NASTY, PATIENT, query
 
 
@@ -83,9 +84,8 @@ def test_no_width_scrolls_sideways_and_no_chip_leaves_its_place(browser, server)
     page.set_default_timeout(PATIENT)
     open_gallery(page, server, "?row=draft")
     for width in (390, 768, 1366, 1920):
-        page.set_viewport_size({"width": width, "height": 844})
+        resize(page, width)
         page.keyboard.press("End")
-        page.wait_for_timeout(400)
         assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
         room = page.locator(".walked").bounding_box()
         for leaf in page.locator(".walked .leaf").all():

@@ -9,6 +9,7 @@ from playwright.sync_api import expect
 
 from specviz.figures.one_token.token import GRID, PRESETS, positions
 from specviz.trace import Trace
+from tests.browser import at_rest
 from tests.stage_harness import ROOT, SIZES
 from tests.token_harness import page_html
 
@@ -53,7 +54,16 @@ def bars(page, letter: str) -> list[float]:
 
 
 def query(page) -> dict[str, str]:
-    return {key: values[0] for key, values in parse_qs(urlparse(page.url).query).items()}
+    return parameters(page.url)
+
+
+def parameters(url: str) -> dict[str, str]:
+    return {key: values[0] for key, values in parse_qs(urlparse(url).query).items()}
+
+
+def written(probs: list[float]) -> str:
+    """As the address holds a distribution: percent with at most two decimals."""
+    return "-".join(f"{100 * x:.2f}".rstrip("0").rstrip(".") for x in probs)
 
 
 def drag(page, name: str, by: float) -> None:
@@ -78,13 +88,10 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     assert float(page.locator(".big").text_content()) == pytest.approx(sum(map(min, p, q)), abs=0.0051)
     expect(page.locator(".sentence")).to_contain_text("“mat”: draft")
     expect(page.locator(".aloud")).to_contain_text("“mat”: draft")  # said once the hand rests
-    page.wait_for_timeout(300)
-    assert query(page)["q"] == "-".join(f"{100 * x:.2f}".rstrip("0").rstrip(".") for x in q)
-    assert query(page)["seed"] == "7"
+    page.wait_for_url(lambda url: parameters(url) == {"seed": "7", "q": written(q)} | ({"p": written(p)} if "p=" in url else {}))
     page.get_by_role("button", name="Undo").click()
     assert bars(page, "q") == [0.15, 0.45, 0.25, 0.05, 0.1]
-    page.wait_for_timeout(300)
-    assert query(page) == {"seed": "7"}
+    page.wait_for_url(lambda url: parameters(url) == {"seed": "7"})
 
 
 def test_a_finger_drags_a_bar(open_token):
@@ -164,7 +171,7 @@ def test_a_recorded_position_shows_the_models_own_overlap_until_a_bar_is_dragged
     page.locator("[role=slider][aria-label^='draft q of']").first.focus()
     page.keyboard.press("ArrowUp")
     expect(page.locator(".status")).to_contain_text("the rest of the vocabulary counts as one token")
-    page.wait_for_timeout(300)
+    page.wait_for_url(lambda url: "p" in parameters(url))
     assert query(page)["from"] == "1.3"
     assert len(query(page)["p"].split("-")) == len(query(page)["q"].split("-")) == 8
     page.get_by_role("button", name="Reset").click()
@@ -206,13 +213,13 @@ def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page,
     assert page.title() == "Why it is exact · specviz"
     expect(page.get_by_role("link", name="One round")).to_be_visible()  # framed by app.py, even on a fresh server
     assert bars(page, "p") == [0.1, 0.2, 0.3, 0.2, 0.2]
-    page.wait_for_timeout(1500)
+    at_rest(page)
     before = len(sent)
     drag(page, "target p of “mat”", 40)
     page.keyboard.press("ArrowUp")
-    page.wait_for_timeout(600)
-    assert len(sent) == before
     shown = bars(page, "p"), bars(page, "q")
+    page.wait_for_url(lambda url: parameters(url)["p"] == written(shown[0]))
+    assert len(sent) == before
     page.goto(page.url)
     page.locator(".token .headline").wait_for()
     assert (bars(page, "p"), bars(page, "q")) == shown

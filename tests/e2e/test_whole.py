@@ -7,6 +7,7 @@ import time
 
 from playwright.sync_api import Page, expect
 
+from tests.browser import resize
 from tests.e2e.test_page import NASTY, PATIENT, query
 
 SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
@@ -51,8 +52,7 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
     expect(page.locator(".forkItem").first).to_have_attribute("aria-checked", "true")
     assert sent == []
     for width in (390, 768, 1920):
-        page.set_viewport_size({"width": width, "height": 844})
-        page.wait_for_timeout(300)
+        resize(page, width)
         assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
         lane = page.locator(".lane.speculative").bounding_box()
         for box in (page.locator(SECOND).nth(n).bounding_box() for n in range(0, 128, 13)):

@@ -33,7 +33,7 @@ from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token_rule import TokenRule
 from tests.chance import SEED
-from tests.tables import model, pair, random_distribution, remembered
+from tests.tables import model, moved, pair, random_distribution
 
 PROMPT, NONE = (0,), frozenset()
 
@@ -141,17 +141,6 @@ def test_ten_seeds_of_the_points_give_one_distribution(name):
         walk = Walk(made.target, made.proposer, made.rule, NONE, made.randomness, seed)
         found.append(walk.round_distribution(Prefix(PROMPT, 0, remaining)))
     assert max(total_variation(found[0], other) for other in found) < 1e-13
-
-
-def moved(table, seed: int):
-    """A table each of whose numbers lies one unit in the last place beside, above or below at random; zeros stay."""
-
-    def beside(ids: tuple[int, ...]) -> tuple[float, ...]:
-        dice = np.random.default_rng([seed, *ids])
-        masses = [float(mass) for mass in (table(ids) if callable(table) else table)]
-        return tuple(float(np.nextafter(m, dice.choice((0.0, 1.0)))) if 0.0 < m < 1.0 else m for m in masses)
-
-    return remembered(beside)
 
 
 def distance(mutant, tables) -> float:

@@ -18,7 +18,14 @@ from specviz.evidence.certificate.redraw import analytic_again, compared, models
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.report import RULE_ONLY
 from specviz.settings import Settings
-from tests.certified import altered, first_answer, first_test
+from tests.certified import altered, first_answer, first_test, remembered_permutations
+
+
+@pytest.fixture(autouse=True)
+def permutations_once():
+    with remembered_permutations():
+        yield
+
 
 QUIET = lambda label: lambda share: None  # noqa: E731
 

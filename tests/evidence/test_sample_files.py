@@ -57,6 +57,7 @@ def verify(pair_folders, capsys):
     return call
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_exact_samples_are_consistent_with_the_distribution_and_the_report_is_a_certificate(
     written, verify, drawn, tmp_path, capsys
 ):
@@ -91,6 +92,7 @@ def test_two_files_of_one_distribution_are_consistent_and_of_two_distributions_r
     assert "in each file" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_texts_are_compared_as_texts(written, pair, drawn, capsys, tmp_path):
     texts = {name: [pair.decode(draw) for draw in draws] for name, draws in drawn.items()}
     one, two, three = (written(lines(texts[name], "text"), f"{name}.jsonl") for name in drawn)

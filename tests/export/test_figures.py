@@ -208,9 +208,7 @@ def distances() -> Series:
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
              for k, row in enumerate(rows)}  # fmt: skip
     found["change by draft tokens, at most"] = down(low(row["own"]["worst"]) for row in rows)
-    found["distance to float32, mean"] = [
-        (low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]
-    ]
+    found["distance to float32, mean"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
     return found
 
 

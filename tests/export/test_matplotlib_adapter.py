@@ -33,6 +33,7 @@ from specviz.figures.speed import surface
 from specviz.figures.whole_text import divergence
 from specviz.serving import setups
 from tests import exported as e
+from tests.fresh import run_fresh
 
 LABORATORY = setups.from_json(e.text("surroundings"))
 SEEN = LABORATORY.microscope.seen(e.ARM)
@@ -72,7 +73,7 @@ def words(drawn) -> list[Text]:
     return [one for one in found if one.get_text()]
 
 
-@pytest.mark.parametrize("column", [False, True], ids=["page", "column"])
+@pytest.mark.parametrize("column", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["page", "column"])
 @pytest.mark.parametrize("name", CASES)
 def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(name, column):
     drawn = paper(name, column)
@@ -221,15 +222,12 @@ def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(
 
 
 def test_print_needs_no_pyplot_and_no_browser():
-    import subprocess
-    import sys
-
     code = (
         "import sys; from specviz.export.package import Package, Picture; from specviz.figures.one_token.distributions import Panel, panels; "
         "one = Picture(lambda: panels((Panel('a', ('b',), {'p': (1.0,)}),))); print('matplotlib' in sys.modules); "
         "Package('a', 'a', {}, {}, {'b': one}, (), {}).file('b.svg'); print('matplotlib.pyplot' in sys.modules, 'kaleido' in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120)
+    done = run_fresh(code)
     assert done.stdout.split() == ["False", "False", "False"], done.stderr
 
 

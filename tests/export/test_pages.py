@@ -7,8 +7,6 @@ import csv
 import hashlib
 import io
 import json
-import subprocess
-import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +30,7 @@ from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
 from specviz.web.one_token.state import shown
+from tests.fresh import run_fresh
 from tests.pages import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -183,7 +182,7 @@ def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
         f"app.session_state['export-fold-{FOLDS.get(name, name)}'] = True; app.run(); "
         "print(len(app.exception), 'matplotlib' in sys.modules, [one.label for one in app.get('download_button')])"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = run_fresh(code)
     assert done.stdout.splitlines()[-1] == "0 False ['Everything, one zip']", done.stderr
 
 

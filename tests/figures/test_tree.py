@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -18,6 +16,7 @@ from specviz.figures.drafting_methods.tree import layout, mask, tree_payload, wa
 from specviz.measure.methods import ENTRIES, chosen
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Round, Trace
+from tests.fresh import run_fresh
 
 ROOT = Path(__file__).resolve().parents[2]
 BASE = chosen(Settings(prompt="Once upon a time", length=24, gamma=3), "1")
@@ -171,5 +170,5 @@ def test_the_payload_needs_no_torch():
         "rows = [row for one in recorded().values() for row in one.rows if row.trace]\n"
         "assert len(rows) > 20; [tree_payload(row.trace) for row in rows]; assert 'torch' not in sys.modules"
     )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = run_fresh(code)
     assert done.returncode == 0, done.stderr

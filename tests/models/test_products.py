@@ -139,7 +139,7 @@ def test_the_shipped_draft_in_8_bits_has_the_same_acceptance_rate_and_the_target
     assert 0 < (q - rounded).abs().sum(-1).mean() / 2 < 0.02 and abs(rate - rounded_rate) < 0.005
 
 
-@pytest.mark.parametrize("warper", ({}, {"temperature": 0.7, "top_p": 0.8}), ids=str)
+@pytest.mark.parametrize("warper", ({}, pytest.param({"temperature": 0.7, "top_p": 0.8}, marks=pytest.mark.slow)), ids=str)
 def test_with_a_draft_in_8_bits_the_decoder_has_the_targets_distribution(eight, warper):
     found = analytic_of_pair(eight, Settings(pair="storybook-8bit", gamma=3, **warper), eight.encode(HELD_OUT), 40)
     assert found.passed() and found.prefixes >= 40 and len({*found.accepted}) > 2

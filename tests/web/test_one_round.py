@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import threading
 import time
@@ -20,6 +19,7 @@ from specviz.models.pairs.catalogue import PAIRS
 from specviz.web.common import access, cache, session, warmup
 from specviz.web.common.queue import Queue
 from specviz.web.one_round.state import Visit
+from tests.fresh import run_fresh
 from tests.web_pair import write_opening
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -84,7 +84,7 @@ def said(app: AppTest) -> str:
 
 
 def test_the_first_paint_needs_neither_torch_nor_weights(opening):
-    done = subprocess.run([sys.executable, "-c", NO_TORCH, str(opening)], cwd=ROOT, capture_output=True, text=True, timeout=120)
+    done = run_fresh(NO_TORCH, str(opening))
     assert done.returncode == 0, done.stderr
     seen = json.loads(done.stdout.splitlines()[-1])
     assert seen.pop("motions") == seen["cursor"]["motion"] + 1

@@ -1,0 +1,81 @@
+"""Code in a process of its own that has imported nothing of specviz and no torch, forked from one that has read Streamlit and Plotly.
+
+A new interpreter spends two seconds on reading those two; each process of pytest pays that once, for a server that then forks.
+"""
+
+from __future__ import annotations
+
+import importlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import traceback
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import NoReturn
+
+ROOT = Path(__file__).resolve().parents[1]
+READ = ("streamlit.testing.v1", "plotly.graph_objects")
+SECONDS = 120  # for one piece of code; the alarm then ends it, and the exit code is below 0
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """How it ended: exit code, and all that was written."""
+
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run_fresh(code: str, *arguments: str) -> Done:
+    """Run Python code with these ``sys.argv[1:]`` in the top folder."""
+    server = _server()
+    server.stdin.write(json.dumps([code, arguments]) + "\n")
+    server.stdin.flush()
+    return Done(*json.loads(server.stdout.readline()))
+
+
+@cache
+def _server() -> subprocess.Popen[str]:
+    """It ends when its standard input does, with the process that asked for it."""
+    return subprocess.Popen([sys.executable, "-m", __name__], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+
+def _serve() -> None:
+    for name in READ:
+        importlib.import_module(name)
+    for line in sys.stdin:
+        with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+            child = os.fork()
+            if child == 0:
+                _run(*json.loads(line), out.fileno(), err.fileno())
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            said = [(file.seek(0), file.read().decode())[1] for file in (out, err)]
+        print(json.dumps([status, *said]), flush=True)
+
+
+def _run(code: str, arguments: list[str], out: int, err: int) -> NoReturn:
+    """What the forked process does: the code, and then an end without the server's own."""
+    os.dup2(out, 1)
+    os.dup2(err, 2)
+    signal.alarm(SECONDS)
+    sys.argv, status = ["-c", *arguments], 0
+    try:
+        exec(compile(code, "<fresh>", "exec"), {"__name__": "__main__"})
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else int(end.code is not None)
+    except BaseException:
+        traceback.print_exc()
+        status = 1
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
+if __name__ == "__main__":
+    _serve()
