@@ -93,8 +93,8 @@ def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
     assert figure.layout.annotations[0].text == "✗ detected at 1,000" and figure.layout.annotations[0].x == 3.0
     assert (figure.layout.xaxis.type, figure.layout.yaxis.title.text) == ("log", "total variation, logarithmic")
     assert "wrong rule has TV 0.150, above" in one.conclusion and "Detected at 1,000 samples" in one.conclusion
-    assert [row["look"] for row in one.table] == ["nothing seen", "rejected"]
-    assert "look" not in line(wrong=None).table[0]
+    assert [row["check"] for row in one.table] == ["not rejected", "rejected"]
+    assert "check" not in line(wrong=None).table[0]
 
 
 def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():

@@ -137,7 +137,7 @@ def test_the_microscopes_words_follow_its_counts():
     )
     one = ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
-        "The greedy texts part between float32 and int8, after 2 tokens. There the two largest logits lie 0.01 apart; "
+        "The greedy texts diverge between float32 and int8, after 2 tokens. The gap between the two largest logits there is 0.01; "
     )
     (line, _) = ties.partings(HAND_MADE)
     assert (line["after"], line["float32"], line["bfloat16"]) == ("…abcd", "e", "f")

@@ -86,9 +86,9 @@ def test_the_picture_of_tokens_shows_every_formula_and_the_measurement(shown):
     band = named["middle 95%"]
     assert list(band.y) == [*(row.tokens.high for row in shown.rows), *(row.tokens.low for row in shown.rows[::-1])]
     assert figure.layout.yaxis.title.text == "tokens per target pass"
-    worst = max(abs(row.gaps["predicted"].value) for row in shown.checked)
-    assert f"{worst:.1%} off what was measured" in figures.tokens_conclusion(shown)
-    assert "just what was measured" in figures.tokens_conclusion(recorded()["ngram 0"])
+    worst = max(abs(row.gaps["accepted draft tokens"].value) for row in shown.checked)
+    assert f"is within {worst:.1%} of the measurement" in figures.tokens_conclusion(shown)
+    assert "equals the measurement" in figures.tokens_conclusion(recorded()["ngram 0"])
 
 
 def test_the_picture_of_speed_shows_the_factors_of_its_plan():
