@@ -39,7 +39,7 @@ def histogram(number: int) -> dict[str, Points]:
     low, high = (stats.binom.ppf(tail, n, masses) / n for tail in (0.005, 0.995))
     probs = "exact distribution, 99% band"
     return {probs: down(masses), f"{probs}, low": down(np.maximum(low, edge)), f"{probs}, high": down(high),
-            f"share of {n:,} draws": down(np.maximum(shares, edge))}  # fmt: skip
+            f"share of {n:,} samples": down(np.maximum(shares, edge))}  # fmt: skip
 
 
 def corrected(number: int) -> dict[str, Points]:
@@ -54,7 +54,7 @@ def filling(one: Any, name: str = "share of the draws") -> dict[str, Points]:
     """The heaviest cell first: the fourth, then the first three as they stand."""
     order = (3, 0, 1, 2)
     columns = {key: [getattr(one, key)[k] for k in order] for key in ("probs", "low", "high", "counts")}
-    return {"sampling noise, 99%": down(columns["high"]), "chance alone, start": down(columns["low"]),
+    return {"sampling noise, 99%": down(columns["high"]), "sampling noise, 99%, start": down(columns["low"]),
             name: down(count / 1000 for count in columns["counts"]), "exact distribution": down(columns["probs"])}  # fmt: skip
 
 
@@ -119,8 +119,8 @@ def foretold() -> dict[str, Points]:
         "overlap on the text itself": over([one["statistics"]["overlap"] for one in cells], shares),
     }
     for end, sign in (("", 0), (", low", -1), (", high", 1)):
-        found[f"accepted draft tokens{end}"] = over(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
-    return found | {"its means by eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
+        found[f"predicted{end}"] = over(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
+    return found | {"its means of eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
 
 
 def confidence() -> dict[str, Points]:
@@ -138,7 +138,7 @@ def batched() -> tuple[dict[str, Points], dict[str, Points]]:
     factors = np.array(tokens) * alone[:, None] / whole
     places = range(len(found["rows"]))
     many = {f"gamma {gamma}": over(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
-    many |= {"middle 95%": [], "best gamma": over(places, factors.max(1)),
+    many |= {"middle 95%": [], "the best gamma": over(places, factors.max(1)),
              "target-only sampling": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
@@ -162,8 +162,8 @@ def first_tokens(key: str) -> dict[str, Points]:
     probs = {"target’s exact distribution": column["probs"]}
     if key == "typical":
         return {"what it writes": down(first["written"][k] for k in places), **probs}
-    drawn = {f"{first['n']:,} draws": down(first["counts"][k] / first["n"] for k in places)}
-    return {"sampling noise, 99%": column["high"], "chance alone, start": column["low"], **drawn, **probs}
+    drawn = {f"{first['n']:,} samples": down(first["counts"][k] / first["n"] for k in places)}
+    return {"sampling noise, 99%": column["high"], "sampling noise, 99%, start": column["low"], **drawn, **probs}
 
 
 def reads() -> tuple[dict[str, Any], list[dict[str, Any]]]:
@@ -263,8 +263,8 @@ def expected(kind: str, name: str) -> dict[str, Points]:
         ("token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
         ("token", "out"): lambda: {"kept": down(e.COLUMNS["kept"]), "replaced": down(e.COLUMNS["replaced"]),
                                    "target p (mark)": down(e.COLUMNS["p"])},
-        ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("by depth", "one alpha")),
-        ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("by depth", "Leviathan")),
+        ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
+        ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
         ("fast", "kept-over-temperature"): lambda: kept("temperature"),
         ("fast", "kept-over-top-p"): lambda: kept("top-p"),
         ("fast", "foretold"): foretold,
@@ -301,7 +301,7 @@ def test_intervals_lie_around_their_values():
             signs = 1 if key.endswith("high") else -1
             assert all(signs * (end - value) >= -1e-12 for end, value in zip(values(found[key], 0), middle, strict=True))
         if kind == "fast" and not wanted.get("middle 95%", [1]):
-            line = values(found["mean over kinds of text" if "mean over kinds of text" in found else "best gamma"], 1)
+            line = values(found["mean over kinds of text" if "mean over kinds of text" in found else "the best gamma"], 1)
             ends = values(found["middle 95%"], 1)
             highs, lows = ends[: len(line)], ends[len(line) :][::-1]
             assert all(low <= x <= high for low, x, high in zip(lows, line, highs, strict=True))
