@@ -50,7 +50,7 @@ def corrected(number: int) -> dict[str, Points]:
     }
 
 
-def filling(one: Any, name: str = "share of the draws") -> dict[str, Points]:
+def filling(one: Any, name: str = "share of the samples") -> dict[str, Points]:
     """The heaviest cell first: the fourth, then the first three as they stand."""
     order = (3, 0, 1, 2)
     columns = {key: [getattr(one, key)[k] for k in order] for key in ("probs", "low", "high", "counts")}
@@ -120,7 +120,7 @@ def foretold() -> dict[str, Points]:
     }
     for end, sign in (("", 0), (", low", -1), (", high", 1)):
         found[f"predicted{end}"] = over(drafted, [s + sign * w for s, w in zip(shares, noise, strict=True)])
-    return found | {"its means of eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
+    return found | {"means of eighths": [(drafted[one].mean(), np.array(shares)[one].mean()) for one in groups]}
 
 
 def confidence() -> dict[str, Points]:
@@ -150,7 +150,7 @@ def what_if() -> dict[str, Points]:
     lines = ("0.5", "1: drafting pays above", "1.25", "1.5", "2", "3")
     _, chosen, running = e.WHAT_IF
     return {name: [] for name in lines} | {
-        "the running pair": [(running.c, running.alpha)],
+        "the chosen pair": [(running.c, running.alpha)],
         "what if": [(chosen.c, chosen.alpha)],
     }
 
@@ -175,7 +175,7 @@ def along() -> dict[str, Points]:
     read, _ = reads()
     apart, forks = [1.0 - beta for beta in read["beta"]], {int(k) for k in read["forks"]}
     both = {name: [(k + 1, x) for k, x in enumerate(apart) if (k in forks) == chosen]
-            for chosen, name in ((False, "all tokens"), (True, f"the {len(forks)} furthest apart"))}  # fmt: skip
+            for chosen, name in ((False, "all tokens"), (True, f"the {len(forks)} largest"))}  # fmt: skip
     assert len(forks) == 12 and min(apart[k] for k in forks) >= max(x for k, x in enumerate(apart) if k not in forks)
     return both
 
@@ -205,14 +205,12 @@ def distances() -> dict[str, Points]:
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
              for k, row in enumerate(rows)}  # fmt: skip
     found["change by draft tokens, at most"] = down(low(row["own"]["worst"]) for row in rows)
-    found["its distribution is off float32’s by"] = [
-        (low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]
-    ]
+    found["distance to float32, mean"] = [(low(row["apart"]["value"]), place[row["key"]]) for row in rows if row["apart"]]
     return found
 
 
 def greedy() -> tuple[Points, Points, list[float], list[float]]:
-    """(place, margin) where both texts have the same token, and wtexts diverge; then the margins of all these places and of the partings."""
+    """(place, margin) where both texts have the same token, and where texts diverge; then the margins of all these places and of the partings."""
     together, parted, everywhere, there = [], [], [], []
     for one in raw("surroundings")["microscope"][e.ARM]:
         margins = one["first"]["margins"]
@@ -233,7 +231,7 @@ def spread() -> dict[str, Points]:
     edges = np.linspace(-3.0, np.log10(max(10.0, *everywhere)), 15)
     middles = (edges[1:] + edges[:-1]) / 2
     shares = [np.histogram(np.log10(np.maximum(1e-3, one)), edges)[0] / len(one) for one in (everywhere, there)]
-    return {"all positions": over(middles, shares[0]), "wtexts diverge": over(middles, shares[1])}
+    return {"all positions": over(middles, shares[0]), "where texts diverge": over(middles, shares[1])}
 
 
 def curve() -> dict[str, Points]:
@@ -261,7 +259,7 @@ def expected(kind: str, name: str) -> dict[str, Points]:
         ("broken", "draws"): lambda: filling(e.WRONG),
         ("round", "round-1"): panels,
         ("token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
-        ("token", "out"): lambda: {"kept": down(e.COLUMNS["kept"]), "replaced": down(e.COLUMNS["replaced"]),
+        ("token", "out"): lambda: {"accepted": down(e.COLUMNS["kept"]), "replaced": down(e.COLUMNS["replaced"]),
                                    "target p (mark)": down(e.COLUMNS["p"])},
         ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
         ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
