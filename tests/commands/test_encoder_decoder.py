@@ -178,7 +178,7 @@ def test_the_bench_measures_an_encoder_decoder_pair(encoder_decoders):
 def test_a_plan_of_an_encoder_decoder_pair_is_refused(places, capsys, tmp_path):
     (tmp_path / "text.txt").write_text("the river and the bear " * 60)
     assert main(["plan", *places, "--text", str(tmp_path / "text.txt")]) == 2
-    assert "decoders alone for a plan" in capsys.readouterr().err
+    assert "decoder-only for a plan" in capsys.readouterr().err
 
 
 def test_a_causal_pair_reads_no_prompt_twice(pair):

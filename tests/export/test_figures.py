@@ -213,7 +213,7 @@ def distances() -> Series:
 
 
 def greedy() -> tuple[Points, Points, list[float], list[float]]:
-    """(place, margin) where both texts have the same token, and wtexts diverge; then the margins of all these places and of the partings."""
+    """(place, margin) where both texts have the same token, and where texts diverge; then the margins of all these places and of the partings."""
     together, parted, everywhere, there = [], [], [], []
     for one in raw("surroundings")["microscope"]["arms"][e.ARM]:
         margins = one["first"]["margins"]
@@ -234,7 +234,7 @@ def spread() -> Series:
     edges = np.linspace(-3.0, np.log10(max(10.0, *everywhere)), 15)
     middles = (edges[1:] + edges[:-1]) / 2
     shares = [np.histogram(np.log10(np.maximum(1e-3, one)), edges)[0] / len(one) for one in (everywhere, there)]
-    return {"all positions": over(middles, shares[0]), "wtexts diverge": over(middles, shares[1])}
+    return {"all positions": over(middles, shares[0]), "where texts diverge": over(middles, shares[1])}
 
 
 def curve() -> Series:

@@ -165,7 +165,7 @@ def test_exits_that_do_not_fit_give_a_sentence_and_nothing_is_stored(pair, tmp_p
 
 
 def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, admitted, tmp_path):
-    with pytest.raises(SettingsError, match=r"exit must be left out .* or a folder named on the command line: --exit DIR"):
+    with pytest.raises(SettingsError, match=r"exit must be left out .* or a folder named on the command line with --exit DIR"):
         opened(pair, replace(EARLY, exit=random_exit(tmp_path / "other")))
     three = replace(pair, target=tiny_model(300, layers=3))
     with pytest.raises(SettingsError, match=r"exit-layer must be 1, the layer that the exit in .* reads, got 2"):

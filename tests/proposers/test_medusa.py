@@ -228,7 +228,7 @@ def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
     with pytest.raises(SettingsError, match=r"heads must be left out .* or a folder named on the command line"):
         opened(pair, Settings(proposer="medusa", heads=str(folder)))
     settings, said = Settings.from_query({"heads": str(folder), "gamma": "3"})
-    assert settings == Settings(gamma=3) and "The link's heads was left out: heads must be named on the command line" in said[0]
+    assert settings == Settings(gamma=3) and "The link's heads was left out: heads must be given on the command line" in said[0]
 
 
 def test_decode_takes_heads_by_their_folder(pair_folders, folder, tmp_path, capsys):
