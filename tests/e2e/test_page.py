@@ -154,17 +154,17 @@ def choose_coin(page: Page, text: str) -> None:
 def test_a_chosen_coin_is_marked_linked_and_undone(page, server, browser):
     open_page(page, server)
     choose_coin(page, "0.999")
-    expect(page.locator(".stage .status")).to_contain_text("you chose the luck", timeout=PATIENT)
+    expect(page.locator(".stage .status")).to_contain_text("you chose random numbers", timeout=PATIENT)
     wait_live(page)
     assert query(page)["coins"] == "0=0.999"
     here = sentence(page)
     other = browser.new_page(viewport={"width": 1366, "height": 768})
     open_page(other, page.url)
     wait_live(other)
-    assert "you chose the luck" in status(other)
+    assert "you chose random numbers" in status(other)
     assert sentence(other) == here
     other.close()
-    page.get_by_role("button", name="Undo luck").click()
+    page.get_by_role("button", name="Undo my numbers").click()
     expect(page.locator(".stage .status")).to_contain_text("recorded round", timeout=PATIENT)
     assert "coins" not in query(page)
 
