@@ -100,7 +100,7 @@ def test_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browse
 
 
 def test_bad_input_gets_a_sentence_and_the_state_before_stays(page, server):
-    open_exact(page, server, "?prompt=Once+upon&length=9&coins=0%3D0.5")
+    open_exact(page, server, "?prompt=Once+upon&length=9&uniforms=0%3D0.5")
     expect(page.get_by_text("length was left out: it must be from 1 to 4", exact=False)).to_be_visible()
     expect(page.get_by_text("not a random sample", exact=False)).to_be_visible()
     draw(page, "100", "100 samples")
