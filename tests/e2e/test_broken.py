@@ -27,10 +27,10 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(page, server):
     open_broken(page, server)
     expect(verdict(page)).to_contain_text("There are no samples yet")
     page.get_by_role("button", name="Sample until it is detected").click()
-    expect(verdict(page)).to_contain_text(re.compile(r"Caught: [\d,]+ samples were enough"), timeout=PATIENT)
-    expect(verdict(page)).to_contain_text("The right one passes")
+    expect(verdict(page)).to_contain_text(re.compile(r"Detected: [\d,]+ samples were enough"), timeout=PATIENT)
+    expect(verdict(page)).to_contain_text("The correct one passes")
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
-    expect(page.locator("[aria-label*='Caught at the look'], [alt*='Caught at the look']").first).to_be_attached()
+    expect(page.locator("[aria-label*='Detected at'], [alt*='Detected at']").first).to_be_attached()
     page.get_by_text("The numbers behind the pictures").click()
     expect(page.get_by_test_id("stDataFrame")).to_have_count(4)
     assert page.mistakes == []
@@ -39,7 +39,7 @@ def test_a_mistake_is_caught_and_the_right_rule_passes(page, server):
 def test_the_choice_stands_in_the_address_and_opens_elsewhere(page, server, browser):
     open_broken(page, server)
     page.get_by_label("Mistake", exact=True).click()
-    page.get_by_role("option", name=re.compile("coin stuck at 0")).click()
+    page.get_by_role("option", name=re.compile("random number stuck at 0")).click()
     page.wait_for_url(re.compile("mistake=R18"))
     assert query(page)["prompt"] == "Once upon"
     expect(page.get_by_role("link", name="vllm-project/vllm-ascend#13766")).to_have_attribute(
@@ -48,7 +48,7 @@ def test_the_choice_stands_in_the_address_and_opens_elsewhere(page, server, brow
     other = browser.new_page()
     other.set_default_timeout(PATIENT)
     other.goto(page.url)
-    expect(other.get_by_text("The coin never moves", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(other.get_by_text("The random number is always 0", exact=False)).to_be_visible(timeout=PATIENT)
     other.close()
 
 
@@ -72,7 +72,7 @@ def test_a_secret_is_kept_until_the_guess(page, server):
 def test_long_work_shows_progress_and_stops_within_a_moment(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=R16")
     page.get_by_role("button", name="Sample until it is detected").click()
-    expect(page.get_by_test_id("stProgress")).to_contain_text("Drawing", timeout=PATIENT)
+    expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
     stop = page.locator(".st-key-broken-stop button")
     began = time.monotonic()
     stop.click()
@@ -100,7 +100,7 @@ def test_no_width_scrolls_sideways(browser, server):
     page.set_default_timeout(PATIENT)
     open_broken(page, server)
     page.get_by_role("button", name="Sample until it is detected").click()
-    expect(verdict(page)).to_contain_text("Caught", timeout=PATIENT)
+    expect(verdict(page)).to_contain_text("Detected:", timeout=PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(3)
     for width, scheme in ((390, "light"), (390, "dark"), (1366, "dark"), (1920, "light")):
         page.emulate_media(color_scheme=scheme)

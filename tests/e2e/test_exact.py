@@ -48,7 +48,7 @@ def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(page, serve
     expect(verdict(page)).to_contain_text("100 samples, no difference seen")
     expect(verdict(page)).to_contain_text(re.compile(r"total variation distance of 0\.\d+"))
     draw(page, "10,000", "10,101 samples")
-    expect(verdict(page)).to_contain_text("next look comes at 100,000")
+    expect(verdict(page)).to_contain_text("next test comes at 100,000")
     expect(page.get_by_text("Same distribution, different texts.")).to_be_visible()
     assert page.mistakes == []
 
@@ -56,7 +56,7 @@ def test_draws_add_up_and_the_verdict_says_what_could_have_been_seen(page, serve
 def test_pictures_have_words_and_a_table_behind_them(page, server):
     open_exact(page, server)
     draw(page, "100", "100 samples")
-    expect(page.locator("[aria-label*='100 draws'], [alt*='100 draws']").first).to_be_attached()
+    expect(page.locator("[aria-label*='100 samples'], [alt*='100 samples']").first).to_be_attached()
     page.get_by_text("The numbers behind the pictures").click()
     expect(page.get_by_test_id("stDataFrame").nth(1)).to_be_visible()
     page.get_by_text("When this page tests").click()
@@ -67,7 +67,7 @@ def test_pictures_have_words_and_a_table_behind_them(page, server):
 def test_long_work_shows_progress_and_stops_within_a_moment(page, server):
     open_exact(page, server, "?prompt=Once+upon&length=4")
     page.get_by_role("button", name="A million", exact=True).click()
-    expect(page.get_by_test_id("stProgress")).to_contain_text("Drawing")
+    expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling")
     stop = page.locator(".st-key-exact-stop button")
     began = time.monotonic()
     stop.click()
@@ -93,22 +93,22 @@ def test_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browse
     other.set_default_timeout(PATIENT)
     other.goto(page.url)
     expect(other.get_by_label("Text to continue", exact=True)).to_have_value("a little rabbit", timeout=PATIENT)
-    expect(other.get_by_text("The distribution has one outcome only", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(other.get_by_text("The distribution has only one outcome", exact=False)).to_be_visible(timeout=PATIENT)
     draw(other, "100", "100 samples")
     expect(other.locator("[class*=st-key-exact-verdict]")).to_contain_text("the test is equality")
     other.close()
 
 
 def test_bad_input_gets_a_sentence_and_the_state_before_stays(page, server):
-    open_exact(page, server, "?prompt=Once+upon&length=9&coins=0%3D0.5")
+    open_exact(page, server, "?prompt=Once+upon&length=9&uniforms=0%3D0.5")
     expect(page.get_by_text("length was left out: it must be from 1 to 4", exact=False)).to_be_visible()
-    expect(page.get_by_text("no sample of anything", exact=False)).to_be_visible()
+    expect(page.get_by_text("not a random sample", exact=False)).to_be_visible()
     draw(page, "100", "100 samples")
     page.get_by_role("button", name="Settings").click()
     field = page.get_by_label("Another number of samples", exact=True)
     field.fill("0")
     field.press("Enter")
-    page.get_by_role("button", name="Sample as many").click()
+    page.get_by_role("button", name="Sample that many").click()
     expect(page.get_by_text("draws must be a whole number from 1 to 1,000,000, got 0.")).to_be_visible()
     expect(page.get_by_text("100 samples so far", exact=True)).to_be_visible()
 
@@ -173,4 +173,4 @@ def test_twenty_clients_at_once_on_a_cold_server_stand_in_line_and_get_their_law
     written = log.read_text()
     assert "Traceback" not in written and "partially initialized" not in written
     assert [(met["charts"], met["exceptions"]) for met in every] == [(2, 0)] * CLIENTS
-    assert any("before this one" in line for met in every for line in met["lines"])
+    assert any(re.search(r"places, \d+ ahead", line) for met in every for line in met["lines"])

@@ -154,19 +154,19 @@ def choose_coin(page: Page, text: str) -> None:
 def test_a_chosen_coin_is_marked_linked_and_undone(page, server, browser):
     open_page(page, server)
     choose_coin(page, "0.999")
-    expect(page.locator(".stage .status")).to_contain_text("you chose the luck", timeout=PATIENT)
+    expect(page.locator(".stage .status")).to_contain_text("you chose random numbers", timeout=PATIENT)
     wait_live(page)
-    assert query(page)["coins"] == "0=0.999"
+    assert query(page)["uniforms"] == "0=0.999"
     here = sentence(page)
     other = browser.new_page(viewport={"width": 1366, "height": 768})
     open_page(other, page.url)
     wait_live(other)
-    assert "you chose the luck" in status(other)
+    assert "you chose random numbers" in status(other)
     assert sentence(other) == here
     other.close()
-    page.get_by_role("button", name="Undo luck").click()
+    page.get_by_role("button", name="Undo my numbers").click()
     expect(page.locator(".stage .status")).to_contain_text("recorded round", timeout=PATIENT)
-    assert "coins" not in query(page)
+    assert "uniforms" not in query(page)
 
 
 def test_back_returns_to_the_run_before(page, server):
@@ -191,7 +191,7 @@ def test_bad_input_is_said_in_the_fold_and_above_the_stage(page, server):
 
 
 def test_a_damaged_link_opens_with_sentences(page, server):
-    open_page(page, f"{server}/?gamma=17&top_p=1.5&pair=%2Fetc%2Fpasswd&coins=0=1.0&at=zz&top_k=%24x%24")
+    open_page(page, f"{server}/?gamma=17&top_p=1.5&pair=%2Fetc%2Fpasswd&uniforms=0=1.0&at=zz&top_k=%24x%24")
     notices = page.locator(".stage .notices")
     for part in ("got 17.", "got 1.5.", "not in the catalogue", "below 1", "ROUND.MOTION", "'$x$' cannot be read"):
         expect(notices).to_contain_text(part)
