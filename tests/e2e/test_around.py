@@ -1,4 +1,4 @@
-"""Around the rule in a real browser: comparisons and a text stand in the address, the laboratory is begun and stopped."""
+"""Serving limits in a real browser: comparisons and a text stand in the address, the laboratory is begun and stopped."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ def test_comparisons_stand_in_the_address_and_a_laboratory_is_begun_and_stopped(
     page.goto(f"{server}/around")
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
     expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on passages of")
-    page.get_by_role("radio", name="fp32 + guesses").click()
+    page.get_by_role("radio", name="fp32 + draft tokens").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
-    expect(page.locator(".st-key-around-said-ties")).to_contain_text("alike, to the last token", timeout=PATIENT)
+    expect(page.locator(".st-key-around-said-ties")).to_contain_text("write the same tokens in", timeout=PATIENT)
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")

@@ -1,4 +1,4 @@
-"""How fast? in a real browser: recorded plans are chosen, a text that is too short gets a sentence, a plan is stopped or made."""
+"""How fast? in a real browser: recorded predictions are chosen, a text that is too short gets a sentence, a prediction is stopped or made."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_drafts_and_temperatures_stand_in_the_address_and_a_short_text_is_a_sent
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
     assert query(page)["text"] == SHORT
-    page.get_by_role("button", name="Plan for this text").click()
+    page.get_by_role("button", name="Predict for this text").click()
     expect(page.locator(".st-key-fast-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
     page.reload()
     expect(page.get_by_label("A text like those to be written", exact=True)).to_have_value(SHORT, timeout=PATIENT)
@@ -51,12 +51,12 @@ def test_a_plan_is_stopped_and_made(page, server):
     field.fill(PARAGRAPH * 6)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
-    page.get_by_role("button", name="Plan for this text").click()
+    page.get_by_role("button", name="Predict for this text").click()
     page.locator(".st-key-fast-stop button").click()  # the frame's own Stop appears in its head where a run takes long
-    expect(page.get_by_role("button", name="Plan for this text")).to_be_enabled(timeout=PATIENT)
+    expect(page.get_by_role("button", name="Predict for this text")).to_be_enabled(timeout=PATIENT)
     expect(page.locator(".st-key-fast-notes-from")).to_contain_text("Recorded for the text")
-    page.get_by_role("button", name="Plan for this text").click()
-    expect(page.locator(".st-key-fast-notes-from")).to_contain_text("Your plan: 16 continuations", timeout=2 * PATIENT)
+    page.get_by_role("button", name="Predict for this text").click()
+    expect(page.locator(".st-key-fast-notes-from")).to_contain_text("Your prediction: 16 continuations", timeout=2 * PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(4, timeout=PATIENT)
     assert page.mistakes == []
 
@@ -66,7 +66,7 @@ def test_a_slider_moves_what_the_formula_says_and_only_the_open_tab_is_drawn(pag
     page.get_by_role("tab", name="What if?").click()
     slider = page.get_by_role("slider", name="gamma: draft tokens per round")
     expect(slider).to_be_visible(timeout=PATIENT)
-    for name, key in (("alpha: share of guesses kept", "Home"), ("gamma: draft tokens per round", "End")):
+    for name, key in (("alpha: acceptance rate", "Home"), ("gamma: draft tokens per round", "End")):
         page.get_by_role("slider", name=name).focus()
         page.keyboard.press(key)
     said = page.locator(".st-key-fast-said-surface")

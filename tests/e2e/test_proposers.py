@@ -1,4 +1,4 @@
-"""Other proposers in a real browser: rows are chosen, a round is walked without the server, a run shows its progress and stops."""
+"""Drafting methods in a real browser: rows are chosen, a round is walked without the server, a run shows its progress and stops."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(pa
     page.on("websocket", lambda socket: sent.append(socket.url))
     page.on("request", lambda request: sent.append(request.url))
     room, sentence = page.locator(".walked"), page.locator(".walked .sentence")
-    expect(sentence).to_contain_text("A tree of 15 guesses, 3 deep")
+    expect(sentence).to_contain_text("A tree of 15 draft tokens, 3 deep")
     page.get_by_role("button", name="Step →").click()
-    expect(sentence).to_contain_text("kept with probability")
-    expect(room.locator(".aloud")).to_contain_text("kept with probability")
+    expect(sentence).to_contain_text("accepted with probability")
+    expect(room.locator(".aloud")).to_contain_text("accepted with probability")
     expect(room.locator(".aloud")).to_have_attribute("aria-live", "polite")
     first = sentence.inner_text()
     page.keyboard.press("ArrowRight")
@@ -36,14 +36,14 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(pa
     page.keyboard.press("ArrowLeft")
     expect(sentence).to_have_text(first)
     page.keyboard.press("End")
-    expect(sentence).to_contain_text("from one pass of the target")
+    expect(sentence).to_contain_text("from 1 target pass")
     expect(page.get_by_role("button", name="Step →")).to_be_disabled()
-    expect(room.locator(".leaf[data-is=never]").first).to_be_visible()
+    expect(room.locator(".leaf[data-is=unchecked]").first).to_be_visible()
     room.locator(".leaf").first.click()
     expect(sentence).to_have_text(first)
     room.get_by_label("step of this round").fill("0")
-    expect(sentence).to_contain_text("One pass of the target")
-    expect(room.locator(".mask")).to_have_attribute("aria-label", re.compile("sees the text alone"))
+    expect(sentence).to_contain_text("One target pass")
+    expect(room.locator(".mask")).to_have_attribute("aria-label", re.compile("sees only the text"))
     assert room.locator(".mask .sees").count() == 3 + 6 * 2 + 6 * 3
     assert sent == [] and page.mistakes == []
 
@@ -56,7 +56,7 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     table.locator(".dvn-scroller").click(position={"x": 18, "y": 35 + 35 * 1 + 17})
     page.wait_for_url(re.compile("row=draft(&|$)"))
     expect(page.get_by_role("heading", name="Draft model: one round")).to_be_visible()
-    expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 guesses")
+    expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 draft tokens")
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
@@ -65,7 +65,7 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     run = page.get_by_role("button", name="Run all methods")
     run.click()
     stop = page.locator(".st-key-lineup-stop button")
-    expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile("first run|Turn"), timeout=PATIENT)
+    expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile(r"first run|Run \d"), timeout=PATIENT)
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)

@@ -42,11 +42,11 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
     label = page.evaluate(
         "() => { let at = document.activeElement; while (at.shadowRoot) at = at.shadowRoot.activeElement; return at.ariaLabel; }"
     )
-    assert re.search("(kept guess|replacement|bonus), round \\d+; opens the round", label)
+    assert re.search("(accepted draft token|replacement|bonus token), round \\d+; opens the round", label)
     before = page.locator(".forks .sentence").inner_text()
     page.locator(f"{FIRST}.fork").nth(3).click()
     expect(page.locator(".forks .sentence")).not_to_have_text(before)
-    expect(page.locator(".forks .sentence")).to_contain_text("a guess here is refused")
+    expect(page.locator(".forks .sentence")).to_contain_text("a draft token here is rejected")
     page.locator(".forkItem[aria-checked=true]").focus()
     page.keyboard.press("Home")
     expect(page.locator(".forkItem").first).to_have_attribute("aria-checked", "true")
