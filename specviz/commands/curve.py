@@ -46,7 +46,7 @@ def as_text(record: dict[str, Any]) -> str:
             f"  {'nodes':<18}" + _cells(b["nodes"] for b in budgets),
         ]
         lines.append(f"  {'tokens per pass':<18}" + _cells(f"{b['tokens_per_pass']:.2f}" for b in budgets))
-        lines.append(f"  {'guessing, T(1)':<18}" + _cells(f"{b['guessing']['value'] / one:.2f}" for b in budgets))
+        lines.append(f"  {'drafting, T(1)':<18}" + _cells(f"{b['drafting']['value'] / one:.2f}" for b in budgets))
         lines += [f"  {'times as fast':<18}" + _cells(f"{b['speed']:.2f}" for b in budgets), ""]
     return "\n".join([*lines, *_rows(record)])
 

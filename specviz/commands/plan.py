@@ -181,7 +181,7 @@ def _costs(plan: SpeedPlan) -> str:
 
 def _check(plan: SpeedPlan) -> list[str]:
     lines = ["", "Measured, under other seeds, and how far each prediction lay above it:"]
-    head = f"{'gamma':>5}  {'tokens per pass':<24}{'kept draft_tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
+    head = f"{'gamma':>5}  {'tokens per pass':<24}{'accepted draft tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
     lines.append(head + (f"   {'times the target alone':<23}{'predicted':>10}{'by luck':>9}" if plan.alone else ""))
     for one in plan.checked:
         tokens, kept = one.tokens.said(".3f"), one.gaps["accepted draft tokens"].said("+.1%")

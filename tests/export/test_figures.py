@@ -141,7 +141,7 @@ def batched() -> tuple[Series, Series]:
     factors = np.array(tokens) * alone[:, None] / whole
     places = range(len(found["rows"]))
     many = {f"gamma {gamma}": over(places, factors[:, k]) for k, gamma in enumerate(found["gammas"])}
-    many |= {"middle 95%": None, "best gamma": over(places, factors.max(1)),
+    many |= {"middle 95%": None, "the best gamma": over(places, factors.max(1)),
              "target-only sampling": [(-0.15, 1.0), (places[-1] + 0.15, 1.0)]}  # fmt: skip
     sizes, costs = [1, *(gamma + 1 for gamma in found["gammas"])], np.median(passes, -1) / alone[:, None]
     names = ["one text" if rows == 1 else f"{rows} texts" for rows in found["rows"]]
@@ -302,7 +302,7 @@ def test_intervals_lie_around_their_values():
             signs = 1 if key.endswith("high") else -1
             assert all(signs * (end - value) >= -1e-12 for end, value in zip(values(found[key], 0), middle, strict=True))
         if kind == "fast" and wanted.get("middle 95%", []) is None:
-            line = values(found["mean over kinds of text" if "mean over kinds of text" in found else "best gamma"], 1)
+            line = values(found["mean over kinds of text" if "mean over kinds of text" in found else "the best gamma"], 1)
             ends = values(found["middle 95%"], 1)
             highs, lows = ends[: len(line)], ends[len(line) :][::-1]
             assert all(low <= x <= high for low, x, high in zip(lows, line, highs, strict=True))

@@ -220,7 +220,7 @@ def test_the_formula_at_both_points():
     _, chosen, running = e.WHAT_IF
     expected = [
         {"gamma": gamma, "what if": round(wall_clock_factor(chosen.alpha, gamma, chosen.c), 3),
-         "the running pair": round(wall_clock_factor(running.alpha, gamma, running.c), 3)}
+         "the chosen pair": round(wall_clock_factor(running.alpha, gamma, running.c), 3)}
         for gamma in range(1, 17)
     ]  # fmt: skip
     assert_cells(table("fast", "what-if.csv"), expected)
