@@ -172,7 +172,7 @@ def test_a_folder_is_given_on_the_command_line_only_and_fits_its_layer(pair, adm
         opened(three, replace(EARLY, exit=admitted, exit_layer=2))
     settings, said = Settings.from_query({"exit": admitted, "exit_layer": "3"})
     assert (
-        settings == Settings(exit_layer=3) and "The link's exit was left out: exit must be named on the command line" in said[0]
+        settings == Settings(exit_layer=3) and "The link's exit was left out: exit must be given on the command line" in said[0]
     )
 
 
