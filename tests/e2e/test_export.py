@@ -108,7 +108,9 @@ def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothi
     page.get_by_role("button", name="Remove").first.click()
     expect(page.locator("[class*=st-key-exact-verdict]")).to_have_count(0, timeout=PATIENT)
     put(page, "half.jsonl", good[:-9])
-    expect(page.get_by_text("'half.jsonl', line 61 is not valid JSON; perhaps it is cut off", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_text("'half.jsonl', line 61 is not valid JSON; perhaps it is cut off", exact=False)).to_be_visible(
+        timeout=PATIENT
+    )
     assert (page.dialogs, page.mistakes) == ([], [])
 
 
