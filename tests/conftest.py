@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -25,6 +26,13 @@ LONGEST = (
 def pytest_collection_modifyitems(items):
     """Whole files keep together and their tests in order; with --dist loadfile a process then takes the next file of this order."""
     items.sort(key=lambda item: next((n for n, start in enumerate(LONGEST) if item.nodeid.startswith(start)), len(LONGEST)))
+
+
+def pytest_sessionfinish():
+    """A page may have begun to import torch in the background: a process that ends in the middle of that is aborted."""
+    warmup = sys.modules.get("specviz.web.common.warmup")
+    if warmup is not None and warmup._thread is not None:
+        warmup._thread.join(60.0)
 
 
 @pytest.fixture(scope="session")
