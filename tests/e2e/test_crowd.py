@@ -29,9 +29,19 @@ def visit(address: str, query: str, together: Barrier) -> dict:
         ask = BackMsg()
         ask.rerun_script.query_string = query
         socket.send(ask.SerializeToString())
-        until = time.monotonic() + PATIENT
+        until, again, fragment = time.monotonic() + PATIENT, PATIENT, ""
         while time.monotonic() < until and wanted not in met["modes"]:
-            note(met, ForwardMsg.FromString(socket.recv(timeout=PATIENT)))
+            try:
+                message = ForwardMsg.FromString(socket.recv(timeout=again))
+            except TimeoutError:  # a fragment that the page asked to be run again, as a browser does
+                ask = BackMsg()
+                ask.rerun_script.query_string = query
+                ask.rerun_script.fragment_id, ask.rerun_script.is_auto_rerun = fragment, True
+                socket.send(ask.SerializeToString())
+                continue
+            if message.WhichOneof("type") == "auto_rerun":
+                fragment, again = message.auto_rerun.fragment_id, message.auto_rerun.interval
+            note(met, message)
     return met
 
 
