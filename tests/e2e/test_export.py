@@ -91,7 +91,7 @@ def test_bars_that_were_dragged_are_what_is_exported(page, server):
     for _ in range(3):
         page.keyboard.press("ArrowUp")
     open_fold(page)
-    expect(page.get_by_text("Laws dragged from", exact=False)).to_be_visible(timeout=PATIENT)
+    expect(page.get_by_text("Distributions dragged from", exact=False)).to_be_visible(timeout=PATIENT)
     found = list(csv.DictReader(io.StringIO(zip_of(page)["token.csv"].decode("utf-8-sig"))))
     assert float(found[0]["p"]) == pytest.approx(0.43)
     assert sum(float(row["kept"]) + float(row["replaced"]) for row in found) == pytest.approx(1.0)
