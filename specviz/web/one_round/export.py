@@ -62,7 +62,9 @@ def token_offer(trace: Trace | None, payload: Mapping[str, Any], state: Mapping[
 def title(place: Mapping[str, Any] | None, state: Mapping[str, Any]) -> str:
     """Where the distributions come from, in a sentence."""
     origin = (
-        f"draft token {place['id']} of a run, after “{place['before']}”" if place else f"“{PRESETS[state['preset']].title}”, invented"
+        f"draft token {place['id']} of a run, after “{place['before']}”"
+        if place
+        else f"“{PRESETS[state['preset']].title}”, invented"
     )
     return f"Distributions dragged from: {origin}." if state["p"] else f"Distributions: {origin}."
 
