@@ -1,7 +1,7 @@
 """Records as JSON files: the name and version of a schema, strict reading, and writing that leaves nothing half done.
 
 Every record of the project goes through here. Reading answers anything that is no such record with one sentence; dataclasses are
-read back by their own type hints, so that a field that is missing, unknown or of another type is refused. Writing makes the file
+read back by their own type hints, so that a field that is missing, unknown or of another type is rejected. Writing makes the file
 beside its place, brings it to the disk and renames it, so that a file is always the earlier one or the new one, whole.
 """
 

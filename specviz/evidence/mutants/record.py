@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from specviz.evidence.enumeration.boxes import Text
-from specviz.evidence.enumeration.enumerate import Remembered, output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.mutants.mistakes import Mistake
 from specviz.models.base import LanguageModel
 from specviz.models.table import TableModel
@@ -84,4 +84,4 @@ def on_tables(p: Sequence[float] | Table, q: Sequence[float] | Table) -> Open:
     """Target and draft from two tables, opened as a pair is: warped by the settings. A plain distribution stands for every prefix."""
     tables = [probs if callable(probs) else (lambda ids, probs=probs: probs) for probs in (p, q)]
     vocabulary = len(tables[0](()))
-    return lambda settings: tuple(Remembered(TableModel(table, vocabulary, settings)) for table in tables)
+    return lambda settings: tuple(TableModel(table, vocabulary, settings) for table in tables)
