@@ -10,7 +10,7 @@ from collections.abc import Collection
 
 import numpy as np
 
-from specviz.decoding.sampler import Distributions, Shard, SharedSampler, settled
+from specviz.decoding.sampler import Distributions, Shard, SharedSampler, next_tokens
 from specviz.randomness import Purpose
 from specviz.verification.overlap import overlap
 
@@ -26,12 +26,12 @@ def near_edges(shard: Shard, beginnings: Collection[tuple[int, ...]]) -> np.ndar
     A sample is marked if one of its random numbers, moved by NEAR, would have given another of the beginnings or ended a round
     elsewhere. Samples are followed only as long as their text is one of the beginnings, so this is little work.
     """
-    edges = _Edges(shard, beginnings)
+    edges = _NearEdges(shard, beginnings)
     edges.drawn("", lambda fraction: None, None, lambda state: None)
     return edges.near
 
 
-class _Edges(SharedSampler):
+class _NearEdges(SharedSampler):
     """The same samples, followed while their texts are among the beginnings; marks those with a random number near an edge."""
 
     def __init__(self, shard: Shard, beginnings: Collection[tuple[int, ...]]):
@@ -57,7 +57,7 @@ class _Edges(SharedSampler):
         near = dict.fromkeys(randomness, NEAR) | {Purpose.RESIDUAL: residual_window(distributions)}
         for sign in (-1.0, 1.0):
             moved = {purpose: np.clip(u + sign * near[purpose], 0.0, 1.0) for purpose, u in randomness.items()}
-            others, ended = settled(self.rule, distributions, moved, drafting)
+            others, ended = next_tokens(self.rule, distributions, moved, drafting)
             changed = (others != tokens) & (matters | np.isin(others, named))
             self.near[which[changed | (matters & (ended != closed))]] = True
         self.open[which[~matters]] = False  # whatever follows, the sample stays in the cell of its beginning

@@ -174,8 +174,9 @@ class SharedSampler:
             claimed = next(claims)[1] if claims else q
             for offset, number in enumerate(range(self.state.done, self.state.done + len(p))):
                 mine = which[ends[number] : ends[number + 1]]
-                distributions = (p[offset], *((None, None) if q is None or claimed is None else (q[offset], claimed[offset])))
-                self._write(place, mine, distributions, {purpose: u[mine] for purpose, u in randomness.items()}, drafting[mine])
+                of_draft = (None, None) if q is None or claimed is None else (q[offset], claimed[offset])
+                taken = {purpose: u[mine] for purpose, u in randomness.items()}
+                self._write(place, mine, (p[offset], *of_draft), taken, drafting[mine])
             self.state.done += len(p)
             yield self.state.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
@@ -210,12 +211,12 @@ class SharedSampler:
         randomness: dict[Purpose, np.ndarray],
         drafting: np.ndarray,
     ) -> None:
-        tokens, closed = settled(self.rule, distributions, randomness, drafting)
+        tokens, closed = next_tokens(self.rule, distributions, randomness, drafting)
         self.tokens[which, place] = tokens
         self.start[which[closed]] = place + 1
 
 
-def settled(
+def next_tokens(
     rule: TokenRule, distributions: Distributions, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The next token of n samples that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.

@@ -1,4 +1,4 @@
-"""No distribution at all, only two heaps: Pitman's permutation argument is exact at any size."""
+"""No distribution at all, only two samples: Pitman's permutation argument is exact at any size."""
 
 from __future__ import annotations
 
