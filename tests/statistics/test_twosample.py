@@ -52,14 +52,15 @@ def test_permutation_false_alarms_come_as_often_as_stated():
 
 
 def test_the_stated_gap_in_one_beginning_is_seen():
-    """800 per arm, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least
+    """800 per arm of 3 tokens, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least
     as many rejections as Binomial(300, 0.99) gives in 99.99% of cases."""
     rng, probs = np.random.default_rng(SEED + 1), np.full(4, 0.25)
-    gap = permutation_test(continuations(rng, probs, 800), continuations(rng, probs, 800), alpha=0.01).detectable_tv
+    arm = lambda: continuations(rng, probs, 800, length=3)  # noqa: E731
+    gap = permutation_test(arm(), arm(), alpha=0.01).detectable_tv
     seen = 0
     for repeat in range(300):
-        second = [(0, *rest) if rng.random() < gap / 0.75 else (first, *rest) for first, *rest in continuations(rng, probs, 800)]
-        seen += permutation_test(continuations(rng, probs, 800), second, permutations=299, seed=repeat, alpha=0.01).rejected
+        second = [(0, *rest) if rng.random() < gap / 0.75 else (first, *rest) for first, *rest in arm()]
+        seen += permutation_test(arm(), second, permutations=299, seed=repeat, alpha=0.01).rejected
     assert seen >= stats.binom.ppf(1e-4, 300, 0.99)
 
 
