@@ -13,7 +13,7 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 
-Path = tuple[int, ...]
+Beginning = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Partition:
     whole   (C,) bool: the cell is a single continuation, so differences cannot hide in it
     """
 
-    names: tuple[Path, ...]
+    names: tuple[Beginning, ...]
     masses: np.ndarray
     length: int
     whole: np.ndarray
@@ -92,7 +92,7 @@ def exact_partition(
 class _Open:
     """A cell while the partition grows: its remaining mass, and its next tokens once they were computed."""
 
-    def __init__(self, minus_mass: float, name: Path, closed: bool):
+    def __init__(self, minus_mass: float, name: Beginning, closed: bool):
         self.minus_mass, self.name, self.closed = minus_mass, name, closed
         self.own = -minus_mass  # mass of the prefix itself, before anything was split off
         self.queue: list[tuple[float, int]] | None = None

@@ -15,7 +15,7 @@ import torch
 from specviz.verification.block_rule import block_weights
 from specviz.verification.token_rule import EmptyResidual, acceptance_probability, residual
 
-Distribution = list[float]
+Probs = list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,8 +23,8 @@ class PairOutcome:
     """What a rule does with one pair of draft tokens: probability that none, one, both are accepted, and what follows none and one."""
 
     accepts: tuple[float, float, float]
-    after_none: Distribution
-    after_one: Distribution
+    after_none: Probs
+    after_one: Probs
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,17 +38,17 @@ class RuleResult:
     error: float
 
 
-Rule = Callable[[Distribution, Distribution], Callable[[int, int], PairOutcome]]
+TwoTokenRule = Callable[[Probs, Probs], Callable[[int, int], PairOutcome]]
 
 
-def token_rule(p: Distribution, q: Distribution) -> Callable[[int, int], PairOutcome]:
+def token_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """Each draft token by itself: min(1, p/q), then the residual. Leviathan et al. 2023, Algorithm 1."""
     accept = [acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
     left = _residual(p, q)
     return lambda a, b: PairOutcome(_one_by_one(accept[a], accept[b]), left, left)
 
 
-def block_rule(p: Distribution, q: Distribution) -> Callable[[int, int], PairOutcome]:
+def block_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """Both draft tokens together. Sun et al. 2024, Block Verification Accelerates Speculative Decoding, Algorithm 2.
 
     Weights, thresholds and what is left after the first token are those of verification.block_rule.
@@ -66,13 +66,13 @@ def block_rule(p: Distribution, q: Distribution) -> Callable[[int, int], PairOut
     return way
 
 
-def greedy_rule(p: Distribution, q: Distribution) -> Callable[[int, int], PairOutcome]:
+def greedy_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """The draft proposes its most likely token, so its distribution is one-hot: accepted with p of that token."""
     sure = _one_hot(q.index(max(q)), len(q))
     return token_rule(p, sure)
 
 
-def compare_rule(p: Distribution, q: Distribution) -> Callable[[int, int], PairOutcome]:
+def compare_rule(p: Probs, q: Probs) -> Callable[[int, int], PairOutcome]:
     """The target draws its own token, and the draft token is accepted where both agree: the token rule with a one-hot q."""
 
     def way(a: int, b: int) -> PairOutcome:
@@ -82,7 +82,7 @@ def compare_rule(p: Distribution, q: Distribution) -> Callable[[int, int], PairO
     return way
 
 
-RULES: dict[str, tuple[Rule, bool]] = {  # the rule, and whether its draft tokens are the draft's most likely token
+RULES: dict[str, tuple[TwoTokenRule, bool]] = {  # the rule, and whether its draft tokens are the draft's most likely token
     "block": (block_rule, False),
     "token": (token_rule, False),
     "greedy": (greedy_rule, True),
@@ -118,7 +118,7 @@ def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
     return {"p": p, "q": q, "overlap": accepted, "residual": left, "kept": accepted, "replaced": replaced}
 
 
-def _enumerated(name: str, way: Callable[[int, int], PairOutcome], p: Distribution, q: Distribution) -> RuleResult:
+def _enumerated(name: str, way: Callable[[int, int], PairOutcome], p: Probs, q: Probs) -> RuleResult:
     size = len(p)
     probs = [[0.0] * size for _ in range(size)]
     first = both = 0.0
@@ -143,11 +143,11 @@ def _one_by_one(a: float, b: float) -> tuple[float, float, float]:
     return 1.0 - a, a * (1.0 - b), a * b
 
 
-def _one_hot(token: int, size: int) -> Distribution:
+def _one_hot(token: int, size: int) -> Probs:
     return [float(i == token) for i in range(size)]
 
 
-def _residual(p: Distribution, q: Distribution) -> Distribution:
+def _residual(p: Probs, q: Probs) -> Probs:
     """The production residual; where p equals q nothing is ever rejected, and any distribution will do."""
     try:
         return residual(torch.tensor(p, dtype=torch.float64), torch.tensor(q, dtype=torch.float64)).tolist()

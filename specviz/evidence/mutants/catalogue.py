@@ -7,7 +7,7 @@ from dataclasses import fields
 from specviz.evidence.mutants import builders as build
 from specviz.evidence.mutants import randomness, rules
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
-from specviz.evidence.mutants.record import TOY_P, TOY_Q, Build, Distributions, Mutant, Table
+from specviz.evidence.mutants.record import TOY_P, TOY_Q, Build, Mutant, Table, TablePair
 from specviz.verification.block_rule import BlockRule
 from specviz.verification.token_rule import TokenRule
 
@@ -27,7 +27,7 @@ def turning(*probs: float) -> Table:
 TURNING = (turning(0.6, 0.3, 0.1), turning(0.2, 0.5, 0.3))
 
 
-def _mutant(name: str, made: Build, control: Build, toy: Distributions = (TOY_P, TOY_Q)) -> Mutant:
+def _mutant(name: str, made: Build, control: Build, toy: TablePair = (TOY_P, TOY_Q)) -> Mutant:
     words = {one.name: getattr(MISTAKES[name], one.name) for one in fields(Mistake)}
     return Mutant(**words, build=made, control=control, toy=toy)
 

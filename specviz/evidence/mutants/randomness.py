@@ -8,9 +8,8 @@ from functools import partial
 
 import numpy as np
 
+from specviz.evidence.enumeration.boxes import Address
 from specviz.randomness import Prefix, Purpose, StreamRandomness
-
-Address = tuple[Purpose, int, int]  # purpose, start of the round, node
 
 
 @dataclass(frozen=True, slots=True)
