@@ -1,8 +1,8 @@
-"""Records as JSON files: the name and version of a schema, strict reading, and writing that leaves nothing half done.
+"""Records as JSON files: the name and version of a schema, strict reading, and atomic writing.
 
-Every record of the project goes through here. Reading answers anything that is no such record with one sentence; dataclasses are
-read back by their own type hints, so that a field that is missing, unknown or of another type is refused. Writing makes the file
-beside its place, brings it to the disk and renames it, so that a file is always the earlier one or the new one, whole.
+Every record of the project goes through here. Reading raises one sentence for anything that is not such a record. Dataclasses are
+read back by their type hints, so a field that is missing, unknown or of another type is rejected. Writing goes to a temporary file
+in the same folder, which is flushed to disk and renamed: a file is always the earlier one or the new one, complete.
 """
 
 from __future__ import annotations
@@ -28,23 +28,11 @@ from specviz.errors import SettingsError, SpecvizError, TraceError
 T = TypeVar("T")
 HERE = Path(__file__).resolve().parent
 ASSETS = next(place for place in (HERE / "assets", HERE.parent / "assets") if place.is_dir())  # installed; in a checkout
-PACKAGES = ("torch", "transformers", "numpy", "scipy")  # asked for their versions, imported by nobody here
-PLAIN: dict[Any, set[type]] = {
-    int: {int},
-    float: {float, int},
-    str: {str},
-    bool: {bool},
-}  # what JSON holds of a type: it does not tell 1 from 1.0
+PACKAGES = ("torch", "transformers", "numpy", "scipy")  # only their versions are read here
+PLAIN: dict[Any, set[type]] = {int: {int}, float: {float, int}, str: {str}, bool: {bool}}  # JSON does not tell 1 from 1.0
 LARGEST = 100 * 2**20  # bytes of a file that is read as JSON
-DAMAGE = (
-    LookupError,
-    TypeError,
-    ValueError,
-    AttributeError,
-    OverflowError,
-    RecursionError,
-    SettingsError,
-)  # JSON's own is a ValueError
+# what reading a damaged record may raise; JSON's own error is a ValueError
+DAMAGE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, RecursionError, SettingsError)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +59,7 @@ class Schema:
     def read(self, text: str, made: Callable[[dict[str, Any]], T]) -> T:
         """What ``made`` makes of a record without its schema.
 
-        Raises TraceError for another schema, and for anything that ``made`` stumbles over.
+        Raises TraceError for another schema, and if ``made`` fails on the record.
         """
         return self.opened(parsed(text, self.what), made)
 
@@ -85,7 +73,7 @@ class Schema:
             raise TraceError(f"{self.what} is damaged: {type(error).__name__} {str(error)[:200]}.") from error
 
     def refuse_other(self, path: Path, name: str = "out") -> None:
-        """Raises SettingsError where a file is there already that is no record of this name: said before hours of work, not after."""
+        """Raises SettingsError if the file exists and is no record of this name. Call it before hours of work, not after."""
         try:
             found = read_json(path, self.what).get("schema") if os.path.exists(path) else self.tag
         except (SpecvizError, AttributeError):
@@ -94,16 +82,16 @@ class Schema:
             raise SettingsError(name, str(path), f"a new file, or an earlier record of the same kind ({self.name})")
 
     def save(self, path: Path, text: str, name: str = "out") -> Path:
-        """Write a record of this schema, over an earlier one at most; folders on the way are made. Raises SettingsError."""
+        """Write a record of this schema; only an earlier one is replaced. Missing folders are made. Raises SettingsError."""
         self.refuse_other(path, name)
-        with suppress(OSError):  # what cannot be made is said by ``write``
+        with suppress(OSError):  # ``write`` then raises the sentence
             path.parent.mkdir(parents=True, exist_ok=True)
         write(path, text + "\n", over=True, name=name)
         return path
 
 
 def parsed(text: str, what: str) -> Any:
-    """JSON. Raises TraceError with a sentence for anything else, NaN and infinities among it."""
+    """Parse JSON. Raises TraceError with a sentence for anything else, also for NaN and infinities."""
     try:
         return json.loads(text, parse_constant=_no_number)
     except (ValueError, RecursionError) as error:
@@ -132,11 +120,11 @@ def _no_number(text: str) -> Any:
 
 
 def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over: bool = False, name: str = "out") -> None:
-    """Put a file in its place, whole, or leave everything as it was.
+    """Write a whole file, or leave everything as it was.
 
     content  text (UTF-8), bytes, or pieces of bytes
     over     whether a file that is there already may be replaced
-    name     the setting that named the place, for the sentence
+    name     the setting that named the path, for the sentence
 
     Raises SettingsError where something else is there, or where nothing can be written.
     """
@@ -153,7 +141,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over:
             os.replace(beside, path)
             beside = None
         else:
-            os.link(beside, path)  # unlike a renaming, it fails where a file came to be there meanwhile
+            os.link(beside, path)  # unlike a rename, it fails if a file has appeared meanwhile
     except OSError as error:
         raise SettingsError(name, str(path), f"a file that can be written ({error.strerror})") from error
     finally:
@@ -163,7 +151,7 @@ def write(path: Path, content: str | bytes | Iterable[bytes | memoryview], over:
 
 
 def flushed(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
-    """Write a file and bring it to the disk, for those who rename it or its folder afterwards. Raises OSError."""
+    """Write a file and flush it to disk, before it or its folder is renamed. Raises OSError."""
     with path.open("wb") as target:
         for piece in pieces:
             target.write(piece)
@@ -173,7 +161,7 @@ def flushed(path: Path, pieces: Iterable[bytes | memoryview]) -> None:
 
 @lru_cache(maxsize=1)
 def _umask() -> int:
-    """Rights that new files are not given: temporary files are their owner's alone, and the record should be like any other file."""
+    """The umask. Temporary files are readable by their owner only; a record should have the rights of any other file."""
     mask = os.umask(0o077)
     os.umask(mask)
     return mask
@@ -185,7 +173,7 @@ def digits(count: int) -> dict[str, int]:
 
 
 def plain(value: Any, places: int | None = None) -> Any:
-    """JSON-ready, from dataclasses, mappings, sequences and plain values; what has a ``to_record`` of its own is asked for that."""
+    """JSON-ready, from dataclasses, mappings, sequences and plain values; a ``to_record`` method is used where there is one."""
     if is_dataclass(value):
         return value.to_record() if hasattr(value, "to_record") else plain_fields(value, places)
     if isinstance(value, Mapping):

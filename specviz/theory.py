@@ -48,7 +48,7 @@ def factor_grid(alphas: np.ndarray, costs: np.ndarray, gamma: int) -> np.ndarray
     return tokens[:, None] / (gamma * np.asarray(costs, dtype=float)[None, :] + 1.0)
 
 
-def dearest(alpha: float, gamma: int, reached: float = 1.0) -> float:
+def highest_cost(alpha: float, gamma: int, reached: float = 1.0) -> float:
     """The highest cost c with which gamma draft tokens reach the speed-up ``reached``: wall_clock_factor solved for c.
 
     gamma >= 1, reached > 0. The result is below 0 if not even a draft that costs nothing reaches the speed-up.
@@ -61,22 +61,13 @@ def pays(alpha: float, c: float) -> bool:
     return alpha > c
 
 
-def least_factor(alpha: float, c: float) -> float:
-    """Lower bound of the best speed-up, if alpha > c: (1 + alpha) / (1 + c), the factor of gamma = 1 (Corollary 3.9)."""
-    return (1.0 + alpha) / (1.0 + c)
-
-
-def operations_factor(alpha: float, gamma: int, c_hat: float) -> float:
-    """Arithmetic operations of speculative decoding over those of target-only sampling: (1 - a)(g c_hat + g + 1) / (1 - a^(g+1)).
-
-    Leviathan et al. 2023, Theorem 3.11: speed is bought with more operations. c_hat: operations of a draft step over those of the
-    target for one token, >= 0. The result is at least 1 wherever a draft token can be rejected.
-    """
-    return operations(expected_tokens(alpha, gamma), gamma, c_hat)
-
-
 def operations(tokens: float, gamma: int, c_hat: float) -> float:
-    """The same for rounds that yield ``tokens`` tokens on average: gamma draft steps and gamma + 1 tokens in the target pass."""
+    """Arithmetic operations of rounds of ``tokens`` tokens on average, over those of target-only sampling: (g c_hat + g + 1) / tokens.
+
+    Leviathan et al. 2023, Theorem 3.11, where tokens are the independent formula's: speed is bought with more operations. c_hat:
+    operations of a draft step over those of the target for one token, >= 0. A round has gamma draft steps and gamma + 1 tokens in
+    the target pass. The result is at least 1 wherever a draft token can be rejected.
+    """
     return (gamma * c_hat + gamma + 1.0) / tokens
 
 
@@ -111,14 +102,3 @@ def best_gamma(factors: Mapping[int, float]) -> int:
     """The gamma with the largest factor, the smallest among equals; 0 (target-only) if none exceeds 1."""
     best = max(sorted(factors), key=lambda gamma: factors[gamma])
     return best if factors[best] > 1.0 else 0
-
-
-def least_overlap(kl: float) -> float:
-    """Lower bound of beta = sum of min(p, q), given KL(p || q) or KL(q || p): max(1 - sqrt(KL / 2), 1 - sqrt(1 - exp(-KL))).
-
-    Pinsker's bound is better where KL is small; the bound of Bretagnolle and Huber lies above exp(-KL) / 2 everywhere.
-
-    kl       in nats, >= 0, infinity included
-    returns  a number in [0, 1]
-    """
-    return float(max(1.0 - np.sqrt(kl / 2.0), 1.0 - np.sqrt(-np.expm1(-kl)), 0.0))

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from specviz.decoding.sampler import decoded, shared_distributions
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution
 from specviz.evidence.mutants.record import on_tables
@@ -72,7 +72,7 @@ def counted(mutant, build, probs: dict, n: int, first: int = 0) -> tuple[np.ndar
     made = build(on_tables(*mutant.toy), mutant.settings)
     draw = shared_distributions if mutant.shared else decoded
     randomness = made.randomness(PhiloxRandomness(SEED))
-    samples = draw(made.target, made.proposer, made.rule, randomness, mutant.settings, PROMPT, first=first, count=n)
+    samples = draw(Shard(made.target, made.proposer, made.rule, randomness, mutant.settings, PROMPT, first=first, count=n))
     cells, where, _ = pooled(probs, {}, n)
     counts = np.zeros(len(cells.probs), dtype=np.int64)
     for row, times in zip(*samples.counts(), strict=True):

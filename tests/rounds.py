@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from specviz.evidence.enumeration.enumerate import target_distribution
+from specviz.models.table import TableModel
 from specviz.randomness import Prefix, Purpose
-from specviz.verification.block_rule import BlockRule
 from specviz.verification.draft_tree import DraftTree
-from tests.tables import Remembered, ScriptedRandomness
+from tests.tables import ScriptedRandomness
 
 Text = tuple[int, ...]
 
@@ -65,13 +65,8 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
     while pending:
         script, weight = pending.pop()
         randomness = ScriptedRandomness([script])
-        if isinstance(rule, BlockRule):
-            found = rule.judge(row, block, 0, p, randomness)
-            probs, edges = found.probs, {node: one.threshold for node, one in enumerate(found.decisions)}
-            path = range(found.accepted)
-        else:
-            walk = rule.walk(block, 0, row, p, randomness)
-            edges, path, probs = {node: check.threshold for node, check in walk.checked.items()}, walk.path, walk.probs
+        walk = rule.walk(block, 0, row, p, randomness)
+        edges, path, probs = {node: check.threshold for node, check in walk.checked.items()}, walk.path, walk.probs
         missing = next((address for address in randomness.missing[0] if address[0] is Purpose.ACCEPT), None)
         if missing is None:
             yield weight, tuple(block.tokens[0][node] for node in path), probs / probs.sum()
@@ -82,7 +77,7 @@ def judged(rule, row: Prefix, block: DraftTree, p: Tensor) -> Iterator[tuple[flo
         ]
 
 
-def written(target: Remembered, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
+def written(target: TableModel, proposer, rule, prompt: Text, length: int) -> dict[Text, float]:
     """Distribution of ``length`` tokens: one round writes the first, target-only sampling the rest."""
     row, result = Prefix(prompt, 0, length), defaultdict(float)
     for one in handed(proposer, row):
@@ -97,5 +92,5 @@ def written(target: Remembered, proposer, rule, prompt: Text, length: int) -> di
     return dict(result)
 
 
-def rests(target: Remembered, ids: Text, length: int) -> dict[Text, float]:
+def rests(target: TableModel, ids: Text, length: int) -> dict[Text, float]:
     return target_distribution(target, ids, length) if length else {(): 1.0}

@@ -14,7 +14,6 @@ import numpy as np
 import torch
 
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration.enumerate import Remembered
 from specviz.models.table import TableModel
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import Settings
@@ -87,9 +86,11 @@ def moved(table: Table | Sequence, seed: int) -> Table:
     return remembered(beside)
 
 
-def model(table: Table, vocabulary: int, settings: Settings | None = None, context: int | None = None) -> Remembered:
+def model(
+    table: Table, vocabulary: int, settings: Settings | None = None, context: int | None = None, kind=TableModel
+) -> TableModel:
     given = table if LAST_PLACE is None else moved(table, int(LAST_PLACE))
-    return Remembered(TableModel(given, vocabulary, settings, context))
+    return kind(given, vocabulary, settings, context)
 
 
 # Proposers -------------------------------------------------------------------------------------------------------------
@@ -99,7 +100,7 @@ def model(table: Table, vocabulary: int, settings: Settings | None = None, conte
 class Siblings:
     """A full tree: under each node of level i, ``branching[i]`` tokens drawn independently from the draft's distribution there."""
 
-    draft: Remembered
+    draft: TableModel
     branching: tuple[int, ...]
     name: str = "siblings"
 
@@ -210,7 +211,7 @@ Branches = Callable[[tuple[Purpose, int], Round], list[tuple[float, Fraction | f
 class World:
     """The arguments of ``step``."""
 
-    target: Remembered
+    target: TableModel
     proposer: object
     rule: Rule = field(default_factory=TokenRule)
     eos_token_ids: frozenset[int] = frozenset()

@@ -14,7 +14,7 @@ import torch
 
 from specviz.evidence.enumeration.four_rules import four_rules
 from specviz.figures.one_token.token import GRID, PRESETS, shared_out
-from specviz.verification.block_rule import weighed
+from specviz.verification.block_rule import block_weights
 from specviz.verification.token_rule import EmptyResidual, acceptance_probability, residual
 
 FILE = Path(__file__).with_name("token_cases.json")
@@ -25,10 +25,10 @@ def distributions() -> list[tuple[list[float], list[float]]]:
     pairs = [(one.p, one.q) for one in PRESETS.values()]
     sure, other, even = (GRID, 0, 0, 0, 0), (0, 0, GRID, 0, 0), (2000,) * 5
     pairs += [(sure, sure), (sure, other), (sure, even), (even, sure), (even, even)]
-    luck = random.Random(20261121)
+    rng = random.Random(20261121)
     for i in range(20):
         size = 5 + i % 4
-        pairs.append(tuple(shared_out(tuple(luck.expovariate(1.0) ** 2 for _ in range(size))) for _ in range(2)))
+        pairs.append(tuple(shared_out(tuple(rng.expovariate(1.0) ** 2 for _ in range(size))) for _ in range(2)))
     return [([x / GRID for x in p], [x / GRID for x in q]) for p, q in pairs]
 
 
@@ -53,7 +53,7 @@ def bounds(p: list[float], q: list[float]) -> dict[str, Any]:
     """
     after_each, drawn_from = torch.tensor([p] * 3, dtype=torch.float64), torch.tensor([q] * 2, dtype=torch.float64)
     size, some = range(len(q)), q.index(max(q))
-    found = {(a, b): weighed((a, b), after_each, drawn_from) for a in size for b in size if q[a] > 0.0 and q[b] > 0.0}
+    found = {(a, b): block_weights((a, b), after_each, drawn_from) for a in size for b in size if q[a] > 0.0 and q[b] > 0.0}
     return {
         "w1": [found[a, some].weights[1] if (a, some) in found else None for a in size],
         "h1": [found[a, some].edges[0] if (a, some) in found else None for a in size],

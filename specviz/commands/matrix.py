@@ -23,7 +23,7 @@ OWN = {  # options that apply to a matrix
     *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format"),
     *("heads", "exit", "exit_layer"),
 }
-MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few draws": "unseen"}
+MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few samples": "unseen"}
 COLOURS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
     "exact: samples follow the target's distribution   lossy: rejected, as expected of this rule   same: lossy rule, same text",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 LENGTHS, SAMPLES = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-distributions", "engine")
 DEFAULT_SAMPLES = 200_000
-CODES = {"consistent": 0, "rejected": 1, "too few draws": 3}
+CODES = {"consistent": 0, "rejected": 1, "too few samples": 3}
 TV = 0.01  # default of --tv
 BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
 EPILOG = (

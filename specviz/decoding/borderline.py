@@ -6,59 +6,38 @@ close to its threshold, or to the edge between two tokens, may fall on the other
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from typing import Any
+from collections.abc import Collection
 
 import numpy as np
 
-from specviz.decoding.sampler import Distributions, Shard, Watch, settled
-from specviz.models.base import LanguageModel
-from specviz.proposers.base import ChainProposer
-from specviz.randomness import Purpose, StreamRandomness
-from specviz.settings import Settings
+from specviz.decoding.sampler import Distributions, Shard, SharedSampler, next_tokens
+from specviz.randomness import Purpose
 from specviz.verification.overlap import overlap
-from specviz.verification.token_rule import TokenRule
 
 NEAR = 2e-6  # between the passes of the shipped pair, distributions differ by at most 1.6e-6
 
 
-def near_edges(
-    target: LanguageModel,
-    proposer: ChainProposer,
-    rule: TokenRule,
-    randomness: StreamRandomness,
-    settings: Settings,
-    prompt: Sequence[int],
-    beginnings: Collection[tuple[int, ...]],
-    eos_token_ids: frozenset[int] = frozenset(),
-    first: int = 0,
-    count: int = 1,
-    watch: Watch = lambda fraction: None,
-) -> np.ndarray:
-    """Which samples of ``shared_distributions`` may fall into another cell if distributions round in another way, (count,) bool.
+def near_edges(shard: Shard, beginnings: Collection[tuple[int, ...]]) -> np.ndarray:
+    """Which samples of a shard may fall into another cell if distributions round in another way, (count,) bool.
 
-    first, count  the samples in question: ``first`` to ``first + count - 1``
-    beginnings    beginnings of texts that tell cells apart, each together with all of its own beginnings
+    shard       one that ``shared_distributions`` can sample
+    beginnings  beginnings of texts that tell cells apart, each together with all of its own beginnings
 
     A sample is marked if one of its random numbers, moved by NEAR, would have given another of the beginnings or ended a round
     elsewhere. Samples are followed only as long as their text is one of the beginnings, so this is little work.
     """
-    return _Edges(target, proposer, rule, randomness, settings, prompt, eos_token_ids, first, count, beginnings=beginnings).found(
-        watch
-    )
+    edges = _NearEdges(shard, beginnings)
+    edges.drawn("", lambda fraction: None, None, lambda state: None)
+    return edges.near
 
 
-class _Edges(Shard):
+class _NearEdges(SharedSampler):
     """The same samples, followed while their texts are among the beginnings; marks those with a random number near an edge."""
 
-    def __init__(self, *shard: Any, beginnings: Collection[tuple[int, ...]]):
-        super().__init__(*shard)
+    def __init__(self, shard: Shard, beginnings: Collection[tuple[int, ...]]):
+        super().__init__(shard)
         self.beginnings = set(beginnings)
-        self.near = np.zeros(self.count, dtype=bool)
-
-    def found(self, watch: Watch) -> np.ndarray:
-        self.drawn("", watch, None, lambda half: None)
-        return self.near
+        self.near = np.zeros(shard.count, dtype=bool)
 
     def _write(
         self,
@@ -78,7 +57,7 @@ class _Edges(Shard):
         near = dict.fromkeys(randomness, NEAR) | {Purpose.RESIDUAL: residual_window(distributions)}
         for sign in (-1.0, 1.0):
             moved = {purpose: np.clip(u + sign * near[purpose], 0.0, 1.0) for purpose, u in randomness.items()}
-            others, ended = settled(self.rule, distributions, moved, drafting)
+            others, ended = next_tokens(self.rule, distributions, moved, drafting)
             changed = (others != tokens) & (matters | np.isin(others, named))
             self.near[which[changed | (matters & (ended != closed))]] = True
         self.open[which[~matters]] = False  # whatever follows, the sample stays in the cell of its beginning

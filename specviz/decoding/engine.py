@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 import numpy as np
 from torch import Tensor
@@ -18,9 +19,11 @@ from specviz.proposers.base import Nothing, Proposer
 from specviz.randomness import EditedRandomness, PhiloxRandomness, Prefix, Purpose, Randomness, StreamRandomness
 from specviz.settings import Settings
 from specviz.trace import Distribution, Ending, Outcome, Round
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.draft_tree import DraftTree, depths_of
 from specviz.verification.token_rule import Rule, TokenRule
 from specviz.verification.views import round_views
+
+T = TypeVar("T")
 
 
 def step(
@@ -39,19 +42,29 @@ def step(
     bars           largest tokens per distribution to keep for figures; 0 keeps none
     returns        one Round per row; its ``committed`` tokens join the text
     """
-    began = time.perf_counter()
-    tree = proposer.propose(rows, randomness)
-    proposed = time.perf_counter()
-    p = target.distributions(rows, tree)
-    scored = time.perf_counter()
-    verdicts = rule.verify(rows, tree, p, randomness)
-    outcomes = [cut(outcome, row, eos_token_ids) for outcome, row in zip(verdicts, rows, strict=True)]
-    timing = {"draft": proposed - began, "target": scored - proposed, "rule": time.perf_counter() - scored}
-    return [_record(rule, row, tree, i, p[i], outcomes[i], randomness, timing, bars) for i, row in enumerate(rows)]
+    timed = _Stopwatch()
+    tree = timed("draft", proposer.propose(rows, randomness))
+    p = timed("target", target.distributions(rows, tree))
+    outcomes = timed("rule", rule.verify(rows, tree, p, randomness))
+    committed = [cut(outcome, row, eos_token_ids) for outcome, row in zip(outcomes, rows, strict=True)]
+    return [_record(rule, row, tree, i, p[i], committed[i], randomness, timed.seconds, bars) for i, row in enumerate(rows)]
+
+
+class _Stopwatch:
+    """Hands on each result, and notes the seconds since the one before, by name."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._last = time.perf_counter()
+
+    def __call__(self, name: str, result: T) -> T:
+        before, self._last = self._last, time.perf_counter()
+        self.seconds[name] = self._last - before
+        return result
 
 
 def cut(outcome: Outcome, row: Prefix, eos_token_ids: frozenset[int]) -> Outcome:
-    """The outcome up to the first end-of-sequence token on the accepted path, and up to the row's remaining tokens.
+    """What is committed: the outcome up to the first end-of-sequence token on the accepted path, and to the row's remaining tokens.
 
     An end-of-sequence token on the path closes the round (kind ``eos``, no further token); a path that uses up the remaining
     tokens closes it with kind ``length``. An end-of-sequence token drawn by the rule itself needs no cut.
@@ -145,16 +158,9 @@ def opening_row(prompt: Sequence[int], settings: Settings, context: int | None, 
 
 def advance(row: Prefix, round_: Round) -> Prefix:
     """The prefix after a round."""
-    added, past = round_.committed, (*row.past, (_levels(round_), len(round_.accepted_path)))
+    levels = 1 + max(depths_of(tuple(one.parent for one in round_.proposals)), default=-1)
+    added, past = round_.committed, (*row.past, (levels, len(round_.accepted_path)))
     return replace(row, ids=row.ids + added, start=row.start + len(added), remaining=row.remaining - len(added), past=past)
-
-
-def _levels(round_: Round) -> int:
-    """Number of draft tokens on the longest path of a round's tree."""
-    depths: list[int] = []
-    for decision in round_.proposals:
-        depths.append(1 if decision.parent == ROOT else depths[decision.parent] + 1)
-    return max(depths, default=0)
 
 
 @dataclass(frozen=True, slots=True)

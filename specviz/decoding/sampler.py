@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import torch
@@ -32,8 +32,23 @@ Watch = Callable[[float], None]  # called with the fraction of the work that is 
 Distributions = tuple[Tensor, Tensor | None, Tensor | None]
 
 
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """Samples ``first`` to ``first + count - 1`` of one decoder: the arguments of ``engine.decode``, and the numbers of the samples."""
+
+    target: LanguageModel
+    proposer: Proposer
+    rule: Rule
+    randomness: Randomness
+    settings: Settings
+    prompt: Sequence[int]
+    eos_token_ids: frozenset[int] = frozenset()
+    first: int = 0
+    count: int = 1
+
+
 @dataclass(slots=True)
-class Half:
+class ShardState:
     """The state of a shard between two passes: enough to continue it, also in another process.
 
     place   number of tokens that every sample has
@@ -50,70 +65,48 @@ class Half:
     open: np.ndarray
 
     @classmethod
-    def blank(cls, count: int, remaining: int) -> Half:
-        return cls(
-            0, 0, np.full((count, remaining), NONE, dtype=np.int32), np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool)
-        )
+    def blank(cls, count: int, remaining: int) -> ShardState:
+        tokens = np.full((count, remaining), NONE, dtype=np.int32)
+        return cls(0, 0, tokens, np.zeros(count, dtype=np.int16), np.ones(count, dtype=bool))
 
 
-def decoded(
-    target: LanguageModel,
-    proposer: Proposer,
-    rule: Rule,
-    randomness: Randomness,
-    settings: Settings,
-    prompt: Sequence[int],
-    eos_token_ids: frozenset[int] = frozenset(),
-    first: int = 0,
-    count: int = 1,
-    batch: int = 64,
-    source: str = "speculative",
-    watch: Watch = lambda fraction: None,
-) -> Samples:
-    """Samples ``first`` to ``first + count - 1`` through ``engine.step``, ``batch`` rows at a time.
+def decoded(shard: Shard, batch: int = 64, source: str = "speculative", watch: Watch = lambda fraction: None) -> Samples:
+    """The samples of a shard through ``engine.step``, ``batch`` rows at a time.
 
     Rows accept different numbers of tokens; when a sample ends, the next one takes its row. The text of a sample depends only on
     its number, up to the last digits in which passes over other numbers of rows round differently.
     """
-    opening = opening_row(prompt, settings, target.context)
-    tokens = np.full((count, opening.remaining), NONE, dtype=np.int32)
-    waiting = iter(range(first, first + count))
+    opening = opening_row(shard.prompt, shard.settings, shard.target.context)
+    tokens = np.full((shard.count, opening.remaining), NONE, dtype=np.int32)
+    waiting = iter(range(shard.first, shard.first + shard.count))
     rows = [replace(opening, draw=number) for number in islice(waiting, batch)]
-    ended = 0
+    ended, decoder = 0, (shard.target, shard.proposer, shard.rule, shard.randomness, shard.eos_token_ids)
     while rows:
         going = []
-        for row, round_ in zip(rows, step(rows, target, proposer, rule, randomness, eos_token_ids), strict=True):
-            tokens[row.draw - first, row.start : row.start + len(round_.committed)] = round_.committed
+        for row, round_ in zip(rows, step(rows, *decoder), strict=True):
+            tokens[row.draw - shard.first, row.start : row.start + len(round_.committed)] = round_.committed
             row = advance(row, round_)
-            if row.remaining > 0 and round_.committed[-1] not in eos_token_ids:
+            if row.remaining > 0 and round_.committed[-1] not in shard.eos_token_ids:
                 going.append(row)
             else:
                 ended += 1
                 going += [replace(opening, draw=number) for number in islice(waiting, 1)]
         rows = going
-        watch(ended / count)
-    return Samples(tokens, settings.to_record(), source, first)
+        watch(ended / shard.count)
+    return Samples(tokens, shard.settings.to_record(), source, shard.first)
 
 
 def shared_distributions(
-    target: LanguageModel,
-    proposer: ChainProposer,
-    rule: TokenRule,
-    randomness: StreamRandomness,
-    settings: Settings,
-    prompt: Sequence[int],
-    eos_token_ids: frozenset[int] = frozenset(),
-    first: int = 0,
-    count: int = 1,
+    shard: Shard,
     source: str = "speculative",
     watch: Watch = lambda fraction: None,
-    half: Half | None = None,
-    keep: Callable[[Half], None] = lambda half: None,
+    state: ShardState | None = None,
+    keep: Callable[[ShardState], None] = lambda state: None,
 ) -> Samples:
-    """Samples ``first`` to ``first + count - 1`` of a run: for each i the tokens of ``engine.decode(draw=i)``.
+    """The samples of a shard: for each i the tokens of ``engine.decode(draw=i)``.
 
-    half  state to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit
-    keep  called with the state after each pass; the arrays change afterwards, so copy what is to last
+    state  to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit
+    keep   called with the state after each pass; the arrays change afterwards, so copy what is to last
 
     The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit,
     so a sample with a random number that close to its threshold may differ (``specviz.decoding.borderline`` finds these). Memory:
@@ -121,60 +114,48 @@ def shared_distributions(
 
     Raises SettingsError for a rule that does not judge token by token, and for a proposer of anything but chains of fixed length.
     """
+    rule, proposer = shard.rule, shard.proposer
     if not isinstance(rule, TokenRule):
-        raise SettingsError(
-            "rule", rule.name, "one that judges token by token, such as token: shared distributions cannot sample others"
-        )
+        allowed = "one that judges token by token, such as token: shared distributions cannot sample others"
+        raise SettingsError("rule", rule.name, allowed)
     if not hasattr(proposer, "levels"):
-        raise SettingsError(
-            "proposer", proposer.name, "one of chains of a fixed length: shared distributions cannot sample others"
-        )
-    shard = Shard(target, proposer, rule, randomness, settings, prompt, eos_token_ids, first, count)
-    return shard.drawn(source, watch, half, keep)
+        allowed = "one of chains of a fixed length: shared distributions cannot sample others"
+        raise SettingsError("proposer", proposer.name, allowed)
+    return SharedSampler(shard).drawn(source, watch, state, keep)
 
 
-class Shard:
-    """The samples of one call, all at the same length."""
+class SharedSampler:
+    """Gives all samples of a shard their next token, place by place. Rule and proposer as in ``shared_distributions``."""
 
-    def __init__(
-        self,
-        target: LanguageModel,
-        proposer: ChainProposer,
-        rule: TokenRule,
-        randomness: StreamRandomness,
-        settings: Settings,
-        prompt: Sequence[int],
-        eos_token_ids: frozenset[int],
-        first: int,
-        count: int,
-    ):
-        self.target, self.proposer, self.rule, self.randomness = target, proposer, rule, randomness
-        self.settings, self.prompt, self.first, self.count = settings, tuple(prompt), first, count
-        self.eos_token_ids = torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
-        remaining = opening_row(prompt, settings, target.context).remaining
-        self.levels = _levels(proposer, self.prompt, remaining)
-        self._take(Half.blank(count, remaining))
+    def __init__(self, shard: Shard):
+        self.shard, self.target, self.prompt = shard, shard.target, tuple(shard.prompt)
+        self.proposer, self.rule = cast(ChainProposer, shard.proposer), cast(TokenRule, shard.rule)
+        self.randomness = cast(StreamRandomness, shard.randomness)
+        self.eos_token_ids = torch.tensor(sorted(shard.eos_token_ids), dtype=torch.int64)
+        remaining = opening_row(shard.prompt, shard.settings, shard.target.context).remaining
+        self.levels = _levels(self.proposer, self.prompt, remaining)
+        self._take(ShardState.blank(shard.count, remaining))
 
-    def _take(self, half: Half) -> None:
-        self.half, self.tokens, self.start, self.open = half, half.tokens, half.start, half.open
+    def _take(self, state: ShardState) -> None:
+        self.state, self.tokens, self.start, self.open = state, state.tokens, state.start, state.open
 
-    def drawn(self, source: str, watch: Watch, half: Half | None, keep: Callable[[Half], None]) -> Samples:
-        if half is not None:
-            self._take(half)
+    def drawn(self, source: str, watch: Watch, state: ShardState | None, keep: Callable[[ShardState], None]) -> Samples:
+        if state is not None:
+            self._take(state)
             self._warm()
         remaining = self.tokens.shape[1]
-        while self.half.place < remaining:
-            for fraction in self._place(self.half.place):
-                watch((self.half.place + fraction) / remaining)
-                keep(self.half)
-            self.half.place, self.half.done = self.half.place + 1, 0
-        return Samples(self.tokens, self.settings.to_record(), source, self.first)
+        while self.state.place < remaining:
+            for fraction in self._place(self.state.place):
+                watch((self.state.place + fraction) / remaining)
+                keep(self.state)
+            self.state.place, self.state.done = self.state.place + 1, 0
+        return Samples(self.tokens, self.shard.settings.to_record(), source, self.shard.first)
 
     def _warm(self) -> None:
         """Read only the prompt, as the first pass of a whole shard does, so that later passes round in the same way."""
         nothing = np.zeros((1, 0), dtype=np.int64)
-        sources = [self.target, *([self.proposer.draft, getattr(self.proposer, "claimed", None)] if self.levels[0] else [])]
-        for source in filter(None, sources):
+        drafts = [self.proposer.draft, getattr(self.proposer, "claimed", None)] if self.levels[0] else []
+        for source in filter(None, [self.target, *drafts]):
             next(distributions_after(source, self.prompt, nothing))
 
     def _place(self, place: int) -> Iterator[float]:
@@ -186,19 +167,18 @@ class Shard:
         order = np.argsort(group, kind="stable")
         which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
         randomness, drafting = self._randomness(place)
-        left = paths[self.half.done :]
+        left = paths[self.state.done :]
         drafts, claims = self._drafts(left) if drafting[which].any() else (None, None)
         for _, p in distributions_after(self.target, self.prompt, left) if len(left) else ():
             q = next(drafts)[1] if drafts else None
             claimed = next(claims)[1] if claims else q
-            for offset, number in enumerate(range(self.half.done, self.half.done + len(p))):
+            for offset, number in enumerate(range(self.state.done, self.state.done + len(p))):
                 mine = which[ends[number] : ends[number + 1]]
-                distributions = (
-                    (p[offset], None, None) if q is None or claimed is None else (p[offset], q[offset], claimed[offset])
-                )
-                self._write(place, mine, distributions, {purpose: u[mine] for purpose, u in randomness.items()}, drafting[mine])
-            self.half.done += len(p)
-            yield self.half.done / len(paths)
+                of_draft = (None, None) if q is None or claimed is None else (q[offset], claimed[offset])
+                taken = {purpose: u[mine] for purpose, u in randomness.items()}
+                self._write(place, mine, (p[offset], *of_draft), taken, drafting[mine])
+            self.state.done += len(p)
+            yield self.state.done / len(paths)
         written = torch.from_numpy(self.tokens[:, place].astype(np.int64))
         self.open &= ~torch.isin(written, self.eos_token_ids).numpy()
 
@@ -210,17 +190,17 @@ class Shard:
 
     def _randomness(self, place: int) -> tuple[dict[Purpose, np.ndarray], np.ndarray]:
         """Each sample's random numbers here, (count,) float64 by purpose, and whether its round tests a draft token here."""
-        randomness = {
-            purpose: np.zeros(self.count) for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS)
-        }
-        drafting = np.zeros(self.count, dtype=bool)
+        purposes = Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL, Purpose.BONUS
+        randomness = {purpose: np.zeros(self.shard.count) for purpose in purposes}
+        drafting = np.zeros(self.shard.count, dtype=bool)
         for start in range(place + 1):
             here, node = self.open & (self.start == start), place - start
             if not here.any():
                 continue
             drafting[here] = drafted = node < self.levels[start]
-            for purpose in (Purpose.DRAFT, Purpose.ACCEPT, Purpose.RESIDUAL) if drafted else (Purpose.BONUS,):
-                randomness[purpose][here] = self.randomness.stream(purpose, start, node, self.first, self.count)[here]
+            for purpose in purposes[:3] if drafted else purposes[3:]:
+                stream = self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)
+                randomness[purpose][here] = stream[here]
         return randomness, drafting
 
     def _write(
@@ -231,12 +211,12 @@ class Shard:
         randomness: dict[Purpose, np.ndarray],
         drafting: np.ndarray,
     ) -> None:
-        tokens, closed = settled(self.rule, distributions, randomness, drafting)
+        tokens, closed = next_tokens(self.rule, distributions, randomness, drafting)
         self.tokens[which, place] = tokens
         self.start[which[closed]] = place + 1
 
 
-def settled(
+def next_tokens(
     rule: TokenRule, distributions: Distributions, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """The next token of n samples that share their text, (n,) int64, and for which of them it ends the round, (n,) bool.

@@ -17,16 +17,16 @@ from specviz.evidence.scores import Scores, score
 from specviz.models.base import LanguageModel
 from specviz.statistics.findings import ALPHA, POWER, Finding
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
-from specviz.statistics.luck import Use, generator
 from specviz.statistics.positions import rate_test, transform_test
 from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, equal_draws_needed, holm
+from specviz.statistics.streams import Use, generator
 from specviz.statistics.twosample import MOST, permutation_test
 from specviz.statistics.variation import Band, total_variation, tv_null_band
 
 CELLS = (16, 512)  # fewest and most cells of the joint distribution
 MARGIN = 0.98  # safety margin: light cells make the chi-square test a little weaker than the textbook formula
 SCORING = 0.7  # fraction of an answer's work that is scoring each sample along its text; the rest is permutations
-VERDICTS = ("consistent", "rejected", "too few draws")
+VERDICTS = ("consistent", "rejected", "too few samples")
 POOLED = "No text is probable enough for a cell of its own, so all texts lie in one cell. More samples give more cells."
 
 
@@ -161,7 +161,7 @@ def judged(plan: Plan, mode: str, tests: tuple[Finding, ...], partition: Partiti
     if min(adjusted) <= plan.alpha:
         verdict = "rejected"
     else:
-        verdict = "consistent" if partition.tells and detectable <= plan.tv else "too few draws"
+        verdict = "consistent" if partition.tells and detectable <= plan.tv else "too few samples"
     return Answer(
         verdict,
         mode,

@@ -44,7 +44,7 @@ def judge(look: int, cells: Partition, counts: np.ndarray, mode: str) -> Answer:
     tests = tuple(test(counts, probs, alpha=made.level) for test in (chi_square, g_test))
     seen = tests[0].detectable_tv or 1.0
     if not cells.tells:
-        verdict, seen = "too few draws", 1.0
+        verdict, seen = "too few samples", 1.0
     else:
         verdict = "rejected" if min(test.p_value for test in tests) <= made.level else "consistent"
     made = replace(made, tv=max(made.tv, seen))

@@ -13,7 +13,7 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 
-Path = tuple[int, ...]
+Beginning = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Partition:
     whole   (C,) bool: the cell is a single continuation, so differences cannot hide in it
     """
 
-    names: tuple[Path, ...]
+    names: tuple[Beginning, ...]
     masses: np.ndarray
     length: int
     whole: np.ndarray
@@ -73,18 +73,18 @@ def exact_partition(
 
     least  in (0, 1]; for n samples, 5 / n makes every expected count at least 5
     """
-    heap: list[_Open] = [_Open(-1.0, (), length == 0)]
+    open_: list[_Open] = [_Open(-1.0, (), length == 0)]
     made: list[_Open] = []
-    while heap and len(heap) + len(made) < cells:
-        cell = heapq.heappop(heap)
+    while open_ and len(open_) + len(made) < cells:
+        cell = heapq.heappop(open_)
         child = None if cell.closed else cell.give_off(target, prompt, least)
         if child is None:
             made.append(cell)
             continue
         child.closed = len(child.name) == length or child.name[-1] in eos_token_ids
-        heapq.heappush(heap, cell)
-        heapq.heappush(heap, child)
-    made = sorted(made + heap, key=lambda cell: cell.name)
+        heapq.heappush(open_, cell)
+        heapq.heappush(open_, child)
+    made = sorted(made + open_, key=lambda cell: cell.name)
     masses = np.array([-cell.minus_mass for cell in made])
     return Partition(tuple(cell.name for cell in made), masses, length, np.array([cell.closed for cell in made]))
 
@@ -92,7 +92,7 @@ def exact_partition(
 class _Open:
     """A cell while the partition grows: its remaining mass, and its next tokens once they were computed."""
 
-    def __init__(self, minus_mass: float, name: Path, closed: bool):
+    def __init__(self, minus_mass: float, name: Beginning, closed: bool):
         self.minus_mass, self.name, self.closed = minus_mass, name, closed
         self.own = -minus_mass  # mass of the prefix itself, before anything was split off
         self.queue: list[tuple[float, int]] | None = None

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.sampler import Half
+from specviz.decoding.sampler import ShardState
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import canonical
 from specviz.records import Schema, write
@@ -36,7 +36,7 @@ class ModeSamples:
     n: int
     source: str
     tokens: np.ndarray
-    half: Half | None = None
+    half: ShardState | None = None
 
     @property
     def arrays(self) -> list[np.ndarray]:
@@ -49,7 +49,7 @@ class SavedSamples:
     """The file and its content.
 
     path   None: nothing is saved
-    asked  everything that determines the samples, JSON-ready; a file with another value is refused
+    asked  everything that determines the samples, JSON-ready; a file with another value is rejected
     parts  samples by mode
     """
 
@@ -157,7 +157,7 @@ def _part(one: dict[str, Any], source, size: int, total) -> ModeSamples:
             raise ValueError("its end is missing")
         total.update(raw)
         arrays.append(np.frombuffer(raw, dtype=kind).reshape(shape).copy())
-    return ModeSamples(one["n"], one["source"], arrays[0], Half(*one["half"], *arrays[1:]) if one["half"] else None)
+    return ModeSamples(one["n"], one["source"], arrays[0], ShardState(*one["half"], *arrays[1:]) if one["half"] else None)
 
 
 def first_difference(stored: Any, wanted: Any, name: str = "") -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from specviz.decoding.sampler import Half, Watch, shared_distributions
+from specviz.decoding.sampler import Shard, ShardState, Watch, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence import sources
 from specviz.evidence.saved import ModeSamples, SavedSamples
@@ -53,6 +53,11 @@ def draw_all(
     if mode not in saved.parts:
         saved.parts[mode] = _begun(name, mode, pair, settings, ids, most, seconds)
     part = saved.parts[mode]
+
+    def keep(state: ShardState) -> None:
+        part.half = state
+        saved.tick()
+
     while len(part.tokens) < part.n:
         first = len(part.tokens)
         count = min(SHARD.get(mode, ONE_BY_ONE), part.n - first)
@@ -60,9 +65,13 @@ def draw_all(
         def told(share: float, first: int = first, count: int = count) -> None:
             watch((first + count * share) / part.n)
 
-        shard = _shard(saved, part, name, mode, pair, settings, ids, first, count, told)
-        part.tokens, part.half = np.concatenate([part.tokens.reshape(-1, shard.tokens.shape[1]), shard.tokens]), None
-        part.source = shard.source
+        if mode == sources.SHARED:
+            shard = Shard(*sources.arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
+            samples = shared_distributions(shard, name, told, part.half and replace(part.half), keep)
+        else:
+            samples = sources.draw(name, mode, pair, settings, ids, first, count, told)
+        part.tokens, part.half = np.concatenate([part.tokens.reshape(-1, samples.tokens.shape[1]), samples.tokens]), None
+        part.source = samples.source
         saved.tick()
     watch(1.0)
     return Samples(part.tokens, settings.to_record(), part.source)
@@ -82,27 +91,3 @@ def _begun(name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[i
     pilot = sources.draw(name, mode, pair, settings, ids, 0, min(most, PILOT))
     each = (time.perf_counter() - began) / len(pilot)
     return ModeSamples(max(len(pilot), min(most, int(seconds / each))), pilot.source, pilot.tokens)
-
-
-def _shard(
-    saved: SavedSamples,
-    part: ModeSamples,
-    name: str,
-    mode: str,
-    pair: Pair,
-    settings: Settings,
-    ids,
-    first: int,
-    count: int,
-    watch: Watch,
-) -> Samples:
-    if mode != sources.SHARED:
-        return sources.draw(name, mode, pair, settings, ids, first, count, watch)
-
-    def keep(half: Half) -> None:
-        part.half = half
-        saved.tick()
-
-    half = part.half and replace(part.half)
-    ours = sources.arguments(name, pair, settings)
-    return shared_distributions(*ours, settings, ids, pair.eos_token_ids, first, count, name, watch, half, keep)

@@ -12,7 +12,7 @@ import transformers
 
 from specviz.decoding.borderline import near_edges
 from specviz.decoding.engine import TargetOnlyRandomness, opening_row, target_only
-from specviz.decoding.sampler import Watch, decoded, shared_distributions
+from specviz.decoding.sampler import Shard, Watch, decoded, shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.analytic.along_text import analytic_of_pair
@@ -100,9 +100,8 @@ def draw(
     """Samples ``first`` to ``first + count - 1`` of a decoder: a pure function of its arguments."""
     if name == ASSISTED:
         return assisted(pair, settings, ids, first, count, watch)
-    ours = arguments(name, pair, settings)
-    sampler = shared_distributions if mode == SHARED else decoded
-    return sampler(*ours, settings, ids, pair.eos_token_ids, first=first, count=count, source=name, watch=watch)
+    shard = Shard(*arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
+    return (shared_distributions if mode == SHARED else decoded)(shard, source=name, watch=watch)
 
 
 def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
@@ -115,8 +114,9 @@ def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partitio
         return None
     total = 0
     for first in range(0, count, AT_ONCE):
-        ours = arguments(name, pair, settings)
-        total += near_edges(*ours, settings, ids, partition.names, pair.eos_token_ids, first, min(AT_ONCE, count - first)).sum()
+        some = min(AT_ONCE, count - first)
+        shard = Shard(*arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, some)
+        total += near_edges(shard, partition.names).sum()
     return int(total)
 
 

@@ -15,7 +15,7 @@ import torch
 
 from specviz.decoding.engine import decode, randomness_of
 from specviz.decoding.run import run, written
-from specviz.decoding.sampler import decoded
+from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
 from specviz.measure.bench import machine
 from specviz.measure.clock import Clock, Contestant, Lap
@@ -153,7 +153,8 @@ def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Ca
     tokens: list[int] = []
     while len(tokens) < draws:
         count = min(CHUNK, draws - len(tokens))
-        samples = decoded(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
+        shard = Shard(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids, first=len(tokens), count=count)
+        samples = decoded(shard)
         tokens += samples.tokens[:, 0].tolist()
         watch(len(tokens) / draws)
     cells = _cells(probs, top)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import torch
 
-from specviz.decoding.sampler import decoded, shared_distributions
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.measure.bench import PROMPTS
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.estimate import Estimate
@@ -52,11 +52,11 @@ def _one(pair: Pair, name: str, draws: int, settings: Settings, runs: int, say: 
     ids = pair.encode(settings.prompt)
 
     def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
-        return lambda lap: decoded(*_arguments(pair, settings), settings, ids, count=count, batch=batch)
+        return lambda lap: decoded(Shard(*_arguments(pair, settings), settings, ids, count=count), batch)
 
     def on_shared(lap: Lap) -> None:
         say(f"{name}: {draws:,} draws on shared distributions")
-        shared_distributions(*_arguments(pair, settings), settings, ids, count=draws)
+        shared_distributions(Shard(*_arguments(pair, settings), settings, ids, count=draws))
 
     short = Clock({way: in_batches(count, 1 if way == ONE_BY_ONE else BATCH) for way, count in SHORT.items()})
     short.until((runs + 1) // 2)

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
 
 from specviz.randomness import Prefix
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.warp import warp
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class TableModel:
-    """Distributions from a table.
+    """Distributions from a table. Each is computed once.
 
-    table       prefix ids -> V probabilities, or anything float() takes, such as Fractions
+    table       prefix ids -> V probabilities, or anything float() takes, such as Fractions; a pure function
     vocabulary  V
     settings    if given, the table's logarithms are warped like a network's logits
     """
@@ -27,24 +27,19 @@ class TableModel:
     vocabulary: int
     settings: Settings | None = None
     context: int | None = None
+    _known: dict[tuple[int, ...], Tensor] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
-        result = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64)
+        nothing = torch.zeros(self.vocabulary, dtype=torch.float64)
+        result, width = [], tree.widest + 1
         for index, row in enumerate(rows):
-            result[index, 0] = self._probs(row.ids)
-            for node in range(len(tree.tokens[index])):
-                result[index, node + 1] = self._probs(row.ids + _path(tree, index, node))
-        return result
+            paths = texts(row.ids, tree, index)
+            result += [self.probs(ids) for ids in paths] + [nothing] * (width - len(paths))
+        return torch.stack(result).view(len(rows), width, -1)
 
-    def _probs(self, ids: tuple[int, ...]) -> Tensor:
-        probs = torch.tensor([float(x) for x in self.table(ids)], dtype=torch.float64)
-        return probs if self.settings is None else warp(probs.log(), self.settings)
-
-
-def _path(tree: DraftTree, index: int, node: int) -> tuple[int, ...]:
-    """Tokens from the prefix down to a node, itself included."""
-    path: list[int] = []
-    while node != ROOT:
-        path.append(tree.tokens[index][node])
-        node = tree.parents[index][node]
-    return tuple(reversed(path))
+    def probs(self, ids: tuple[int, ...]) -> Tensor:
+        """(V,) float64, the distribution of the token after ``ids``."""
+        if ids not in self._known:
+            probs = torch.tensor([float(x) for x in self.table(ids)], dtype=torch.float64)
+            self._known[ids] = probs if self.settings is None else warp(probs.log(), self.settings)
+        return self._known[ids]

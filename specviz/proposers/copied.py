@@ -15,8 +15,8 @@ from specviz.randomness import Prefix, Randomness
 from specviz.verification.draft_tree import ROOT, DraftTree
 
 LONGEST = 3  # most tokens that are compared
-Text = Sequence[int]
-Continue = Callable[[Text, int], list[int]]  # (text so far, count) -> at most ``count`` tokens that may follow
+Tokens = Sequence[int]
+Continue = Callable[[Tokens, int], list[int]]  # (text so far, count) -> at most ``count`` tokens that may follow
 
 
 class Copied:
@@ -42,7 +42,7 @@ class Copied:
         return tree_of(trees, self.name, counts_fixed=True)
 
 
-def from_own_text(ids: Text, count: int) -> list[int]:
+def from_own_text(ids: Tokens, count: int) -> list[int]:
     """Prompt lookup (Saxena 2023; n-gram speculation): the tokens after the latest earlier occurrence of the text's ending.
 
     The longest ending that occurs earlier is used, of at most LONGEST tokens. The copy may run into tokens that were just copied,

@@ -40,11 +40,11 @@ class HeadDistributions:
         self._rows: list[Prefix] | None = None
         self._distributions = torch.empty(0)
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         """(B, N + 1, V) float64, as in models.base.LanguageModel; every row holds at least two tokens."""
         distributions = self._of(list(rows))
-        depths = torch.zeros(len(rows), block.widest + 1, dtype=torch.int64)
-        for index, parents in enumerate(block.parents):
+        depths = torch.zeros(len(rows), tree.widest + 1, dtype=torch.int64)
+        for index, parents in enumerate(tree.parents):
             for node in range(len(parents)):
                 depths[index, node + 1] = depth(parents, node) + 1
         depths.clamp_(max=self.levels - 1)  # nothing is drafted below the last head's token

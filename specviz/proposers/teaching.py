@@ -7,7 +7,6 @@ the text has the target's distribution: a bad draft costs only speed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -20,7 +19,7 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.warp import warp
 
 
-class Same:
+class FixedDistribution:
     """The same distribution after every prefix, warped like any other.
 
     logits  (V,) float64; -inf for impossible tokens
@@ -32,24 +31,23 @@ class Same:
         self.probs = warp(logits, settings)
         self.vocabulary = len(logits)
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        return self.probs.expand(len(rows), block.widest + 1, -1)
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        return self.probs.expand(len(rows), tree.widest + 1, -1)
 
 
-def uniform(known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> Same:
+def uniform(known: int, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> FixedDistribution:
     """The uniform distribution over the first ``known`` ids; at temperature 0 the smallest id."""
     logits = torch.full((vocabulary,), -torch.inf, dtype=torch.float64, device=device)
     logits[:known] = 0.0
-    return Same(logits, settings)
+    return FixedDistribution(logits, settings)
 
 
-def unigram(tokens: np.ndarray, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> Same:
+def unigram(tokens: np.ndarray, vocabulary: int, settings: Settings, device: torch.device | str = "cpu") -> FixedDistribution:
     """The frequency of each token in a text of ids, whatever the prefix (the weakest draft in Leviathan et al. 2023)."""
     counts = torch.from_numpy(np.bincount(tokens, minlength=vocabulary)).double()
-    return Same(counts.log().to(device), settings)
+    return FixedDistribution(counts.log().to(device), settings)
 
 
-@dataclass(frozen=True, slots=True)
 class Reversed:
     """Distributions from negated logits: the least likely token becomes the most likely. Impossible tokens stay impossible.
 
@@ -57,18 +55,11 @@ class Reversed:
     settings  temperature and cuts, applied after the reversal
     """
 
-    source: LanguageModel
-    settings: Settings
+    def __init__(self, source: LanguageModel, settings: Settings):
+        self.source, self.settings = source, settings
+        self.vocabulary, self.context = source.vocabulary, source.context
 
-    @property
-    def vocabulary(self) -> int:
-        return self.source.vocabulary
-
-    @property
-    def context(self) -> int | None:
-        return self.source.context
-
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        probs = self.source.distributions(rows, block)
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        probs = self.source.distributions(rows, tree)
         probs = torch.where(probs.sum(-1, keepdim=True) > 0, probs, 1.0)  # the padding of shorter rows is all zero
         return warp(torch.where(probs > 0, -probs.log(), -torch.inf), self.settings)

@@ -95,14 +95,6 @@ def conditional_chi_square(
     return _finding(name, int(cells.sum()) + impossible, statistic, len(cells) - len(nulls), null, impossible, alpha, power)
 
 
-def stopping_time_test(counts: Array, probs: Array, *, alpha: float = ALPHA, power: float = POWER) -> Finding:
-    """Where continuations end: draws that stopped after 1, 2, ... tokens against the exact distribution of the stopping time.
-
-    counts, distribution  (C,) per cell of lengths; the cap is a length like any other, so that both sum over all draws.
-    """
-    return _one("stopping time", "pearson", _pearson_null, counts, probs, alpha, power)
-
-
 def _one(
     name: str, lambda_: str, null: Callable[[np.ndarray], Null], counts: Array, probs: Array, alpha: float, power: float
 ) -> Finding:

@@ -4,15 +4,9 @@ The pages use alpha spending at looks fixed beforehand (Lan and DeMets 1983, spe
 k, level alpha / ((k + 1)(k + 2)), and the last look gets the rest. Three reasons for it:
 
 - It works with every test of this package, and each test's power statement holds at the level of the look.
-- It costs little. The level falls only like 1 / k^2, and a chi-square's noncentrality grows with log(1 / level): at the tenth
-look
-  with 50 degrees of freedom the detectable distance is 14% larger than in a single test at the same n.
+- It costs little. The level falls only like 1 / k^2, and a chi-square's noncentrality grows with log(1 / level): at the tenth look with
+  50 degrees of freedom the detectable distance is 14% larger than in a single test at the same n.
 - The number of draws doubles from look to look, so a mistake is found after little more than twice the draws that are needed.
-
-The e-process below may be evaluated after every draw and needs no plan, but it pays for its prior about half a log(n) per cell.
-With two or three cells it rejects after about as many draws as the looks do, with 50 cells after four to five times as many, with
-1,000 after almost twenty times as many (least favourable alternatives; tests/statistics/test_sequential.py repeats the
-comparison). So it suits few cells and the question "at which draw is the mistake found?"
 """
 
 from __future__ import annotations
@@ -20,11 +14,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
-from scipy import special
-
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER, checked_counts, checked_distribution
+from specviz.statistics.findings import ALPHA, POWER
 from specviz.statistics.power import corrected, detectable_tv
 
 
@@ -78,30 +69,3 @@ class Looks:
     def adjusted(self, p_values: Sequence[float]) -> float:
         """One p-value for all looks so far, one test each; compare it with alpha. The least p / (fraction of alpha spent)."""
         return min(1.0, min(p * self.alpha / (self.level(look) * self.tests) for look, p in enumerate(p_values)))
-
-
-def dirichlet_e_value(
-    counts: Sequence[int] | np.ndarray, probs: Sequence[float] | np.ndarray, concentration: float | None = None
-) -> float:
-    """Log of an e-value against an exact distribution: reject once it reaches log(1 / alpha), after any number of draws.
-
-    counts         (C,) draws per cell so far
-    probs          (C,) float64, exact mass of each cell. A draw in a cell of mass 0 gives infinity
-    concentration  of the prior, above 0, fixed before the first draw; by default the number of cells
-
-    The e-value is the likelihood of the draws under a Dirichlet mixture around the exact distribution, divided by their
-    likelihood under the exact distribution. Under the null hypothesis this ratio is a martingale with mean 1, which ever reaches
-    1 / alpha with probability at most alpha (Ville 1939).
-    """
-    masses = checked_distribution(probs)
-    seen = checked_counts(counts, masses.size)
-    if seen[masses == 0.0].any():
-        return float("inf")
-    seen, masses = seen[masses > 0.0], masses[masses > 0.0]
-    weight = float(len(masses)) if concentration is None else concentration
-    if not weight > 0.0:
-        raise EvidenceError(f"The prior's concentration must be above 0, got {weight:g}.")
-    prior = weight * masses
-    mixture = special.gammaln(weight) - special.gammaln(weight + seen.sum())
-    mixture += (special.gammaln(prior + seen) - special.gammaln(prior)).sum()
-    return float(mixture - special.xlogy(seen, masses).sum())

@@ -14,8 +14,8 @@ from scipy import stats
 
 from specviz.errors import EvidenceError
 from specviz.statistics.findings import ALPHA, POWER, Finding, checked_counts
-from specviz.statistics.luck import Use, generator
 from specviz.statistics.power import detectable_tv, pooled_draws
+from specviz.statistics.streams import Use, generator
 
 MOST = 4000  # continuations per sample
 PERMUTATIONS = 1999

@@ -1,8 +1,9 @@
-"""What a random number of a round is compared with: whoever listens is told by the functions that compare.
+"""Reports of every comparison of a random number, to a listener.
 
 A number enters a round in two ways only. ``draw_each`` compares it with the cumulative sums of a distribution, and an acceptance test
-compares it with p / q. Both report the comparison and what came of it, so the edges at which a number changes the round are known
-even where no record shows them (a sibling that is drawn and thrown away). While nobody listens a report costs one look at an attribute.
+compares it with p / q. Both report the comparison and its answer, so the edges at which a number changes the
+round are known even where no record shows them (a sibling that is drawn and dropped). Without a listener a report costs one
+attribute lookup.
 """
 
 from __future__ import annotations

@@ -20,8 +20,8 @@ class DraftTree:
     q        per row (N, V) float64: node i was drawn from q[i], this very array; a greedy proposer gives one-hot rows
     u_draft  per row the random number that drew each node, None where nothing was drawn
     source   name of the proposer
-    counts_fixed  whether the number of children of each node was decided before the first of them was drawn. True for every
-                  chain,
+    counts_fixed
+             whether the number of children of each node was decided before the first of them was drawn. True for every chain,
              also for one whose length is decided on the way: whether there is a next token is known before that token is drawn.
              By default False; a rule that needs it then raises SettingsError (docs/exactness.md)
     """

@@ -90,7 +90,7 @@ class SequentialRule(TokenRule):
     place  0 to 1: where rho lies between rho* (0, accepts most) and k (1)
 
     Raises SettingsError for a tree whose siblings have different distributions, and for one that does not state ``counts_fixed``:
-    it is refused whatever shape its random numbers gave it.
+    it is rejected whatever shape its random numbers gave it.
     """
 
     name, title = "k-seq", "k-sequential selection"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor
@@ -119,10 +119,7 @@ class TokenRule:
     exact = True
 
     def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        walks = [self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)]
-        uniforms = [walk.ending_uniform() for walk in walks]
-        tokens = draw(rows_of([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
-        return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
+        return outcomes_of([self.walk(tree, index, row, p[index], randomness) for index, row in enumerate(rows)])
 
     def walk(self, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness) -> TreeWalk:
         return TreeWalk(self, tree, index, row, p, randomness)
@@ -167,17 +164,20 @@ class Check(NamedTuple):
 
 
 class TreeWalk:
-    """One row's way down its tree: which nodes were checked and accepted, and the distribution of the round's last token.
+    """One row's walk down its tree: which nodes were checked and accepted, and the distribution of the round's last token.
 
     checked   node -> its Check; the other nodes are not checked
     path      accepted nodes, from the root down
     rejected  the last sibling rejected below the last accepted node, None where the path ends in a leaf
     probs     (V,) what the last token is drawn from, not necessarily rescaled
 
-    ``first_accepted`` decides about the children of one node. A rule that treats siblings in another way overrides it.
+    ``first_accepted`` decides about the children of one node. A rule that treats siblings in another way overrides it, and one
+    that judges all draft tokens together overrides ``descend``.
     """
 
-    def __init__(self, rule: TokenRule, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness):
+    rule: TokenRule
+
+    def __init__(self, rule: Any, tree: DraftTree, index: int, row: Prefix, p: Tensor, randomness: Randomness):
         self.rule = rule
         self.tokens, self.parents, self.q = tree.tokens[index], tree.parents[index], tree.q[index]
         self.u_draft, self.source = tree.u_draft[index], tree.source
@@ -187,13 +187,17 @@ class TreeWalk:
         self.path: list[int] = []
         self.rejected: int | None = None
         self.probs = p[0]
+        self.descend()
+
+    def descend(self) -> None:
+        """Walk from the root down to where the round's last token is drawn."""
         node = ROOT
         while siblings := children(self.parents, node):
             node = self.first_accepted(node, siblings)
             if node == ROOT:
                 break
         if self.rejected is None:
-            self.probs = rule.bonus(self.probs)
+            self.probs = self.rule.bonus(self.probs)
 
     def first_accepted(self, parent: int, siblings: list[int]) -> int:
         """Test siblings in order. Returns the accepted one, or ROOT if all are rejected; ``probs`` is then the last residual."""
@@ -250,6 +254,13 @@ class TreeWalk:
             threshold=threshold,
             accepted=accepted,
         )
+
+
+def outcomes_of(walks: Sequence[TreeWalk]) -> tuple[Outcome, ...]:
+    """The record of each row. The last tokens of all rows are drawn in one call."""
+    uniforms = [walk.ending_uniform() for walk in walks]
+    tokens = draw(rows_of([walk.probs for walk in walks]), torch.tensor(uniforms, dtype=torch.float64)).tolist()
+    return tuple(walk.outcome(token, u) for walk, token, u in zip(walks, tokens, uniforms, strict=True))
 
 
 def at_tokens(p: Tensor, q: Tensor, tokens: tuple[int, ...], parents: tuple[int, ...]) -> tuple[list[float], list[float]]:

@@ -10,7 +10,7 @@ import json
 import pytest
 
 from specviz.__main__ import main
-from specviz.decoding.sampler import shared_distributions
+from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.errors import SettingsError
 from specviz.evidence import sources
 from specviz.evidence.experiment import Plan, answer
@@ -112,7 +112,7 @@ def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_cons
     assert "Too few samples: 40 samples tell nothing. No text is probable enough for a cell of its own" in said
     assert "Consistent" not in said and "sees" not in said.split("chi-square")[1].split("\n")[0]
     report = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert (report["verdict"], report["detectable_tv"], len(report["answers"][0]["cells"])) == ("too few draws", 1.0, 1)
+    assert (report["verdict"], report["detectable_tv"], len(report["answers"][0]["cells"])) == ("too few samples", 1.0, 1)
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
 
 
@@ -149,7 +149,7 @@ def test_a_wrong_rule_is_rejected(pair):
     ids = pair.encode("Once upon")
     verdicts = []
     for rule in (TokenRule(), FromTarget()):
-        samples = shared_distributions(target, proposer, rule, randomness, settings, ids, pair.eos_token_ids, count=20_000)
+        samples = shared_distributions(Shard(target, proposer, rule, randomness, settings, ids, pair.eos_token_ids, count=20_000))
         verdicts.append(
             answer(
                 Plan.of(20_000, 2, 0.1), target, proposer.draft, ids, samples, "shared distributions", pair.eos_token_ids

@@ -11,8 +11,7 @@ import pytest
 import torch
 
 from specviz.decoding import borderline
-from specviz.decoding.sampler import shared_distributions
-from specviz.decoding.samples import Samples
+from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.evidence.partition import exact_partition
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
@@ -33,12 +32,12 @@ class Rounded:
 
     context = None
 
-    def __init__(self, model, luck: int):
-        self.model, self.vocabulary, self.luck = model, model.vocabulary, torch.Generator().manual_seed(luck)
+    def __init__(self, model, seed: int):
+        self.model, self.vocabulary, self.rng = model, model.vocabulary, torch.Generator().manual_seed(seed)
 
     def distributions(self, rows, block):
         distributions = self.model.distributions(rows, block)
-        off = 1.0 + OFF * (2.0 * torch.rand(distributions.shape, generator=self.luck, dtype=torch.float64) - 1.0)
+        off = 1.0 + OFF * (2.0 * torch.rand(distributions.shape, generator=self.rng, dtype=torch.float64) - 1.0)
         return distributions * off / (distributions * off).sum(-1, keepdim=True)
 
 
@@ -49,13 +48,15 @@ def draws():
     target, draft = model(P, V), model(Q, V)
     cells = exact_partition(target, (0,), LENGTH, 40, 1e-3)
 
-    def drawn(target, draft) -> Samples:
-        return shared_distributions(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), count=N)
+    def shard(target, draft, first: int = 0, count: int = N) -> Shard:
+        return Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), first=first, count=count)
 
-    ours = target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), cells.names
-    near = np.concatenate([borderline.near_edges(*ours, first=first, count=N // 4) for first in range(0, N, N // 4)])
+    parts = [shard(target, draft, first, N // 4) for first in range(0, N, N // 4)]
+    near = np.concatenate([borderline.near_edges(part, cells.names) for part in parts])
     borderline.NEAR = before
-    return [_cells(cells, samples) for samples in (drawn(target, draft), drawn(Rounded(target, 1), Rounded(draft, 2)))], near
+    return [
+        _cells(cells, shared_distributions(one)) for one in (shard(target, draft), shard(Rounded(target, 1), Rounded(draft, 2)))
+    ], near
 
 
 def _cells(partition, samples) -> np.ndarray:
@@ -80,5 +81,5 @@ def test_few_samples_lie_near_an_edge(draws):
 
 def test_edges_inside_a_cell_do_not_count():
     """With one cell for all texts nothing can move."""
-    ours = model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,)
-    assert not borderline.near_edges(*ours, [()], count=N).any()
+    shard = Shard(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(1), SETTINGS, (0,), count=N)
+    assert not borderline.near_edges(shard, [()]).any()

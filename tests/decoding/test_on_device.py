@@ -15,7 +15,7 @@ from transformers import RepetitionPenaltyLogitsProcessor
 
 from specviz.decoding.engine import decode, target_only
 from specviz.decoding.run import run
-from specviz.decoding.sampler import decoded, shared_distributions
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.errors import UnsupportedModel
 from specviz.evidence import sources
 from specviz.evidence.certificate.redraw import redraw
@@ -128,7 +128,7 @@ def test_rows_of_a_batch_decode_alike(both, heads, name):
         settings, ids = replace(BASE, heads=heads, **lines()[name]), pair.encode(PROMPT)
         target, proposer = opened(pair, settings)
         made = decoded(
-            target, proposer, rule_of(settings), PhiloxRandomness(3), settings, ids, pair.eos_token_ids, count=6, batch=3
+            Shard(target, proposer, rule_of(settings), PhiloxRandomness(3), settings, ids, pair.eos_token_ids, count=6), batch=3
         )
         return made.tokens.tolist()
 
@@ -154,7 +154,7 @@ def test_samples_on_shared_distributions(both, proposer):
     def work(pair):
         settings, ids = replace(BASE, proposer=proposer, length=3), pair.encode(PROMPT)
         ours = (*opened(pair, settings), rule_of(settings), PhiloxRandomness(3))
-        return shared_distributions(*ours, settings, ids, pair.eos_token_ids, count=200).tokens.tolist()
+        return shared_distributions(Shard(*ours, settings, ids, pair.eos_token_ids, count=200)).tokens.tolist()
 
     here, there = both(work)
     assert here == there

@@ -1,6 +1,6 @@
 """The sampler draws nothing of its own: continuation i is, token by token, the one that ``decode`` writes for draw i.
 
-On table models distributions are the same numbers for both, so equality is without exception. What is shared is work, not luck.
+On table models distributions are the same numbers for both, so equality is without exception. What is shared is work, not random numbers.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from specviz.decoding.engine import TargetOnlyRandomness, decode, target_only
-from specviz.decoding.sampler import decoded, shared_distributions
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.decoding.samples import NONE, joined
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
@@ -43,7 +43,7 @@ def test_every_draw_is_the_engines_own(kind, gamma):
     settings = Settings(gamma=gamma, length=4, seed=gamma)
     target, proposer = world(kind, settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
-    drawn = shared_distributions(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N)
+    drawn = shared_distributions(Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N))
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 4)
@@ -54,7 +54,7 @@ def test_rows_of_a_batch_end_at_their_eos_token():
     settings = Settings(gamma=3, length=8)
     target, proposer = world("random", settings)
     randomness, eos_token_ids = PhiloxRandomness(settings.seed), frozenset({1})
-    drawn = decoded(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N, batch=7).tokens
+    drawn = decoded(Shard(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, count=N), batch=7).tokens
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), randomness, settings, (0, 2), eos_token_ids, draw=number)
         assert drawn[number].tolist() == written(rounds, 8)
@@ -65,7 +65,7 @@ def test_rows_of_a_batch_end_at_their_eos_token():
 def test_every_warper_reaches_the_sampler(warper):
     settings = Settings(gamma=2, length=3, **warper)
     target, proposer = world("random", settings)
-    drawn = shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N)
+    drawn = shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N))
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 3)
@@ -75,7 +75,7 @@ def test_target_only_samples_are_those_of_the_engine_too():
     settings = Settings(length=3)
     target, _ = world("random", settings)
     drawn = shared_distributions(
-        target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N
+        Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(7)), settings, (0,), count=N)
     )
     for number in range(N):
         assert drawn.tokens[number].tolist() == written(target_only(target, PhiloxRandomness(7), settings, (0,), draw=number), 3)
@@ -85,7 +85,7 @@ def test_target_only_samples_are_those_of_the_engine_too():
 def test_a_context_that_ends_soon_cuts_samples_and_drafts_alike(context):
     settings = Settings(gamma=4, length=9)
     target, proposer = world("random", settings, context=context)
-    drawn = shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N)
+    drawn = shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), count=N))
     assert drawn.tokens.shape[1] == context + 1 - 2
     for number in range(N):
         rounds = decode(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0, 1), draw=number)
@@ -97,14 +97,13 @@ def test_a_shard_is_a_pure_function_and_shards_add_up(cuts):
     """However the draws are split, in whatever order the shards come, they are the same draws."""
     settings = Settings(gamma=3, length=3)
     target, proposer = world("random", settings)
-    shard = lambda first, count: shared_distributions(  # noqa: E731
-        target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), first=first, count=count
-    )
+    decoder = (target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), frozenset())
+    drawn = lambda first, count: shared_distributions(Shard(*decoder, first, count))  # noqa: E731
     first, parts = 11, []
     for count in cuts:
-        parts.append(shard(first, count))
+        parts.append(drawn(first, count))
         first += count
-    assert np.array_equal(joined(parts[::-1]).tokens, shard(11, sum(cuts)).tokens)
+    assert np.array_equal(joined(parts[::-1]).tokens, drawn(11, sum(cuts)).tokens)
     with pytest.raises(ValueError, match="missing or present twice"):
         joined([parts[0], parts[0]])
 
@@ -114,7 +113,9 @@ def test_on_a_network_trees_of_continuations_give_the_engines_samples():
     settings = Settings(gamma=3, length=4, temperature=0.7)
     target, draft = network("Llama").double(), network("GPT2").double()
     opened = lambda: (CachedModel(target, settings), DraftModel(CachedModel(draft, settings), 3))  # noqa: E731
-    drawn = shared_distributions(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), count=60)
+    drawn = shared_distributions(
+        Shard(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), count=60)
+    )
     for number in range(60):
         rounds = decode(*opened(), TokenRule(), PhiloxRandomness(7), settings, (3, 1, 4), frozenset({5}), draw=number)
         assert drawn.tokens[number].tolist() == written(rounds, 4)
@@ -140,7 +141,7 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
     settings = Settings(gamma=2, length=3)
     target, proposer = world("random", settings)
     shares: list[float] = []
-    shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N, watch=shares.append)
+    shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), watch=shares.append)
     assert shares == sorted(shares) and shares[-1] == 1.0
 
     class Enough(Exception):
@@ -150,7 +151,7 @@ def test_progress_grows_to_one_and_the_watcher_can_stop_it():
         raise Enough
 
     with pytest.raises(Enough):
-        shared_distributions(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N, watch=stop)
+        shared_distributions(Shard(target, proposer, TokenRule(), PhiloxRandomness(7), settings, (0,), count=N), watch=stop)
 
 
 def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_u_within_rounding_of_an_edge():
@@ -166,14 +167,9 @@ def test_in_float32_rows_of_a_batch_write_what_each_writes_by_itself_except_for_
     def drawn(batch: int):
         target, draft = shipped.open(settings)
         return decoded(
-            target,
-            DraftModel(draft, 2),
-            TokenRule(),
-            PhiloxRandomness(5),
-            settings,
-            ids,
-            shipped.eos_token_ids,
-            count=128,
+            Shard(
+                target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(5), settings, ids, shipped.eos_token_ids, count=128
+            ),
             batch=batch,
         )
 

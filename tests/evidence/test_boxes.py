@@ -14,8 +14,8 @@ import pytest
 import torch
 
 from specviz.decoding.engine import step
-from specviz.evidence.enumeration.boxes import ALL, Cutter, NotEnumerated
-from specviz.evidence.enumeration.enumerate import MISSED, Walk, output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
+from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
 from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.proposers import BestOfDrawn
 from specviz.evidence.mutants.record import Arguments, on_tables
@@ -95,7 +95,7 @@ def seen(round_) -> tuple:
 def misplaced(made: Arguments, remaining: int, n: int, seed: int = SEED, batch: int = 5000) -> int:
     """How many of n random points of the cube lie in no box, in two, or in one whose round is another than theirs."""
     row = Prefix(PROMPT, 0, remaining)
-    boxes, missed = Cutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(row, {})
+    boxes, missed = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(row, {})
     assert missed < MISSED
     wrong = 0
     for first in range(0, n, batch):
@@ -138,7 +138,7 @@ def test_ten_seeds_of_the_points_give_one_distribution(name):
     make, remaining = DECODERS[name]
     made, found = make(), []
     for seed in range(10):
-        walk = Walk(made.target, made.proposer, made.rule, NONE, made.randomness, seed)
+        walk = Enumerator(made.target, made.proposer, made.rule, NONE, made.randomness, seed)
         found.append(walk.round_distribution(Prefix(PROMPT, 0, remaining)))
     assert max(total_variation(found[0], other) for other in found) < 1e-13
 
@@ -191,7 +191,7 @@ def thin_table(count: int, mass: float):
 
 
 def test_mass_too_thin_to_look_into_is_stated():
-    walk = Walk(model(thin_table(3, 5e-15), 4), Nothing(), TokenRule(), NONE, lambda randomness: randomness)
+    walk = Enumerator(model(thin_table(3, 5e-15), 4), Nothing(), TokenRule())
     assert walk.missed(Prefix(PROMPT, 0, 1)) == pytest.approx(1.5e-14, rel=1e-6)
     assert walk.missed(Prefix(PROMPT, 0, 2)) == pytest.approx(3.0e-14, rel=1e-6)
 
@@ -209,9 +209,9 @@ def test_a_token_just_thicker_than_that_is_found():
 
 def test_rows_that_share_a_thin_interval_get_numbers_of_their_own():
     """Some hundred float64 numbers lie in it, for a thousand rows: they are looked at in smaller batches."""
-    cutter = Cutter(model(lambda ids: (0.5, 0.5), 2), Nothing(), TokenRule(), NONE, lambda randomness: randomness)
+    cutter = BoxCutter(model(lambda ids: (0.5, 0.5), 2), Nothing(), TokenRule())
     thin = {(Purpose.BONUS, 0, 0): (0.75, 0.75 + 3e-14)}
-    seen, others = cutter.looked(Prefix(PROMPT, 0, 1), [thin] * 1000, {})
+    seen, others = cutter.executed(Prefix(PROMPT, 0, 1), [thin] * 1000, {})
     assert [one.round.committed for one in seen] == [(1,)] * 1000 and not others
 
 
@@ -270,7 +270,7 @@ def test_a_number_computed_from_another_is_noticed():
 def test_a_sibling_that_was_thrown_away_is_cut_at_the_edges_that_drew_it():
     """Both siblings of best-drawn are cut into one interval for each token that its distribution can draw."""
     made = mutated("best-drawn")
-    boxes, _ = Cutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(Prefix(PROMPT, 0, 2), {})
+    boxes, _ = BoxCutter(made.target, made.proposer, made.rule, NONE, made.randomness).cut(Prefix(PROMPT, 0, 2), {})
     first, second = ((Purpose.DRAFT, 0, node) for node in (0, 1))
     assert len({box[first] for _, box in boxes}) == 5
     for span in {box[first] for _, box in boxes}:

@@ -14,7 +14,7 @@ from scipy import stats
 
 from specviz.decoding.engine import decode
 from specviz.evidence.enumeration.enumerate import (
-    Walk,
+    Enumerator,
     output_distribution,
     target_distribution,
     tokens_per_pass,
@@ -233,5 +233,5 @@ def test_a_uniform_used_for_everything_bends_the_distribution_far():
 
 def test_boxes_of_a_round_fill_the_cube():
     target, draft = worlds(10)
-    walk = Walk(target, DraftModel(draft, 3), TokenRule(), frozenset(), lambda randomness: randomness)
+    walk = Enumerator(target, DraftModel(draft, 3), TokenRule())
     assert sum(mass for _, mass, _ in walk.round(Prefix(PROMPT, 0, 9), {})) == pytest.approx(1, abs=1e-12)

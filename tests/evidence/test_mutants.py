@@ -18,7 +18,7 @@ from specviz.evidence.enumeration.enumerate import output_distribution, target_d
 from specviz.evidence.mutants.builders import with_randomness
 from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.mistakes import REPLACED, TIERS
-from specviz.evidence.mutants.randomness import ByPositionAlone
+from specviz.evidence.mutants.randomness import by_position_alone
 from specviz.evidence.mutants.record import TOY_P, TOY_Q, on_tables
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import Prefix, Purpose
@@ -110,7 +110,7 @@ def test_r35_bends_three_tokens_by_065_where_there_is_room_to_go_on():
 def test_r35_needs_a_rule_that_looks_ahead():
     """Under the token rule a random number behind a refusal has not been compared with anything: the distribution is kept, round after round."""
     for seed in range(3):
-        made = with_randomness(ByPositionAlone)(on_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
+        made = with_randomness(by_position_alone)(on_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
         probs = output_distribution(made.target, made.proposer, made.rule, PROMPT, 3, randomness=made.randomness)
         assert total_variation(probs, target_distribution(made.target, PROMPT, 3)) < 1e-12
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from specviz.decoding.engine import decode
-from specviz.decoding.sampler import decoded, shared_distributions
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.distributions import RowBefore
 from specviz.evidence.mutants.record import on_tables
@@ -32,7 +32,8 @@ def test_on_shared_distributions_each_draw_is_the_engines_own(name, prompt):
     for draw in (shared_distributions, decoded):
         made = mutant.arguments(open_, settings)
         randomness = made.randomness(PhiloxRandomness(11))
-        drawn.append(draw(made.target, made.proposer, made.rule, randomness, settings, prompt, frozenset({1}), count=200).tokens)
+        shard = Shard(made.target, made.proposer, made.rule, randomness, settings, prompt, frozenset({1}), count=200)
+        drawn.append(draw(shard).tokens)
     assert np.array_equal(*drawn)
 
 

@@ -17,7 +17,7 @@ import pytest
 
 from specviz.__main__ import main
 from specviz.commands import verify as command
-from specviz.decoding.sampler import Half
+from specviz.decoding.sampler import ShardState
 from specviz.errors import EvidenceError
 from specviz.evidence import saved as file
 from specviz.evidence import shards, sources
@@ -119,7 +119,7 @@ def full(tmp_path) -> tuple[dict, object]:
     asked = {"decoder": "speculative", "settings": {"temperature": 1.0}, "versions": {"torch": "2"}}
     saved = SavedSamples.open(tmp_path / "draws", asked)
     saved.parts["engine"] = ModeSamples(3, "speculative", np.arange(6, dtype=np.int32).reshape(3, 2))
-    saved.parts["shared distributions"] = ModeSamples(5, "speculative", np.zeros((0, 0), dtype=np.int32), Half.blank(5, 2))
+    saved.parts["shared distributions"] = ModeSamples(5, "speculative", np.zeros((0, 0), dtype=np.int32), ShardState.blank(5, 2))
     saved.write()
     return asked, tmp_path / "draws"
 

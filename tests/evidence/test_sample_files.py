@@ -137,7 +137,7 @@ def test_a_seed_used_again_is_found_and_said(row):
     fresh = sample_file(rng.integers(0, 50, (60, 8)).tolist())
     if row == 1:  # without a distribution, one certain text looks the same: it is said, and nothing is called consistent
         assert "all requests used one seed" in compare(repeated, repeated, 0.5, 7)["note"]
-        assert compare(repeated, repeated, 0.5, 7)["verdict"] == "too few draws"
+        assert compare(repeated, repeated, 0.5, 7)["verdict"] == "too few samples"
         with pytest.raises(EvidenceError, match="one sample repeated, 60 lines"):
             reading.refuse_repeats(repeated, [-3.0] * 60)
     else:

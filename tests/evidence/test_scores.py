@@ -8,7 +8,7 @@ import torch
 from scipy import stats
 
 from specviz.decoding.engine import TargetOnlyRandomness
-from specviz.decoding.sampler import shared_distributions
+from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.scores import conditional, score
@@ -27,14 +27,16 @@ P, Q = pair("random", 5, V, 20)
 
 def drawn(n: int, table=P, eos_token_ids=frozenset()) -> Samples:
     return shared_distributions(
-        model(table, V),
-        Nothing(),
-        TokenRule(),
-        TargetOnlyRandomness(PhiloxRandomness(7)),
-        SETTINGS,
-        (0,),
-        eos_token_ids,
-        count=n,
+        Shard(
+            model(table, V),
+            Nothing(),
+            TokenRule(),
+            TargetOnlyRandomness(PhiloxRandomness(7)),
+            SETTINGS,
+            (0,),
+            eos_token_ids,
+            count=n,
+        ),
         source="target",
     )
 
@@ -91,13 +93,7 @@ def test_conditional_distributions_of_exact_samples_pass_as_often_as_they_should
     values = []
     for seed in range(200):
         samples = shared_distributions(
-            model(P, V),
-            Nothing(),
-            TokenRule(),
-            TargetOnlyRandomness(PhiloxRandomness(seed)),
-            SETTINGS,
-            (0,),
-            count=2000,
+            Shard(model(P, V), Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed)), SETTINGS, (0,), count=2000),
             source="target",
         )
         groups = score(model(P, V), None, (0,), samples).groups
@@ -134,7 +130,7 @@ def test_speculative_and_target_only_samples_have_the_same_cells():
     """Cells come from the distribution: they are fixed before sampling, and the same for every decoder."""
     cells = exact_partition(model(P, V), (0,), L, cells=10, least=5 / 3000)
     fast = shared_distributions(
-        model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000
+        Shard(model(P, V), DraftModel(model(Q, V), 2), TokenRule(), PhiloxRandomness(7), SETTINGS, (0,), count=3000)
     )
     for samples in (fast, drawn(3000)):
         counts = cells.counts(samples)

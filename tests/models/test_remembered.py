@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from specviz.decoding.sampler import decoded
+from specviz.decoding.sampler import Shard, decoded
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
 from specviz.models.remembered import RememberedModel, RememberingPair
@@ -73,7 +73,7 @@ def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair
     for some in (pair64, RememberingPair(pair64)):
         target, made = opened(some, settings)
         samples = decoded(
-            target, made, rule_of(settings), PhiloxRandomness(7), settings, ids, some.eos_token_ids, count=60, batch=16
+            Shard(target, made, rule_of(settings), PhiloxRandomness(7), settings, ids, some.eos_token_ids, count=60), batch=16
         )
         texts.append(samples.tokens.tolist())
     assert texts[0] == texts[1]

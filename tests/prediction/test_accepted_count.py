@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, target_distribution
+from specviz.evidence.enumeration.enumerate import Enumerator, target_distribution
 from specviz.prediction.accepted_count import Chances, rounds
 from specviz.prediction.predict import chain_chances, chances, openings, readable, refuse_unplanned, written
 from specviz.proposers.draft import DraftModel
@@ -33,7 +33,7 @@ TEXT = (
 
 def expected_rounds(target, draft, gamma: int, length: int, rule: Rule | None = None) -> float:
     """Of the production step with every random number enumerated: one round, and those after it."""
-    walk = Walk(target, DraftModel(draft, gamma), rule or TokenRule(), frozenset(), lambda randomness: randomness)
+    walk = Enumerator(target, DraftModel(draft, gamma), rule or TokenRule())
     known = {}
 
     def ahead(row: Prefix) -> float:

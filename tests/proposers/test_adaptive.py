@@ -9,7 +9,7 @@ import torch
 
 from specviz.decoding.engine import advance, decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration.enumerate import Enumerator, output_distribution, target_distribution, total_variation
 from specviz.proposers.adaptive import policies
 from specviz.proposers.adaptive.policies import LENGTHS, Ceiling, Entropy, Gain, Heuristic
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
@@ -188,7 +188,7 @@ def test_each_policy_really_decides_and_what_it_drew_is_handed_over(name, monkey
 def test_rows_of_one_text_that_remember_other_rounds_are_walked_apart():
     """Heuristic: after a fully accepted draft the next is longer. If they were one row, the second round would have one length."""
     target, draft = model(lambda ids: (0.5, 0.5), 2), model(lambda ids: (0.9, 0.1), 2)
-    walk = Walk(target, AdaptiveDraft(draft, Heuristic(1)), TokenRule(), frozenset(), lambda randomness: randomness)
+    walk = Enumerator(target, AdaptiveDraft(draft, Heuristic(1)), TokenRule())
     first = walk.round(Prefix(PROMPT, 0, 6), {})
     again = {after.past[0] for after, _, _ in first}
     assert again == {(1, 0), (1, 1)}

@@ -7,7 +7,7 @@ against fresh passes.
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import pytest
 import torch
@@ -21,6 +21,7 @@ from specviz.models.attachments import heads as stored
 from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
 from specviz.models.pairs.catalogue import PAIRS, PairEntry
+from specviz.models.table import TableModel
 from specviz.proposers.medusa import HeadDistributions, Medusa, medusa
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -32,7 +33,7 @@ from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.warp import one_hot, warp
 from tests.rounds import written
-from tests.tables import RecordingRandomness, Remembered, model
+from tests.tables import RecordingRandomness, model
 from tests.tables import pair as tables
 
 WIDTH, V, COUNT = 4, 3, 3
@@ -48,8 +49,7 @@ def random_heads(width: int, vocabulary: int, count: int = COUNT, seed: int = 0)
     return Heads(blocks, tuple(rand(vocabulary, width) for _ in range(count)))
 
 
-@dataclass
-class Feeling(Remembered):
+class Feeling(TableModel):
     """A table that also has a state after every prefix, as a network has one: some vector, the same each time."""
 
     def features(self, rows):
@@ -80,7 +80,7 @@ SHAPES = (  # with the vocabulary of the world
 
 
 def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Medusa]:
-    target = Feeling(model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings).source)
+    target = model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings, kind=Feeling)
     return target, medusa(target, random_heads(WIDTH, vocabulary), settings)
 
 
@@ -115,7 +115,7 @@ def test_one_round_of_a_tree_of_heads_under_a_budget_has_the_targets_distributio
 
 def test_the_distribution_below_a_node_is_that_of_the_head_of_its_depth():
     p, _ = tables("random", 13, V, 7)
-    target, heads, settings = Feeling(model(p, V).source), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
+    target, heads, settings = model(p, V, kind=Feeling), random_heads(WIDTH, V), Settings(tree="2-2-1", siblings="top")
     (row,) = rows = [Prefix((0, 1, 2), 0, 9)]
     block = medusa(target, heads, settings).propose(rows, PhiloxRandomness(0))
     distributions, by_hand = (

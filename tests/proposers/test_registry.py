@@ -8,7 +8,7 @@ import torch
 
 from specviz.decoding.engine import advance, decode, step, target_only
 from specviz.decoding.run import run
-from specviz.decoding.sampler import shared_distributions
+from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.errors import SettingsError
 from specviz.evidence.analytic.fresh import Fresh
 from specviz.models.pairs.loading import load_pair
@@ -227,7 +227,7 @@ def test_shared_distributions_sample_chains_of_fixed_length_and_refuse_all_other
     target, proposer = opened(pair, settings)
     arguments = (target, proposer, TokenRule(), PhiloxRandomness(0), settings, pair.encode(PROMPT))
     if on_shared_distributions(settings):
-        assert shared_distributions(*arguments, count=20).tokens.shape == (20, 2)
+        assert shared_distributions(Shard(*arguments, count=20)).tokens.shape == (20, 2)
     else:
         with pytest.raises(SettingsError, match=r"proposer must be .* shared distributions cannot sample others"):
-            shared_distributions(*arguments, count=20)
+            shared_distributions(Shard(*arguments, count=20))

@@ -11,15 +11,15 @@ from __future__ import annotations
 import pytest
 from scipy import stats
 
-from specviz.decoding.sampler import shared_distributions
+from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.scores import score
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
-from specviz.statistics.luck import Use, generator
 from specviz.statistics.positions import rate_test, transform_test
+from specviz.statistics.streams import Use, generator
 from specviz.verification.token_rule import TokenRule
 from tests.tables import model, pair
 
@@ -36,7 +36,9 @@ def p_values(request) -> dict[str, list[float]]:
     probs = partition.masses / partition.masses.sum()
     found: dict[str, list[float]] = {"chi-square": [], "G": [], "conditional": [], "q > p": [], "transform": []}
     for seed in range(request.param):
-        samples = shared_distributions(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), settings, (0,), count=N)
+        samples = shared_distributions(
+            Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), settings, (0,), count=N)
+        )
         counts, scores = partition.counts(samples), score(target, draft, (0,), samples)
         found["chi-square"].append(chi_square(counts, probs).p_value)
         found["G"].append(g_test(counts, probs).p_value)

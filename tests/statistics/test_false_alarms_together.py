@@ -13,7 +13,7 @@ import pytest
 from scipy import stats
 
 from specviz.decoding.engine import TargetOnlyRandomness
-from specviz.decoding.sampler import shared_distributions
+from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.partition import exact_partition
 from specviz.proposers.base import Nothing
@@ -48,9 +48,9 @@ def answers():
     def examined(seed: int):
         settings = Settings(length=LENGTH, gamma=2, seed=seed)
         given = settings, (0,), EOS_TOKEN_IDS
-        samples = shared_distributions(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), *given, count=N)
+        samples = shared_distributions(Shard(target, DraftModel(draft, 2), TokenRule(), PhiloxRandomness(seed), *given, count=N))
         alone = shared_distributions(
-            target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed + SEEDS)), *given, count=ALONE
+            Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(seed + SEEDS)), *given, count=ALONE)
         )
         return answer(plan, target, draft, (0,), samples, "shared distributions", EOS_TOKEN_IDS, alone, partition=partition)
 

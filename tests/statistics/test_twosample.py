@@ -1,4 +1,4 @@
-"""No distribution at all, only two heaps: Pitman's permutation argument is exact at any size."""
+"""No distribution at all, only two samples: Pitman's permutation argument is exact at any size."""
 
 from __future__ import annotations
 
@@ -35,33 +35,32 @@ def test_four_against_two_by_hand():
     assert permutation_test(["a"] * 4, ["b"] * 2).statistic == pytest.approx(5**0.5)
 
 
-def continuations(luck, probs, n, length=6):
+def continuations(rng, probs, n, length=6):
     """n continuations over 4 tokens; each token's distribution is the same, shifted by the token before."""
-    drawn = luck.choice(len(probs), size=(n, length), p=probs)
+    drawn = rng.choice(len(probs), size=(n, length), p=probs)
     return [tuple(row) for row in (np.cumsum(drawn, axis=1) % len(probs)).tolist()]
 
 
 def test_permutation_false_alarms_come_as_often_as_stated():
     """Arms of 60 and 90, 199 permutations, 600 repeats at level 0.05: the p-value is exact, so the count lies in the band of Binomial(600, 0.05)."""
-    luck, probs = np.random.default_rng(SEED), np.array([0.4, 0.3, 0.2, 0.1])
+    rng, probs = np.random.default_rng(SEED), np.array([0.4, 0.3, 0.2, 0.1])
     p_values = [
-        permutation_test(continuations(luck, probs, 60), continuations(luck, probs, 90), permutations=199, seed=repeat).p_value
+        permutation_test(continuations(rng, probs, 60), continuations(rng, probs, 90), permutations=199, seed=repeat).p_value
         for repeat in range(600)
     ]
     assert in_band(sum(p <= 0.05 for p in p_values), 600, 0.05)
 
 
 def test_the_stated_gap_in_one_beginning_is_seen():
-    """800 per arm, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least
+    """800 per arm of 3 tokens, level 0.01, power 0.99: the second arm begins with token 0 more often by the stated gap; 300 repeats, at least
     as many rejections as Binomial(300, 0.99) gives in 99.99% of cases."""
-    luck, probs = np.random.default_rng(SEED + 1), np.full(4, 0.25)
-    gap = permutation_test(continuations(luck, probs, 800), continuations(luck, probs, 800), alpha=0.01).detectable_tv
+    rng, probs = np.random.default_rng(SEED + 1), np.full(4, 0.25)
+    arm = lambda: continuations(rng, probs, 800, length=3)  # noqa: E731
+    gap = permutation_test(arm(), arm(), alpha=0.01).detectable_tv
     seen = 0
     for repeat in range(300):
-        second = [
-            (0, *rest) if luck.random() < gap / 0.75 else (first, *rest) for first, *rest in continuations(luck, probs, 800)
-        ]
-        seen += permutation_test(continuations(luck, probs, 800), second, permutations=299, seed=repeat, alpha=0.01).rejected
+        second = [(0, *rest) if rng.random() < gap / 0.75 else (first, *rest) for first, *rest in arm()]
+        seen += permutation_test(arm(), second, permutations=299, seed=repeat, alpha=0.01).rejected
     assert seen >= stats.binom.ppf(1e-4, 300, 0.99)
 
 
@@ -74,8 +73,8 @@ def test_texts_that_never_repeat_are_told_apart_by_how_they_begin():
 
 
 def test_the_answer_is_a_pure_function_of_draws_and_seed():
-    luck, probs = np.random.default_rng(SEED + 2), zipf(4)
-    arms = continuations(luck, probs, 50), continuations(luck, probs, 50)
+    rng, probs = np.random.default_rng(SEED + 2), zipf(4)
+    arms = continuations(rng, probs, 50), continuations(rng, probs, 50)
     assert permutation_test(*arms, seed=1) == permutation_test(*arms, seed=1)
     assert permutation_test(*arms, permutations=99).detectable_tv is None, "too few permutations for level .001"
 
@@ -96,12 +95,12 @@ def test_a_two_by_two_table_by_hand():
 def test_homogeneity_false_alarms_and_stated_power():
     """Arms of 20,000 and 30,000 over 50 outcomes, 2,000 repeats: level 0.05 under the null; 0.99 at level 0.001 where half of the
     mass moves one way in one arm and the mixture of the arms stays."""
-    luck, probs, n, m, repeats = np.random.default_rng(SEED + 3), zipf(50), 20_000, 30_000, 2000
-    null = [homogeneity(luck.multinomial(n, probs), luck.multinomial(m, probs)) for _ in range(repeats)]
+    rng, probs, n, m, repeats = np.random.default_rng(SEED + 3), zipf(50), 20_000, 30_000, 2000
+    null = [homogeneity(rng.multinomial(n, probs), rng.multinomial(m, probs)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in null), repeats, 0.05)
     tv = null[0].detectable_tv
     one, two = least_favourable(probs, tv * m / (n + m)), least_favourable(probs, -tv * n / (n + m))
-    seen = sum(homogeneity(luck.multinomial(n, one), luck.multinomial(m, two)).rejected for _ in range(repeats))
+    seen = sum(homogeneity(rng.multinomial(n, one), rng.multinomial(m, two)).rejected for _ in range(repeats))
     assert in_band(seen, repeats, 0.99)
 
 

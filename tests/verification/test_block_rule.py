@@ -14,7 +14,7 @@ import torch
 from specviz.decoding.engine import decode, step
 from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import (
-    Walk,
+    Enumerator,
     output_distribution,
     target_distribution,
     tokens_per_pass,
@@ -23,7 +23,7 @@ from specviz.evidence.enumeration.enumerate import (
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.block_rule import BlockRule, weighed
+from specviz.verification.block_rule import BlockRule, block_weights
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 from specviz.verification.token_rule import TokenRule
@@ -40,7 +40,7 @@ def algorithm1(p, q, gamma: int) -> token_rule.Algorithm1:
 
 
 def round_distribution(p, q, gamma: int) -> dict:
-    walk = Walk(model(p, 3), DraftModel(model(q, 3), gamma), BlockRule(), frozenset(), lambda randomness: randomness)
+    walk = Enumerator(model(p, 3), DraftModel(model(q, 3), gamma), BlockRule())
     return walk.round_distribution(Prefix(PROMPT, 0, 9))
 
 
@@ -159,7 +159,7 @@ def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
     proposer, target = DraftModel(model(q, 3), 3), model(p, 3)
     block = proposer.propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(1))
     distributions = target.distributions([Prefix(PROMPT, 0, 9)], block)[0]
-    found = weighed(block.tokens[0], distributions, block.q[0])
+    found = block_weights(block.tokens[0], distributions, block.q[0])
     for node in range(3):
         shown = BlockRule().shown(block, 0, distributions, node)
         assert torch.equal(shown.probs, distributions[node]) and torch.equal(shown.left, found.left[node])

@@ -17,7 +17,8 @@ import pytest
 
 from specviz.decoding.engine import step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, target_distribution, total_variation
+from specviz.evidence.enumeration.enumerate import Enumerator, target_distribution, total_variation
+from specviz.models.table import TableModel
 from specviz.proposers.adaptive import policies
 from specviz.proposers.medusa import Medusa
 from specviz.proposers.registry import CHAINS
@@ -37,7 +38,7 @@ from tests.oracle.token_rule import decoder_distribution
 from tests.oracle.token_rule import target_distribution as distribution_on_fractions
 from tests.proposer_cases import CASES, TREES, rules, world
 from tests.rounds import handed, written
-from tests.tables import Remembered, model, pair
+from tests.tables import model, pair
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PROMPT = (0, 1)
@@ -128,7 +129,7 @@ def test_after_token_0_a_budget_tree_of_independent_siblings_writes_p(nodes, rul
 class Peeking:
     """A second sibling only where the first is one token. says: what it claims of its numbers."""
 
-    draft: Remembered
+    draft: TableModel
     says: bool
     token: int = 0
     name: str = "peeking"
@@ -283,7 +284,7 @@ class Ending:
 
     name = "ending"
 
-    def __init__(self, draft: Remembered):
+    def __init__(self, draft: TableModel):
         self.draft = draft
 
     def propose(self, rows, randomness):
@@ -317,7 +318,7 @@ def test_a_round_is_that_of_the_other_enumeration(make, rule):
     """Two computations that share only the production step, on a table where nothing cancels."""
     p, q = pair("random", 4, 3, 7)
     target, proposer = model(p, 3), make(model(q, 3))
-    found = Walk(target, proposer, rule, frozenset(), lambda randomness: randomness).round_distribution(Prefix(PROMPT, 0, LENGTH))
+    found = Enumerator(target, proposer, rule).round_distribution(Prefix(PROMPT, 0, LENGTH))
     whole = defaultdict(float)
     for text, mass in found.items():
         for rest, more in (

@@ -15,7 +15,8 @@ import torch
 
 from specviz.decoding.engine import decode, step
 from specviz.errors import SettingsError
-from specviz.evidence.enumeration.enumerate import Walk, output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration.enumerate import Enumerator, output_distribution, target_distribution, total_variation
+from specviz.models.table import TableModel
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
@@ -25,7 +26,7 @@ from specviz.verification.k_sequential import SequentialRule, accepted_mass, lea
 from specviz.verification.token_rule import TokenRule
 from tests.oracle import token_rule
 from tests.oracle.other_rules import Distinct, Sequential
-from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Remembered, Siblings, join, model, pair, random_distribution
+from tests.tables import DRAFTS, FixedTree, RecordingRandomness, Siblings, join, model, pair, random_distribution
 
 PROMPT = (0,)
 SHAPES = ((2,), (3,), (2, 1), (2, 2))
@@ -40,7 +41,7 @@ class DistinctSiblings:
     claims  what is reported of each: the distribution it was drawn from, or (a lie) always the draft's whole distribution
     """
 
-    draft: Remembered
+    draft: TableModel
     branching: tuple[int, ...]
     honest: bool = True
     name: str = "distinct"
@@ -72,7 +73,7 @@ def worst(found: dict, expected: dict) -> float:
 
 
 def round_distribution(target, proposer, rule) -> dict:
-    return Walk(target, proposer, rule, frozenset(), lambda randomness: randomness).round_distribution(Prefix(PROMPT, 0, 9))
+    return Enumerator(target, proposer, rule).round_distribution(Prefix(PROMPT, 0, 9))
 
 
 def tensors(p, q) -> list[torch.Tensor]:

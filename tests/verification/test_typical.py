@@ -22,7 +22,7 @@ from specviz.settings import Settings
 from specviz.verification.registry import RULES, rule_of
 from specviz.verification.typical import TypicalRule, least_typical
 from tests.oracle.other_rules import constant
-from tests.tables import FixedTree, Remembered, Siblings, model, pair
+from tests.tables import FixedTree, Siblings, model, pair
 
 PROMPT, EPSILON = (0,), 0.09
 P, Q = (F(60, 100), F(34, 100), F(5, 100), F(1, 100)), (F(1, 4),) * 4
@@ -32,8 +32,8 @@ def distribution_of(p, q, length: int, rule=None, gamma: int = 1) -> dict:
     return output_distribution(model(p, 4), DraftModel(model(q, 4), gamma), rule or TypicalRule(EPSILON), PROMPT, length)
 
 
-def warped(table, settings: Settings) -> Remembered:
-    return Remembered(TableModel(table, 3, settings))
+def warped(table, settings: Settings) -> TableModel:
+    return TableModel(table, 3, settings)
 
 
 def test_the_bar_is_the_papers_formula():

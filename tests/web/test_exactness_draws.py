@@ -165,7 +165,7 @@ def test_a_law_too_flat_for_any_cell_cannot_be_told(pair):
     from specviz.evidence.partition import Partition
 
     cells = Partition(((),), np.array([1.0]), 2, np.array([False]))
-    assert looks.judge(0, cells, np.array([100]), "").verdict == "too few draws"
+    assert looks.judge(0, cells, np.array([100]), "").verdict == "too few samples"
 
 
 def test_p_values_of_many_seeds_lie_flat(page_pair):

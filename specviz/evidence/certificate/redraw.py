@@ -14,8 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.evidence import sources
 from specviz.evidence.certificate.check import ALTERED, CONFIRMED, JOINT, Line, answer_of, difference
 from specviz.evidence.experiment import Answer, answer
-from specviz.evidence.partition import Partition
-from specviz.evidence.partition import Path as Beginning
+from specviz.evidence.partition import Beginning, Partition
 from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
 from specviz.evidence.shards import cuts
 from specviz.models.base import LanguageModel

@@ -1,1 +1,1 @@
-"""The exact distribution of what a decoder writes on small tables, by walking every outcome of the production step."""
+"""The exact distribution of what a decoder writes on small tables: every outcome of the production step, enumerated."""

@@ -1,17 +1,17 @@
-"""One round as a function of independent numbers: boxes of numbers in which the round takes one and the same way.
+"""One round as a function of independent random numbers: boxes of numbers for which the round has one and the same outcome.
 
-A number acts on a round only by being compared (verification/comparisons.py), and the functions that compare say with what and what came
-of it. So one execution of the production step tells the whole box of numbers that answer all of its comparisons alike. What is left of
-the cube is cut along the edges that were named, and each piece is executed in its turn, until nothing is left. No place is drafted:
-which point of a piece is executed does not matter.
+A random number acts on a round only by being compared (verification/comparisons.py). The functions that compare report with what,
+and the answer. So one execution of the production step gives the whole box of numbers that answer all of its comparisons alike.
+What is left of the cube is cut along the reported edges, and each piece is executed in turn, until nothing is left. Which point of
+a piece is executed does not matter, so nothing about the step has to be known beforehand.
 
-How a comparison finds its number: every number that is handed out in a batch is another float64, so its value is its name. A wrapper
-may therefore hand on any number, under any address and as often as it likes, or a constant of its own. A number that was computed from
-others (1 - u, u in single precision) has no name, and edges of it cannot be carried back: NotEnumerated is raised.
+How a comparison finds its number: all numbers of a batch are different float64 values, so a value names its number. A wrapper may
+therefore hand on any number, under any address and any number of times, or a constant of its own. A number that was computed from
+others (1 - u, u in single precision) has no name, and its edges cannot be traced back: NotEnumerated is raised.
 
-What the reports could hide is looked for besides. Each box is executed again at another point, and where it asked for numbers of which
-no comparison was reported, with these near their ends, alone and together: where another round comes of it, something was compared in
-silence, and NotEnumerated is raised.
+Unreported comparisons are searched for as well. Each box is executed again at another point, and if it asked for numbers of which
+no comparison was reported, also with these near their ends, alone and together. If another round results, something was compared
+without a report, and NotEnumerated is raised.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ Text = tuple[int, ...]
 Address = tuple[Purpose, int, int]  # purpose, start of the round, node
 Span = tuple[float, float]
 Box = dict[Address, Span]  # what is known of each number: the interval it is uniform on
-Wrapper = Callable[[Randomness], Randomness]  # a mutant's hand on the random numbers
+Wrapper = Callable[[Randomness], Randomness]  # what a mutant does to the random numbers
 
 ALL: Span = (0.0, 1.0)
 THIN = 1e-14  # edges are float64 numbers near 1, rounded some times; a narrower interval is not looked into, its mass counts as missed
@@ -51,12 +51,12 @@ class NotEnumerated(EvidenceError):
     """A distribution that cannot be enumerated: numbers are used otherwise than in comparisons that are reported, or in too thin ones."""
 
 
-class Met(Exception):
-    """A number of this batch hit an edge to the last bit, or was handed out twice: to be tried with others."""
+class EdgeHit(Exception):
+    """A number of this batch equals an edge to the last bit, or was handed out twice: try other numbers."""
 
 
-class Numbers:
-    """Random numbers for a batch: row ``draw`` finds each number somewhere inside spaces[draw], or inside ``known``. Hears what they meet.
+class BoxRandomness:
+    """Random numbers for a batch: those of row ``draw`` lie inside spaces[draw], or inside ``known``. Records their comparisons.
 
     spans   per row, the interval of each number that gives the same answers, inside its space
     edges   per row, all edges that each number was compared with
@@ -85,7 +85,7 @@ class Numbers:
                 if number not in self._names:
                     break
             else:
-                raise Met
+                raise EdgeHit
             self.edges[row][address] = set()
             self._names[number] = row, address
             self.given[row][address] = number
@@ -119,12 +119,12 @@ class Numbers:
         before, after = self.spans[row][address]
         low, high = self.spans[row][address] = max(before, low), min(after, high)
         if not low < high:
-            raise Met
+            raise EdgeHit
         self.edges[row][address].update(edges)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class Execution:
     """One execution of the step: the round, the numbers it asked for in order with repeats, its box, and the edges in it."""
 
     round: Round
@@ -138,10 +138,11 @@ class Seen:
         return draft_tokens, self.round.committed, self.round.ending.kind, self.asked
 
 
-class Cutter:
-    """Cuts the numbers of a round for one set of arguments of ``step``.
+class BoxCutter:
+    """Cuts the random numbers of a round into boxes, for one decoder: the arguments of ``step``.
 
-    seed  of the dice that choose the points; what is found does not depend on it
+    randomness  what is done to the seed's random numbers; the identity for a decoder without a mistake
+    seed        of the points that are executed; no result depends on it
     """
 
     def __init__(
@@ -149,17 +150,12 @@ class Cutter:
         target: LanguageModel,
         proposer: Proposer,
         rule: Rule,
-        eos_token_ids: frozenset[int],
-        randomness: Wrapper,
+        eos_token_ids: frozenset[int] = frozenset(),
+        randomness: Wrapper = lambda randomness: randomness,
         seed: int = 0,
     ):
-        self.target, self.proposer, self.rule, self.eos_token_ids, self.randomness = (
-            target,
-            proposer,
-            rule,
-            eos_token_ids,
-            randomness,
-        )
+        self.target, self.proposer, self.rule = target, proposer, rule
+        self.eos_token_ids, self.randomness = eos_token_ids, randomness
         self.dice = random.Random(seed)
 
     def cut(self, row: Prefix, known: Box) -> tuple[list[tuple[Round, Box]], float]:
@@ -173,8 +169,8 @@ class Cutter:
         finished, missed = [], 0.0
         while pending:
             pieces, pending = pending[-BATCH:], pending[:-BATCH]
-            seen, others = self.looked(row, pieces, known)
-            again, others_again = self.looked(row, [one.box for one in seen], known)
+            seen, others = self.executed(row, pieces, known)
+            again, others_again = self.executed(row, [one.box for one in seen], known)
             if {*others} != {*others_again}:
                 raise NotEnumerated(
                     f"A round after {row.ids} compared a value that no random number had shown, and another one at another point of the same box:"
@@ -184,7 +180,7 @@ class Cutter:
             ends = [(one, end) for one in seen for end in _ends(one)]
             for first in range(0, len(ends), BATCH):
                 whole, near = zip(*ends[first : first + BATCH], strict=True)
-                _same(row, zip(whole, self.looked(row, near, known)[0], strict=True))
+                _same(row, zip(whole, self.executed(row, near, known)[0], strict=True))
             for piece, one in zip(pieces, seen, strict=True):
                 for box in (one.box, *_rest(piece, one, known)):
                     if min((high - low for low, high in box.values()), default=1.0) < THIN:
@@ -195,29 +191,26 @@ class Cutter:
                         pending.append(box)
         return finished, missed
 
-    def looked(self, row: Prefix, spaces: Sequence[Box], known: Box) -> tuple[list[Seen], list[float]]:
-        """The step once inside each space, as one batch; and the values that were compared though no random number had shown them."""
+    def executed(self, row: Prefix, spaces: Sequence[Box], known: Box) -> tuple[list[Execution], list[float]]:
+        """One execution inside each space, all as one batch; and the compared values that no random number had shown."""
         for _ in range(TRIES):
-            numbers = Numbers(spaces, known, self.dice)
+            numbers = BoxRandomness(spaces, known, self.dice)
             rows = [replace(row, draw=draw) for draw in range(len(spaces))]
             try:
                 with heard_by(numbers):
                     rounds = step(rows, self.target, self.proposer, self.rule, self.randomness(numbers), self.eos_token_ids)
-            except Met:
+            except EdgeHit:
                 if len(spaces) == 1:
                     continue
-                halves = (
-                    spaces[: len(spaces) // 2],
-                    spaces[len(spaces) // 2 :],
-                )  # a thin interval may have too few numbers for all
-                (one, others), (more, other) = (self.looked(row, half, known) for half in halves)
+                middle = len(spaces) // 2  # a thin interval may have too few numbers for all
+                (one, others), (more, other) = (self.executed(row, half, known) for half in (spaces[:middle], spaces[middle:]))
                 return one + more, others + other
             boxes = [space | span for space, span in zip(spaces, numbers.spans, strict=True)]
-            return list(map(Seen, rounds, map(tuple, numbers.asked), boxes, numbers.edges)), numbers.others
+            return list(map(Execution, rounds, map(tuple, numbers.asked), boxes, numbers.edges)), numbers.others
         raise NotEnumerated(f"Every number of a box after {row.ids} meets an edge to the last bit: {spaces[0]}.")
 
 
-def _same(row: Prefix, pairs: Iterable[tuple[Seen, Seen]]) -> None:
+def _same(row: Prefix, pairs: Iterable[tuple[Execution, Execution]]) -> None:
     """Raises where one box, executed at two points, did not show the same."""
     for one, other in pairs:
         if one.outcome != other.outcome:
@@ -227,8 +220,8 @@ def _same(row: Prefix, pairs: Iterable[tuple[Seen, Seen]]) -> None:
             )
 
 
-def _ends(seen: Seen) -> Iterator[Box]:
-    """The box with the numbers that no comparison was reported of near their ends: each alone, and all together."""
+def _ends(seen: Execution) -> Iterator[Box]:
+    """The box with the numbers of which no comparison was reported near their ends: each alone, and all together."""
     unheard = [a for a, (low, high) in seen.box.items() if not seen.edges.get(a) and high - low > 1e5 * THIN]
     for side in (0, 1):
         near = {address: _near(seen.box[address], side) for address in unheard}
@@ -242,8 +235,8 @@ def _near(span: Span, side: int) -> Span:
     return (high - width, high) if side else (low, low + width)
 
 
-def _rest(piece: Box, seen: Seen, known: Box) -> Iterator[Box]:
-    """What the box that was seen leaves of its piece: boxes that do not overlap, cut at every edge that is known."""
+def _rest(piece: Box, seen: Execution, known: Box) -> Iterator[Box]:
+    """What an execution's box leaves of its piece: boxes that do not overlap, cut at every known edge."""
     settled: Box = {}
     for address, (low, high) in seen.box.items():
         whole_low, whole_high = piece.get(address) or known.get(address, ALL)
@@ -255,6 +248,6 @@ def _rest(piece: Box, seen: Seen, known: Box) -> Iterator[Box]:
 
 
 def share(box: Box, known: Box) -> float:
-    """How much of what was known before a box is."""
+    """The mass of a box, given what was known of its numbers before."""
     spans = ((span, known.get(address, ALL)) for address, span in box.items())
     return prod((high - low) / (above - below) for (low, high), (below, above) in spans)

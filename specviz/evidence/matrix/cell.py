@@ -39,7 +39,7 @@ CERTAIN = 1e-9  # probability that rounding explains
 class Cell:
     """One decoder and its result.
 
-    verdict   consistent, rejected, coincides (a lossy rule where the target is certain of one text), blank, or too few draws
+    verdict   consistent, rejected, coincides (a lossy rule where the target is certain of one text), blank, or too few samples
     right     whether the verdict is the expected one
     said      the result in a sentence; for a blank cell, why the combination makes no sense
     n         number of samples

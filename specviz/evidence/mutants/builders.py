@@ -6,36 +6,54 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from specviz.evidence.mutants.distributions import Changed, RowBefore, certain, halved
-from specviz.evidence.mutants.proposers import BestOfDrawn, Dropping, Misreporting, TopSiblings
-from specviz.evidence.mutants.randomness import ByPositionAlone
+from specviz.evidence.mutants.proposers import BestOfDrawn, Dropping, Misreporting
 from specviz.evidence.mutants.record import Arguments, Build, Open
-from specviz.evidence.mutants.rules import DrawPerPath, Greedy
+from specviz.evidence.mutants.rules import Greedy
 from specviz.models.base import LanguageModel
+from specviz.proposers.base import Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.trees.budget import BudgetTree
+from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import Randomness
 from specviz.settings import Settings
-from specviz.verification.block_rule import BlockRule
 from specviz.verification.token_rule import Rule, TokenRule
 from specviz.verification.typical import TypicalRule
 
 SIBLINGS = 3
-DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is handed over
+DRAWN, BEST = 2, 1  # best of drawn: of two siblings the likelier one is proposed
 LEAST = 0.2  # R8: a drawn token whose own q is below this is thrown away
 
 
-def honest(open_: Open, settings: Settings) -> Arguments:
-    """The decoder without a mistake."""
-    target, draft = open_(settings)
-    return Arguments(target, DraftModel(draft, settings.gamma), TokenRule())
+def with_proposer(make: Callable[[LanguageModel, Open, Settings], Proposer], rule: Rule = TokenRule()) -> Build:  # noqa: B008
+    """The target with the proposer that ``make`` gives for the draft, and with this rule."""
+
+    def build(open_: Open, settings: Settings) -> Arguments:
+        target, draft = open_(settings)
+        return Arguments(target, make(draft, open_, settings), rule)
+
+    return build
 
 
-def with_rule(rule: Rule) -> Build:
-    return lambda open_, settings: replace(honest(open_, settings), rule=rule)
+honest = with_proposer(lambda draft, open_, settings: DraftModel(draft, settings.gamma))
+
+
+def with_target(change: Callable[[LanguageModel, Open, Settings], LanguageModel]) -> Build:
+    """The honest decoder, except that the rule is given the distributions of another target."""
+
+    def build(open_: Open, settings: Settings) -> Arguments:
+        made = honest(open_, settings)
+        return replace(made, target=change(made.target, open_, settings))
+
+    return build
+
+
+def with_rule(rule: Rule, randomness: Callable[[Randomness], Randomness] = lambda randomness: randomness) -> Build:
+    """The honest decoder with another rule, and something done to its random numbers."""
+    return lambda open_, settings: replace(honest(open_, settings), rule=rule, randomness=randomness)
 
 
 def with_randomness(randomness: Callable[[Randomness], Randomness]) -> Build:
-    return lambda open_, settings: replace(honest(open_, settings), randomness=randomness)
+    return with_rule(TokenRule(), randomness)
 
 
 def uncut(settings: Settings) -> Settings:
@@ -51,14 +69,15 @@ def argmax_of(open_: Open, settings: Settings) -> LanguageModel:
     return Changed(open_(settings)[1], certain)
 
 
-def argmax_reported_as_softmax(open_: Open, settings: Settings) -> Arguments:
-    target, draft = open_(settings)
-    return Arguments(target, Misreporting(argmax_of(open_, settings), draft, settings.gamma), TokenRule())
-
-
-def reported_before_the_cuts(open_: Open, settings: Settings) -> Arguments:
-    target, draft = open_(settings)
-    return Arguments(target, Misreporting(draft, open_(uncut(settings))[1], settings.gamma), TokenRule())
+argmax_reported_as_softmax = with_proposer(lambda draft, open_, s: Misreporting(argmax_of(open_, s), draft, s.gamma))
+reported_before_the_cuts = with_proposer(lambda draft, open_, s: Misreporting(draft, open_(uncut(s))[1], s.gamma))
+reported_row_before = with_proposer(lambda draft, open_, s: Misreporting(draft, RowBefore(open_(s)[1]), s.gamma))
+drawn_in_half_precision = with_proposer(lambda draft, open_, s: Misreporting(Changed(draft, halved), open_(s)[1], s.gamma))
+unsure_draft_token_dropped = with_proposer(lambda draft, open_, s: Dropping(draft, s.gamma, LEAST))
+best_of_drawn = with_proposer(lambda draft, open_, s: BestOfDrawn(draft, DRAWN, BEST))
+within_budget = with_proposer(lambda draft, open_, s: BudgetTree(draft, (DRAWN,), "distinct", BEST))  # as many, none dropped
+target_unwarped = with_target(lambda target, open_, s: open_(unwarped(s))[0])
+target_row_before = with_target(lambda target, open_, s: RowBefore(target))
 
 
 def greedy_inside_softmax(open_: Open, settings: Settings) -> Arguments:
@@ -68,67 +87,15 @@ def greedy_inside_softmax(open_: Open, settings: Settings) -> Arguments:
     return Arguments(target, Misreporting(argmax_of(open_, soft), draft, settings.gamma), Greedy())
 
 
-def target_unwarped(open_: Open, settings: Settings) -> Arguments:
-    return replace(honest(open_, settings), target=open_(unwarped(settings))[0])
-
-
-def target_row_before(open_: Open, settings: Settings) -> Arguments:
-    made = honest(open_, settings)
-    return replace(made, target=RowBefore(made.target))
-
-
-def reported_row_before(open_: Open, settings: Settings) -> Arguments:
-    target, draft = open_(settings)
-    return Arguments(target, Misreporting(draft, RowBefore(open_(settings)[1]), settings.gamma), TokenRule())
-
-
-def drawn_in_half_precision(open_: Open, settings: Settings) -> Arguments:
-    target, draft = open_(settings)
-    return Arguments(target, Misreporting(Changed(draft, halved), open_(settings)[1], settings.gamma), TokenRule())
-
-
-def unsure_draft_token_dropped(open_: Open, settings: Settings) -> Arguments:
-    target, draft = open_(settings)
-    return Arguments(target, Dropping(draft, settings.gamma, LEAST), TokenRule())
-
-
-def best_of_drawn(open_: Open, settings: Settings) -> Arguments:
-    target, draft = open_(settings)
-    return Arguments(target, BestOfDrawn(draft, DRAWN, BEST), TokenRule())
-
-
-def within_budget(open_: Open, settings: Settings) -> Arguments:
-    """As many siblings handed over, and no more drawn."""
-    target, draft = open_(settings)
-    return Arguments(target, BudgetTree(draft, (DRAWN,), "distinct", BEST), TokenRule())
-
-
 def siblings(rule: Rule) -> Build:
-    """A tree of one level under another rule."""
-
-    def build(open_: Open, settings: Settings) -> Arguments:
-        target, draft = open_(settings)
-        return Arguments(target, TopSiblings(draft, SIBLINGS), rule)
-
-    return build
-
-
-one_draw_per_path = siblings(DrawPerPath())
+    """The most likely tokens of the draft as siblings, under another rule."""
+    return with_proposer(lambda draft, open_, settings: Tree(draft, (SIBLINGS,), "top"), rule)
 
 
 def greedy_draft(rule: Rule) -> Build:
-    def build(open_: Open, settings: Settings) -> Arguments:
-        return Arguments(open_(settings)[0], DraftModel(argmax_of(open_, settings), settings.gamma), rule)
-
-    return build
+    """A draft that proposes its most likely token."""
+    return with_proposer(lambda draft, open_, settings: DraftModel(argmax_of(open_, settings), settings.gamma), rule)
 
 
 def typical_acceptance(open_: Open, settings: Settings) -> Arguments:
     return greedy_draft(TypicalRule(settings.typical))(open_, settings)
-
-
-def block_rule_with(randomness: Callable[[Randomness], Randomness]) -> Build:
-    return lambda open_, settings: replace(honest(open_, settings), rule=BlockRule(), randomness=randomness)
-
-
-randomness_by_position = block_rule_with(ByPositionAlone)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import fields
 
 from specviz.evidence.mutants import builders as build
-from specviz.evidence.mutants import randomness as randomness
-from specviz.evidence.mutants import rules
+from specviz.evidence.mutants import randomness, rules
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
-from specviz.evidence.mutants.record import TOY_P, TOY_Q, Build, Distributions, Mutant, Table
+from specviz.evidence.mutants.record import TOY_P, TOY_Q, Build, Mutant, Table, TablePair
+from specviz.verification.block_rule import BlockRule
 from specviz.verification.token_rule import TokenRule
 
 THIRD = 1 / 3
@@ -27,7 +27,7 @@ def turning(*probs: float) -> Table:
 TURNING = (turning(0.6, 0.3, 0.1), turning(0.2, 0.5, 0.3))
 
 
-def _mutant(name: str, made: Build, control: Build, toy: Distributions = (TOY_P, TOY_Q)) -> Mutant:
+def _mutant(name: str, made: Build, control: Build, toy: TablePair = (TOY_P, TOY_Q)) -> Mutant:
     words = {one.name: getattr(MISTAKES[name], one.name) for one in fields(Mistake)}
     return Mutant(**words, build=made, control=control, toy=toy)
 
@@ -38,8 +38,8 @@ _ROWS = (
     _mutant("R3", build.greedy_inside_softmax, build.honest),
     _mutant("R4", build.target_unwarped, build.honest),
     _mutant("R5", build.with_rule(rules.FromTarget()), build.honest),
-    _mutant("R6", build.with_randomness(randomness.DraftAgain), build.honest),
-    _mutant("R7", build.with_randomness(randomness.SameAtEveryPosition), build.honest),
+    _mutant("R6", build.with_randomness(randomness.draft_again), build.honest),
+    _mutant("R7", build.with_randomness(randomness.same_at_every_position), build.honest),
     _mutant("R8", build.unsure_draft_token_dropped, build.honest),
     _mutant(
         "R9", build.with_rule(rules.ByListPlace()), build.honest, toy=((0.4, 0.0, 0.3, 0.3), (0.5, 0.2, 0.3, 0.0))
@@ -48,13 +48,13 @@ _ROWS = (
     _mutant("R11", build.target_row_before, build.honest, toy=TURNING),
     _mutant("R16", build.drawn_in_half_precision, build.honest),
     _mutant("R18", build.with_randomness(randomness.StuckAtZero), build.honest),
-    _mutant("R20", build.one_draw_per_path, build.siblings(TokenRule())),
+    _mutant("R20", build.siblings(rules.DrawPerPath()), build.siblings(TokenRule())),
     _mutant("R21", build.typical_acceptance, build.greedy_draft(TokenRule())),
     _mutant("best-drawn", build.best_of_drawn, build.within_budget),
     _mutant(
         "R35",
-        build.randomness_by_position,
-        build.block_rule_with(lambda randomness: randomness),
+        build.with_rule(BlockRule(), randomness.by_position_alone),
+        build.with_rule(BlockRule()),
         toy=((THIRD, 2 * THIRD), (2 * THIRD, THIRD)),
     ),
     _mutant("gate", build.reported_row_before, build.honest, toy=TURNING),

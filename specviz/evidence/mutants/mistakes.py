@@ -7,12 +7,13 @@ mutants/catalogue.py, by the same ids.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field, replace
+from dataclasses import KW_ONLY, dataclass, replace
 
 from specviz.settings import Settings
 
 REPLACED = ("distribution", "proposer", "randomness", "rule", "commit")
 TIERS = ("sampled", "enumerated", "analytic", "injected random number", "tokens per pass")
+ONE_DRAFT_TOKEN = Settings(gamma=1, length=2)
 _THREAD = re.compile(r"([\w.-]+/[\w.-]+?)(?:#(\d+))?")
 
 
@@ -34,9 +35,10 @@ class Mistake:
     wrong: str
     thread: str
     replaces: str
-    settings: Settings
-    tier: str
-    shared: bool = field(default=True, kw_only=True)
+    _: KW_ONLY
+    settings: Settings = ONE_DRAFT_TOKEN
+    tier: str = "sampled"
+    shared: bool = True
 
     def under(self, settings: Settings) -> Settings:
         """A run's settings with the warper, gamma and length that this mistake needs."""
@@ -63,8 +65,6 @@ _ROWS = (
         "The draft token is the draft's most likely token, but it is judged as if it had been drawn from the draft's distribution.",
         "huggingface/transformers#32867, jaymody/speculative-sampling#3",
         "proposer",
-        Settings(gamma=1, length=2),
-        "sampled",
     ),
     Mistake(
         "R2",
@@ -72,8 +72,7 @@ _ROWS = (
         "The draft token is drawn from the cut distribution, but it is judged by q as it was before top-k, top-p or min-p.",
         "huggingface/transformers#47932",
         "proposer",
-        Settings(gamma=1, length=2, top_k=3),
-        "sampled",
+        settings=Settings(gamma=1, length=2, top_k=3),
     ),
     Mistake(
         "R3",
@@ -81,8 +80,7 @@ _ROWS = (
         "At temperature 0 tokens are chosen by argmax, but draft tokens are accepted or rejected by a random number and a softmax ratio.",
         "romsto/Speculative-Decoding",
         "distribution",
-        Settings(gamma=1, length=2, temperature=0.0),
-        "sampled",
+        settings=Settings(gamma=1, length=2, temperature=0.0),
         shared=False,
     ),
     Mistake(
@@ -91,8 +89,7 @@ _ROWS = (
         "Temperature is applied to the draft's distribution and not to the target's, so the text has the distribution of another temperature.",
         "vllm-project/vllm#9834",
         "distribution",
-        Settings(gamma=1, length=2, temperature=0.5),
-        "sampled",
+        settings=Settings(gamma=1, length=2, temperature=0.5),
     ),
     Mistake(
         "R5",
@@ -100,8 +97,6 @@ _ROWS = (
         "A rejected draft token is replaced by a draw from p instead of the residual distribution.",
         "common",
         "rule",
-        Settings(gamma=1, length=2),
-        "sampled",
     ),
     Mistake(
         "R6",
@@ -109,8 +104,6 @@ _ROWS = (
         "The random number that drew the rejected draft token also draws its replacement, so the two are not independent.",
         "vllm-project/vllm#54282",
         "randomness",
-        Settings(gamma=1, length=2),
-        "sampled",
     ),
     Mistake(
         "R7",
@@ -118,8 +111,7 @@ _ROWS = (
         "Every draft token of a run meets the same random number: single tokens have the right distribution, several together do not.",
         "feifeibear/LLMSpeculativeSampling",
         "randomness",
-        Settings(gamma=2, length=3),
-        "sampled",
+        settings=Settings(gamma=2, length=3),
     ),
     Mistake(
         "R8",
@@ -127,8 +119,6 @@ _ROWS = (
         "A draft token with a small q is thrown away after it was drawn, so the remaining ones no longer follow q.",
         "vllm-project/vllm#43522, ikawrakow/ik_llama.cpp#1820",
         "proposer",
-        Settings(gamma=1, length=2),
-        "sampled",
         shared=False,
     ),
     Mistake(
@@ -137,8 +127,7 @@ _ROWS = (
         "After top-k the two distributions are lists of different tokens, but they are subtracted entry by entry.",
         "llama.cpp, examples/speculative",
         "rule",
-        Settings(gamma=1, length=2, top_k=10),
-        "sampled",
+        settings=Settings(gamma=1, length=2, top_k=10),
     ),
     Mistake(
         "R10",
@@ -146,8 +135,7 @@ _ROWS = (
         "A random number of exactly 0 accepts a token that has probability 0 under the target.",
         "sgl-project/sglang#35771",
         "rule",
-        Settings(gamma=1, length=2),
-        "injected random number",
+        tier="injected random number",
     ),
     Mistake(
         "R11",
@@ -155,8 +143,7 @@ _ROWS = (
         "The target's rows are off by one, so each draft token is judged by the distribution at the position before it.",
         "romsto/Speculative-Decoding#4, vllm-project/vllm#9730, vllm-project/vllm#3951",
         "distribution",
-        Settings(gamma=2, length=3),
-        "sampled",
+        settings=Settings(gamma=2, length=3),
     ),
     Mistake(
         "R16",
@@ -164,8 +151,7 @@ _ROWS = (
         "The draft token is drawn from q rounded to bfloat16 and judged by q itself.",
         "deepseek-ai/DeepSpec#31, gpt-fast",
         "proposer",
-        Settings(gamma=1, length=2),
-        "analytic",
+        tier="analytic",
     ),
     Mistake(
         "R18",
@@ -173,8 +159,6 @@ _ROWS = (
         "The random number is always 0, so every draft token that the target can write at all is accepted.",
         "vllm-project/vllm-ascend#13766",
         "randomness",
-        Settings(gamma=1, length=2),
-        "sampled",
     ),
     Mistake(
         "R20",
@@ -182,8 +166,6 @@ _ROWS = (
         "Each of three siblings is compared with its own draw from the target, so the first ones are accepted too often.",
         "Medusa nucleus mode, foundation-model-stack/fms-extras#12",
         "rule",
-        Settings(gamma=1, length=2),
-        "sampled",
         shared=False,
     ),
     Mistake(
@@ -192,8 +174,6 @@ _ROWS = (
         "Every token that the target finds likely enough is accepted: a trade of quality for speed, not sampling.",
         "Medusa's default",
         "rule",
-        Settings(gamma=1, length=2),
-        "sampled",
     ),
     Mistake(
         "best-drawn",
@@ -201,8 +181,6 @@ _ROWS = (
         "Two siblings are drawn, but only the more likely one is proposed, with a distribution that it was not drawn from.",
         "derived",
         "proposer",
-        Settings(gamma=1, length=2),
-        "sampled",
         shared=False,
     ),
     Mistake(
@@ -211,8 +189,8 @@ _ROWS = (
         "The next round uses random numbers that the last round already used to reject (here under block verification).",
         "derived",
         "randomness",
-        Settings(gamma=2, length=5),
-        "enumerated",
+        settings=Settings(gamma=2, length=5),
+        tier="enumerated",
         shared=False,
     ),
     Mistake(
@@ -221,8 +199,7 @@ _ROWS = (
         "Each draft token is judged by the draft's distribution at the next position.",
         "derived",
         "proposer",
-        Settings(gamma=2, length=3),
-        "sampled",
+        settings=Settings(gamma=2, length=3),
     ),
     Mistake(
         "kept-rest",
@@ -230,8 +207,7 @@ _ROWS = (
         "A rejected draft token is replaced, but the draft tokens after it stay, although they followed another token.",
         "derived",
         "commit",
-        Settings(gamma=2, length=3),
-        "sampled",
+        settings=Settings(gamma=2, length=3),
         shared=False,
     ),
     Mistake(
@@ -240,8 +216,8 @@ _ROWS = (
         "When all draft tokens were accepted, no bonus token is added: the distribution stays exact, but each pass writes less.",
         "derived",
         "commit",
-        Settings(gamma=2, length=3),
-        "tokens per pass",
+        settings=Settings(gamma=2, length=3),
+        tier="tokens per pass",
         shared=False,
     ),
 )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from specviz.evidence.enumeration.boxes import Text
-from specviz.evidence.enumeration.enumerate import Remembered, output_distribution, target_distribution, total_variation
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.mutants.mistakes import Mistake
 from specviz.models.base import LanguageModel
 from specviz.models.table import TableModel
@@ -20,9 +20,8 @@ TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  #
 
 Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a Pair's ``open`` is one
 Table = Callable[[Text], Sequence[float]]
-Distributions = tuple[
-    Sequence[float] | Table, Sequence[float] | Table
-]  # target and draft: one distribution everywhere, or one for each prefix
+Probs = Sequence[float] | Table  # one distribution everywhere, or one for each prefix
+TablePair = tuple[Probs, Probs]  # of target and draft
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Mutant(Mistake):
 
     build: Build
     control: Build
-    toy: Distributions = (TOY_P, TOY_Q)
+    toy: TablePair = (TOY_P, TOY_Q)
 
     def arguments(self, open_: Open, settings: Settings | None = None) -> Arguments:
         """The mutated decoder on a pair. ``open_`` is asked again for each source, so that each has its own cache."""
@@ -80,8 +79,8 @@ def _distance(build: Callable[[Open, Settings], Arguments], open_: Open, setting
     return total_variation(probs, target_distribution(open_(settings)[0], prompt, settings.length))
 
 
-def on_tables(p: Sequence[float] | Table, q: Sequence[float] | Table) -> Open:
-    """Target and draft from two tables, opened as a pair is: warped by the settings. A plain distribution stands for every prefix."""
+def on_tables(p: Probs, q: Probs) -> Open:
+    """Target and draft from two tables, opened as a pair is: warped by the settings. A plain distribution holds after every prefix."""
     tables = [probs if callable(probs) else (lambda ids, probs=probs: probs) for probs in (p, q)]
     vocabulary = len(tables[0](()))
-    return lambda settings: tuple(Remembered(TableModel(table, vocabulary, settings)) for table in tables)
+    return lambda settings: tuple(TableModel(table, vocabulary, settings) for table in tables)

@@ -32,18 +32,18 @@ class ByListPlace(TokenRule):
     name, exact = "residual by place in a list", False
 
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
-        kept, other = p.nonzero().flatten(), q.nonzero().flatten()
-        shared = min(len(kept), len(other))
-        left = p[kept]
+        possible, other = p.nonzero().flatten(), q.nonzero().flatten()
+        shared = min(len(possible), len(other))
+        left = p[possible]
         left[:shared] -= q[other[:shared]]
         left.clamp_(min=0.0)
         if not bool(left.sum() > 0.0):
             raise EmptyResidual
-        return torch.zeros_like(p).scatter_(0, kept, left / left.sum())
+        return torch.zeros_like(p).scatter_(0, possible, left / left.sum())
 
 
 class NotStrict(TokenRule):
-    """u * q <= p: a random number of 0 keeps a token that the target excludes."""
+    """u * q <= p: a random number of 0 accepts a token that the target excludes."""
 
     name, exact = "not strict", False
 
@@ -52,7 +52,7 @@ class NotStrict(TokenRule):
 
 
 class DrawPerPath(TokenRule):
-    """Each sibling is held against a target draw of its own: kept with probability p(x), and p stays p for the next one."""
+    """Each sibling is compared with a target draw of its own: accepted with probability p(x), and p stays p for the next one."""
 
     name, exact = "one target draw per path", False
 
@@ -74,8 +74,8 @@ class Greedy(TokenRule):
     def replacement(self, p: Tensor, q: Tensor) -> Tensor:
         return certain(super().replacement(p, q))
 
-    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        outcomes = super().verify(rows, block, p, randomness)
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, tree, p, randomness)
         return tuple(self._ended(outcome, p[index]) for index, outcome in enumerate(outcomes))
 
     def _ended(self, outcome: Outcome, p: Tensor) -> Outcome:
@@ -86,29 +86,29 @@ class Greedy(TokenRule):
 
 
 class NoBonus(TokenRule):
-    """After a block that was kept whole nothing is added."""
+    """No bonus token is added after a fully accepted draft."""
 
     name, exact = "no bonus", True
 
-    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        outcomes = super().verify(rows, block, p, randomness)
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        outcomes = super().verify(rows, tree, p, randomness)
         none = Ending("length", None, None)
         return tuple(replace(o, ending=none) if o.ending.kind == "bonus" and o.accepted_path else o for o in outcomes)
 
 
 class KeepsTheRest(TokenRule):
-    """A rejected draft token is replaced where it stands, and the draft tokens that followed it are tested and kept as if they followed
+    """A rejected draft token is replaced where it stands, and the draft tokens after it stay: they are tested as if they followed
     the replacement. Chains only."""
 
     name, exact = "tokens after a rejection kept", False
 
-    def verify(self, rows: Sequence[Prefix], block: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
-        return tuple(self._row(row, block, index, p[index], randomness) for index, row in enumerate(rows))
+    def verify(self, rows: Sequence[Prefix], tree: DraftTree, p: Tensor, randomness: Randomness) -> tuple[Outcome, ...]:
+        return tuple(self._row(row, tree, index, p[index], randomness) for index, row in enumerate(rows))
 
-    def _row(self, row: Prefix, block: DraftTree, index: int, p: Tensor, randomness: Randomness) -> Outcome:
+    def _row(self, row: Prefix, tree: DraftTree, index: int, p: Tensor, randomness: Randomness) -> Outcome:
         decisions = []
-        for node, token in enumerate(block.tokens[index]):
-            q = block.q[index][node]
+        for node, token in enumerate(tree.tokens[index]):
+            q = tree.q[index][node]
             p_token, q_token = float(p[node, token]), float(q[token])
             u = float(randomness.take(Purpose.ACCEPT, [row], node, node)[0])
             if not self.accepts(u, p_token, q_token):
@@ -116,7 +116,7 @@ class KeepsTheRest(TokenRule):
                     draw(self.replacement(p[node], q), torch.from_numpy(randomness.take(Purpose.RESIDUAL, [row], node, node))[0])
                 )
             edge = self.threshold(p_token, q_token)
-            decisions.append(Decision(token, node - 1, block.source, q_token, p_token, block.u_draft[index][node], u, edge, True))
+            decisions.append(Decision(token, node - 1, tree.source, q_token, p_token, tree.u_draft[index][node], u, edge, True))
         count = len(decisions)
         u = randomness.take(Purpose.BONUS, [row], count, count)
         bonus = int(draw(p[count], torch.from_numpy(u)[0]))

@@ -15,10 +15,10 @@ from specviz.verification.token_rule import TokenRule
 
 
 class OncePerRound(Processed):
-    """The processor is given the committed text alone, whatever draft tokens stand before a distribution: it forgets what the block itself repeats."""
+    """The processor is given the committed text alone, whatever draft tokens stand before a distribution: it forgets what the draft itself repeats."""
 
-    def prefixes(self, row: Prefix, block: DraftTree, index: int) -> list[tuple[int, ...]]:
-        return [row.ids] * (len(block.tokens[index]) + 1)
+    def prefixes(self, row: Prefix, tree: DraftTree, index: int) -> list[tuple[int, ...]]:
+        return [row.ids] * (len(tree.tokens[index]) + 1)
 
 
 class OneScalePerPass(Int8Linear):

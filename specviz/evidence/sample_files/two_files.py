@@ -74,7 +74,7 @@ def judged(tests: Sequence[Finding], plan: dict[str, Any]) -> dict[str, Any]:
         sentence = f"Consistent with one distribution: {n:,} samples would have shown a total variation of {seen:.2g} with power {POWER:.0%}."
     else:
         needed = 2 * draws_needed(plan["tv"], FEWEST_DF, plan["alpha"] / 2)
-        verdict = "too few draws"
+        verdict = "too few samples"
         sentence = f"Too few samples: {n:,} samples can detect a total variation of {seen:.2g}; {plan['tv']:g} needs {needed:,} in each file."
     return {
         "verdict": verdict,

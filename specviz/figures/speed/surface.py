@@ -10,7 +10,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.theme import LEGEND
 from specviz.figures.exactness.evidence import GRID
 from specviz.settings import GAMMA_MAX
-from specviz.theory import best_gamma, dearest, factor_grid, pays, wall_clock_factor
+from specviz.theory import best_gamma, factor_grid, highest_cost, pays, wall_clock_factor
 
 ACROSS, UP = "c, time of a draft step over a target pass", "acceptance rate alpha"
 FORMULA = (
@@ -75,7 +75,9 @@ def levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
     found = []
     for reached in LEVELS:
         points = [
-            (c, alpha) for alpha in np.linspace(0.0, 1.0, 401).tolist() if 0.0 <= (c := dearest(alpha, gamma, reached)) <= 1.0
+            (c, alpha)
+            for alpha in np.linspace(0.0, 1.0, 401).tolist()
+            if 0.0 <= (c := highest_cost(alpha, gamma, reached)) <= 1.0
         ]
         if len(points) > 1:
             found.append((reached, [c for c, _ in points], [alpha for _, alpha in points]))

@@ -31,41 +31,33 @@ class PairEntry:
 _STORYBOOK = ASSETS / "models" / "storybook"
 _HEADS, _EXIT = (str(place) if place.is_dir() else None for place in (_STORYBOOK / "heads", _STORYBOOK / "exit"))
 
-PAIRS: dict[str, PairEntry] = {
-    entry.name: entry
-    for entry in (
-        PairEntry(
-            name="storybook",
-            title="Storybook: children's books from 1870 to 1930",
-            target=str(_STORYBOOK / "target"),
-            draft=str(_STORYBOOK / "draft"),
-            shipped=True,
-            heads=_HEADS,
-            exit=_EXIT,
-            note="Target of 12 layers, draft of 1 layer, width 256, vocabulary 4096; runs on two cores.",
-        ),
-        PairEntry(
-            name="storybook-distilled",
-            title="Storybook, draft distilled from the target",
-            target=str(_STORYBOOK / "target"),
-            draft=str(_STORYBOOK / "distilled"),
-            shipped=True,
-            heads=_HEADS,
-            exit=_EXIT,
-            note="The same target. The draft was trained further on the target's own distributions; more of its tokens are accepted.",
-        ),
-        PairEntry(
-            name="storybook-8bit",
-            title="Storybook, distilled draft in 8 bits",
-            target=str(_STORYBOOK / "target"),
-            draft=str(_STORYBOOK / "distilled"),
-            shipped=True,
-            rounded=True,
-            heads=_HEADS,
-            exit=_EXIT,
-            note="The same target and distilled draft, with the draft's weights rounded to 8 bits: about the same acceptance rate, less time.",
-        ),
-    )
-}
+
+def _storybook(name: str, title: str, draft: str, note: str, rounded: bool = False) -> PairEntry:
+    target, folder = str(_STORYBOOK / "target"), str(_STORYBOOK / draft)
+    return PairEntry(name, title, target, folder, shipped=True, note=note, heads=_HEADS, exit=_EXIT, rounded=rounded)
+
+
+_ENTRIES = (
+    _storybook(
+        "storybook",
+        "Storybook: children's books from 1870 to 1930",
+        "draft",
+        "Target of 12 layers, draft of 1 layer, width 256, vocabulary 4096; runs on two cores.",
+    ),
+    _storybook(
+        "storybook-distilled",
+        "Storybook, draft distilled from the target",
+        "distilled",
+        "The same target. The draft was trained further on the target's own distributions; more of its tokens are accepted.",
+    ),
+    _storybook(
+        "storybook-8bit",
+        "Storybook, distilled draft in 8 bits",
+        "distilled",
+        "The same target and distilled draft, with the draft's weights rounded to 8 bits: about the same acceptance rate, less time.",
+        rounded=True,
+    ),
+)
+PAIRS: dict[str, PairEntry] = {entry.name: entry for entry in _ENTRIES}
 
 HASHES = "SHA256SUMS"

@@ -30,7 +30,7 @@ ROTARY = ("default", "dynamic", "linear", "llama3", "yarn")  # within the contex
 def refuse_unsupported(place: str, config: Any) -> None:
     """Refuse a configuration under which a cached pass may give another distribution than an uncached one.
 
-    Raises UnsupportedModel, which names the refused value and what is supported.
+    Raises UnsupportedModel, which names the value and what is supported.
     """
     family, text = config.model_type, config.get_text_config()
     if config.is_encoder_decoder and family not in ENCODER_DECODERS:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # the looks of evidence/looks.py; a test compares them
 MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?"}
-FILE_MARKS = {"consistent": "✓", "rejected": "✗", "too few draws": "?"}
+FILE_MARKS = {"consistent": "✓", "rejected": "✗", "too few samples": "?"}
 ALARMS = "Samples of an exact decoder are rejected by sampling noise in 1 of 1,000 files; this holds for all tests together."
 TAIL = 34  # characters of the prompt before a drawn text
 TABLE = (
@@ -62,7 +62,7 @@ def verdict(drawn: Drawn, question: Question) -> Verdict:
             words,
             f"The {test.name} test: p = {number(test.p_value)}, at a level of {number(test.alpha)}. {_hidden(found)}",
         )
-    if found.verdict == "too few draws":
+    if found.verdict == "too few samples":
         return Verdict("untold", f"{_draws(found.plan.n)} cannot decide: all texts share one cell.", _next(drawn, question))
     who = SOURCES[question.source]
     words = f"{who} is consistent with the target’s exact distribution: {_draws(found.plan.n)}, no difference seen."

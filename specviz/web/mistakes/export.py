@@ -25,7 +25,7 @@ def broken_package(trial: Trial) -> Package:
     verdict, mistake = words.verdict(trial), case.known
     looks = [
         {"decoder": name, "draws": one.n, "test": one.test, "p_value": one.p, "level": one.level,
-         "detectable_tv": one.detectable, "verdict": "rejected" if one.rejected else "consistent" if one.told else "too few draws"}
+         "detectable_tv": one.detectable, "verdict": "rejected" if one.rejected else "consistent" if one.told else "too few samples"}
         for pair in drawn.looks
         for name, one in zip(case.names, pair, strict=True)
     ]  # fmt: skip

@@ -100,13 +100,12 @@ def shard_size(trial: Trial, n: int, left: int) -> int:
 
 
 def _drawn(trial: Trial, bench: Table, arm: int, size: int, watch) -> Samples:
-    from specviz.decoding.sampler import decoded, shared_distributions
+    from specviz.decoding.sampler import Shard, decoded, shared_distributions
 
     case = trial.question
     made, coins = arguments(trial, bench, arm, case.settings)
-    sampler = shared_distributions if case.shared else decoded
-    return sampler(made.target, made.proposer, made.rule, coins, case.settings, bench.ids, bench.pair.eos_token_ids, first=bench.n,
-                   count=size, source=case.names[arm], watch=watch)  # fmt: skip
+    shard = Shard(made.target, made.proposer, made.rule, coins, case.settings, bench.ids, bench.pair.eos_token_ids, bench.n, size)
+    return (shared_distributions if case.shared else decoded)(shard, source=case.names[arm], watch=watch)
 
 
 def _add(trial: Trial, ticket: Ticket, bench: Table, arms: list[Samples]) -> None:
@@ -141,7 +140,7 @@ def _add(trial: Trial, ticket: Ticket, bench: Table, arms: list[Samples]) -> Non
 
 def _found(answer) -> Found:
     test = min(answer.tests, key=lambda one: one.p_value)
-    told = answer.verdict != "too few draws"
+    told = answer.verdict != "too few samples"
     rejected, seen = answer.verdict == "rejected", answer.detectable_tv
     return Found(answer.plan.n, rejected, test.name, test.p_value, test.alpha, seen, told, answer.pooled)
 
