@@ -1,4 +1,4 @@
-// The room: two lanes of text over two lanes of time. Replaying and walking ask nothing of the server.
+// Two lanes of text over two lanes of time. Replaying and walking ask nothing of the server.
 
 import { h, say, show } from "../lib/dom.js";
 import { mounted } from "../lib/mount.js";

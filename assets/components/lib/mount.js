@@ -1,16 +1,16 @@
 // How the page calls a component: again and again with the same element, at every change of data.
 
-/** The default export of a component. ``make(element, data)`` gives a room with update(component) and close(). */
+/** The default export of a component. ``make(element, data)`` gives a view with update(component) and close(). */
 export function mounted(make) {
-  const rooms = new WeakMap();
+  const views = new WeakMap();
   return (component) => {
     const { parentElement, data } = component;
-    let room = rooms.get(parentElement);
-    if (!room) rooms.set(parentElement, (room = make(parentElement, data)));
-    room.update(component);
+    let view = views.get(parentElement);
+    if (!view) views.set(parentElement, (view = make(parentElement, data)));
+    view.update(component);
     return () => {
-      room.close();
-      rooms.delete(parentElement);
+      view.close();
+      views.delete(parentElement);
     };
   };
 }

@@ -13,7 +13,7 @@ import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
 const NARROW = 900;
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
 
-class Room {
+class TokenView {
   constructor(parent, data) {
     this.payload = data.payload;
     this.texts = data.payload.texts;
@@ -147,8 +147,8 @@ class Room {
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const high = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
-    const room = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
-    this.plan = { high, exact: width >= 1100, bars: room(this.bars), proposal: room(this.proposal), out: room(this.out) };
+    const inside = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
+    this.plan = { high, exact: width >= 1100, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.out) };
     this.lane = this.narrow ? width - 24 : (width - 40 - 308) * 0.59;
     this.draw();
   }
@@ -184,4 +184,4 @@ class Room {
   }
 }
 
-export default mounted((parent, data) => new Room(parent, data));
+export default mounted((parent, data) => new TokenView(parent, data));

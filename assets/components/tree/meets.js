@@ -3,22 +3,22 @@
 import { h, move, place, s, say, sized } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { makeHatches } from "../lib/hatches.js";
-import { coinText, number } from "../lib/numbers.js";
+import { uniformText, number } from "../lib/numbers.js";
 import { FATES } from "./chips.js";
 
 export function makeUniform() {
   const accepted = s("rect", { class: "zone accepted" });
   const bad = s("rect", { class: "zone bad" });
   const edge = s("line", { class: "edge", y1: 0, y2: 30 });
-  const disc = s("g", { class: "coin" }, s("circle", { r: 9, class: "face" }));
-  const words = { zero: s("text", {}, "0"), one: s("text", { class: "end" }, "1"), edge: s("text", { class: "said" }), coin: s("text", { class: "said strong" }) };
+  const disc = s("g", { class: "uniform" }, s("circle", { r: 9, class: "face" }));
+  const words = { zero: s("text", {}, "0"), one: s("text", { class: "end" }, "1"), edge: s("text", { class: "said" }), uniform: s("text", { class: "said strong" }) };
   const svg = s("svg", { class: "ruler", role: "img" }, makeHatches("bad"), accepted, bad, edge, disc, ...Object.values(words));
   const title = h("h3", {});
-  return { node: h("figure", { class: "coinCard" }, title, svg), title, svg, accepted, bad, edge, disc, words };
+  return { node: h("figure", { class: "uniformCard" }, title, svg), title, svg, accepted, bad, edge, disc, words };
 }
 
-export function drawUniform(card, room, width) {
-  const one = room.step.node === null ? null : room.payload.nodes[room.step.node];
+export function drawUniform(card, view, width) {
+  const one = view.step.node === null ? null : view.payload.nodes[view.step.node];
   const there = Boolean(one) && one.threshold !== null;
   card.node.classList.toggle("idle", !there);
   say(card.title, there ? "The random number u and its threshold" : "No random number at this step");
@@ -32,11 +32,11 @@ export function drawUniform(card, room, width) {
   move(card.disc, Math.min(width - 9, Math.max(9, u * width)), top + 15);
   move(card.words.zero, 0, top + 46);
   move(card.words.one, width, top + 46);
-  for (const node of [card.accepted, card.bad, card.edge, card.disc, card.words.edge, card.words.coin]) node.style.visibility = there ? "visible" : "hidden";
+  for (const node of [card.accepted, card.bad, card.edge, card.disc, card.words.edge, card.words.uniform]) node.style.visibility = there ? "visible" : "hidden";
   if (!there) return;
   aside(card.words.edge, `accepted below ${number(threshold)}`, x, top - 8, width);
-  aside(card.words.coin, `u = ${coinText(u, threshold)}`, u * width, top + 46, width, 26);
-  card.svg.setAttribute("aria-label", `u = ${coinText(u, threshold)}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
+  aside(card.words.uniform, `u = ${uniformText(u, threshold)}`, u * width, top + 46, width, 26);
+  card.svg.setAttribute("aria-label", `u = ${uniformText(u, threshold)}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
 }
 
 /** A text whose middle is at x, kept off the edges and off what stands there. */
@@ -56,8 +56,8 @@ export function makeDistributions() {
 }
 
 /** Bars of the step's distribution: the target's and the draft's where u decides, the residual after a rejection, one distribution for the ending. */
-export function drawDistributions(card, room) {
-  const { step, payload } = room;
+export function drawDistributions(card, view) {
+  const { step, payload } = view;
   const ending = step.kind === "end" || step.kind === "tally";
   const about = ending ? payload.ending : payload.nodes[step.node ?? 0]; // before the first u: the distributions after the text
   const bars = about?.bars ?? [];

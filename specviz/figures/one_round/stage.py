@@ -126,7 +126,7 @@ def _visible(trace: Trace, index: int) -> str:
 def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
     decision, position = round_.proposals[node], start + _depth(round_.proposals, node)
     raw = piece(trace.pieces, decision.token)
-    decided = when.get(("coin", node), _last_verdict(round_, when))
+    decided = when.get(("uniform", node), _last_verdict(round_, when))
     chip = {
         "glyphs": glyphs(raw, decision.token),
         "name": name(raw, decision.token),
@@ -145,7 +145,7 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
 
 def _last_verdict(round_: Round, when: dict) -> int:
     """When a chip that is not checked goes grey: with the last verdict of the round."""
-    return max((at for (kind, _), at in when.items() if kind in ("coin", "pass")), default=0)
+    return max((at for (kind, _), at in when.items() if kind in ("uniform", "pass")), default=0)
 
 
 def _fate(round_: Round, node: int) -> str:

@@ -7,22 +7,24 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.common.components import token_css, token_js
+from specviz.figures.common.components import component
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
 from specviz.web.common import cache, download, terms
+from specviz.web.common.access import unknown_keys
 from specviz.web.one_round import export
 from specviz.web.one_token.state import shown
 
-_component = st.components.v2.component("specviz_token", css=token_css(), js=token_js())
+_component = st.components.v2.component("specviz_token", **component("token"))
 
 
 def page() -> None:
-    visit, recorded = st.session_state.get("visit"), cache.recording()
-    trace = recorded if visit is None or visit.trace is None else visit.trace
+    run, recorded = st.session_state.get("step"), cache.recording()
+    trace = recorded if run is None or run.shown.trace is None else run.shown.trace
     payload = token_payload(trace, trace is recorded)
-    start, left_out = read_state(st.query_params.to_dict(), [one["id"] for one in payload["positions"]])
-    state = token(payload, start, left_out)
+    query = st.query_params.to_dict()
+    start, left_out = read_state(query, [one["id"] for one in payload["positions"]])
+    state = token(payload, start, [*left_out, *unknown_keys(query)])
     terms.row("token")
     download.fold(
         "token",
@@ -32,7 +34,7 @@ def page() -> None:
     )
 
 
-def token(payload: Mapping[str, Any], state: Mapping[str, Any], notices: Sequence[str] = ()) -> dict[str, Any]:
+def token(payload: Mapping[str, Any], state: Mapping[str, Any], notices: Sequence[str]) -> dict[str, Any]:
     """Draw two distributions that can be dragged, and return what stands there: what the page has said, else where it began; and with
     it ``asked``, the number of the question that this answers.
 
@@ -40,7 +42,7 @@ def token(payload: Mapping[str, Any], state: Mapping[str, Any], notices: Sequenc
     state    figures.one_token.link.read_state: where to begin; a page that is drawn already keeps what was dragged
     notices  sentences to show above
     """
-    data = {"payload": payload, "state": state, "notices": list(notices), "asked": st.session_state.get("token-asked", 0)}
+    data = {"payload": payload, "state": state, "notices": notices, "asked": st.session_state.get("token-asked", 0)}
     said = _component(key="token", data=data, on_shown_change=lambda: None).shown
     answered = said.get("asked", 0) if isinstance(said, Mapping) else 0
     return shown(said, state, [one["id"] for one in payload["positions"]]) | {"asked": answered}
