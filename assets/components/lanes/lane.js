@@ -4,8 +4,6 @@ import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
 import { seconds } from "../lib/numbers.js";
 
-const SIGNS = { accepted: "✓", residual: "◆", bonus: "+", target: "" };
-const WORDS = { accepted: "accepted draft token", residual: "replacement", bonus: "bonus token", target: "target token" };
 export const FORK = "specviz-fork"; // a place that both views of the page are told of
 
 export function makeLane(key) {
@@ -62,11 +60,10 @@ function makeToken(one, place, key, view) {
   const item = { face, one, place, fork: false };
   face.className = "token";
   face.dataset.is = one.is;
-  const mark = h("sup", { class: "mark", "aria-hidden": "true" });
-  say(mark, SIGNS[one.is]);
-  face.append(...glyphSpans(one.glyphs), mark);
+  const { sign, name } = view.payload.origins[one.is];
+  face.append(...glyphSpans(one.glyphs), h("sup", { class: "mark", "aria-hidden": "true" }, sign));
   if (link) {
-    const said = `${WORDS[one.is]}, round ${one.round + 1}`;
+    const said = `${name}, round ${one.round + 1}`;
     face.setAttribute("aria-label", `${one.name}: ${said}; opens the round in a new tab`);
     face.title = `${said}: open it in One round`;
   }

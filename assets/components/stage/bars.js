@@ -37,7 +37,7 @@ function makeSlot() {
 
 export function drawBars(panel, plan, probs, bars, frame) {
   const plot = plotIn(plan.bars, plan.narrow, plan.narrow ? 46 : 54);
-  show(panel.node, !plan.narrow || frame.kind === "draft" || frame.kind === "pass" || frame.kind === "look" || frame.kind === "lift");
+  show(panel.node, !plan.narrow || ["draft", "pass", "look", "lift"].includes(frame.kind));
   placePanel(panel, plan.bars, plan.narrow);
   const start = plan.narrow ? plan.bars.x + 12 : plan.bars.x + plan.bars.w - 232;
   move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));

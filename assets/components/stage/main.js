@@ -1,7 +1,7 @@
 // The stage: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
 
 import { makeMirror } from "../lib/address.js";
-import { h, place, s, say } from "../lib/dom.js";
+import { h, s, say, sized } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
@@ -18,7 +18,7 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from 
 const HEADROOM = 124; // the page's bar above, and the folded controls below
 
 class Stage {
-  constructor(parent) {
+  constructor() {
     this.at = { round: 0, motion: 0 };
     this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
     this.problem = "";
@@ -36,11 +36,8 @@ class Stage {
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
       this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
-    parent.append(this.node); // the style sheet stands beside it
     this.mirror = makeMirror();
     this.forgetKeys = listenToKeys(this.keys(), { own: this.bar.range, ready: () => Boolean(this.payload) });
-    this.sizes = new ResizeObserver(() => this.resize());
-    this.sizes.observe(this.node);
   }
 
   keys() {
@@ -92,7 +89,6 @@ class Stage {
 
   round() { return this.payload.rounds[this.at.round]; }
   motion() { return this.round().motions[this.at.motion]; }
-  distributions() { return this.round().distributions; }
 
   atEnd() { return this.at.motion === this.round().motions.length - 1; }
 
@@ -184,8 +180,7 @@ class Stage {
     const free = window.innerHeight - others - HEADROOM;
     const height = this.narrow ? Math.max(208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
     this.plan = planScene(width, height);
-    place(this.svg, { width, height });
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    sized(this.svg, width, height);
     this.draw();
     const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
     if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
@@ -221,7 +216,7 @@ class Stage {
   }
 
   drawScene(motion) {
-    const probs = motion.probs === null ? null : this.distributions()[motion.probs] ?? null;
+    const probs = motion.probs === null ? null : this.round().distributions[motion.probs] ?? null;
     const bars = probs ? probs.views[this.narrow ? "narrow" : "wide"] : [];
     const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
     const from = drawBars(this.bars, this.plan, probs, left, this.frame);
@@ -242,9 +237,7 @@ class Stage {
     this.play(false);
     this.mirror.close();
     this.forgetKeys();
-    this.sizes.disconnect();
-    this.node.remove();
   }
 }
 
-export default mounted((parent) => new Stage(parent));
+export default mounted(() => new Stage());

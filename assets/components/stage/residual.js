@@ -1,9 +1,10 @@
 // The pieces that remain when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
 
-import { h, move, place, s, say, show } from "../lib/dom.js";
+import { move, place, s, say, show } from "../lib/dom.js";
 import { number, readUniform } from "../lib/numbers.js";
 import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
 import { plotIn, slot } from "./plan.js";
+import { makeField } from "./uniform.js";
 
 export function makeLast(stage) {
   const panel = panelOf("residual");
@@ -59,23 +60,16 @@ function titleLast(panel, frame, bonus, known, stage) {
 }
 
 /** The number of the draw, to be typed anew: what it lands on is for the pair to say. */
-export function makeDrawForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "random number of the draw: at least 0 and below 1" });
-  const hint = h("span", { class: "hint" });
-  const form = h("form", { class: "drawForm" }, hint, h("label", { class: "typed" }, h("span", {}, "draw"), input));
-  const send = () => {
-    const u = readUniform(input.value);
+function makeDrawForm(stage) {
+  const field = makeField("drawForm", "draw", "random number of the draw", () => {
+    const u = readUniform(field.input.value);
     const { ending } = stage.round();
-    say(hint, u === null ? "at least 0 and below 1" : "");
-    if (u === null || number(u, 9) === number(ending.u, 9) || input.value === input.dataset.own) return;
+    say(field.hint, u === null ? "at least 0 and below 1" : "");
+    if (u === null || number(u, 9) === number(ending.u, 9) || field.input.value === field.input.dataset.own) return;
     stage.ask({ kind: "uniform", position: ending.position, purpose: ending.kind, u });
-  };
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    input.blur();
   });
-  input.addEventListener("change", send);
-  return { form, input, hint };
+  field.form.prepend(field.hint);
+  return field;
 }
 
 function drawDrawForm({ drawing }, plan, frame, stage) {

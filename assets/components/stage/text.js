@@ -58,11 +58,7 @@ export function fillText(parts, round, stage) {
   const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
   parts.last = makeChip(round.ending ?? blank, round.chips.length, stage);
   parts.last.node.classList.add("last");
-  parts.braces = round.braces.map((brace) => {
-    const letter = h("span", { class: "letter" });
-    letter.textContent = brace.text;
-    return { node: h("span", { class: "brace" }, letter), ...brace };
-  });
+  parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
   const nodes = [...parts.list, parts.last].map(({ node }) => node);
   parts.pass = h("span", { class: "onePass" }, "1 target pass");
   parts.last.node.append(parts.pass); // stands behind the last draft token without a place of its own, so that nothing wraps for it

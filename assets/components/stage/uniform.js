@@ -28,22 +28,26 @@ export function makeUniform(stage) {
   return uniform;
 }
 
-/** The typed random number, in HTML over the picture. */
-function makeUniformForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "the random number u: at least 0 and below 1", size: "7" });
-  const label = h("label", { class: "typed" }, h("span", {}, "or type it"), input);
+/** A field for a typed random number, in HTML over the picture. */
+export function makeField(kind, word, name, onChange) {
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": `${name}: at least 0 and below 1` });
   const hint = h("div", { class: "hint" });
-  const form = h("form", { class: "uniformForm" }, label, hint);
+  const form = h("form", { class: kind }, h("label", { class: "typed" }, h("span", {}, word), input), hint);
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     input.blur(); // which makes it a change, if it is one
   });
-  input.addEventListener("input", () => {
-    const u = readUniform(input.value);
+  input.addEventListener("change", onChange);
+  return { form, input, hint };
+}
+
+function makeUniformForm(stage) {
+  const field = makeField("uniformForm", "or type it", "the random number u", () => typeUniform(field.input, stage));
+  field.input.addEventListener("input", () => {
+    const u = readUniform(field.input.value);
     if (u !== null) stage.dragTo(u);
   });
-  input.addEventListener("change", () => typeUniform(input, stage));
-  return { form, input, hint };
+  return field;
 }
 
 function typeUniform(input, stage) {
@@ -171,15 +175,13 @@ function drawDisc(uniform, ruler, chip, stage) {
 }
 
 function drawUniformForm(uniform, plan, chip, stage) {
-  const { uniform: panel } = plan;
+  const { x, y, w, h: high } = plan.uniform;
   const fallen = chip !== null && stage.frame.kind !== "look";
   show(uniform.form, fallen);
-  if (plan.narrow) place(uniform.form, { left: panel.x + panel.w - 168, top: panel.y + 8, width: 160 });
-  else place(uniform.form, { left: panel.x + 8, top: panel.y + panel.h - 68, width: panel.w - 16 });
+  place(uniform.form, plan.narrow ? { left: x + w - 168, top: y + 8, width: 160 } : { left: x + 8, top: y + high - 68, width: w - 16 });
   if (!fallen) return;
   const u = stage.drag ? stage.drag.u : chip.u;
-  const root = uniform.input.getRootNode();
-  if (root.activeElement !== uniform.input) {
+  if (uniform.input.getRootNode().activeElement !== uniform.input) {
     uniform.input.dataset.own = typedUniform(chip.u, chip.threshold);
     uniform.input.value = typedUniform(u, chip.threshold);
   }

@@ -1,19 +1,17 @@
 // Three controls in sight, the rest in a fold; the address; what screen readers hear.
 
-import { h, say } from "../lib/dom.js";
+import { button, h, say } from "../lib/dom.js";
 import { number, ofHundred, settled } from "../lib/numbers.js";
 import { GRID } from "./account.js";
 import { fill, wordOf } from "./parts.js";
 
 export function makeHead(view) {
   const presets = h("select", { "aria-label": "starting distributions" });
-  const undo = h("button", { class: "button", type: "button", title: "put the bars back to where they were before you dragged them" }, "Undo");
-  const reset = h("button", { class: "button", type: "button", title: "show the first preset again" }, "Reset");
+  const undo = button("Undo", "put the bars back to where they were before you dragged them", () => view.begin({}));
+  const reset = button("Reset", "show the first preset again", () => view.begin({ preset: view.payload.presets[0].id, from: null }));
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"));
   presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
   presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
-  undo.addEventListener("click", () => view.begin({}));
-  reset.addEventListener("click", () => view.begin({ preset: view.payload.presets[0].id, from: null }));
   const about = h("p", { class: "status" });
   const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "answer" }, view.texts.answer));
   const node = h("header", {}, words, h("div", { class: "asks" }, presets, undo, reset));

@@ -14,7 +14,7 @@ const NARROW = 900;
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
 
 class TokenView {
-  constructor(parent, data) {
+  constructor(data) {
     this.payload = data.payload;
     this.texts = data.payload.texts;
     this.state = { ...data.state };
@@ -34,9 +34,6 @@ class TokenView {
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
       this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node),
       this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
-    parent.append(this.node);
-    this.sizes = new ResizeObserver(() => this.resize());
-    this.sizes.observe(this.node);
   }
 
   /** The page gives data anew at each of its runs; bars that were dragged stay. */
@@ -179,9 +176,7 @@ class TokenView {
   close() {
     this.mirror.close();
     clearTimeout(this.later);
-    this.sizes.disconnect();
-    this.node.remove();
   }
 }
 
-export default mounted((parent, data) => new TokenView(parent, data));
+export default mounted((data) => new TokenView(data));

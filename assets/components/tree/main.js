@@ -10,7 +10,7 @@ const NARROW = 640;
 const ALOUD = 250; // ms that a step stands before it is read out
 
 class TreeView {
-  constructor(parent) {
+  constructor() {
     this.at = 0;
     this.before = h("p", { class: "before" });
     this.tree = makeTree(this);
@@ -28,9 +28,6 @@ class TreeView {
     this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
       this.before, h("div", { class: "upper" }, this.tree.node, this.mask.node),
       h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.uniform.node), this.distributions.node));
-    parent.append(this.node);
-    this.sizes = new ResizeObserver(() => this.resize());
-    this.sizes.observe(this.node);
     this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.steps) });
   }
 
@@ -107,9 +104,7 @@ class TreeView {
   close() {
     clearTimeout(this.later);
     this.forgetKeys();
-    this.sizes.disconnect();
-    this.node.remove();
   }
 }
 
-export default mounted((parent) => new TreeView(parent));
+export default mounted(() => new TreeView());

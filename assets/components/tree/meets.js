@@ -1,5 +1,6 @@
 // What u meets: u on its ruler, and the bars of the distribution it was compared under.
 
+import { barRow } from "../lib/bars.js";
 import { h, move, place, s, say, sized } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { makeHatches } from "../lib/hatches.js";
@@ -67,21 +68,9 @@ export function drawDistributions(card, view) {
   card.key.replaceChildren(...(bars.length ? distributions : []).map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), DISTRIBUTIONS[probs])));
   const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);
   const most = Math.max(1e-12, ...bars.filter((bar) => bar.glyphs !== null).flatMap(values));
-  card.list.replaceChildren(...bars.map((bar) => barRow(bar, distributions, values(bar), most)));
+  card.list.replaceChildren(...bars.map((bar) => {
+    const [kind, name] = bar.glyphs === null ? ["rest", "the rest"] : [bar.mine ? "mine" : "", glyphLine(bar.glyphs, 14)];
+    return barRow(kind, [name], Object.fromEntries(distributions.map((probs, i) => [probs, values(bar)[i]])), bar.glyphs === null ? Infinity : most);
+  }));
   card.list.setAttribute("aria-label", bars.map((bar) => `${bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 20)}: ${values(bar).map((x, i) => `${DISTRIBUTIONS[distributions[i]]} ${number(x)}`).join(", ")}`).join("; "));
-}
-
-/** A token's lanes. The rest has numbers alone: as a bar it would dwarf the tokens. */
-function barRow(bar, distributions, values, most) {
-  const word = h("span", { class: "barName" });
-  say(word, bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 14));
-  const lanes = distributions.map((probs, i) => {
-    const fill = h("i", { class: `fill ${probs}` });
-    fill.style.width = bar.glyphs === null ? "0" : `${((100 * values[i]) / most).toFixed(2)}%`;
-    fill.style.minWidth = values[i] > 0 ? "1px" : "0";
-    const value = h("b", {});
-    say(value, number(values[i]));
-    return h("span", { class: "lane" }, h("span", { class: "run" }, fill), value);
-  });
-  return h("div", { class: bar.mine ? "bar mine" : bar.glyphs === null ? "bar rest" : "bar" }, word, h("span", { class: "lanes" }, ...lanes));
 }

@@ -41,6 +41,7 @@ def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
         "done": done,
         "prompt": one.settings.prompt,
         "lanes": [_lane(one, key) for key in LANES],
+        "origins": {key: {"sign": SIGNS[key], "name": SAID[key]} for key in SAID},
         "legend": _legend(one),
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
