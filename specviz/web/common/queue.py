@@ -120,7 +120,8 @@ class Queue:
         """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full."""
         ticket = Ticket(self, work, object() if visitor is None else visitor)
         with self._lock:
-            self._end_unwanted()
+            for one in [one for one in self._line if one.unwanted]:
+                self._remove(one)
             every = [*self._line, *self._working]
             if len(every) >= self.most:
                 raise SpecvizError(f"{self.most} requests are already waiting for this machine. Please try again in a minute.")
@@ -205,10 +206,6 @@ class Queue:
                 ticket._thread = threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True)
                 ticket._thread.start()
             ticket._called.set()
-
-    def _end_unwanted(self) -> None:
-        for ticket in [one for one in self._line if one.unwanted]:
-            self._remove(ticket)
 
     def _remove(self, ticket: Ticket) -> None:
         """Out of the line. What has begun already is woken and ends by itself."""
