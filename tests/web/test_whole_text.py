@@ -28,7 +28,7 @@ BASE = Settings(prompt="Once upon")
 @pytest.fixture
 def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and every state may be shown."""
-    monkeypatch.setattr(work, "TURNS", 1)
+    monkeypatch.setattr(work, "RUNS", 1)
     monkeypatch.setattr(work, "SHOWN_EVERY", 0.0)
 
 

@@ -73,7 +73,7 @@ export function fillTransport(bar, stage) {
   bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
   if (bar.listed !== stage.payload.id) {
     bar.listed = stage.payload.id;
-    const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // a number that can still grow is none to name
+    const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // not while the number can still grow
     bar.rounds.replaceChildren(...stage.payload.rounds.map((_, i) => h("option", { value: String(i) }, `Round ${i + 1}${total}`)));
   }
 }

@@ -40,7 +40,7 @@ export function drawUniform(card, view, width) {
   card.svg.setAttribute("aria-label", `u = ${uniformText(u, threshold)}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
 }
 
-/** A text whose middle is at x, kept off the edges and off what stands there. */
+/** A text whose middle is at x, clear of the edges and of what stands there. */
 function aside(node, text, x, y, width, edge = 0) {
   say(node, text);
   const half = 3.3 * text.length;

@@ -1,4 +1,4 @@
-"""What whoever started the server lets its visitors decide: pairs of their own, and where they are computed.
+"""What a server lets its visitors decide: pairs of their own, and where they are computed. And how pages read a link.
 
 A visitor who may name a pair makes this machine look for folders and fetch models, and one who may name a device or a number type
 makes it load the same weights again and drop others'. Both are for a machine of one's own. No torch and no session here.

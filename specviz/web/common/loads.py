@@ -1,6 +1,6 @@
-"""Models loaded in a thread of their own: who waits can be told so, and can leave within a second.
+"""Models loaded in a thread of their own: work that waits for them can say so, and can be stopped within a second.
 
-A load that nobody waits for any more goes on for whoever asks next; the same pair is never loaded twice at a time.
+A load goes on even when no work waits for it any more, for the next request. The same pair is never loaded twice at a time.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from specviz.models.pairs.loading import Pair
     from specviz.web.common.queue import Ticket
 
-PAUSE = 0.2  # seconds between two looks at whether whoever waits has left
+PAUSE = 0.2  # seconds after which work that waits looks whether it was stopped
 QUICK = 0.02  # seconds after which a load is worth a word
 
 Key = tuple[str, str, str]  # pair, device, dtype
@@ -39,7 +39,7 @@ def begun(key: Key, make: Callable[..., Any]) -> Future:
 def _carry_out(load: Future, key: Key, make: Callable[..., Any]) -> None:
     try:
         hand_over, found = load.set_result, make(*key)
-    except BaseException as error:  # whatever it is, it belongs to those who wait
+    except BaseException as error:  # whatever it is, the work that waits raises it
         hand_over, found = load.set_exception, error
     with _lock:
         del _loads[key]

@@ -1,4 +1,4 @@
-"""What One round and Why it is exact take along."""
+"""The exports of One round and Why it is exact."""
 
 from __future__ import annotations
 

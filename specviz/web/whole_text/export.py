@@ -1,4 +1,4 @@
-"""What Whole text takes along: the passage on screen as a package."""
+"""The export of Whole text: the passage on screen as a package."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorde
 
 
 def offer(state: WholeTextState) -> Offer:
-    """What there is to take along; nothing until there is a whole passage."""
+    """The export; empty until a passage is complete."""
     one = None if state.underway else state.shown
     if one is None:
         return Offer("whole-text")

@@ -1,4 +1,4 @@
-"""The page Whole text on screen: prompt, length and one button; both ways side by side; below them where the models part."""
+"""The page Whole text on screen: prompt, length and one button; both ways side by side; below them where the models differ."""
 
 from __future__ import annotations
 
@@ -109,7 +109,7 @@ def come_from(state: WholeTextState, one: Passage) -> str:
 
 
 def parting(one: Passage, kind: str) -> None:
-    """Where the models part: along the text, at chosen places, over all tokens, by kind of word."""
+    """Where the models differ: along the text, at chosen places, over all tokens, by kind of word."""
     read = one.read
     st.container(key="whole-second").markdown("### Where do the two models differ?")
     picture(figures.along(read, kind), "whole", "along", figures.along_conclusion(read), plain=True)

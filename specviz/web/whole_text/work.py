@@ -1,4 +1,4 @@
-"""What runs in the queue for Whole text: both ways in turns, seen as they go on, then once more to measure."""
+"""What runs in the queue for Whole text: both ways, shown while they are written, then again to measure."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from specviz.web.common import cache, loads
 from specviz.web.common.queue import Ticket
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
 
-TURNS = 3
+RUNS = 3
 SHOWN_EVERY = 0.3  # seconds between two states that the page may show
 
 
@@ -29,5 +29,5 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
             shown[:] = time.monotonic(), len(events)
         ticket.tick(share, doing)
 
-    state.keep(ticket, request, passage_run.write(pair, settings, TURNS, watch))
+    state.keep(ticket, request, passage_run.write(pair, settings, RUNS, watch))
     ticket.tick(1.0)
