@@ -24,6 +24,7 @@ class Stage {
     this.problem = "";
     this.opening = false; // a finished round that nobody has stepped through yet: the first step shows it from its beginning
     this.track = 400;
+    this.wholeText = false;
     this.head = makeHead(this);
     this.text = makeText(this);
     this.bars = makeBars();

@@ -53,21 +53,18 @@ function makeChip(chip, index, stage) {
 
 /** New nodes for the chips of a round. */
 export function fillText(parts, round, stage) {
-  const { text } = parts;
   parts.list = round.chips.map((chip, i) => makeChip(chip, i, stage));
   const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
   parts.last = makeChip(round.ending ?? blank, round.chips.length, stage);
   parts.last.node.classList.add("last");
   parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
-  const nodes = [...parts.list, parts.last].map(({ node }) => node);
-  parts.pass = h("span", { class: "onePass" }, "1 target pass");
-  parts.last.node.append(parts.pass); // stands behind the last draft token without a place of its own, so that nothing wraps for it
+  parts.all = [...parts.list, parts.last];
+  parts.last.node.append(h("span", { class: "onePass" }, "1 target pass")); // stands behind the last draft token without a place of its own, so that nothing wraps for it
   parts.chips.classList.toggle("many", round.chips.length > MANY);
   parts.chips.scrollLeft = 0;
-  parts.chips.replaceChildren(...nodes, ...parts.braces.map(({ node }) => node));
+  parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node));
   parts.chips.classList.toggle("braced", parts.braces.length > 0);
   parts.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
-  say(text, "");
 }
 
 /** The end of the text that fits beside the chips; the dots show all of it. */
@@ -76,10 +73,10 @@ export function drawSoFar(parts, stage) {
   const letters = [...parts.sofar];
   const long = letters.length > most;
   show(parts.more, long);
-  parts.line.classList.toggle("open", Boolean(stage.wholeText));
-  parts.more.setAttribute("aria-expanded", String(Boolean(stage.wholeText)));
+  parts.line.classList.toggle("open", stage.wholeText);
+  parts.more.setAttribute("aria-expanded", String(stage.wholeText));
   parts.more.title = stage.wholeText ? "show the end of the text only" : "show the whole text";
-  parts.text.classList.toggle("whole", Boolean(stage.wholeText));
+  parts.text.classList.toggle("whole", stage.wholeText);
   const tail = long && !stage.wholeText ? letters.slice(-most).join("").replace(/^\S{0,12}\s/, "") : parts.sofar;
   say(parts.text, stage.wholeText ? tail : tail.replace(/\n+/g, " ↵ ") || "(an empty text)");
   parts.text.classList.toggle("none", parts.sofar === "");
@@ -88,8 +85,7 @@ export function drawSoFar(parts, stage) {
 export function drawChips(parts, stage) {
   const motion = stage.motion();
   const passAt = stage.motionOf("pass", null);
-  const passed = stage.at.motion >= passAt;
-  parts.line.classList.toggle("passed", passed);
+  parts.line.classList.toggle("passed", stage.at.motion >= passAt);
   for (const [index, item] of parts.list.entries()) {
     const now = standing(item.chip, index, stage.at.motion, stage.whatIf());
     setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
@@ -99,8 +95,7 @@ export function drawChips(parts, stage) {
   drawLast(parts.last, stage);
   parts.shown = motion.node ?? (stage.at.motion < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
   for (const brace of parts.braces) {
-    const behind = [...parts.list, parts.last].slice(brace.first, brace.last + 1);
-    show(brace.node, behind.every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
+    show(brace.node, parts.all.slice(brace.first, brace.last + 1).every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
   }
 }
 
@@ -134,7 +129,7 @@ export function scrollChips(parts, stage) {
   const strip = stage.narrow || parts.list.length > MANY;
   chips.classList.toggle("strip", strip);
   if (!strip) return chips.classList.remove("before", "after");
-  const about = [...parts.list, parts.last][parts.shown ?? 0]?.node;
+  const about = parts.all[parts.shown ?? 0]?.node;
   if (about) chips.scrollTo({ left: about.offsetLeft + about.offsetWidth / 2 - chips.clientWidth / 2 });
   const edge = chips.offsetTop + Number.parseFloat(getComputedStyle(chips).paddingTop);
   for (const node of parts.aside) node.style.top = `${edge}px`;
@@ -148,10 +143,9 @@ function fadeChips(chips) {
 
 /** Braces stand over the chips that they join; a run that wraps is braced on its first line. */
 export function placeBraces(parts) {
-  const all = [...parts.list, parts.last];
   for (const brace of parts.braces) {
-    const first = all[brace.first].node;
-    const line = all.slice(brace.first, brace.last + 1).filter(({ node }) => node.offsetTop === first.offsetTop);
+    const first = parts.all[brace.first].node;
+    const line = parts.all.slice(brace.first, brace.last + 1).filter(({ node }) => node.offsetTop === first.offsetTop);
     const end = line[line.length - 1].node;
     place(brace.node, { left: first.offsetLeft, top: first.offsetTop - 20, width: end.offsetLeft + end.offsetWidth - first.offsetLeft });
   }

@@ -141,8 +141,7 @@ function drawRuler(uniform, ruler, chip, plan) {
   const right = ruler.left + ruler.wide + 14;
   const low = Math.max(ruler.top + 14, Math.min(ruler.base - 4, edge + 4));
   move(uniform.bar, right, low);
-  const t0 = chip && (t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
-  if (chip) say(uniform.bar, t0);
+  if (chip) say(uniform.bar, t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
   drawZoneName(uniform.acceptedText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
   drawZoneName(uniform.rejectedText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
 }

@@ -27,9 +27,9 @@ function chipOf(one, kind) {
 export function fillTree(tree, payload, view) {
   tree.made = payload.nodes.map((one, i) => ({ ...chipOf(one, "draft"), one, line: s("path", { class: "wire" }), i }));
   tree.end = payload.ending ? { ...chipOf(payload.ending, payload.ending.kind), one: payload.ending, line: s("path", { class: "wire" }) } : null;
-  const all = tree.end ? [...tree.made, tree.end] : tree.made;
-  tree.links.replaceChildren(...all.map(({ line }) => line));
-  tree.chips.replaceChildren(...all.map(({ face }) => face));
+  tree.all = tree.end ? [...tree.made, tree.end] : tree.made;
+  tree.links.replaceChildren(...tree.all.map(({ line }) => line));
+  tree.chips.replaceChildren(...tree.all.map(({ face }) => face));
   for (const { face, i } of tree.made) face.addEventListener("click", () => view.goToNode(i));
   if (tree.end) tree.end.face.addEventListener("click", () => view.goTo(view.steps.findIndex(({ kind }) => kind === "end")));
 }
@@ -43,7 +43,7 @@ export function placeTree(tree, payload, width) {
   place(tree.node, { height: high });
   const spot = (one) => ({ x: one.col * step + 16, y: (one.line + 0.5) * HIGH });
   const from = (parent) => (parent === ROOT ? { x: -wide + 2, y: ((payload.lines || 1) / 2) * HIGH } : spot(payload.nodes[parent]));
-  for (const { face, line, one } of tree.end ? [...tree.made, tree.end] : tree.made) {
+  for (const { face, line, one } of tree.all) {
     const at = spot(one);
     place(face, { left: at.x, top: at.y - 16, width: Math.max(26, wide) });
     const a = from(one.parent);
