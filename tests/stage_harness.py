@@ -11,7 +11,7 @@ import json
 import sys
 from pathlib import Path
 
-from specviz.figures.common.components import stage_css, stage_js
+from specviz.figures.common.components import component
 from specviz.figures.common.narration import HEADLINE
 from specviz.figures.one_round.stage import stage_payload
 from tests import traces
@@ -26,7 +26,7 @@ COLOURS = {
 PAGE = """<!doctype html><html style="color-scheme:SCHEME"><meta charset="utf-8"><title>stage</title>
 <style>FACE html{VARIABLES} body{margin:0;background:var(--st-background-color);padding:76px PADpx 0}</style>
 <body><div id="host"></div><script type="module">
-const code = DATA.code, css = DATA.css;
+const code = DATA.js, css = DATA.css;
 const root = document.getElementById("host").attachShadow({mode: "open"});
 const style = document.createElement("style"); style.textContent = css; root.append(style);
 const module = await import(URL.createObjectURL(new Blob([code], {type: "text/javascript"})));
@@ -41,12 +41,12 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
     """A page that shows this payload; ``data`` overrides mode, busy, notices."""
     full = {"headline": HEADLINE, "mode": "recorded", "busy": None, "notices": []} | data
     full |= {"payload": payload, "cursor": {"round": cursor[0], "motion": cursor[1]}}
-    return component_page(stage_js(), stage_css(), full, scheme, pad)
+    return component_page("stage", full, scheme, pad)
 
 
-def component_page(js: str, css: str, data: dict, scheme: str = "light", pad: int = 16) -> str:
+def component_page(name: str, data: dict, scheme: str = "light", pad: int = 16) -> str:
     """A page with one component and nothing of Streamlit's: script, style sheet and data are what the component gets."""
-    packed = json.dumps({"code": js, "css": css, "data": data}).replace("</", "<\\/").replace("<!--", "<\\!--")
+    packed = json.dumps(component(name) | {"data": data}).replace("</", "<\\/").replace("<!--", "<\\!--")
     variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
     font = base64.b64encode((ROOT / "static" / "inter-latin.woff2").read_bytes()).decode()
     face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url(data:font/woff2;base64,{font})}}"
@@ -87,7 +87,7 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     """(name, payload, cursor) of the moments worth looking at."""
     story, odd = stage_payload(traces.story()), stage_payload(traces.unusual())
     found = [
-        (kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "coin", "lift", "residual", "draw", "tally")
+        (kind, story, (0, motion_index(story, kind))) for kind in ("pass", "look", "uniform", "lift", "residual", "draw", "tally")
     ]
     found += [
         ("draft", story, (0, 1)),
@@ -96,7 +96,7 @@ def scenes() -> list[tuple[str, dict, tuple[int, int]]]:
     ]
     for name in ("same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "edited"):
         payload = stage_payload(getattr(traces, name)())
-        found.append((name, payload, (0, motion_index(payload, "coin" if name == "edited" else "tally"))))
+        found.append((name, payload, (0, motion_index(payload, "uniform" if name == "edited" else "tally"))))
     return found
 
 

@@ -1,4 +1,4 @@
-"""The page One token without Streamlit: the same script and style, given what the component gets.
+"""The page Why it is exact without Streamlit: the same script and style, given what the component gets.
 
 ``page_html(payload, state)`` is the page; ``python -m tests.token_harness FOLDER`` writes screenshots at three widths.
 """
@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from specviz.figures.common.components import token_css, token_js
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
 from specviz.trace import Trace
@@ -22,7 +21,7 @@ def page_html(query: dict[str, str] | None = None, trace: Trace | None = None, s
     payload = token_payload(trace or traces.story())
     state, said = read_state(query or {}, [one["id"] for one in payload["positions"]])
     data = {"payload": payload, "state": state, "notices": said}
-    return component_page(token_js(), token_css(), data, scheme, pad)
+    return component_page("token", data, scheme, pad)
 
 
 def main(folder: str, only: str = "") -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from specviz.figures.common.components import tree_css, tree_js
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.web.drafting_methods.state import recorded
 from tests.browser import CHROMIUM, FLAGS
@@ -17,7 +16,7 @@ from tests.stage_harness import COLOURS, SIZES, component_page
 
 def page_html(payload: dict, scheme: str = "light", pad: int = 16) -> str:
     """A page that shows this payload."""
-    return component_page(tree_js(), tree_css(), {"payload": payload}, scheme, pad)
+    return component_page("tree", {"payload": payload}, scheme, pad)
 
 
 def main(folder: str, only: str = "") -> None:

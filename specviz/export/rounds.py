@@ -17,7 +17,7 @@ from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
 BARS = 8  # of a distribution in print; distributions.csv has all that were recorded
-TOLD = ("look", "coin", "draw", "bonus", "tally")  # motions that a caption needs
+TOLD = ("look", "uniform", "draw", "bonus", "tally")  # motions that a caption needs
 DECISIONS = (
     *("round", "kind", "node", "parent", "token", "text", "q", "p", "u", "threshold", "accepted"),
     *("stand_in", "stand_in_text", "uniform_of_stand_in"),

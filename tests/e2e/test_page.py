@@ -139,21 +139,21 @@ def test_settings_in_the_fold_run_the_pair_and_their_link_opens_elsewhere(page, 
     other.close()
 
 
-def choose_coin(page: Page, text: str) -> None:
-    """Type a coin where the first one is on the ruler."""
+def choose_uniform(page: Page, text: str) -> None:
+    """Type a random number where the first one is on the ruler."""
     page.keyboard.press("Home")
     for _ in range(30):
-        if page.locator(".stage").get_attribute("data-motion") == "coin":
+        if page.locator(".stage").get_attribute("data-motion") == "uniform":
             break
         page.keyboard.press("ArrowRight")
-    field = page.locator(".stage .coinForm input, .stage form input").first
+    field = page.locator(".stage .uniformForm input, .stage form input").first
     field.fill(text)
     field.press("Enter")
 
 
-def test_a_chosen_coin_is_marked_linked_and_undone(page, server, browser):
+def test_a_chosen_random_number_is_marked_linked_and_undone(page, server, browser):
     open_page(page, server)
-    choose_coin(page, "0.999")
+    choose_uniform(page, "0.999")
     expect(page.locator(".stage .status")).to_contain_text("you chose random numbers", timeout=PATIENT)
     wait_live(page)
     assert query(page)["uniforms"] == "0=0.999"

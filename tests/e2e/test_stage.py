@@ -41,7 +41,7 @@ def test_chips_follow_the_trace_from_ghost_over_draft_token_to_their_fate(open_s
     payload = stage_payload(traces.story())
     page = open_stage(payload)
     assert standings(page) == ["draft", "ghost", "ghost", "ghost", "hidden"]
-    page.locator(".track input").fill(str(motion_index(payload, "coin", node=2)))
+    page.locator(".track input").fill(str(motion_index(payload, "uniform", node=2)))
     assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "hidden"]
     page.keyboard.press("End")
     assert standings(page) == ["accepted", "accepted", "rejected", "unchecked", "residual"]
@@ -120,9 +120,9 @@ def test_a_new_run_stands_at_the_cursor_and_the_same_run_stays_where_it_is(open_
 
 def test_keys_are_left_alone_while_someone_types(open_stage):
     payload = stage_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
     before = sentence(page)
-    page.locator(".coinForm input").click()
+    page.locator(".uniformForm input").click()
     page.keyboard.press("ArrowLeft")
     page.keyboard.press("Home")
     assert sentence(page) == before

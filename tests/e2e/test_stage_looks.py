@@ -124,7 +124,7 @@ def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage
     assert page.locator(".distributions .title").text_content() == "Probability of the next token, by each model"
 
 
-@pytest.mark.parametrize("kind", ["look", "coin", "draw", "tally"])
+@pytest.mark.parametrize("kind", ["look", "uniform", "draw", "tally"])
 def test_a_laptop_screen_needs_no_scrolling(open_stage, kind):
     payload = stage_payload(traces.story())
     page = open_stage(payload, cursor=(0, motion_index(payload, kind)), pad=80)

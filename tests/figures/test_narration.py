@@ -17,12 +17,12 @@ def kinds(trace, round_=0):
 
 
 def test_a_round_with_a_rejection_goes_from_draft_tokens_over_one_pass_and_uniforms_to_the_residual():
-    uniforms = ["look", "coin"] * 3
+    uniforms = ["look", "uniform"] * 3
     assert kinds(traces.story()) == ["draft"] * 4 + ["pass", *uniforms, "lift", "residual", "draw", "tally"]
 
 
 def test_a_full_round_ends_with_the_bonus():
-    assert kinds(traces.story(), 1) == ["draft"] * 4 + ["pass"] + ["look", "coin"] * 4 + ["bonus", "tally"]
+    assert kinds(traces.story(), 1) == ["draft"] * 4 + ["pass"] + ["look", "uniform"] * 4 + ["bonus", "tally"]
 
 
 def test_without_draft_tokens_the_target_decides_alone():
@@ -125,7 +125,7 @@ def test_draft_tokens_after_a_rejection_are_not_checked():
 
 
 def test_a_round_without_recorded_distributions_is_still_told_to_its_end():
-    assert kinds(traces.without_distributions())[-3:] == ["coin", "draw", "tally"]
+    assert kinds(traces.without_distributions())[-3:] == ["uniform", "draw", "tally"]
 
 
 def test_the_tally_counts_tokens_of_one_target_pass():
@@ -140,5 +140,5 @@ def test_a_motion_stands_under_the_scrubber_name_of_what_it_shows():
         name = motion.label or name
         under[motion.kind, motion.node] = name
     assert (under["draft", 3], under["pass", None]) == ("draft tokens", "target pass")
-    assert [under[kind, node] for node in range(3) for kind in ("look", "coin")] == [f"check {n}" for n in (1, 1, 2, 2, 3, 3)]
+    assert [under[kind, node] for node in range(3) for kind in ("look", "uniform")] == [f"check {n}" for n in (1, 1, 2, 2, 3, 3)]
     assert [under[kind, 2] for kind in ("lift", "residual", "draw")] == ["residual"] * 3

@@ -7,7 +7,7 @@ import re
 
 import pytest
 
-from specviz.figures.common.components import modules, stage_css
+from specviz.figures.common.components import component, modules
 from specviz.figures.common.glyphs import braces, glyphs, name, unfinished, whole
 from specviz.figures.common.theme import MEANINGS
 from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
@@ -64,7 +64,7 @@ def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
 
 def test_chips_after_a_rejection_go_grey_with_it():
     round_ = stage_payload(traces.story())["rounds"][0]
-    rejection = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "coin" and motion["node"] == 2)
+    rejection = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "uniform" and motion["node"] == 2)
     assert [chip["decided"] for chip in round_["chips"]][2:] == [rejection, rejection]
 
 
@@ -152,8 +152,9 @@ def test_the_script_never_writes_markup_and_computes_no_distribution():
 
 
 def test_every_meaning_has_its_colour_in_the_style_sheet():
+    sheet = component("stage")["css"]
     for meaning in MEANINGS:
-        assert f"--{meaning}:" in stage_css() and f"var(--{meaning}" in stage_css()
+        assert f"--{meaning}:" in sheet and f"var(--{meaning}" in sheet
 
 
 @pytest.mark.parametrize("meaning", list(MEANINGS))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from specviz.decoding.run import run
-from specviz.figures.common.components import modules, tree_css
+from specviz.figures.common.components import component, modules
 from specviz.figures.common.narration import checked, number
 from specviz.figures.drafting_methods.tree import layout, mask, tree_payload, walk
 from specviz.measure.methods import ENTRIES, chosen
@@ -91,7 +91,7 @@ def test_every_checked_draft_token_is_a_step_once_and_siblings_come_in_their_ord
         order = walk(round_)
         assert sorted(order) == checked(round_)
         payload = tree_payload(trace)
-        assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == order
+        assert [step["node"] for step in payload["steps"] if step["kind"] == "uniform"] == order
         assert [step["kind"] for step in payload["steps"]][-2:] == ["end", "tally"]
         if trace.settings["rule"] == "block":  # checks its whole chain
             assert order == checked(round_)
@@ -105,7 +105,7 @@ def test_sentences_of_the_token_rule_state_uniform_threshold_and_verdict(traces)
     for trace in (one for one in traces if one.settings["rule"] == "token"):
         round_ = trace.rounds[0]
         for step in tree_payload(trace)["steps"]:
-            if step["kind"] == "coin":
+            if step["kind"] == "uniform":
                 one = round_.proposals[step["node"]]
                 assert number(one.p) in step["sentence"] and step["sentence"].endswith(
                     "accepted." if one.accepted else "rejected."
@@ -152,7 +152,7 @@ def test_draft_tokens_after_the_end_of_a_text_are_not_checked():
     one = Round(2, tuple(accepted), (0, 1), Ending("eos", None, None))
     payload = tree_payload(Trace({"rule": "token"}, (1, 2), (one,), ""))
     assert [node["fate"] for node in payload["nodes"]] == ["accepted", "accepted", "unchecked"] and payload["ending"] is None
-    assert [step["node"] for step in payload["steps"] if step["kind"] == "coin"] == [0, 1]
+    assert [step["node"] for step in payload["steps"] if step["kind"] == "uniform"] == [0, 1]
     assert payload["steps"][-1]["sentence"] == "2 tokens from 1 target pass. 1 draft token was not checked."
 
 
@@ -161,7 +161,7 @@ def test_javascript_computes_no_probability():
     source = "\n".join(modules("tree/main.js").values())
     own = "\n".join(text for name, text in modules("tree/main.js").items() if name.startswith("tree/"))
     assert not re.search(r"\.(p|q|residual|overlap)\s*[*/]|[*/]\s*\w+\.(p|q|residual|overlap)\b|Math\.random", own)
-    assert "innerHTML" not in source and tree_css().count("{") == tree_css().count("}")
+    assert "innerHTML" not in source and (sheet := component("tree")["css"]).count("{") == sheet.count("}")
 
 
 def test_the_payload_needs_no_torch():

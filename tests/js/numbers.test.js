@@ -3,7 +3,7 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { coinText, difference, digits, exactly, number, ofHundred, percent, readUniform, seconds, settled, typedUniform } from "../../assets/components/lib/numbers.js";
+import { uniformText, difference, digits, exactly, number, ofHundred, percent, readUniform, seconds, settled, typedUniform } from "../../assets/components/lib/numbers.js";
 import cases from "../written_cases.json" with { type: "json" };
 
 test("a probability is written as Python writes it", () => {
@@ -11,12 +11,12 @@ test("a probability is written as Python writes it", () => {
 });
 
 test("u is written with the places that tell it from its threshold, as in Python", () => {
-  for (const [u, threshold, written] of cases.apart) assert.equal(coinText(u, threshold), written, `${u} against ${threshold}`);
+  for (const [u, threshold, written] of cases.apart) assert.equal(uniformText(u, threshold), written, `${u} against ${threshold}`);
 });
 
 test("u without a threshold is written with two places", () => {
-  assert.equal(coinText(0.6449, undefined), number(0.6449));
-  assert.equal(coinText(0.6449, null), number(0.6449));
+  assert.equal(uniformText(0.6449, undefined), number(0.6449));
+  assert.equal(uniformText(0.6449, null), number(0.6449));
 });
 
 test("a share is never written as none or all where it is not", () => {

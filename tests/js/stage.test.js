@@ -3,8 +3,8 @@
 import assert from "node:assert/strict";
 import test from "node:test";
 
-import { coinBars } from "../../assets/components/stage/bars.js";
-import { nudged } from "../../assets/components/stage/coin.js";
+import { uniformBars } from "../../assets/components/stage/bars.js";
+import { nudged } from "../../assets/components/stage/uniform.js";
 import { cursorParameter, motionOf, patience, stepped, within } from "../../assets/components/stage/cursor.js";
 import { frameOf, standing, verdict, whatIf } from "../../assets/components/stage/fate.js";
 import { NARROW, planRuler, planScene, plotIn, slot } from "../../assets/components/stage/plan.js";
@@ -45,14 +45,14 @@ test("a longer sentence stays longer, up to ten seconds", () => {
 
 test("panels stand side by side without touching on a wide page, and take turns on a narrow one", () => {
   for (const width of [NARROW, 1206, 1640]) {
-    const { narrow, bars, coin, last } = planScene(width, 400);
+    const { narrow, bars, uniform, last } = planScene(width, 400);
     assert.equal(narrow, false);
-    assert.ok(bars.x + bars.w < coin.x && coin.x + coin.w < last.x);
+    assert.ok(bars.x + bars.w < uniform.x && uniform.x + uniform.w < last.x);
     assert.equal(last.x + last.w, width);
   }
-  const { narrow, bars, coin, last } = planScene(NARROW - 1, 300);
+  const { narrow, bars, uniform, last } = planScene(NARROW - 1, 300);
   assert.equal(narrow, true);
-  assert.deepEqual([coin, last], [bars, bars]);
+  assert.deepEqual([uniform, last], [bars, bars]);
 });
 
 test("bars stay inside their plot and apart from each other, the rest a little further off", () => {
@@ -116,12 +116,12 @@ test("a chip comes, waits and is decided", () => {
 test("the end of a round shows the picture of how it ended", () => {
   assert.equal(frameOf("tally", { kind: "residual" }).kind, "draw");
   assert.equal(frameOf("stop", { kind: "bonus" }).kind, "bonus");
-  assert.equal(frameOf("tally", null).kind, "coin");
+  assert.equal(frameOf("tally", null).kind, "uniform");
   assert.deepEqual([frameOf("draft").p, frameOf("look").slab, frameOf("lift").lifted, frameOf("residual").landed, frameOf("draw").drawn], [false, true, true, true, true]);
 });
 
 test("before a bonus each bar is a threshold with its u, numbered where names have no room", () => {
   const chips = (n) => Array.from({ length: n }, () => ({ glyphs: [{ t: "cat", k: "text" }], threshold: 0.8, u: 0.3 }));
-  assert.deepEqual(coinBars(chips(2))[1], { glyphs: [{ t: "cat", k: "text" }], p: 0.8, q: null, overlap: null, drafted: true, fell: 0.3 });
-  assert.equal(coinBars(chips(11))[10].glyphs[0].t, "11");
+  assert.deepEqual(uniformBars(chips(2))[1], { glyphs: [{ t: "cat", k: "text" }], p: 0.8, q: null, overlap: null, drafted: true, fell: 0.3 });
+  assert.equal(uniformBars(chips(11))[10].glyphs[0].t, "11");
 });

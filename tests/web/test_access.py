@@ -17,8 +17,8 @@ from streamlit import config
 from specviz.settings import Settings
 from specviz.web.common import access
 from specviz.web.exactness.state import Question
-from specviz.web.one_round.state import Visit
-from specviz.web.whole_text.state import Ask
+from specviz.web.one_round.state import OneRoundState
+from specviz.web.whole_text.state import PassageRequest
 
 ROOT = Path(__file__).resolve().parents[2]
 LINK = {"prompt": "Once upon", "device": "cpu", "dtype": "float64", "seed": "3"}
@@ -122,13 +122,13 @@ def test_at_ones_own_machine_a_link_chooses_both(serve):
 
 def test_no_page_takes_them_from_its_address(serve):
     serve("0.0.0.0")
-    visit = Visit(None)
-    visit.open_link(LINK)
+    state = OneRoundState(None)
+    state.open_link(LINK)
     question, said = Question.of_link(LINK, Settings())
-    asked, _ = Ask.of_link(LINK | {"length": "64"}, Settings())
-    for settings in (visit.job.settings, question.settings, asked.settings):
+    asked, _ = PassageRequest.of_link(LINK | {"length": "64"}, Settings())
+    for settings in (state.request.settings, question.settings, asked.settings):
         assert (settings.device, settings.dtype, settings.prompt) == ("auto", "auto", "Once upon")
-    for sentences in (visit.job.said, said):
+    for sentences in (state.request.said, said):
         assert len([sentence for sentence in sentences if "for everyone" in sentence]) == 2
 
 

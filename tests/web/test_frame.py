@@ -6,6 +6,7 @@ All through app.py, as a visitor meets it.
 from __future__ import annotations
 
 import ast
+import json
 import time
 import tomllib
 from dataclasses import replace
@@ -77,6 +78,24 @@ def test_a_value_that_no_honest_browser_sends_is_answered_with_the_default_and_a
     assert untrusted.SENTENCE not in [one.value for one in app.run().text]
 
 
+@pytest.mark.parametrize("page", list(frame.PAGES))
+def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(page):
+    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
+    app.query_params["coins"] = "0=0.5"
+    app.run()
+    components = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
+    said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
+    assert not app.exception
+    assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
+    assert page == "token" or not access.unknown_keys(app.session_state[{"proposers": "lineup"}.get(page, page)].link())
+
+
+def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
+    (said,) = access.unknown_keys({f"key {n} {'x' * 500}": "1" for n in range(40)})
+    assert "35 more" in said and len(said) < 400
+    assert access.unknown_keys({"prompt": "a", "at": "1.1", "p": "1-2"}) == []
+
+
 OWN = Places("owner/big", "owner/small").name
 
 
@@ -94,10 +113,10 @@ def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(mo
     monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     monkeypatch.setattr(session, "PROMPT", 0.0)
     app = opened(pair=OWN, prompt="Once")
-    visit = app.session_state["visit"]
-    visit.queue = Queue(places=0)
+    state = app.session_state["step"]
+    state.queue = Queue(places=0)
     app.text_input(key="fold-temperature-0").set_value("0.5").run()
-    assert visit.job.settings.temperature == 0.5 and visit.job.settings.pair in PAIRS
+    assert state.request.settings.temperature == 0.5 and state.request.settings.pair in PAIRS
 
 
 @pytest.mark.parametrize("page", list(frame.PAGES))

@@ -57,6 +57,6 @@ def test_pairs_of_other_names_do_not_wait_for_each_other():
     held = threading.Event()
     slow = loads.begun(("slow", "cpu", "float32"), lambda *key: held.wait(30))
     quick = loads.begun(("quick", "cpu", "float32"), lambda *key: key)
-    assert quick.ready(10.0) and quick.outcome.result()[0] == "quick" and not slow.ready(0.0)
+    assert quick.result(10.0)[0] == "quick" and not slow.done()
     held.set()
-    assert slow.ready(10.0)
+    assert slow.result(10.0)

@@ -18,7 +18,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.web.common import access, cache, session, warmup
 from specviz.web.common.queue import Queue
-from specviz.web.one_round.state import Visit
+from specviz.web.one_round.state import OneRoundState
 from tests.fresh import run_fresh
 from tests.web_pair import write_opening
 
@@ -175,7 +175,7 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
     other.query_params["prompt"] = "a bear"
     other.run()
     assert "Loading torch" in shown(other)["busy"] or "In line" in shown(other)["busy"] or "Starting" in shown(other)["busy"]
-    assert other.session_state["visit"].ticket.ended.wait(60)
+    assert other.session_state["step"].ticket.ended.wait(60)
     assert shown(other.run())["mode"] == "live"
 
 
@@ -221,7 +221,7 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     assert shown(other)["mode"] == "live"
 
 
-def test_equal_models_keep_every_guess(app, monkeypatch, opening):
+def test_equal_models_accept_every_draft_token(app, monkeypatch, opening):
     monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app.run()
     for key in ("own-target", "own-draft"):
@@ -236,52 +236,52 @@ def test_equal_models_keep_every_guess(app, monkeypatch, opening):
 def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itself(app, monkeypatch):
     queue = Queue(places=1, turn=1e9, overdue=1e9)
     held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)])
-    app.session_state["visit"].queue = queue
+    app.session_state["step"].queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
     held._worked = 0.0
     app.number_input(key="fold-gamma-0").set_value(2).run()
     assert shown(app)["busy"] == "Waiting for one of 1 places, 0 ahead …" and shown(app)["mode"] == "recorded"
     held.cancel()
-    assert app.session_state["visit"].ticket.ended.wait(60)
+    assert app.session_state["step"].ticket.ended.wait(60)
     app.run()
     assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
 
 
 def test_work_for_a_run_that_is_no_longer_asked_for_writes_nothing(app):
-    """A click while a round is worked out asks for another run; the first one's work, which ends later, finds its job gone."""
-    visit = Visit(cache.recording(), Queue())
-    visit.choose(replace(visit.settings, gamma=2))
+    """A click while a round is worked out asks for another run; the first one's work, which ends later, finds its request gone."""
+    state = OneRoundState(cache.recording(), Queue())
+    state.choose(replace(state.shown.settings, gamma=2))
     begun, go_on, ended = threading.Event(), threading.Event(), []
 
-    def late(visit, ticket, job):
+    def late(state, ticket, request):
         begun.set()
         go_on.wait(30)
-        visit.advance(visit.recording, job)
-        visit.fail("late", "pair", job)
-        ended.append(job)
+        state.advance(state.recording, request)
+        state.fail("late", "pair", request)
+        ended.append(request)
 
-    visit.begin(late)
+    state.begin(late)
     assert begun.wait(30)
-    visit.choose(visit.settings)  # back to what is shown: nothing is asked any more
-    before = visit.scene
-    visit.begin(late)
+    state.choose(state.shown.settings)  # back to what is shown: nothing is asked any more
+    before = state.shown
+    state.begin(late)
     go_on.set()
     for _ in range(3000):
         if ended:
             break
         time.sleep(0.01)
-    assert ended and visit.scene is before and visit.job is None and visit.said == []
+    assert ended and state.shown is before and state.request is None and state.said == []
 
 
 def test_a_script_run_that_was_overtaken_changes_nothing(app):
-    visit = Visit(cache.recording(), Queue())
-    visit.enter()
-    younger = threading.Thread(target=visit.enter)
+    state = OneRoundState(cache.recording(), Queue())
+    state.enter()
+    younger = threading.Thread(target=state.enter)
     younger.start(), younger.join()
-    visit.seen = {"gamma": 1}
-    visit.take({"gamma": 9}, lambda raw, base: pytest.fail("overtaken"))
-    visit.hear({"kind": "live", "at": {"round": 0, "motion": 0}})
-    assert visit.job is None and visit.seen == {"gamma": 1}
+    state.seen = {"gamma": 1}
+    state.take({"gamma": 9}, lambda raw, base: pytest.fail("overtaken"))
+    state.hear({"kind": "live", "at": {"round": 0, "motion": 0}})
+    assert state.request is None and state.seen == {"gamma": 1}
 
 
 class Click:

@@ -1,4 +1,4 @@
-"""One token: what the page is given, what an address says, and that the first paint needs no torch."""
+"""Why it is exact: what the page is given, what an address says, and that the first paint needs no torch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from specviz.figures.common.components import token_css, token_js
+from specviz.figures.common.components import component
 from specviz.figures.one_token.link import read_distribution, read_state, write_distribution
 from specviz.figures.one_token.token import FEWEST, GRID, MOST, PRESETS, TEXTS, WORDS, cooled, positions, token_payload
 from specviz.trace import Trace
@@ -46,7 +46,7 @@ def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
 
 def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses():
     app = AppTest.from_file(str(ROOT / "pages" / "token.py"), default_timeout=60)
-    app.session_state["visit"] = SimpleNamespace(trace=traces.story())
+    app.session_state["step"] = SimpleNamespace(shown=SimpleNamespace(trace=traces.story()))
     app.run()
     (component,) = app.get("bidi_component")
     payload = json.loads(component.proto.mixed.json or component.proto.json)["payload"]
@@ -55,7 +55,7 @@ def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses(
 
 
 @pytest.mark.parametrize("preset", PRESETS)
-def test_presets_are_laws_and_show_what_their_names_say(preset):
+def test_presets_are_distributions_and_show_what_their_names_say(preset):
     p, q = PRESETS[preset].p, PRESETS[preset].q
     assert FEWEST <= len(p) == len(q) <= min(MOST, len(WORDS))
     assert sum(p) == sum(q) == GRID
@@ -65,7 +65,7 @@ def test_presets_are_laws_and_show_what_their_names_say(preset):
         assert q[0] == 0 < p[0] == max(p)
 
 
-def test_another_temperature_is_the_power_of_the_law():
+def test_another_temperature_is_a_power_of_the_distribution():
     assert cooled((5000, 3000, 2000), 0.5) == (6579, 2368, 1053)  # 25, 9, 4 of 38
     assert cooled((5000, 3000, 2000), 1.0) == (5000, 3000, 2000)
 
@@ -99,7 +99,7 @@ def test_without_a_run_the_presets_still_stand():
 
 
 @pytest.mark.parametrize("text", ("40-30-20-7-3", "100-0-0-0-0", "12.5-12.5-25-25-25", "0.01-99.99-0-0-0-0-0-0"))
-def test_a_law_is_written_as_it_was_read(text):
+def test_a_distribution_is_written_as_it_was_read(text):
     assert write_distribution(read_distribution(text)) == text
 
 
@@ -117,7 +117,7 @@ def test_a_law_is_written_as_it_was_read(text):
         ("999-0-0-0-0", "sum to 999"),
     ),
 )
-def test_a_law_that_cannot_be_used_says_why(text, wrong):
+def test_a_distribution_that_cannot_be_used_says_why(text, wrong):
     with pytest.raises(ValueError, match=wrong):
         read_distribution(text)
     state, said = read_state({"p": text}, [])
@@ -141,8 +141,9 @@ def test_a_very_long_value_is_repeated_in_part_only():
 
 
 def test_script_and_payload_name_the_same_sentences():
-    script = token_js()
+    made = component("token")
+    script = made["js"]
     used = set(re.findall(r"\btexts\.(\w+)", script)) | set(re.findall(r'"(fate\w+)\\?"', script))
     assert used == set(TEXTS)
     assert "innerHTML" not in script
-    assert "#0072B2" in token_css()
+    assert "#0072B2" in made["css"]

@@ -18,7 +18,7 @@ from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
 from specviz.web.whole_text import view, work
-from specviz.web.whole_text.state import Ask, Writing, heap, opening, recorded, surveys
+from specviz.web.whole_text.state import PassageRequest, WholeTextState, opening, recorded, recorded_spread, surveys
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -28,7 +28,7 @@ BASE = Settings(prompt="Once upon")
 @pytest.fixture
 def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and every state may be shown."""
-    monkeypatch.setattr(work, "TURNS", 1)
+    monkeypatch.setattr(work, "RUNS", 1)
     monkeypatch.setattr(work, "SHOWN_EVERY", 0.0)
 
 
@@ -66,9 +66,9 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 
 def test_a_link_leads_to_what_it_was_made_from():
-    ask = Ask(replace(BASE, length=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
-    assert Ask.of_link(ask.link(), Settings()) == (ask, [])
-    opened = Ask.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
+    request = PassageRequest(replace(BASE, length=64, gamma=3, temperature=0.7, top_p=0.9, seed=5))
+    assert PassageRequest.of_link(request.link(), Settings()) == (request, [])
+    opened = PassageRequest.of_link({}, replace(BASE, seed=9, proposer="oracle", uniforms={(0, "accept"): 0.5}))[0].settings
     assert (opened.prompt, opened.seed, opened.proposer, opened.uniforms, opened.length) == (
         "Once upon",
         9,
@@ -78,11 +78,11 @@ def test_a_link_leads_to_what_it_was_made_from():
     )
 
 
-def test_chosen_luck_and_lengths_that_are_not_offered_are_refused():
+def test_chosen_random_numbers_and_lengths_that_are_not_offered_are_refused():
     with pytest.raises(SettingsError, match="none on this page"):
-        Ask(replace(BASE, length=64, uniforms={(0, "accept"): 0.5}))
+        PassageRequest(replace(BASE, length=64, uniforms={(0, "accept"): 0.5}))
     with pytest.raises(SettingsError, match="one of 64, 128, 192"):
-        Ask(replace(BASE, length=65))
+        PassageRequest(replace(BASE, length=65))
 
 
 def test_a_link_to_the_stage_can_reach_every_round_of_every_passage():
@@ -106,33 +106,33 @@ def test_the_page_opens_with_the_run_that_one_round_opens_with(shown):
 
 
 def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
-    writing = Writing(Ask(replace(opening(BASE), length=64)))
-    before = writing.shown
+    state = WholeTextState(PassageRequest(replace(opening(BASE), length=64)))
+    before = state.shown
     with pytest.raises(Stopped):
-        work.write(writing, FreeTicket(40), writing.question)
-    assert writing.shown is before and not writing.own and writing.now.read is None
-    assert 0 < len(writing.now.target.trace.output_ids) < 64
+        work.write(state, FreeTicket(40), state.question)
+    assert state.shown is before and not state.own and state.now.read is None
+    assert 0 < len(state.now.target.trace.output_ids) < 64
     ticket = FreeTicket()
-    work.write(writing, ticket, writing.question)
-    assert writing.own and writing.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
-    assert view.come_from(writing, writing.shown).startswith("Your run. Measured")
-    writing.choose(Ask(replace(writing.question.settings, temperature=0.0)))
-    assert not writing.own and writing.shown == recorded()["temperature 0"]
-    assert "Recorded for" in view.come_from(writing, writing.shown)
+    work.write(state, ticket, state.question)
+    assert state.own and state.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
+    assert view.come_from(state, state.shown).startswith("Your run. Measured")
+    state.choose(PassageRequest(replace(state.question.settings, temperature=0.0)))
+    assert not state.own and state.shown == recorded()["temperature 0"]
+    assert "Recorded for" in view.come_from(state, state.shown)
 
 
 def test_another_question_stops_the_work_for_the_last_one():
-    writing = Writing(Ask(opening(BASE)))
-    writing.ticket = ticket = Ticket(writing.queue, work.write, None)
-    assert not writing.choose(writing.question) and not ticket.dropped
-    assert writing.choose(Ask(replace(writing.question.settings, seed=1))) and ticket.dropped and not writing.busy
+    state = WholeTextState(PassageRequest(opening(BASE)))
+    state.ticket = ticket = Ticket(state.queue, work.write, None)
+    assert not state.choose(state.question) and not ticket.dropped
+    assert state.choose(PassageRequest(replace(state.question.settings, seed=1))) and ticket.dropped and not state.busy
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
     monkeypatch.setattr(web, "RECORDED", tmp_path / "none.json")
     recorded.cache_clear()
     try:
-        assert recorded() == {} and Writing(Ask(opening(BASE))).shown is None and heap(BASE) is None
+        assert recorded() == {} and WholeTextState(PassageRequest(opening(BASE))).shown is None and recorded_spread(BASE) is None
     finally:
         recorded.cache_clear()
 
@@ -156,7 +156,7 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
         "this text",
         *(f"24 recorded texts, {name}" for name in DISTRIBUTIONS),
     }
-    assert sum(int(row["tokens"]) for row in table("kinds.csv")) == heap(shown.settings).count
+    assert sum(int(row["tokens"]) for row in table("kinds.csv")) == recorded_spread(shown.settings).count
     assert package.file("along.svg").startswith(b"<?xml") and package.file("lorenz.svg") == package.file("lorenz.svg")
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
     facts = package.facts
@@ -190,7 +190,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
 
 @pytest.mark.slow
 def test_the_recorded_passages_are_what_the_shipped_pair_writes():
-    """In float32 another machine rounds otherwise, so a coin within rounding of an edge could fall elsewhere; the seed has none here."""
+    """In float32 another machine rounds otherwise, so a random number within rounding of a threshold could fall elsewhere; the seed has none here."""
     from specviz.measure.passage_run import writing
     from specviz.models.pairs.loading import load_pair
 

@@ -1,5 +1,6 @@
 // The places where the models differ most: a list to choose from, and both distributions at the chosen one.
 
+import { barRow } from "../lib/bars.js";
 import { h, say } from "../lib/dom.js";
 import { glyphLine, glyphSpans } from "../lib/glyphs.js";
 import { number } from "../lib/numbers.js";
@@ -7,7 +8,7 @@ import { FORK } from "./lane.js";
 import { NARROW } from "./tracks.js";
 
 export class Forks {
-  constructor(parent) {
+  constructor() {
     this.at = 0;
     this.list = h("div", { class: "forkList", role: "radiogroup", "aria-label": "Places where the models differ most" });
     this.title = h("h3", {});
@@ -15,11 +16,8 @@ export class Forks {
     this.bars = h("div", { class: "forkBars", role: "img" });
     this.sentence = h("p", { class: "sentence", "aria-live": "polite" });
     this.node = h("section", { class: "stage forks" }, this.list, h("figure", { class: "forkCard" }, this.title, this.key, this.bars, this.sentence));
-    parent.append(this.node);
     this.onFork = ({ detail }) => this.choose(this.payload?.forks.findIndex(({ place }) => place === detail), true);
     window.addEventListener(FORK, this.onFork);
-    this.sizes = new ResizeObserver(() => this.node.classList.toggle("narrow", this.node.clientWidth < NARROW));
-    this.sizes.observe(this.node);
   }
 
   update({ data: { payload } }) {
@@ -36,6 +34,8 @@ export class Forks {
     this.list.replaceChildren(...this.items);
     this.draw();
   }
+
+  resize() { this.node.classList.toggle("narrow", this.node.clientWidth < NARROW); }
 
   choose(n, scroll = false) {
     if (n === undefined || n < 0) return;
@@ -61,26 +61,15 @@ export class Forks {
     say(this.title, `Token ${one.place + 1}: ${one.kind}`);
     say(this.sentence, one.sentence);
     const most = Math.max(...one.bars.flatMap(({ p, q }) => [p, q]), 0.01);
-    const rows = one.bars.map((bar) => barOf(glyphSpans(bar.glyphs), bar, most, bar.mine ? "bar mine" : "bar"));
-    this.bars.replaceChildren(...rows, barOf(["all others"], one.rest, Infinity, "bar rest"));
+    const rows = one.bars.map(({ glyphs, p, q, mine }) => barRow(mine ? "mine" : "", glyphSpans(glyphs), { p, q }, most));
+    this.bars.replaceChildren(...rows, barRow("rest", ["all others"], one.rest, Infinity));
     const said = one.bars.map(({ glyphs, p, q }) => `${glyphLine(glyphs, 20)}: p ${number(p)}, q ${number(q)}`);
     this.bars.setAttribute("aria-label", `Both distributions. ${said.join("; ")}.`);
   }
 
   close() {
     window.removeEventListener(FORK, this.onFork);
-    this.sizes.disconnect();
-    this.node.remove();
   }
-}
-
-function barOf(name, { p, q }, most, kind) {
-  const lane = (probs, value) => {
-    const fill = h("span", { class: `fill ${probs}` });
-    fill.style.width = `${(100 * value) / most}%`;
-    return h("span", { class: "lane" }, h("span", { class: "run" }, fill), h("b", {}, number(value)));
-  };
-  return h("div", { class: kind }, h("span", { class: "barName" }, ...name), h("span", { class: "lanes" }, lane("p", p), lane("q", q)));
 }
 
 function calm() {

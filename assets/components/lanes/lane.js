@@ -4,9 +4,7 @@ import { h, say } from "../lib/dom.js";
 import { glyphSpans } from "../lib/glyphs.js";
 import { seconds } from "../lib/numbers.js";
 
-const SIGNS = { accepted: "✓", residual: "◆", bonus: "+", target: "" };
-const WORDS = { accepted: "accepted draft token", residual: "replacement", bonus: "bonus token", target: "target token" };
-export const FORK = "specviz-fork"; // a place that both rooms of the page are told of
+export const FORK = "specviz-fork"; // a place that both views of the page are told of
 
 export function makeLane(key) {
   const title = h("h3", {});
@@ -17,16 +15,16 @@ export function makeLane(key) {
 }
 
 /** Tokens that were not there yet; those that stand stay as they are. */
-export function fillLane(lane, data, room) {
+export function fillLane(lane, data, view) {
   say(lane.title, data.title);
   const stands = lane.made.every(({ one }, n) => one.name === data.tokens[n]?.name && one.is === data.tokens[n].is);
-  if (lane.drawn !== room.payload.id || !stands) {
-    lane.text.replaceChildren(h("span", { class: "given" }, room.payload.prompt || "(an empty prompt)"));
+  if (lane.drawn !== view.payload.id || !stands) {
+    lane.text.replaceChildren(h("span", { class: "given" }, view.payload.prompt || "(an empty prompt)"));
     lane.made = [];
-    lane.drawn = room.payload.id;
+    lane.drawn = view.payload.id;
   }
   for (const one of data.tokens.slice(lane.made.length)) {
-    const item = makeToken(one, lane.made.length, data.key, room);
+    const item = makeToken(one, lane.made.length, data.key, view);
     if (one.lead) lane.text.append(" ");
     lane.text.append(item.face);
     if (one.makes) join(lane, item);
@@ -56,24 +54,23 @@ function join(lane, item) {
   box.setAttribute("aria-label", `${faces.length} tokens that together make ${makes}`);
 }
 
-function makeToken(one, place, key, room) {
+function makeToken(one, place, key, view) {
   const link = one.href !== undefined;
   const face = link ? h("a", { href: one.href, target: "_blank", rel: "noopener" }) : h("span", {});
   const item = { face, one, place, fork: false };
   face.className = "token";
   face.dataset.is = one.is;
-  const mark = h("sup", { class: "mark", "aria-hidden": "true" });
-  say(mark, SIGNS[one.is]);
-  face.append(...glyphSpans(one.glyphs), mark);
+  const { sign, name } = view.payload.origins[one.is];
+  face.append(...glyphSpans(one.glyphs), h("sup", { class: "mark", "aria-hidden": "true" }, sign));
   if (link) {
-    const said = `${WORDS[one.is]}, round ${one.round + 1}`;
+    const said = `${name}, round ${one.round + 1}`;
     face.setAttribute("aria-label", `${one.name}: ${said}; opens the round in a new tab`);
     face.title = `${said}: open it in One round`;
   }
   for (const [event, round] of [["pointerenter", one.round], ["focus", one.round], ["pointerleave", null], ["blur", null]]) {
-    face.addEventListener(event, () => room.mark(key, round));
+    face.addEventListener(event, () => view.mark(key, round));
   }
-  face.addEventListener("keydown", (event) => room.walk(event, key, item));
+  face.addEventListener("keydown", (event) => view.walk(event, key, item));
   face.addEventListener("click", () => item.fork && tell(place));
   return item;
 }

@@ -1,6 +1,6 @@
-// The room: two lanes of text over two lanes of time. Replaying and walking ask nothing of the server.
+// Two lanes of text over two lanes of time. Replaying and walking ask nothing of the server.
 
-import { h, say, show } from "../lib/dom.js";
+import { button, h, say, show } from "../lib/dom.js";
 import { mounted } from "../lib/mount.js";
 import { seconds } from "../lib/numbers.js";
 import { Forks } from "./forks.js";
@@ -8,21 +8,17 @@ import { drawLane, fillLane, makeLane, tell } from "./lane.js";
 import { NARROW, drawNow, drawTracks, makeTracks } from "./tracks.js";
 
 class Lanes {
-  constructor(parent) {
+  constructor() {
     this.now = null; // seconds on both clocks while a replay stands or runs
     this.tracks = makeTracks();
     this.lanes = ["target", "speculative"].map(makeLane);
     this.legend = h("ul", { class: "legend" });
-    this.button = h("button", { type: "button", class: "button" });
-    this.button.addEventListener("click", () => (this.playing ? this.pause() : this.play()));
+    this.button = button("", "", () => (this.playing ? this.pause() : this.play()));
     this.range = h("input", { type: "range", min: "0", max: "1000", step: "1", "aria-label": "moment of both clocks" });
     this.range.addEventListener("input", () => this.stand(Number(this.range.value) / 1000));
     this.transport = h("div", { class: "replay" }, this.button, this.range);
     this.node = h("section", { class: "stage whole", "aria-label": "One text, decoded both ways" },
       this.tracks.node, this.transport, h("div", { class: "pair" }, ...this.lanes.map(({ node }) => node)), this.legend);
-    parent.append(this.node);
-    this.sizes = new ResizeObserver(() => this.resize());
-    this.sizes.observe(this.node);
   }
 
   update({ data: { payload } }) {
@@ -113,9 +109,7 @@ class Lanes {
 
   close() {
     cancelAnimationFrame(this.frame);
-    this.sizes.disconnect();
-    this.node.remove();
   }
 }
 
-export default mounted((parent, { payload }) => new (payload.forks ? Forks : Lanes)(parent));
+export default mounted(({ payload }) => new (payload.forks ? Forks : Lanes)());

@@ -1,6 +1,6 @@
 // Two lanes of real time: a column for each round, at the moment when it ended, as tall as the tokens that it gave.
 
-import { h, place, s, say } from "../lib/dom.js";
+import { h, s, sized } from "../lib/dom.js";
 import { seconds } from "../lib/numbers.js";
 
 export const NARROW = 640; // px: below it the page is a phone's
@@ -25,8 +25,7 @@ export function drawTracks(tracks, payload, width) {
   const wide = Math.max(1, Math.min(ROUND, (0.55 * (right - left)) / dense));
   const parts = payload.lanes.flatMap((lane, n) => {
     const base = (n + 1) * high - 6;
-    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - HEIGHT + 4 : base - 6 });
-    say(name, lane.title);
+    const name = s("text", { class: "trackName", x: 0, y: narrow ? base - HEIGHT + 4 : base - 6 }, lane.title);
     const floor = s("line", { class: "floor", x1: left, x2: right, y1: base, y2: base });
     const run = s("rect", { class: `run ${lane.key}`, x: left, y: base - 1.5, width: Math.max(0, x(lane.seconds) - left), height: 3 });
     const columns = lane.rounds.map(({ at, count }, i) => {
@@ -37,17 +36,12 @@ export function drawTracks(tracks, payload, width) {
     return [name, floor, run, ...columns];
   });
   const foot = payload.lanes.length * high;
-  for (const at of ticks(payload.end)) {
-    const label = s("text", { class: "tick", x: x(at), y: foot + 14 });
-    say(label, `${Number(at.toPrecision(3))} s`);
-    parts.push(label);
-  }
+  parts.push(...ticks(payload.end).map((at) => s("text", { class: "tick", x: x(at), y: foot + 14 }, `${Number(at.toPrecision(3))} s`)));
   tracks.x = x;
   tracks.now.setAttribute("y1", 4);
   tracks.now.setAttribute("y2", foot);
   tracks.svg.replaceChildren(...parts, tracks.now);
-  tracks.svg.setAttribute("viewBox", `0 0 ${width} ${foot + 20}`);
-  place(tracks.svg, { width, height: foot + 20 });
+  sized(tracks.svg, width, foot + 20);
   const said = payload.lanes.map(({ title, rounds, tokens, seconds: took }) => `${title}: ${tokens.length} tokens in ${rounds.length} rounds, ${seconds(took)}`);
   tracks.svg.setAttribute("aria-label", `Time of both ways, with a column for each round. ${said.join("; ")}.`);
 }

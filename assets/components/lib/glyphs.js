@@ -8,8 +8,8 @@ export function glyphSpans(glyphs) {
 }
 
 /** One line of plain text for the glyphs, cut to a width in characters; null stands for all other tokens. */
-export function glyphLine(glyphs, room) {
+export function glyphLine(glyphs, most) {
   const line = glyphs === null ? "rest" : glyphs.map(({ t, k }) => (k === "byte" ? `${t} ` : t)).join("").trim();
   const letters = [...line];
-  return letters.length > room ? `${letters.slice(0, Math.max(1, room - 1)).join("")}…` : line;
+  return letters.length > most ? `${letters.slice(0, Math.max(1, most - 1)).join("")}…` : line;
 }

@@ -1,16 +1,24 @@
 // How the page calls a component: again and again with the same element, at every change of data.
 
-/** The default export of a component. ``make(element, data)`` gives a room with update(component) and close(). */
+/** The default export of a component. ``make(data)`` gives a view with node, update(component), resize() and close(). */
 export function mounted(make) {
-  const rooms = new WeakMap();
+  const known = new WeakMap();
   return (component) => {
     const { parentElement, data } = component;
-    let room = rooms.get(parentElement);
-    if (!room) rooms.set(parentElement, (room = make(parentElement, data)));
-    room.update(component);
+    if (!known.has(parentElement)) {
+      const view = make(data);
+      parentElement.append(view.node); // the style sheet stands beside it
+      const sizes = new ResizeObserver(() => view.resize());
+      sizes.observe(view.node);
+      known.set(parentElement, { view, sizes });
+    }
+    const { view, sizes } = known.get(parentElement);
+    view.update(component);
     return () => {
-      room.close();
-      rooms.delete(parentElement);
+      view.close();
+      sizes.disconnect();
+      view.node.remove();
+      known.delete(parentElement);
     };
   };
 }

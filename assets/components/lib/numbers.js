@@ -56,7 +56,7 @@ export function seconds(at) {
 }
 
 /** The random number u, with as many digits as it takes to tell it from its threshold. */
-export function coinText(u, threshold) {
+export function uniformText(u, threshold) {
   for (const places of [2, 3, 4, 6, 9]) {
     if (number(u, places) !== number(threshold ?? 2, places) || u === threshold) return number(u, places);
   }
@@ -72,6 +72,6 @@ export function readUniform(text) {
 
 /** u as a person would type it. */
 export function typedUniform(u, threshold) {
-  const text = coinText(u, threshold);
+  const text = uniformText(u, threshold);
   return readUniform(text) === null ? u.toFixed(9) : text;
 }

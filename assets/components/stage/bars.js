@@ -6,7 +6,7 @@ import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.
 import { plotIn, slot } from "./plan.js";
 
 export function makeBars() {
-  const room = panelOf("distributions");
+  const panel = panelOf("distributions");
   const legend = s("g", { class: "legend" },
     s("rect", { class: "bar p", width: 12, height: 12, y: -10 }), s("text", { x: 18 }, "target p"),
     s("rect", { class: "bar q", width: 12, height: 12, x: 84, y: -10 }), s("text", { x: 102 }, "draft q"),
@@ -15,8 +15,8 @@ export function makeBars() {
   const axis = s("line", { class: "axis", x2: 1 });
   const foot = s("text", { class: "foot" });
   const slots = Array.from({ length: SLOTS }, makeSlot);
-  room.node.append(legend, axis, foot, ...slots.map((one) => one.node));
-  return { ...room, legend, axis, foot, slots };
+  panel.node.append(legend, axis, foot, ...slots.map((one) => one.node));
+  return { ...panel, legend, axis, foot, slots };
 }
 
 function makeSlot() {
@@ -35,36 +35,36 @@ function makeSlot() {
   return one;
 }
 
-export function drawBars(room, plan, probs, bars, frame) {
+export function drawBars(panel, plan, probs, bars, frame) {
   const plot = plotIn(plan.bars, plan.narrow, plan.narrow ? 46 : 54);
-  show(room.node, !plan.narrow || frame.kind === "draft" || frame.kind === "pass" || frame.kind === "look" || frame.kind === "lift");
-  placePanel(room, plan.bars, plan.narrow);
+  show(panel.node, !plan.narrow || ["draft", "pass", "look", "lift"].includes(frame.kind));
+  placePanel(panel, plan.bars, plan.narrow);
   const start = plan.narrow ? plan.bars.x + 12 : plan.bars.x + plan.bars.w - 232;
-  move(room.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
-  move(room.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
-  place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
-  show(room.legend, !frame.coins);
-  show(room.axis, bars.length > 0);
-  say(room.title, frame.coins ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
-  say(room.sub, frame.coins ? coinsSub(bars) : probs ? probs.place : "");
-  say(room.foot, frame.coins ? coinsFoot(bars) : footOf(probs, frame, plan.narrow));
-  const most = frame.coins ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
+  move(panel.legend, start, plan.bars.y + (plan.narrow ? 62 : 50));
+  move(panel.foot, plan.bars.x + (plan.narrow ? 12 : 20), plan.bars.y + plan.bars.h - (plan.narrow ? 8 : 14));
+  place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  show(panel.legend, !frame.uniforms);
+  show(panel.axis, bars.length > 0);
+  say(panel.title, frame.uniforms ? (bars.length ? "Why there is a bonus token" : "No draft tokens in this round") : plan.narrow ? "Probability of the next token" : "Probability of the next token, by each model");
+  say(panel.sub, frame.uniforms ? uniformsSub(bars) : probs ? probs.place : "");
+  say(panel.foot, frame.uniforms ? uniformsFoot(bars) : footOf(probs, frame, plan.narrow));
+  const most = frame.uniforms ? 1 : Math.max(0.05, ...bars.map((bar) => Math.max(bar.p ?? 0, bar.q ?? 0)));
   const scale = (plot.high - 4) / most;
-  for (const [i, one] of room.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
+  for (const [i, one] of panel.slots.entries()) drawSlot(one, bars[i], slot(plot, i, bars.length, bars.at(-1)?.glyphs === null), plot, scale, frame);
   return { plot, scale };
 }
 
 /** The numbers u of a block that was accepted whole: the bonus has no draft to be compared with, so the left panel looks back. */
-export function coinBars(chips) {
+export function uniformBars(chips) {
   const named = chips.length <= 10; // more names than that would be cut to nothing; then the places are numbered
   return chips.map((chip, i) => ({ glyphs: named ? chip.glyphs : [{ t: String(i + 1), k: "text" }], p: chip.threshold, q: null, overlap: null, drafted: chips.length <= 8, fell: chip.u }));
 }
 
-function coinsSub(bars) {
+function uniformsSub(bars) {
   return bars.length ? "bar: acceptance probability of each draft token; ring: its u" : "the target chooses alone";
 }
 
-function coinsFoot(bars) {
+function uniformsFoot(bars) {
   if (!bars.length) return "";
   return bars.length === 1 ? "u fell inside the bar." : `Each of the ${bars.length} numbers u fell inside its bar: nothing was rejected.`;
 }

@@ -24,14 +24,14 @@ export function standing(chip, index, motion, what) {
 
 /** Which parts of the distributions a motion shows. */
 export function frameOf(kind, ending) {
-  const settled = kind === "tally" || kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "coin") : kind;
+  const settled = kind === "tally" || kind === "stop" ? (ending?.kind === "residual" ? "draw" : ending?.kind === "bonus" ? "bonus" : "uniform") : kind;
   return {
     kind: settled,
     p: settled !== "draft",
-    slab: settled === "look" || settled === "coin",
+    slab: settled === "look" || settled === "uniform",
     lifted: ["lift", "residual", "draw"].includes(settled),
     landed: ["residual", "draw", "bonus"].includes(settled),
     drawn: ["draw", "bonus"].includes(settled),
-    coins: settled === "bonus",
+    uniforms: settled === "bonus",
   };
 }

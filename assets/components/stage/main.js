@@ -1,13 +1,13 @@
 // The stage: what stands where, and what happens on each step. Called by the page with the same element at every change of data.
 
 import { makeMirror } from "../lib/address.js";
-import { h, place, s, say } from "../lib/dom.js";
+import { h, s, say, sized } from "../lib/dom.js";
 import { makeHatches } from "../lib/hatches.js";
 import { listenToKeys } from "../lib/keys.js";
 import { mounted } from "../lib/mount.js";
-import { coinText } from "../lib/numbers.js";
-import { coinBars, drawBars, makeBars } from "./bars.js";
-import { drawUniform, makeUniform } from "./coin.js";
+import { uniformText } from "../lib/numbers.js";
+import { uniformBars, drawBars, makeBars } from "./bars.js";
+import { drawUniform, makeUniform } from "./uniform.js";
 import { cursorParameter, motionOf, patience, stepped, within } from "./cursor.js";
 import { frameOf, verdict, whatIf } from "./fate.js";
 import { NARROW, planScene } from "./plan.js";
@@ -18,29 +18,27 @@ import { drawHead, drawTransport, fillTransport, makeHead, makeTransport } from 
 const HEADROOM = 124; // the page's bar above, and the folded controls below
 
 class Stage {
-  constructor(parent) {
+  constructor() {
     this.at = { round: 0, motion: 0 };
     this.drag = null; // {u, node, byKey}: a random number in a person's hand, or just let go
-    this.coinProblem = "";
+    this.problem = "";
     this.opening = false; // a finished round that nobody has stepped through yet: the first step shows it from its beginning
     this.track = 400;
+    this.wholeText = false;
     this.head = makeHead(this);
     this.text = makeText(this);
     this.bars = makeBars();
-    this.coin = makeUniform(this);
+    this.uniform = makeUniform(this);
     this.last = makeLast(this);
     this.svg = s("svg", { class: "scene", role: "img", "aria-label": "distributions, random number and residual distribution; the sentence below describes them" },
-      makeHatches("shared", "both", "bad"), this.bars.node, this.coin.node, this.last.node, this.last.flying);
-    this.scene = h("div", { class: "picture" }, this.svg, this.coin.form, this.last.drawing.form);
+      makeHatches("shared", "both", "bad"), this.bars.node, this.uniform.node, this.last.node, this.last.flying);
+    this.scene = h("div", { class: "picture" }, this.svg, this.uniform.form, this.last.drawing.form);
     this.sentence = h("p", { class: "sentence", "aria-live": "polite", role: "status" });
     this.bar = makeTransport(this);
     this.node = h("section", { class: "stage", "aria-label": "one round, step by step" },
       this.head.notices, this.head.node, this.text.line, this.scene, this.sentence, this.bar.node, this.bar.keys);
-    parent.append(this.node); // the style sheet stands beside it
     this.mirror = makeMirror();
     this.forgetKeys = listenToKeys(this.keys(), { own: this.bar.range, ready: () => Boolean(this.payload) });
-    this.sizes = new ResizeObserver(() => this.resize());
-    this.sizes.observe(this.node);
   }
 
   keys() {
@@ -67,7 +65,7 @@ class Stage {
       this.payload = data.payload;
       this.play(false);
       this.drag = null;
-      this.coinProblem = "";
+      this.problem = "";
       this.filled = null;
       const wanted = data.cursor ?? { round: 0, motion: 0 };
       this.at = within(this.payload.rounds, wanted.round, wanted.motion);
@@ -92,7 +90,6 @@ class Stage {
 
   round() { return this.payload.rounds[this.at.round]; }
   motion() { return this.round().motions[this.at.motion]; }
-  distributions() { return this.round().distributions; }
 
   atEnd() { return this.at.motion === this.round().motions.length - 1; }
 
@@ -114,7 +111,7 @@ class Stage {
   dragTo(u, byKey = false) {
     if (!this.canDrag()) return;
     this.play(false);
-    this.coinProblem = "";
+    this.problem = "";
     this.drag = { u, node: this.motion().probs, byKey };
     this.draw();
   }
@@ -129,7 +126,7 @@ class Stage {
     if (!this.canDrag() || chip.u === u) return this.dropDrag();
     this.drag = { u, node: this.motion().probs, byKey: false };
     this.draw();
-    this.ask({ kind: "coin", position: chip.position, purpose: "accept", u });
+    this.ask({ kind: "uniform", position: chip.position, purpose: "accept", u });
   }
 
   ask(event) {
@@ -141,7 +138,7 @@ class Stage {
     this.opening = false;
     if (at.round === this.at.round && at.motion === this.at.motion) return;
     this.drag = null;
-    this.coinProblem = "";
+    this.problem = "";
     this.at = at;
     this.draw();
     this.mirrorCursor();
@@ -181,11 +178,10 @@ class Stage {
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const others = this.node.offsetHeight - this.scene.offsetHeight;
-    const room = window.innerHeight - others - HEADROOM;
-    const height = this.narrow ? Math.max(208, Math.min(320, room)) : Math.max(264, Math.min(560, room));
+    const free = window.innerHeight - others - HEADROOM;
+    const height = this.narrow ? Math.max(208, Math.min(320, free)) : Math.max(264, Math.min(560, free));
     this.plan = planScene(width, height);
-    place(this.svg, { width, height });
-    this.svg.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    sized(this.svg, width, height);
     this.draw();
     const track = this.bar.stops.clientWidth; // read here alone: a step must not make the browser lay out twice
     if (track !== this.track) drawTransport(this.bar, Object.assign(this, { track }));
@@ -221,11 +217,11 @@ class Stage {
   }
 
   drawScene(motion) {
-    const probs = motion.probs === null ? null : this.distributions()[motion.probs] ?? null;
+    const probs = motion.probs === null ? null : this.round().distributions[motion.probs] ?? null;
     const bars = probs ? probs.views[this.narrow ? "narrow" : "wide"] : [];
-    const left = this.frame.coins ? coinBars(this.round().chips) : bars;
+    const left = this.frame.uniforms ? uniformBars(this.round().chips) : bars;
     const from = drawBars(this.bars, this.plan, probs, left, this.frame);
-    drawUniform(this.coin, this.plan, this);
+    drawUniform(this.uniform, this.plan, this);
     drawLastPanel(this.last, this.plan, probs, bars, this.frame, from, this);
   }
 
@@ -235,16 +231,14 @@ class Stage {
     if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
     const chip = this.chip();
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
-    return (sentence ?? motion.sentence).replace("{u}", coinText(this.drag.u, chip.threshold));
+    return (sentence ?? motion.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold));
   }
 
   close() {
     this.play(false);
     this.mirror.close();
     this.forgetKeys();
-    this.sizes.disconnect();
-    this.node.remove();
   }
 }
 
-export default mounted((parent) => new Stage(parent));
+export default mounted(() => new Stage());

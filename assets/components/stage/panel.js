@@ -7,15 +7,15 @@ export const SLOTS = 16; // a block's draft tokens, or a distribution's bars and
 
 export function panelOf(name) {
   const parts = { back: s("rect", { class: "panel", rx: 12 }), title: s("text", { class: "title" }), sub: s("text", { class: "sub" }) };
-  const node = s("g", { class: `room ${name}` }, parts.back, parts.title, parts.sub);
+  const node = s("g", { class: name }, parts.back, parts.title, parts.sub);
   return { node, ...parts };
 }
 
-export function placePanel(room, panel, narrow) {
+export function placePanel(panel, box, narrow) {
   const pad = narrow ? 12 : 20;
-  place(room.back, { x: panel.x, y: panel.y, width: panel.w, height: panel.h });
-  move(room.title, panel.x + pad, panel.y + (narrow ? 24 : 30));
-  move(room.sub, panel.x + pad, panel.y + (narrow ? 42 : 50));
+  place(panel.back, { x: box.x, y: box.y, width: box.w, height: box.h });
+  move(panel.title, box.x + pad, box.y + (narrow ? 24 : 30));
+  move(panel.sub, box.x + pad, box.y + (narrow ? 42 : 50));
 }
 
 /** A rectangle from one probability to another. */

@@ -7,17 +7,17 @@ export function planScene(width, height) {
   const gap = 16;
   if (width < NARROW) {
     const whole = { x: 0, y: 0, w: width, h: height };
-    return { narrow: true, width, height, bars: whole, coin: whole, last: whole };
+    return { narrow: true, width, height, bars: whole, uniform: whole, last: whole };
   }
-  const coin = Math.max(224, Math.round(width * 0.18));
-  const bars = Math.round((width - coin - 2 * gap) * 0.58);
+  const uniform = Math.max(224, Math.round(width * 0.18));
+  const bars = Math.round((width - uniform - 2 * gap) * 0.58);
   return {
     narrow: false,
     width,
     height,
     bars: { x: 0, y: 0, w: bars, h: height },
-    coin: { x: bars + gap, y: 0, w: coin, h: height },
-    last: { x: bars + coin + 2 * gap, y: 0, w: width - bars - coin - 2 * gap, h: height },
+    uniform: { x: bars + gap, y: 0, w: uniform, h: height },
+    last: { x: bars + uniform + 2 * gap, y: 0, w: width - bars - uniform - 2 * gap, h: height },
   };
 }
 

@@ -1,12 +1,13 @@
 // The pieces that remain when the overlap is gone, on their way into the residual; and the bonus, drawn from p itself.
 
-import { h, move, place, s, say, show } from "../lib/dom.js";
+import { move, place, s, say, show } from "../lib/dom.js";
 import { number, readUniform } from "../lib/numbers.js";
 import { SLOTS, nameSlot, panelOf, placePanel, stand, valueOver } from "./panel.js";
 import { plotIn, slot } from "./plan.js";
+import { makeField } from "./uniform.js";
 
 export function makeLast(stage) {
-  const room = panelOf("residual");
+  const panel = panelOf("residual");
   const axis = s("line", { class: "axis", x2: 1 });
   const note = s("text", { class: "note" });
   const sum = s("text", { class: "foot" });
@@ -16,66 +17,59 @@ export function makeLast(stage) {
     one.node = s("g", { class: "slot" }, one.bar, one.name, one.value);
     return one;
   });
-  room.node.append(axis, note, sum);
+  panel.node.append(axis, note, sum);
   const flying = s("g", { class: "flying" }, ...pieces.map((one) => one.node), marker); // above both panels: pieces cross over
-  return { ...room, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(stage) };
+  return { ...panel, axis, note, sum, marker, pieces, flying, drawing: makeDrawForm(stage) };
 }
 
-export function drawLastPanel(room, plan, probs, bars, frame, from, stage) {
+export function drawLastPanel(panel, plan, probs, bars, frame, from, stage) {
   const plot = plotIn(plan.last, plan.narrow, plan.narrow ? 46 : 54);
-  placePanel(room, plan.last, plan.narrow);
+  placePanel(panel, plan.last, plan.narrow);
   const bonus = frame.kind === "bonus";
-  show(room.node, !plan.narrow || frame.landed);
-  room.node.classList.toggle("bonus", bonus);
-  room.flying.classList.toggle("bonus", bonus);
-  titleLast(room, frame, bonus, probs !== null && (probs.beta !== null || bonus), stage);
-  move(room.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
-  say(room.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)} = exactly the blue bars.` : "");
-  place(room.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
-  room.axis.style.opacity = frame.landed ? 1 : 0;
-  drawDrawForm(room, plan, frame, stage);
+  show(panel.node, !plan.narrow || frame.landed);
+  panel.node.classList.toggle("bonus", bonus);
+  panel.flying.classList.toggle("bonus", bonus);
+  titleLast(panel, frame, bonus, probs !== null && (probs.beta !== null || bonus), stage);
+  move(panel.sum, plan.last.x + 12, plan.last.y + plan.last.h - 8);
+  say(panel.sum, plan.narrow && frame.landed && probs?.beta != null ? `Overlap ${number(probs.beta)} + residual ${number(probs.left ?? 0)} = exactly the blue bars.` : "");
+  place(panel.axis, { transform: `translate(${plot.left}px, ${plot.base}px) scaleX(${plot.width})` });
+  panel.axis.style.opacity = frame.landed ? 1 : 0;
+  drawDrawForm(panel, plan, frame, stage);
   const known = frame.landed ? bars.filter((bar) => bar.end > 0) : [];
   const most = Math.max(0.05, ...known.map((bar) => bar.end));
   const scale = (plot.high - (plan.narrow ? 30 : 46)) / most;
-  for (const [i, one] of room.pieces.entries()) drawPiece(one, bars[i], i, bars.length, known, { plot, scale, from, frame });
-  drawMarker(room.marker, known, { plot, scale, frame, stage });
+  for (const [i, one] of panel.pieces.entries()) drawPiece(one, bars[i], i, bars.length, known, { plot, scale, from, frame });
+  drawMarker(panel.marker, known, { plot, scale, frame, stage });
 }
 
-function titleLast(room, frame, bonus, known, stage) {
+function titleLast(panel, frame, bonus, known, stage) {
   const { narrow } = stage;
-  say(room.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
+  say(panel.title, bonus ? "The bonus token" : narrow ? "The residual" : "The residual distribution");
   const made = narrow ? "max(0, p − q), rescaled to 1" : "max(0, p − q), rescaled to 1; one draw from it";
   const order = narrow ? "bars by size, draw by token id" : "bars in order of size, the draw in order of token id";
-  say(room.sub, bonus ? (narrow ? "p itself; bars by size" : `p itself; ${order}`) : frame.drawn ? order : made);
+  say(panel.sub, bonus ? (narrow ? "p itself; bars by size" : `p itself; ${order}`) : frame.drawn ? order : made);
   const what = stage.whatIf();
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
-  if (frame.kind === "coin" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
+  if (frame.kind === "uniform" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
   if (what?.changed && !what.accepted) note = "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
   const { x, y, w, h: high } = stage.plan.last;
-  move(room.note, x + w / 2, y + high / 2 + 12);
-  say(room.note, note);
+  move(panel.note, x + w / 2, y + high / 2 + 12);
+  say(panel.note, note);
 }
 
 /** The number of the draw, to be typed anew: what it lands on is for the pair to say. */
-export function makeDrawForm(stage) {
-  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": "random number of the draw: at least 0 and below 1" });
-  const hint = h("span", { class: "hint" });
-  const form = h("form", { class: "drawForm" }, hint, h("label", { class: "typed" }, h("span", {}, "draw"), input));
-  const send = () => {
-    const u = readUniform(input.value);
+function makeDrawForm(stage) {
+  const field = makeField("drawForm", "draw", "random number of the draw", () => {
+    const u = readUniform(field.input.value);
     const { ending } = stage.round();
-    say(hint, u === null ? "at least 0 and below 1" : "");
-    if (u === null || number(u, 9) === number(ending.u, 9) || input.value === input.dataset.own) return;
-    stage.ask({ kind: "coin", position: ending.position, purpose: ending.kind, u });
-  };
-  form.addEventListener("submit", (event) => {
-    event.preventDefault();
-    input.blur();
+    say(field.hint, u === null ? "at least 0 and below 1" : "");
+    if (u === null || number(u, 9) === number(ending.u, 9) || field.input.value === field.input.dataset.own) return;
+    stage.ask({ kind: "uniform", position: ending.position, purpose: ending.kind, u });
   });
-  input.addEventListener("change", send);
-  return { form, input, hint };
+  field.form.prepend(field.hint);
+  return field;
 }
 
 function drawDrawForm({ drawing }, plan, frame, stage) {

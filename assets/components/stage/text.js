@@ -42,69 +42,60 @@ function makeAside(chips, way) {
 function makeChip(chip, index, stage) {
   const face = h("span", { class: "face" }, ...glyphSpans(chip.glyphs));
   const caption = h("span", { class: "caption" });
-  const luck = h("span", { class: "luck", title: "you chose the random number here" }, "✎");
-  const node = h("span", { class: "chip" }, luck, face, h("span", { class: "sweep" }), caption);
+  const edited = h("span", { class: "edited", title: "you chose the random number here" }, "✎");
+  const node = h("span", { class: "chip" }, edited, face, h("span", { class: "sweep" }), caption);
   node.style.setProperty("--nth", index);
   if (index !== null && chip.threshold !== undefined) {
     node.addEventListener("click", () => stage.goTo(stage.at.round, stage.motionOf("look", index) ?? chip.appears));
   }
-  return { node, face, caption, luck, chip, standing: null };
+  return { node, face, caption, edited, chip, standing: null };
 }
 
 /** New nodes for the chips of a round. */
-export function fillText(rooms, round, stage) {
-  const { text } = rooms;
-  rooms.list = round.chips.map((chip, i) => makeChip(chip, i, stage));
+export function fillText(parts, round, stage) {
+  parts.list = round.chips.map((chip, i) => makeChip(chip, i, stage));
   const blank = { glyphs: [{ t: "…", k: "text" }], kind: null };
-  rooms.last = makeChip(round.ending ?? blank, round.chips.length, stage);
-  rooms.last.node.classList.add("last");
-  rooms.braces = round.braces.map((brace) => {
-    const letter = h("span", { class: "letter" });
-    letter.textContent = brace.text;
-    return { node: h("span", { class: "brace" }, letter), ...brace };
-  });
-  const nodes = [...rooms.list, rooms.last].map(({ node }) => node);
-  rooms.pass = h("span", { class: "onePass" }, "1 target pass");
-  rooms.last.node.append(rooms.pass); // stands behind the last draft token without a place of its own, so that nothing wraps for it
-  rooms.chips.classList.toggle("many", round.chips.length > MANY);
-  rooms.chips.scrollLeft = 0;
-  rooms.chips.replaceChildren(...nodes, ...rooms.braces.map(({ node }) => node));
-  rooms.chips.classList.toggle("braced", rooms.braces.length > 0);
-  rooms.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
-  say(text, "");
+  parts.last = makeChip(round.ending ?? blank, round.chips.length, stage);
+  parts.last.node.classList.add("last");
+  parts.braces = round.braces.map((brace) => ({ node: h("span", { class: "brace" }, h("span", { class: "letter" }, brace.text)), ...brace }));
+  parts.all = [...parts.list, parts.last];
+  parts.last.node.append(h("span", { class: "onePass" }, "1 target pass")); // stands behind the last draft token without a place of its own, so that nothing wraps for it
+  parts.chips.classList.toggle("many", round.chips.length > MANY);
+  parts.chips.scrollLeft = 0;
+  parts.chips.replaceChildren(...[...parts.all, ...parts.braces].map(({ node }) => node));
+  parts.chips.classList.toggle("braced", parts.braces.length > 0);
+  parts.sofar = (stage.payload.prompt + round.text).replace(/\r\n?/g, "\n");
 }
 
 /** The end of the text that fits beside the chips; the dots show all of it. */
-export function drawSoFar(rooms, stage) {
-  const room = stage.narrow ? 64 : 116;
-  const letters = [...rooms.sofar];
-  const long = letters.length > room;
-  show(rooms.more, long);
-  rooms.line.classList.toggle("open", Boolean(stage.wholeText));
-  rooms.more.setAttribute("aria-expanded", String(Boolean(stage.wholeText)));
-  rooms.more.title = stage.wholeText ? "show the end of the text only" : "show the whole text";
-  rooms.text.classList.toggle("whole", Boolean(stage.wholeText));
-  const tail = long && !stage.wholeText ? letters.slice(-room).join("").replace(/^\S{0,12}\s/, "") : rooms.sofar;
-  say(rooms.text, stage.wholeText ? tail : tail.replace(/\n+/g, " ↵ ") || "(an empty text)");
-  rooms.text.classList.toggle("none", rooms.sofar === "");
+export function drawSoFar(parts, stage) {
+  const most = stage.narrow ? 64 : 116;
+  const letters = [...parts.sofar];
+  const long = letters.length > most;
+  show(parts.more, long);
+  parts.line.classList.toggle("open", stage.wholeText);
+  parts.more.setAttribute("aria-expanded", String(stage.wholeText));
+  parts.more.title = stage.wholeText ? "show the end of the text only" : "show the whole text";
+  parts.text.classList.toggle("whole", stage.wholeText);
+  const tail = long && !stage.wholeText ? letters.slice(-most).join("").replace(/^\S{0,12}\s/, "") : parts.sofar;
+  say(parts.text, stage.wholeText ? tail : tail.replace(/\n+/g, " ↵ ") || "(an empty text)");
+  parts.text.classList.toggle("none", parts.sofar === "");
 }
 
-export function drawChips(rooms, stage) {
+export function drawChips(parts, stage) {
   const motion = stage.motion();
   const passAt = stage.motionOf("pass", null);
-  const passed = stage.at.motion >= passAt;
-  rooms.line.classList.toggle("passed", passed);
-  for (const [index, item] of rooms.list.entries()) {
+  parts.line.classList.toggle("passed", stage.at.motion >= passAt);
+  for (const [index, item] of parts.list.entries()) {
     const now = standing(item.chip, index, stage.at.motion, stage.whatIf());
     setStanding(item, now, now === "draft" ? `q ${number(item.chip.q)}` : CAPTIONS[now] ?? "");
-    item.node.classList.toggle("focus", motion.node === index && ["draft", "look", "coin"].includes(motion.kind));
-    show(item.luck, item.chip.edited && stage.at.motion >= item.chip.decided);
+    item.node.classList.toggle("focus", motion.node === index && ["draft", "look", "uniform"].includes(motion.kind));
+    show(item.edited, item.chip.edited && stage.at.motion >= item.chip.decided);
   }
-  drawLast(rooms.last, stage);
-  rooms.shown = motion.node ?? (stage.at.motion < passAt ? 0 : rooms.last.node.dataset.is === "hidden" ? rooms.shown : rooms.list.length);
-  for (const brace of rooms.braces) {
-    const behind = [...rooms.list, rooms.last].slice(brace.first, brace.last + 1);
-    show(brace.node, behind.every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
+  drawLast(parts.last, stage);
+  parts.shown = motion.node ?? (stage.at.motion < passAt ? 0 : parts.last.node.dataset.is === "hidden" ? parts.shown : parts.list.length);
+  for (const brace of parts.braces) {
+    show(brace.node, parts.all.slice(brace.first, brace.last + 1).every(({ node }) => !["ghost", "hidden"].includes(node.dataset.is)));
   }
 }
 
@@ -123,7 +114,7 @@ function drawLast(item, stage) {
   else if (ending && !(what && what.changed) && stage.at.motion >= ending.appears) now = ending.kind;
   setStanding(item, now, CAPTIONS[now] ?? "");
   item.node.classList.toggle("focus", ["draw", "bonus"].includes(stage.motion().kind));
-  show(item.luck, Boolean(ending?.edited) && now !== "hidden");
+  show(item.edited, Boolean(ending?.edited) && now !== "hidden");
 }
 
 function setStanding(item, now, caption) {
@@ -133,15 +124,15 @@ function setStanding(item, now, caption) {
 }
 
 /** A strip of chips brings the one that the motion is about to its middle, and fades where more is. */
-export function scrollChips(rooms, stage) {
-  const { chips } = rooms;
-  const strip = stage.narrow || rooms.list.length > MANY;
+export function scrollChips(parts, stage) {
+  const { chips } = parts;
+  const strip = stage.narrow || parts.list.length > MANY;
   chips.classList.toggle("strip", strip);
   if (!strip) return chips.classList.remove("before", "after");
-  const about = [...rooms.list, rooms.last][rooms.shown ?? 0]?.node;
+  const about = parts.all[parts.shown ?? 0]?.node;
   if (about) chips.scrollTo({ left: about.offsetLeft + about.offsetWidth / 2 - chips.clientWidth / 2 });
   const edge = chips.offsetTop + Number.parseFloat(getComputedStyle(chips).paddingTop);
-  for (const node of rooms.aside) node.style.top = `${edge}px`;
+  for (const node of parts.aside) node.style.top = `${edge}px`;
   fadeChips(chips);
 }
 
@@ -151,11 +142,10 @@ function fadeChips(chips) {
 }
 
 /** Braces stand over the chips that they join; a run that wraps is braced on its first line. */
-export function placeBraces(rooms) {
-  const all = [...rooms.list, rooms.last];
-  for (const brace of rooms.braces) {
-    const first = all[brace.first].node;
-    const line = all.slice(brace.first, brace.last + 1).filter(({ node }) => node.offsetTop === first.offsetTop);
+export function placeBraces(parts) {
+  for (const brace of parts.braces) {
+    const first = parts.all[brace.first].node;
+    const line = parts.all.slice(brace.first, brace.last + 1).filter(({ node }) => node.offsetTop === first.offsetTop);
     const end = line[line.length - 1].node;
     place(brace.node, { left: first.offsetLeft, top: first.offsetTop - 20, width: end.offsetLeft + end.offsetWidth - first.offsetLeft });
   }

@@ -33,11 +33,7 @@ export function drawHead(head, stage) {
   const wanted = (data.notices ?? []).join("\n");
   if (head.noticed === wanted) return;
   head.noticed = wanted;
-  head.notices.replaceChildren(...(data.notices ?? []).map((sentence) => {
-    const line = h("p", {});
-    line.textContent = sentence;
-    return line;
-  }));
+  head.notices.replaceChildren(...(data.notices ?? []).map((sentence) => h("p", {}, sentence)));
 }
 
 export function makeTransport(stage) {
@@ -69,8 +65,7 @@ export function fillTransport(bar, stage) {
   const { motions } = stage.round();
   bar.range.max = String(motions.length - 1);
   bar.marks = motions.map((motion, i) => {
-    const label = h("span", { class: "label" });
-    label.textContent = motion.label;
+    const label = h("span", { class: "label" }, motion.label);
     const mark = h("span", { class: motion.label ? "stop big" : "stop" }, label);
     mark.style.left = `${(100 * i) / Math.max(1, motions.length - 1)}%`;
     return { mark, label, text: motion.label };
@@ -78,7 +73,7 @@ export function fillTransport(bar, stage) {
   bar.stops.replaceChildren(h("span", { class: "done" }), ...bar.marks.map(({ mark }) => mark));
   if (bar.listed !== stage.payload.id) {
     bar.listed = stage.payload.id;
-    const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // a number that can still grow is none to name
+    const total = stage.payload.more ? "" : ` of ${stage.payload.rounds.length}`; // not while the number can still grow
     bar.rounds.replaceChildren(...stage.payload.rounds.map((_, i) => h("option", { value: String(i) }, `Round ${i + 1}${total}`)));
   }
 }

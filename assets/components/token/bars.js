@@ -8,16 +8,16 @@ import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, top
 export const MOST = 8;
 const STEP = 0.005; // of a dragged bar; the keys step by 0.01, with Shift by 0.001
 
-export function makeBars(room) {
+export function makeBars(view) {
   const axis = makeAxis();
-  const slots = Array.from({ length: MOST }, () => makePair(room));
+  const slots = Array.from({ length: MOST }, () => makePair(view));
   const svg = s("svg", { class: "scene", role: "group" }, makeHatches("shared", "bad"), axis.node, ...slots.map(({ node }) => node));
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch p" }), "target p"), h("span", {}, h("i", { class: "swatch q" }), "draft q"),
     h("span", {}, h("i", { class: "swatch both" }), "both"), h("span", {}, h("i", { class: "swatch left" }), "residual"),
     h("span", {}, h("i", { class: "swatch bad" }), "rejected"));
-  const card = makeCard("bars", room.texts.bars, key, svg);
-  for (const [i, pair] of slots.entries()) for (const probs of ["p", "q"]) listenToBar(pair[probs], probs, i, room, svg);
+  const card = makeCard("bars", view.texts.bars, key, svg);
+  for (const [i, pair] of slots.entries()) for (const probs of ["p", "q"]) listenToBar(pair[probs], probs, i, view, svg);
   return { ...card, svg, axis, slots };
 }
 
@@ -37,19 +37,19 @@ function makePair() {
   return one;
 }
 
-export function drawBars(card, room, width, height) {
-  const { slots, texts } = room;
-  const top = room.held?.top ?? topOf(slots);
-  const plot = planPlot(width, height, slots.length, Math.max(top, room.held ? topOf(slots) : top));
+export function drawBars(card, view, width, height) {
+  const { slots, texts } = view;
+  const top = view.held?.top ?? topOf(slots);
+  const plot = planPlot(width, height, slots.length, Math.max(top, view.held ? topOf(slots) : top));
   card.plot = plot;
   sized(card.svg, width, height);
   card.svg.setAttribute("aria-label", `${texts.bars}: ${slots.map((slot) => `${wordOf(slot)} p ${number(slot.p)}, q ${number(slot.q)}`).join("; ")}`);
   drawAxis(card.axis, plot);
   for (const [i, pair] of card.slots.entries()) {
-    drawPair(pair, slots[i], room.sums.rows[i], i, plot, room.touched?.index === i ? room.touched.probs : null);
+    drawPair(pair, slots[i], view.sums.rows[i], i, plot, view.touched?.index === i ? view.touched.probs : null);
   }
-  say(card.sub, room.isRecorded() ? texts.barsSubText : texts.barsSub);
-  say(card.foot, fill(texts.barsFoot, { beta: number(settled(room.sums.beta)) }));
+  say(card.sub, view.isRecorded() ? texts.barsSubText : texts.barsSub);
+  say(card.foot, fill(texts.barsFoot, { beta: number(settled(view.sums.beta)) }));
   return plot;
 }
 
@@ -78,7 +78,7 @@ function drawHalf(half, slot, probs, x, wide, plot, touched, level) {
   const aside = level && 6.7 * written.length > wide;
   half.value.classList.toggle("aside", aside);
   move(half.value, aside ? (probs === "p" ? x + wide - 1 : x + 1) : x + wide / 2, y - 8);
-  say(half.value, 6.7 * written.length > plot.step / 2 && !touched ? "" : written); // what has no room stands in the table
+  say(half.value, 6.7 * written.length > plot.step / 2 && !touched ? "" : written); // what does not fit stands in the table
   const free = slot.glyphs !== null || slot.free;
   half.node.classList.toggle("fixed", !free);
   half.reach.setAttribute("tabindex", free ? "0" : "-1");
@@ -88,30 +88,30 @@ function drawHalf(half, slot, probs, x, wide, plot, touched, level) {
   half.reach.setAttribute("aria-valuetext", number(value, 4));
 }
 
-function listenToBar({ reach }, probs, index, room, svg) {
+function listenToBar({ reach }, probs, index, view, svg) {
   const valueAt = (event) => {
-    const { plot } = room.held;
+    const { plot } = view.held;
     const y = event.clientY - svg.getBoundingClientRect().top;
-    return Math.round((plot.base - y + room.held.offset) / plot.unit / STEP) * STEP;
+    return Math.round((plot.base - y + view.held.offset) / plot.unit / STEP) * STEP;
   };
   reach.addEventListener("pointerdown", (event) => {
-    if (event.button !== 0 || !room.grab(probs, index)) return;
+    if (event.button !== 0 || !view.grab(probs, index)) return;
     event.preventDefault();
     reach.focus({ preventScroll: true });
-    room.held.offset = 0;
-    room.held.offset = Math.round((room.probs(probs)[index] - valueAt(event)) * room.held.plot.unit); // where in the bar it was taken
+    view.held.offset = 0;
+    view.held.offset = Math.round((view.probs(probs)[index] - valueAt(event)) * view.held.plot.unit); // where in the bar it was taken
     reach.setPointerCapture(event.pointerId);
   });
   reach.addEventListener("pointermove", (event) => {
-    if (reach.hasPointerCapture(event.pointerId) && room.held) room.dragTo(valueAt(event));
+    if (reach.hasPointerCapture(event.pointerId) && view.held) view.dragTo(valueAt(event));
   });
-  for (const kind of ["pointerup", "pointercancel"]) reach.addEventListener(kind, () => room.letGo());
+  for (const kind of ["pointerup", "pointercancel"]) reach.addEventListener(kind, () => view.letGo());
   reach.addEventListener("keydown", (event) => {
     const by = event.shiftKey ? 0.001 : 0.01;
     const steps = { ArrowUp: by, ArrowRight: by, ArrowDown: -by, ArrowLeft: -by, PageUp: 0.1, PageDown: -0.1, Home: -1, End: 1 };
-    if (event.key === "Escape" && room.held) return room.giveBack();
+    if (event.key === "Escape" && view.held) return view.giveBack();
     if (!(event.key in steps) || event.ctrlKey || event.metaKey || event.altKey) return;
     event.preventDefault();
-    room.nudge(probs, index, steps[event.key]);
+    view.nudge(probs, index, steps[event.key]);
   });
 }

@@ -1,43 +1,41 @@
 // Three controls in sight, the rest in a fold; the address; what screen readers hear.
 
-import { h, say } from "../lib/dom.js";
+import { button, h, say } from "../lib/dom.js";
 import { number, ofHundred, settled } from "../lib/numbers.js";
 import { GRID } from "./account.js";
 import { fill, wordOf } from "./parts.js";
 
-export function makeHead(room) {
+export function makeHead(view) {
   const presets = h("select", { "aria-label": "starting distributions" });
-  const undo = h("button", { class: "button", type: "button", title: "put the bars back to where they were before you dragged them" }, "Undo");
-  const reset = h("button", { class: "button", type: "button", title: "show the first preset again" }, "Reset");
+  const undo = button("Undo", "put the bars back to where they were before you dragged them", () => view.begin({}));
+  const reset = button("Reset", "show the first preset again", () => view.begin({ preset: view.payload.presets[0].id, from: null }));
   presets.append(h("option", { value: "", hidden: "" }, "A recorded text"));
-  presets.append(...room.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
-  presets.addEventListener("change", () => room.begin({ preset: presets.value, from: null }));
-  undo.addEventListener("click", () => room.begin({}));
-  reset.addEventListener("click", () => room.begin({ preset: room.payload.presets[0].id, from: null }));
+  presets.append(...view.payload.presets.map(({ id, title }) => h("option", { value: id }, title)));
+  presets.addEventListener("change", () => view.begin({ preset: presets.value, from: null }));
   const about = h("p", { class: "status" });
-  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, room.texts.question), h("p", { class: "answer" }, room.texts.answer));
+  const words = h("div", { class: "words" }, h("h2", { class: "headline" }, view.texts.question), h("p", { class: "answer" }, view.texts.answer));
   const node = h("header", {}, words, h("div", { class: "asks" }, presets, undo, reset));
   return { node, presets, undo, reset, about };
 }
 
-export function drawHead(head, room) {
-  const { preset, from, p } = room.state;
+export function drawHead(head, view) {
+  const { preset, from, p } = view.state;
   head.presets.value = from ? "" : preset;
   head.undo.disabled = !p;
-  const place = room.position();
-  const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : room.preset().about;
+  const place = view.position();
+  const origin = place ? `After “${place.before}” the draft model suggested ${place.draft}: draft token ${place.id} of the run.` : view.preset().about;
   const invented = place ? "" : " Invented distributions.";
-  say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : room.preset().title.toLowerCase()}.${place ? ` ${room.texts.lumped}` : ""}` : origin + invented);
-  if (place && !p && !room.payload.shared) say(head.about, `${origin} ${room.texts.unlinked}`);
+  say(head.about, p ? `Your own distributions, dragged from: ${place ? `draft token ${place.id} of the run` : view.preset().title.toLowerCase()}.${place ? ` ${view.texts.lumped}` : ""}` : origin + invented);
+  if (place && !p && !view.payload.shared) say(head.about, `${origin} ${view.texts.unlinked}`);
 }
 
-export function makeMore(room) {
-  const source = room.payload.shared ? room.texts.source : room.texts.sourceOwn;
+export function makeMore(view) {
+  const source = view.payload.shared ? view.texts.source : view.texts.sourceOwn;
   const places = h("select", { "aria-label": source }, h("option", { value: "" }, "none: a preset"));
-  places.append(...room.payload.positions.map(({ id, before, draft }) => h("option", { value: id }, `${id}  ${before} ▸ ${draft}`)));
-  places.addEventListener("change", () => room.begin({ from: places.value || null }));
+  places.append(...view.payload.positions.map(({ id, before, draft }) => h("option", { value: id }, `${id}  ${before} ▸ ${draft}`)));
+  places.addEventListener("change", () => view.begin({ from: places.value || null }));
   const count = h("select", { "aria-label": "number of tokens" }, ...[5, 6, 7, 8].map((n) => h("option", { value: String(n) }, String(n))));
-  count.addEventListener("change", () => room.resizeTo(Number(count.value)));
+  count.addEventListener("change", () => view.resizeTo(Number(count.value)));
   const node = h("details", { class: "fold" }, h("summary", {}, "A real text, more tokens"),
     h("div", { class: "fields" },
       h("label", {}, h("span", {}, source), places),
@@ -46,16 +44,16 @@ export function makeMore(room) {
   return { node, places, count };
 }
 
-export function drawMore(more, room) {
-  more.places.value = room.state.from ?? "";
-  more.places.disabled = room.payload.positions.length === 0;
-  more.count.value = String(room.slots.length);
-  more.count.disabled = Boolean(room.state.from);
+export function drawMore(more, view) {
+  more.places.value = view.state.from ?? "";
+  more.places.disabled = view.payload.positions.length === 0;
+  more.count.value = String(view.slots.length);
+  more.count.disabled = Boolean(view.state.from);
 }
 
 /** The picture in words. */
-export function twin(room) {
-  const { sums, slots, texts, touched } = room;
+export function twin(view) {
+  const { sums, slots, texts, touched } = view;
   const rejected = settled(1 - sums.beta);
   const gains = sums.rows.map((row, i) => [row.replaced, slots[i]]).filter(([x]) => x > 5e-5).sort((a, b) => b[0] - a[0]);
   const shares = gains.slice(0, 4).map(([x, slot]) => `${wordOf(slot)} ${number(x)}`).join(", ") + (gains.length > 4 ? " and others" : "");

@@ -13,8 +13,8 @@ import { drawRules, drawSums, makeRules, makeSums } from "./tables.js";
 const NARROW = 900;
 const AT_ONCE = 400; // ms of quiet before the picture is said aloud
 
-class Room {
-  constructor(parent, data) {
+class TokenView {
+  constructor(data) {
     this.payload = data.payload;
     this.texts = data.payload.texts;
     this.state = { ...data.state };
@@ -34,9 +34,6 @@ class Room {
     this.node = h("section", { class: "stage token", "aria-label": "one token: two distributions and what comes out" },
       this.notices, this.head.node, this.head.about, h("div", { class: "trio" }, this.bars.node, this.proposal.node, this.out.node),
       this.sentence, this.aloud, this.sumsCard.node, this.rules.node, h("div", { class: "folds" }, this.maths.node, this.more.node));
-    parent.append(this.node);
-    this.sizes = new ResizeObserver(() => this.resize());
-    this.sizes.observe(this.node);
   }
 
   /** The page gives data anew at each of its runs; bars that were dragged stay. */
@@ -147,8 +144,8 @@ class Room {
     this.node.classList.toggle("narrow", this.narrow);
     this.node.classList.toggle("grand", width >= 1400 && window.innerHeight >= 900);
     const high = this.narrow ? 200 : this.node.classList.contains("grand") ? 320 : 232;
-    const room = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
-    this.plan = { high, exact: width >= 1100, bars: room(this.bars), proposal: room(this.proposal), out: room(this.out) };
+    const inside = (card) => card.node.clientWidth - (this.narrow ? 24 : 40);
+    this.plan = { high, exact: width >= 1100, bars: inside(this.bars), proposal: inside(this.proposal), out: inside(this.out) };
     this.lane = this.narrow ? width - 24 : (width - 40 - 308) * 0.59;
     this.draw();
   }
@@ -179,9 +176,7 @@ class Room {
   close() {
     this.mirror.close();
     clearTimeout(this.later);
-    this.sizes.disconnect();
-    this.node.remove();
   }
 }
 
-export default mounted((parent, data) => new Room(parent, data));
+export default mounted((data) => new TokenView(data));

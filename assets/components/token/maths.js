@@ -5,17 +5,17 @@ import { digits, exactly } from "../lib/numbers.js";
 import { wordOf } from "./parts.js";
 import { fourRules } from "./rules.js";
 
-export function makeMaths(room) {
+export function makeMaths(view) {
   const lines = h("div", { class: "lines" });
   const node = h("details", { class: "fold" }, h("summary", {}, "Show the maths"), lines);
-  node.addEventListener("toggle", () => drawMaths({ node, lines }, room));
+  node.addEventListener("toggle", () => drawMaths({ node, lines }, view));
   return { node, lines };
 }
 
-export function drawMaths(maths, room) {
+export function drawMaths(maths, view) {
   if (!maths.node.open) return;
-  const { slots, sums } = room;
-  const at = Math.min(room.touched?.index ?? 0, slots.length - 1);
+  const { slots, sums } = view;
+  const at = Math.min(view.touched?.index ?? 0, slots.length - 1);
   const { beta } = sums;
   const lines = [
     ["How often a draft token is accepted", `β = Σ min(p, q) = ${sums.rows.map(({ accepted }) => digits(accepted)).join(" + ")} = ${digits(beta)}`],
@@ -23,7 +23,7 @@ export function drawMaths(maths, room) {
     ...(slots[at].glyphs === null ? [] : oneToken(slots[at], sums.rows[at], beta)),
     ["For every token", "q · min(1, p/q) = min(q, p), and (1 − β) · max(0, p − q) / (1 − β) = max(0, p − q). The smaller of two numbers plus what the larger one has more: min(q, p) + max(0, p − q) = p."],
     ["So the draft does not matter", "q has cancelled. A bad draft makes β small, so fewer draft tokens are accepted. It never changes what comes out."],
-    ["Two draft tokens", "token rule: both accepted with probability β² " + (room.isRecorded() ? "where the next distributions are the same." : `= ${digits(beta * beta)}; block verification: Σ min(min(p₁, q₁) p₂, q₁ q₂) = ${digits(fourRules(room.probs("p"), room.probs("q"))[0].both)}, at least as much.`)],
+    ["Two draft tokens", "token rule: both accepted with probability β² " + (view.isRecorded() ? "where the next distributions are the same." : `= ${digits(beta * beta)}; block verification: Σ min(min(p₁, q₁) p₂, q₁ q₂) = ${digits(fourRules(view.probs("p"), view.probs("q"))[0].both)}, at least as much.`)],
     ["Sources", "Leviathan, Kalman, Matias 2023, Algorithm 1 and appendix A.1; Chen et al. 2023 (where p and q are swapped); Sun et al. 2024, Algorithm 2."],
   ];
   maths.lines.replaceChildren(...lines.flatMap(([what, line]) => [h("p", { class: "what" }, what), h("p", { class: "line1" }, line)]));

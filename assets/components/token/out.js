@@ -6,7 +6,7 @@ import { difference, number, ofHundred, settled } from "../lib/numbers.js";
 import { MOST } from "./bars.js";
 import { drawAxis, fill, makeAxis, makeCard, nameUnder, planPlot, standRect, wordOf } from "./parts.js";
 
-export function makeDraftToken(room) {
+export function makeDraftToken(view) {
   const parts = {
     accepted: s("rect", { class: "zone accepted" }),
     bad: s("rect", { class: "zone bad" }),
@@ -16,14 +16,14 @@ export function makeDraftToken(room) {
   };
   const svg = s("svg", { class: "scene", role: "img" }, makeHatches("shared", "bad"), ...Object.values(parts));
   const big = h("p", { class: "big" });
-  return { ...makeCard("proposal", room.texts.coin, big, svg), svg, big, ...parts };
+  return { ...makeCard("proposal", view.texts.draftToken, big, svg), svg, big, ...parts };
 }
 
-export function drawDraftToken(card, room, width, height, flat) {
-  const beta = settled(room.sums.beta);
+export function drawDraftToken(card, view, width, height, flat) {
+  const beta = settled(view.sums.beta);
   const rejected = settled(1 - beta);
   sized(card.svg, width, height);
-  say(card.sub, room.texts.coinSub);
+  say(card.sub, view.texts.draftTokenSub);
   say(card.big, number(beta));
   card.svg.setAttribute("aria-label", `accepted ${number(beta)}, rejected ${number(rejected)}`);
   say(card.acceptedText, `✓ accepted ${number(beta)}`);
@@ -32,7 +32,7 @@ export function drawDraftToken(card, room, width, height, flat) {
   else stackUp(card, beta, width, height);
   show(card.acceptedText, beta > 0.001);
   show(card.rejectedText, beta < 0.999);
-  say(card.foot, fill(room.texts.coinFoot, { accepted: ofHundred(beta), rejected: ofHundred(rejected) }));
+  say(card.foot, fill(view.texts.draftTokenFoot, { accepted: ofHundred(beta), rejected: ofHundred(rejected) }));
 }
 
 function stackUp(card, beta, width, height) {
@@ -64,7 +64,7 @@ function layFlat(card, beta, width) {
   move(card.rejectedText, width - 100, 54);
 }
 
-export function makeOut(room) {
+export function makeOut(view) {
   const axis = makeAxis();
   const stacks = Array.from({ length: MOST }, () => {
     const one = {
@@ -77,11 +77,11 @@ export function makeOut(room) {
   const key = h("p", { class: "legend" },
     h("span", {}, h("i", { class: "swatch accepted" }), "✓ accepted"), h("span", {}, h("i", { class: "swatch left" }), "◆ replaced"),
     h("span", {}, h("i", { class: "swatch dash" }), "p"));
-  return { ...makeCard("out", room.texts.out, key, svg), svg, axis, stacks };
+  return { ...makeCard("out", view.texts.out, key, svg), svg, axis, stacks };
 }
 
-export function drawOut(card, room, width, height, top) {
-  const { slots, sums, texts } = room;
+export function drawOut(card, view, width, height, top) {
+  const { slots, sums, texts } = view;
   const plot = planPlot(width, height, slots.length, top);
   sized(card.svg, width, height);
   drawAxis(card.axis, plot);

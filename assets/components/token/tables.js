@@ -19,7 +19,7 @@ const COLUMNS = [
   ["difference", "difference", "difference"],
 ];
 
-export function makeSums(room) {
+export function makeSums(view) {
   const head = h("tr", {}, ...COLUMNS.map(([, title, kind]) => h("th", { scope: "col", class: kind }, title)));
   const body = h("tbody");
   const rows = Array.from({ length: MOST }, () => {
@@ -29,64 +29,64 @@ export function makeSums(room) {
     return { node, cells };
   });
   const table = h("table", {}, h("thead", {}, head), body);
-  return { ...makeCard("sums", room.texts.sums, table), rows };
+  return { ...makeCard("sums", view.texts.sums, table), rows };
 }
 
-export function drawSums(card, room) {
-  const { slots, sums, texts } = room;
+export function drawSums(card, view) {
+  const { slots, sums, texts } = view;
   say(card.sub, "q · min(1, p/q) + (1 − β) · residual = p");
   for (const [i, { node, cells }] of card.rows.entries()) {
     show(node, i < slots.length);
-    node.classList.toggle("now", room.touched?.index === i);
+    node.classList.toggle("now", view.touched?.index === i);
     if (i >= slots.length) continue;
     const row = sums.rows[i];
     const keep = slots[i].glyphs === null && slots[i].overlap !== undefined ? "each its own" : row.q > 0 ? digits(Math.min(1, row.p / row.q)) : "–";
     const written = {
       token: glyphLine(slots[i].glyphs, 14), q: digits(row.q), keep, accepted: digits(row.accepted), share: digits(row.share),
-      replaced: digits(row.replaced), sum: room.plan.exact ? exactly(row.sum) : digits(row.sum),
-      p: room.plan.exact ? exactly(row.p) : digits(row.p), difference: difference(row.difference),
+      replaced: digits(row.replaced), sum: view.plan.exact ? exactly(row.sum) : digits(row.sum),
+      p: view.plan.exact ? exactly(row.p) : digits(row.p), difference: difference(row.difference),
     };
     for (const [j, [key]] of COLUMNS.entries()) say(cells[j], written[key]);
   }
   say(card.foot, texts.sumsFoot);
 }
 
-export function makeRules(room) {
+export function makeRules(view) {
   const rows = {};
   const list = h("div", { class: "ruleRows" });
-  for (const [key, { title, how }] of Object.entries(room.payload.rules)) {
+  for (const [key, { title, how }] of Object.entries(view.payload.rules)) {
     const parts = { first: h("span", { class: "run first" }), both: h("span", { class: "run both" }), accepted: h("b"), error: h("span", { class: "error" }) };
     const words = h("div", { class: "ruleName" }, h("b", {}, title), h("span", {}, how));
     list.append(h("div", { class: "rule" }, words, h("div", { class: "lane" }, parts.first, parts.both),
       h("div", { class: "ruleSum" }, parts.accepted, h("span", {}, " of 2 accepted")), parts.error));
     rows[key] = parts;
   }
-  return { ...makeCard("rules", room.texts.rules, list), rows, list };
+  return { ...makeCard("rules", view.texts.rules, list), rows, list };
 }
 
-export function drawRules(card, room) {
-  const { texts, slots } = room;
+export function drawRules(card, view) {
+  const { texts, slots } = view;
   const known = slots.every(({ overlap }) => overlap === undefined);
   show(card.list, known);
   show(card.sub, known);
   say(card.sub, texts.rulesSub);
   if (!known) return say(card.foot, texts.rulesRest);
-  const found = fourRules(room.probs("p"), room.probs("q"));
+  const found = fourRules(view.probs("p"), view.probs("q"));
   for (const { rule, first, both, accepted, error } of found) {
     const row = card.rows[rule];
-    lane(row.first, first, "first", room.lane);
-    lane(row.both, both, "both", room.lane);
+    lane(row.first, first, "first", view.lane);
+    lane(row.both, both, "both", view.lane);
     say(row.accepted, accepted.toFixed(2));
     say(row.error, `error ${difference(error)}`);
   }
-  const { title } = room.payload.rules[found[0].rule];
+  const { title } = view.payload.rules[found[0].rule];
   const least = found.reduce((a, b) => (b.accepted < a.accepted ? b : a));
-  const values = { best: title.toLowerCase(), most: found[0].accepted.toFixed(2), worst: room.payload.rules[least.rule].title.toLowerCase(), least: least.accepted.toFixed(2) };
+  const values = { best: title.toLowerCase(), most: found[0].accepted.toFixed(2), worst: view.payload.rules[least.rule].title.toLowerCase(), least: least.accepted.toFixed(2) };
   const same = found[0].accepted - least.accepted < 0.005;
   say(card.foot, fill(same ? texts.rulesFootSame : texts.rulesFoot, values));
 }
 
-/** A run of the lane, with as many words as it has room for. */
+/** A part of the lane, with as many words as fit into it. */
 function lane(node, share, word, whole) {
   node.style.width = `${(50 * share).toFixed(3)}%`;
   const wide = (whole * share) / 2;

@@ -7,12 +7,12 @@ const ROOT = -1;
 const HIGH = 44; // of a line of chips
 const CELL = 15; // of the mask
 
-export function makeTree(room) {
+export function makeTree(view) {
   const links = s("g", { class: "links" });
   const chips = h("div", { class: "nodes" });
   const svg = s("svg", { class: "wires", "aria-hidden": "true" }, links);
   const node = h("div", { class: "tree" }, svg, chips);
-  return { node, svg, links, chips, room };
+  return { node, svg, links, chips, view };
 }
 
 function chipOf(one, kind) {
@@ -24,14 +24,14 @@ function chipOf(one, kind) {
 }
 
 /** Chips and lines of a payload, made once. */
-export function fillTree(tree, payload, room) {
+export function fillTree(tree, payload, view) {
   tree.made = payload.nodes.map((one, i) => ({ ...chipOf(one, "draft"), one, line: s("path", { class: "wire" }), i }));
   tree.end = payload.ending ? { ...chipOf(payload.ending, payload.ending.kind), one: payload.ending, line: s("path", { class: "wire" }) } : null;
-  const all = tree.end ? [...tree.made, tree.end] : tree.made;
-  tree.links.replaceChildren(...all.map(({ line }) => line));
-  tree.chips.replaceChildren(...all.map(({ face }) => face));
-  for (const { face, i } of tree.made) face.addEventListener("click", () => room.goToNode(i));
-  if (tree.end) tree.end.face.addEventListener("click", () => room.goTo(room.steps.findIndex(({ kind }) => kind === "end")));
+  tree.all = tree.end ? [...tree.made, tree.end] : tree.made;
+  tree.links.replaceChildren(...tree.all.map(({ line }) => line));
+  tree.chips.replaceChildren(...tree.all.map(({ face }) => face));
+  for (const { face, i } of tree.made) face.addEventListener("click", () => view.goToNode(i));
+  if (tree.end) tree.end.face.addEventListener("click", () => view.goTo(view.steps.findIndex(({ kind }) => kind === "end")));
 }
 
 /** Where everything stands for a width. */
@@ -43,7 +43,7 @@ export function placeTree(tree, payload, width) {
   place(tree.node, { height: high });
   const spot = (one) => ({ x: one.col * step + 16, y: (one.line + 0.5) * HIGH });
   const from = (parent) => (parent === ROOT ? { x: -wide + 2, y: ((payload.lines || 1) / 2) * HIGH } : spot(payload.nodes[parent]));
-  for (const { face, line, one } of tree.end ? [...tree.made, tree.end] : tree.made) {
+  for (const { face, line, one } of tree.all) {
     const at = spot(one);
     place(face, { left: at.x, top: at.y - 16, width: Math.max(26, wide) });
     const a = from(one.parent);
@@ -56,8 +56,8 @@ export const FATES = { accepted: "accepted", rejected: "rejected", unchecked: "n
 const SIGNS = { accepted: "✓", rejected: "✗", unchecked: "", draft: "", bonus: "+", residual: "↻" };
 
 /** What each chip looks like at a step: decided ones as they were decided, the others as draft tokens; at the end, what was not checked. */
-export function drawTree(tree, room) {
-  const { step, decided, over } = room;
+export function drawTree(tree, view) {
+  const { step, decided, over } = view;
   for (const { face, mark, line, one, i } of tree.made) {
     const is = decided.has(i) ? one.fate : over ? "unchecked" : "draft";
     face.dataset.is = line.dataset.is = is;
@@ -94,6 +94,6 @@ export function fillMask(card, payload) {
   card.svg.setAttribute("aria-label", `Attention mask. ${said.join("; ")}.`);
 }
 
-export function drawMask(card, room) {
-  for (const [y, row] of (card.rows ?? []).entries()) row.classList.toggle("now", room.step.node === y);
+export function drawMask(card, view) {
+  for (const [y, row] of (card.rows ?? []).entries()) row.classList.toggle("now", view.step.node === y);
 }

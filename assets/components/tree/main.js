@@ -1,4 +1,4 @@
-// The room: one round, walked. Everything is drawn from the step's number; no server is asked.
+// One round as a tree, walked. Everything is drawn from the number of the step; no server is asked.
 
 import { button, h, say } from "../lib/dom.js";
 import { listenToKeys } from "../lib/keys.js";
@@ -9,13 +9,13 @@ import { drawUniform, drawDistributions, makeUniform, makeDistributions } from "
 const NARROW = 640;
 const ALOUD = 250; // ms that a step stands before it is read out
 
-class Room {
-  constructor(parent) {
+class TreeView {
+  constructor() {
     this.at = 0;
     this.before = h("p", { class: "before" });
     this.tree = makeTree(this);
     this.mask = makeMask();
-    this.coin = makeUniform();
+    this.uniform = makeUniform();
     this.distributions = makeDistributions();
     this.sentence = h("p", { class: "sentence" });
     this.aloud = h("p", { class: "aloud", "aria-live": "polite" });
@@ -27,10 +27,7 @@ class Room {
     const transport = h("div", { class: "walk" }, h("div", { class: "buttons" }, this.next, this.back), this.range, this.count);
     this.node = h("section", { class: "stage walked", tabindex: "-1", "aria-label": "One round as a tree" },
       this.before, h("div", { class: "upper" }, this.tree.node, this.mask.node),
-      h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.coin.node), this.distributions.node));
-    parent.append(this.node);
-    this.sizes = new ResizeObserver(() => this.resize());
-    this.sizes.observe(this.node);
+      h("div", { class: "lower" }, h("div", { class: "left" }, this.sentence, this.aloud, transport, this.uniform.node), this.distributions.node));
     this.forgetKeys = listenToKeys(this.keys(), { ready: () => Boolean(this.steps) });
   }
 
@@ -53,7 +50,7 @@ class Room {
 
   /** Nodes decided up to and at this step. */
   get decided() {
-    return new Set(this.steps.slice(0, this.at + 1).filter(({ kind }) => kind === "coin").map(({ node }) => node));
+    return new Set(this.steps.slice(0, this.at + 1).filter(({ kind }) => kind === "uniform").map(({ node }) => node));
   }
 
   get over() { return this.step.kind === "end" || this.step.kind === "tally"; }
@@ -92,7 +89,7 @@ class Room {
     this.node.dataset.step = String(this.at);
     drawTree(this.tree, this);
     drawMask(this.mask, this);
-    drawUniform(this.coin, this, this.coin.node.clientWidth - 32);
+    drawUniform(this.uniform, this, this.uniform.node.clientWidth - 32);
     drawDistributions(this.distributions, this);
     say(this.sentence, step.sentence);
     this.range.value = String(this.at);
@@ -107,9 +104,7 @@ class Room {
   close() {
     clearTimeout(this.later);
     this.forgetKeys();
-    this.sizes.disconnect();
-    this.node.remove();
   }
 }
 
-export default mounted((parent) => new Room(parent));
+export default mounted(() => new TreeView());

@@ -1,24 +1,25 @@
 // What u meets: u on its ruler, and the bars of the distribution it was compared under.
 
+import { barRow } from "../lib/bars.js";
 import { h, move, place, s, say, sized } from "../lib/dom.js";
 import { glyphLine } from "../lib/glyphs.js";
 import { makeHatches } from "../lib/hatches.js";
-import { coinText, number } from "../lib/numbers.js";
+import { uniformText, number } from "../lib/numbers.js";
 import { FATES } from "./chips.js";
 
 export function makeUniform() {
   const accepted = s("rect", { class: "zone accepted" });
   const bad = s("rect", { class: "zone bad" });
   const edge = s("line", { class: "edge", y1: 0, y2: 30 });
-  const disc = s("g", { class: "coin" }, s("circle", { r: 9, class: "face" }));
-  const words = { zero: s("text", {}, "0"), one: s("text", { class: "end" }, "1"), edge: s("text", { class: "said" }), coin: s("text", { class: "said strong" }) };
+  const disc = s("g", { class: "uniform" }, s("circle", { r: 9, class: "face" }));
+  const words = { zero: s("text", {}, "0"), one: s("text", { class: "end" }, "1"), edge: s("text", { class: "said" }), uniform: s("text", { class: "said strong" }) };
   const svg = s("svg", { class: "ruler", role: "img" }, makeHatches("bad"), accepted, bad, edge, disc, ...Object.values(words));
   const title = h("h3", {});
-  return { node: h("figure", { class: "coinCard" }, title, svg), title, svg, accepted, bad, edge, disc, words };
+  return { node: h("figure", { class: "uniformCard" }, title, svg), title, svg, accepted, bad, edge, disc, words };
 }
 
-export function drawUniform(card, room, width) {
-  const one = room.step.node === null ? null : room.payload.nodes[room.step.node];
+export function drawUniform(card, view, width) {
+  const one = view.step.node === null ? null : view.payload.nodes[view.step.node];
   const there = Boolean(one) && one.threshold !== null;
   card.node.classList.toggle("idle", !there);
   say(card.title, there ? "The random number u and its threshold" : "No random number at this step");
@@ -32,14 +33,14 @@ export function drawUniform(card, room, width) {
   move(card.disc, Math.min(width - 9, Math.max(9, u * width)), top + 15);
   move(card.words.zero, 0, top + 46);
   move(card.words.one, width, top + 46);
-  for (const node of [card.accepted, card.bad, card.edge, card.disc, card.words.edge, card.words.coin]) node.style.visibility = there ? "visible" : "hidden";
+  for (const node of [card.accepted, card.bad, card.edge, card.disc, card.words.edge, card.words.uniform]) node.style.visibility = there ? "visible" : "hidden";
   if (!there) return;
   aside(card.words.edge, `accepted below ${number(threshold)}`, x, top - 8, width);
-  aside(card.words.coin, `u = ${coinText(u, threshold)}`, u * width, top + 46, width, 26);
-  card.svg.setAttribute("aria-label", `u = ${coinText(u, threshold)}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
+  aside(card.words.uniform, `u = ${uniformText(u, threshold)}`, u * width, top + 46, width, 26);
+  card.svg.setAttribute("aria-label", `u = ${uniformText(u, threshold)}, threshold ${number(threshold)}: ${FATES[one.fate]}.`);
 }
 
-/** A text whose middle is at x, kept off the edges and off what stands there. */
+/** A text whose middle is at x, clear of the edges and of what stands there. */
 function aside(node, text, x, y, width, edge = 0) {
   say(node, text);
   const half = 3.3 * text.length;
@@ -56,8 +57,8 @@ export function makeDistributions() {
 }
 
 /** Bars of the step's distribution: the target's and the draft's where u decides, the residual after a rejection, one distribution for the ending. */
-export function drawDistributions(card, room) {
-  const { step, payload } = room;
+export function drawDistributions(card, view) {
+  const { step, payload } = view;
   const ending = step.kind === "end" || step.kind === "tally";
   const about = ending ? payload.ending : payload.nodes[step.node ?? 0]; // before the first u: the distributions after the text
   const bars = about?.bars ?? [];
@@ -67,21 +68,9 @@ export function drawDistributions(card, room) {
   card.key.replaceChildren(...(bars.length ? distributions : []).map((probs) => h("span", {}, h("i", { class: `swatch ${probs}` }), DISTRIBUTIONS[probs])));
   const values = (bar) => distributions.map((probs) => bar[probs === "met" ? "p" : probs] ?? 0);
   const most = Math.max(1e-12, ...bars.filter((bar) => bar.glyphs !== null).flatMap(values));
-  card.list.replaceChildren(...bars.map((bar) => barRow(bar, distributions, values(bar), most)));
+  card.list.replaceChildren(...bars.map((bar) => {
+    const [kind, name] = bar.glyphs === null ? ["rest", "the rest"] : [bar.mine ? "mine" : "", glyphLine(bar.glyphs, 14)];
+    return barRow(kind, [name], Object.fromEntries(distributions.map((probs, i) => [probs, values(bar)[i]])), bar.glyphs === null ? Infinity : most);
+  }));
   card.list.setAttribute("aria-label", bars.map((bar) => `${bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 20)}: ${values(bar).map((x, i) => `${DISTRIBUTIONS[distributions[i]]} ${number(x)}`).join(", ")}`).join("; "));
-}
-
-/** A token's lanes. The rest has numbers alone: as a bar it would dwarf the tokens. */
-function barRow(bar, distributions, values, most) {
-  const word = h("span", { class: "barName" });
-  say(word, bar.glyphs === null ? "the rest" : glyphLine(bar.glyphs, 14));
-  const lanes = distributions.map((probs, i) => {
-    const fill = h("i", { class: `fill ${probs}` });
-    fill.style.width = bar.glyphs === null ? "0" : `${((100 * values[i]) / most).toFixed(2)}%`;
-    fill.style.minWidth = values[i] > 0 ? "1px" : "0";
-    const value = h("b", {});
-    say(value, number(values[i]));
-    return h("span", { class: "lane" }, h("span", { class: "run" }, fill), value);
-  });
-  return h("div", { class: bar.mine ? "bar mine" : bar.glyphs === null ? "bar rest" : "bar" }, word, h("span", { class: "lanes" }, ...lanes));
 }

@@ -67,37 +67,7 @@ def styles(*names: str) -> str:
     return "\n".join((STYLES / f"{name}.css").read_text(encoding="utf-8") for name in names)
 
 
-def stage_js() -> str:
-    """The component of *One round*."""
-    return linked("stage/main.js")
-
-
-def stage_css() -> str:
-    return styles("tokens", "stage")
-
-
-def token_js() -> str:
-    """The component of *One token*."""
-    return linked("token/main.js")
-
-
-def token_css() -> str:
-    return styles("tokens", "stage", "token")
-
-
-def tree_js() -> str:
-    """The walked tree of *Drafting methods*."""
-    return linked("tree/main.js")
-
-
-def tree_css() -> str:
-    return styles("tokens", "stage", "tree")
-
-
-def lanes_js() -> str:
-    """Both components of *Whole text*: two lanes, and where the models part."""
-    return linked("lanes/main.js")
-
-
-def lanes_css() -> str:
-    return styles("tokens", "stage", "lanes")
+def component(name: str) -> dict[str, str]:
+    """Script and style of a component: stage (*One round*), token (*Why it is exact*), lanes (*Whole text*), tree (*Drafting methods*)."""
+    own = {"stage": (), "lanes": ("bars", "lanes"), "tree": ("bars", "tree")}.get(name, (name,))
+    return {"js": linked(f"{name}/main.js"), "css": styles("tokens", "stage", *own)}

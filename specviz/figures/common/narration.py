@@ -23,7 +23,7 @@ _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 class Motion:
     """One step of the stage.
 
-    kind      draft, pass, look, coin (u meets its threshold), lift, residual, draw, bonus, stop, tally
+    kind      draft, pass, look, uniform (u meets its threshold), lift, residual, draw, bonus, stop, tally
     node      index of the draft token it is about, None where it is about the whole round
     sentence  what happens, for a reader who does not see the picture
     label     name on the scrubber of this motion and those after it; empty where the name before it still holds
@@ -100,7 +100,7 @@ class _Teller:
         yield Motion("pass", None, self.one_pass(), "target pass")
         for place, i in enumerate(checked(self.round)):
             yield Motion("look", i, self.look(self.round.proposals[i]), f"check {i + 1}")
-            yield Motion("coin", i, self.uniform(self.round.proposals[i], place == 0))
+            yield Motion("uniform", i, self.uniform(self.round.proposals[i], place == 0))
         yield from self.ending()
         yield Motion("tally", None, self.tally(), "tally")
 

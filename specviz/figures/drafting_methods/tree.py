@@ -23,7 +23,7 @@ def tree_payload(trace: Trace) -> dict[str, Any]:
     nodes   per draft token its glyphs, parent, fate, p, q, u, threshold and bars; met  "target" where it was checked against the target's
             distribution, "left" where against the residual that rejected siblings left; col, line  where it stands
     mask    (N, N) 0 or 1: which nodes each may attend to; path  accepted ones; ending  the token the rule added, and where it stands
-    steps   [{"kind", "node", "sentence"}]; kind tree, coin, residual, end, tally
+    steps   [{"kind", "node", "sentence"}]; kind tree, uniform, residual, end, tally
     """
     round_ = trace.rounds[-1]
     parents = [one.parent for one in round_.proposals]
@@ -96,7 +96,7 @@ def _tail(text: str) -> str:
 def _steps(words: Words, order: Sequence[int]) -> list[dict[str, Any]]:
     rows = [{"kind": "tree", "node": None, "sentence": words.opening(len({*map(words.depth, range(len(words.parents)))}))}]
     for index in order:
-        rows.append({"kind": "coin", "node": index, "sentence": words.uniform(index)})
+        rows.append({"kind": "uniform", "node": index, "sentence": words.uniform(index)})
         if words.hands_on(index):
             rows.append({"kind": "residual", "node": index, "sentence": words.residual(index)})
     rows.append({"kind": "end", "node": None, "sentence": words.ending()})

@@ -24,10 +24,11 @@ def stage_payload(trace: Trace, more: bool | None = None) -> dict[str, Any]:
     more  whether a further round can follow; None: unless the text ended or has its length
     """
     edits = dict(read_uniform(text) for text in trace.settings.get("uniforms", ()))
-    rounds, generated = [], b""
+    rounds: list[dict[str, Any]] = []
+    before: list[bytes] = []  # the generated tokens before a round
     for index, round_ in enumerate(trace.rounds):
-        rounds.append(_round(trace, index, generated, edits))
-        generated += b"".join(piece(trace.pieces, token) for token in round_.committed)
+        rounds.append(_round(trace, index, before, edits))
+        before += [piece(trace.pieces, token) for token in round_.committed]
     return {
         "id": trace.digest(),
         "status": _status(trace),
@@ -87,17 +88,19 @@ def _edit_sentence(key: tuple[int, str], u: float) -> str:
     return f"{what[purpose]} at {counted} is {number(u, 3).rstrip('0') if u else 0}"
 
 
-def _round(trace: Trace, index: int, generated: bytes, edits: dict) -> dict[str, Any]:
+def _round(trace: Trace, index: int, before: list[bytes], edits: dict) -> dict[str, Any]:
     round_, told = trace.rounds[index], motions(trace, trace.rounds[index])
     start = round_.prefix_length - len(trace.prompt_ids)
     when = {(motion.kind, motion.node): at for at, motion in enumerate(told)}
     chips = [_chip(trace, round_, node, start, when, edits) for node in range(len(round_.proposals))]
-    ending = _ending(trace, round_, start, told, edits)
+    tokens = [decision.token for decision in round_.proposals]
+    if round_.ending.kind == "bonus" and round_.ending.token is not None:
+        tokens.append(round_.ending.token)  # follows the last draft token, as a replacement does not
     return {
-        "text": _visible(trace, index),
+        "text": whole(b"".join(raw for raw in before if not is_special(raw))),
         "chips": chips,
-        "ending": ending,
-        "braces": _braces(trace, round_, unfinished(generated)),
+        "ending": _ending(trace, round_, start, told, edits),
+        "braces": braces(unfinished(b"".join(before)), [piece(trace.pieces, token) for token in tokens]),
         "motions": [
             {
                 "kind": m.kind,
@@ -116,17 +119,10 @@ def _round(trace: Trace, index: int, generated: bytes, edits: dict) -> dict[str,
     }
 
 
-def _visible(trace: Trace, index: int) -> str:
-    """The generated text before a round: whole characters only, control tokens left out."""
-    ids = [token for round_ in trace.rounds[:index] for token in round_.committed]
-    raws = [piece(trace.pieces, token) for token in ids]
-    return whole(b"".join(raw for raw in raws if not is_special(raw)))
-
-
 def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits: dict) -> dict[str, Any]:
     decision, position = round_.proposals[node], start + _depth(round_.proposals, node)
     raw = piece(trace.pieces, decision.token)
-    decided = when.get(("coin", node), _last_verdict(round_, when))
+    last = max((at for (kind, _), at in when.items() if kind in ("uniform", "pass")), default=0)
     chip = {
         "glyphs": glyphs(raw, decision.token),
         "name": name(raw, decision.token),
@@ -135,17 +131,12 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
         "u": decision.u,
         "threshold": decision.threshold,
         "appears": when[("draft", node)],
-        "decided": decided,
+        "decided": when.get(("uniform", node), last),  # one that is not checked goes grey with the last verdict
         "fate": _fate(round_, node),
         "position": position,
         "edited": (position, "accept") in edits and node in checked(round_),
     }
     return chip | _what_if(trace, decision, chip["name"])
-
-
-def _last_verdict(round_: Round, when: dict) -> int:
-    """When a chip that is not checked goes grey: with the last verdict of the round."""
-    return max((at for (kind, _), at in when.items() if kind in ("coin", "pass")), default=0)
 
 
 def _fate(round_: Round, node: int) -> str:
@@ -196,14 +187,6 @@ def _depth(proposals: tuple[Decision, ...], node: int) -> int:
     while (node := proposals[node].parent) >= 0:
         depth += 1
     return depth
-
-
-def _braces(trace: Trace, round_: Round, tail: bytes) -> list[dict]:
-    """Runs of chips that make one character. A bonus token follows the last draft token; a replacement does not."""
-    tokens = [decision.token for decision in round_.proposals]
-    if round_.ending.kind == "bonus" and round_.ending.token is not None:
-        tokens.append(round_.ending.token)
-    return braces(tail, [piece(trace.pieces, token) for token in tokens])
 
 
 def _distribution_of(kind: str, node: int | None, round_: Round) -> int | None:

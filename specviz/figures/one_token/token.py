@@ -94,9 +94,9 @@ TEXTS = {
     "barsSub": "drag any bar, or focus it and use the arrow keys",
     "barsSubText": "recorded distributions; drag a bar to make them your own",
     "barsFoot": "Both share {beta}: this overlap is how often a draft token is accepted.",
-    "coin": "One draft token",
-    "coinSub": "accepted with probability",
-    "coinFoot": "Of 100 draft tokens, {accepted} are accepted and {rejected} replaced.",
+    "draftToken": "One draft token",
+    "draftTokenSub": "accepted with probability",
+    "draftTokenFoot": "Of 100 draft tokens, {accepted} are accepted and {rejected} replaced.",
     "out": "What comes out",
     "outSub": "accepted + replaced, beside the mark of p",
     "outFoot": "Every stack ends at its mark: largest difference {error}.",
@@ -158,14 +158,10 @@ def positions(trace: Trace | None) -> list[dict[str, Any]]:
     raw = b""
     for index, round_ in enumerate(trace.rounds if trace else ()):
         for draft_token in range(min(len(round_.proposals), len(round_.distributions))):
-            if round_.distributions[draft_token].q is not None and _is_chain(round_, draft_token):
+            if round_.distributions[draft_token].q is not None and round_.proposals[draft_token].parent == draft_token - 1:
                 found.append(_position(trace, round_, index, draft_token, before, raw))
         raw += b"".join(piece(trace.pieces, token) for token in round_.committed)
     return found
-
-
-def _is_chain(round_: Round, draft_token: int) -> bool:
-    return round_.proposals[draft_token].parent == draft_token - 1
 
 
 def _position(trace: Trace, round_: Round, index: int, draft_token: int, prompt: str, raw: bytes) -> dict[str, Any]:

@@ -1,1 +1,1 @@
-"""Whole text: a passage as two lanes, and where the models part."""
+"""Whole text: a passage as two lanes, and where the models differ."""

@@ -41,6 +41,7 @@ def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
         "done": done,
         "prompt": one.settings.prompt,
         "lanes": [_lane(one, key) for key in LANES],
+        "origins": {key: {"sign": SIGNS[key], "name": SAID[key]} for key in SAID},
         "legend": _legend(one),
         "end": end,
         "pace": next((pace for pace in PACES if pace * end >= LASTS), PACES[-1]),
@@ -143,13 +144,9 @@ def fork_sentence(read: Read, place: int) -> str:
     token = read.tokens[place]
     return (
         f"The target’s likeliest token is {said[target[1]]} ({number(target[0])}), the draft’s {said[draft[1]]} ({number(draft[0])}). "
-        f"The distributions share β = {number(read.beta[place])}, so a draft token here is rejected {_percent(1.0 - read.beta[place])} of the time. "
+        f"The distributions share β = {number(read.beta[place])}, so a draft token here is rejected {1.0 - read.beta[place]:.0%} of the time. "
         f"The text has {said[token]}: p = {number(read.p[place])}, q = {number(read.q[place])}."
     )
-
-
-def _percent(share: float) -> str:
-    return f"{share:.0%}"
 
 
 def conclusion(one: Passage) -> str:

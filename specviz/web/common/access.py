@@ -1,4 +1,4 @@
-"""What whoever started the server lets its visitors decide: pairs of their own, and where they are computed.
+"""What a server lets its visitors decide: pairs of their own, and where they are computed. And how pages read a link.
 
 A visitor who may name a pair makes this machine look for folders and fetch models, and one who may name a device or a number type
 makes it load the same weights again and drop others'. Both are for a machine of one's own. No torch and no session here.
@@ -7,7 +7,8 @@ makes it load the same weights again and drop others'. Both are for a machine of
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
 from ipaddress import ip_address
 
 from streamlit import config
@@ -17,6 +18,11 @@ from specviz.settings import Settings
 FLAG = "--allow-own-pairs"
 NETWORK_FLAG = "--allow-own-pairs-from-network"
 SERVERS = ("device", "dtype")  # settings that are the server's, not a link's
+KEYS = {  # of links: a run's settings, and what single pages have besides
+    *(field.name for field in fields(Settings)),
+    *("at", "preset", "from", "p", "q", "source", "mistake", "arm", "law", "row", "draft", "tab", "alpha", "c"),
+}
+NAMED = 5  # unknown keys that a sentence names
 REFUSED = (
     f"Pairs of your own are switched off: {FLAG} was given, but this server listens on {{}}, where others could make this machine"
     f" look for folders and fetch models. Start it with --server.address localhost, or add {NETWORK_FLAG} to allow them for everyone on the network."
@@ -61,3 +67,10 @@ def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Set
         if asked != (own := getattr(settings, name)):
             said.append(f"The link's {name} was left out: it asks for {asked[:60]!r}, and this server uses {own!r} for everyone.")
     return settings, said
+
+
+def unknown_keys(query: Iterable[str]) -> list[str]:
+    """A sentence where an address has keys that no page knows: misspelt ones, and those of earlier versions."""
+    names = [repr(key[:40]) for key in query if key not in KEYS]
+    names[NAMED:] = [f"{more} more"] if (more := len(names) - NAMED) > 0 else []
+    return [f"The link's {', '.join(names)} was left out: no page has a setting of this name."] if names else []

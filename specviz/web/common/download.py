@@ -23,9 +23,9 @@ HOLDS = (
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """What a page has to take along.
+    """What a page has to export.
 
-    stem   of the zip's name; names  of the files that ``make`` will hold, none: there is nothing to take along yet
+    stem   of the zip's name; names  of the files that ``make`` will hold, none: there is nothing to export yet
     said   a sentence about what is exported, text and nothing else
     """
 
@@ -42,7 +42,7 @@ def ready(package: Package, said: str = "") -> Offer:
 def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = lambda: None, known: bool = True) -> None:
     """The button and its fold.
 
-    page     whose widgets these are; offered  called once the fold is open: what there is to take along
+    page     whose widgets these are; offered  called once the fold is open: what there is to export
     on_open  called when the fold is opened or closed; the page then runs again
     known    whether the page knows already what stands on it; until then the fold stays empty: a button of the run before could
              be pressed just when its file is being replaced

@@ -28,7 +28,7 @@ def run() -> None:
     untrusted.guard()
     page = st.navigation([copy.copy(page) for page in _pages()], position="top")
     st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
-    st.html(_style())
+    st.html(f"<style>\n{styles('tokens', 'pages')}</style>")
     top = st.container(key="page-notes-refused")
     page.run()
     for sentence in untrusted.refused():
@@ -36,7 +36,7 @@ def run() -> None:
 
 
 def enter() -> None:
-    """What every page begins with: the import of the heavy libraries goes on beside it, and app.py frames it. Let app.py frame it, even where no visitor has opened the front page yet.
+    """What every page begins with: app.py frames it, even where no visitor has opened the front page yet, and the heavy libraries are imported.
 
     Streamlit takes a folder called pages/ for its older kind of app and runs a page alone until app.py has named its pages
     once. A page that finds itself alone says that this is not so, and is run again, by app.py.
@@ -51,7 +51,3 @@ def enter() -> None:
 def _pages() -> tuple[st.Page, ...]:
     """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
     return tuple(st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == "step") for path, title in PAGES.items())
-
-
-def _style() -> str:
-    return f"<style>\n{styles('tokens', 'pages')}</style>"

@@ -6,16 +6,9 @@ import tomllib
 
 from specviz.records import ASSETS
 
-
-def _read() -> tuple[dict[str, str], dict[str, str]]:
-    """(term -> definition, every way to write a term in lower case -> term) of assets/glossary.toml."""
-    record = tomllib.loads((ASSETS / "glossary.toml").read_text(encoding="utf-8"))
-    terms = {term: entry["means"] for term, entry in record.items()}
-    names = {name.lower(): term for term, entry in record.items() for name in (term, *entry.get("also", ()))}
-    return terms, names
-
-
-GLOSSARY, _NAMES = _read()
+_RECORD = tomllib.loads((ASSETS / "glossary.toml").read_text(encoding="utf-8"))
+GLOSSARY = {term: entry["means"] for term, entry in _RECORD.items()}
+_NAMES = {name.lower(): term for term, entry in _RECORD.items() for name in (term, *entry.get("also", ()))}
 
 
 def define(term: str) -> str:

@@ -1,6 +1,6 @@
-"""Models loaded in a thread of their own: who waits can be told so, and can leave within a second.
+"""Models loaded in a thread of their own: work that waits for them can say so, and can be stopped within a second.
 
-A load that nobody waits for any more goes on for whoever asks next; the same pair is never loaded twice at a time.
+A load goes on even when no work waits for it any more, for the next request. The same pair is never loaded twice at a time.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import SpecvizError
@@ -18,48 +17,33 @@ if TYPE_CHECKING:
     from specviz.models.pairs.loading import Pair
     from specviz.web.common.queue import Ticket
 
-PAUSE = 0.2  # seconds between two looks at whether whoever waits has left
+PAUSE = 0.2  # seconds after which work that waits looks whether it was stopped
 QUICK = 0.02  # seconds after which a load is worth a word
 
 Key = tuple[str, str, str]  # pair, device, dtype
 
 
-@dataclass(frozen=True, slots=True)
-class Load:
-    """A load that was begun."""
-
-    outcome: Future = field(default_factory=Future)
-
-    def ready(self, seconds: float) -> bool:
-        """Whether it has ended, waiting for it at most so long."""
-        return bool(wait([self.outcome], timeout=seconds).done)
-
-
 _lock = threading.Lock()
-_loads: dict[Key, Load] = {}  # those that go on
+_loads: dict[Key, Future] = {}  # those that go on
 
 
-def begun(key: Key, make: Callable[..., Any]) -> Load:
-    """The load of ``make(*key)`` that goes on, or a new one. What it raises is the outcome's."""
+def begun(key: Key, make: Callable[..., Any]) -> Future:
+    """The load of ``make(*key)`` that goes on, or a new one. It holds what ``make`` raises as well."""
     with _lock:
         if (load := _loads.get(key)) is None:
-            load = _loads[key] = Load()
+            load = _loads[key] = Future()
             threading.Thread(target=_carry_out, args=(load, key, make), name="models", daemon=True).start()
     return load
 
 
-def _carry_out(load: Load, key: Key, make: Callable[..., Any]) -> None:
-    made, trouble = None, None
+def _carry_out(load: Future, key: Key, make: Callable[..., Any]) -> None:
     try:
-        made = make(*key)
-    except BaseException as error:  # whatever it is, it belongs to those who wait
-        trouble = error
+        hand_over, found = load.set_result, make(*key)
+    except BaseException as error:  # whatever it is, the work that waits raises it
+        hand_over, found = load.set_exception, error
     with _lock:
         del _loads[key]
-    if trouble is None:
-        load.outcome.set_result(made)
-    else:
-        load.outcome.set_exception(trouble)
+    hand_over(found)
 
 
 def libraries(ticket: Ticket) -> None:
@@ -77,8 +61,8 @@ def waited(ticket: Ticket, key: Key, make: Callable[..., Pair]) -> Pair:
     """The models, for a piece of work in the queue: libraries first, then weights. Raises as ``libraries`` and ``make`` do."""
     libraries(ticket)
     load = begun(key, make)
-    if not load.ready(QUICK):
+    if not wait([load], QUICK).done:
         ticket.tick(doing=f"Loading the pair {key[0]}")
-    while not load.ready(PAUSE):
+    while not wait([load], PAUSE).done:
         ticket.tick()
-    return load.outcome.result()
+    return load.result()

@@ -100,7 +100,7 @@ class PageState:
                 self.said = [str(error)]
 
     def put(self, ticket: Ticket, **found: Any) -> None:
-        """Work hands over what it found. Raises Stopped where something else is asked by now; who stopped it keeps what was found."""
+        """Work hands over what it found. Raises Stopped where the visitor asks something else by now. A click on Stop keeps what was found."""
         with self.lock:
             if ticket.dropped:
                 raise Stopped
@@ -126,7 +126,7 @@ class PageState:
 
 
 class Findings(PageState):
-    """A page whose findings are kept by question: coming back to one shows what was found for it, and a recorded one stands in."""
+    """A page that remembers its findings by question, and shows recorded findings where there are none of the visitor's own."""
 
     KEPT = 6  # findings of one visitor that are remembered
 

@@ -37,7 +37,7 @@ def answer(name: str, mark: str) -> Any:
 
 
 def picture(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:
-    """A figure with its conclusion as its text for who cannot see it, and as a sentence under it."""
+    """A figure with its conclusion, as a sentence under it and as the text that screen readers read."""
     st.plotly_chart(figure, key=f"{name}-figure-{key}", config=PLOT, alt=conclusion)
     if sentence:
         said(conclusion, f"{name}-said-{key}", plain)

@@ -1,15 +1,16 @@
-"""The one line for all work of all pages: few places at the machine, fair by visitor, short work first.
+"""One queue for all work of all pages: few places at the machine, fair by visitor, short work first.
 
 Each piece of work runs in a thread of its own and calls ``tick`` several times a second. There it learns that it was stopped,
 and there it gives way:
 
-* Who has held a place for a turn goes back to the line if others wait.
-* Work is short until it has used a second of a place. Short work goes first, and longer work lets it in at its next tick; so a
-  live round waits for one tick of somebody's million samples, and no place is kept empty for it.
-* Nobody waits for ever: who has stood in the line for ten seconds goes before short work, for a whole turn.
-* Among equals the visitor goes first who holds fewest places and was served longest ago, however many pieces each has asked for.
+* Work that has held a place for one time slice (``turn``) goes back to the queue if other work waits.
+* Work is short until it has used a second of a place. Short work goes first, and longer work lets it in at its next tick. So a
+  live round waits for one tick of another visitor's million samples, and no place stays empty for it.
+* Work that has waited for ten seconds goes before short work, for a whole time slice. So none waits without end.
+* Among equals, the visitor goes first who holds the fewest places, then the one who was served longest ago. It does not matter
+  how much work each has asked for.
 
-A piece that waits costs nothing: before its first turn it has no thread, later its thread sleeps until it is called.
+Work that waits costs nothing: before its first time slice it has no thread, later its thread sleeps.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ REMEMBERED = 2000  # visitors of whom it is known when they were served
 
 
 class Stopped(Exception):
-    """Raised inside the work: whoever asked for it does not want it any more."""
+    """Raised inside the work: it is not wanted any more."""
 
 
 class Ticket:
@@ -54,7 +55,7 @@ class Ticket:
         self._queue, self._work, self._cancelled = queue, work, False
         self._seen = self._since = time.monotonic()  # _since: in the line, or at its place
         self._worked = 0.0  # seconds of earlier turns
-        self._firm = False  # whether this turn is kept against short work
+        self._firm = False  # whether this turn is not interrupted for short work
         self._called = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -120,7 +121,8 @@ class Queue:
         """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full."""
         ticket = Ticket(self, work, object() if visitor is None else visitor)
         with self._lock:
-            self._end_unwanted()
+            for one in [one for one in self._line if one.unwanted]:
+                self._remove(one)
             every = [*self._line, *self._working]
             if len(every) >= self.most:
                 raise SpecvizError(f"{self.most} requests are already waiting for this machine. Please try again in a minute.")
@@ -187,7 +189,7 @@ class Queue:
         return sorted(self._line, key=keys.__getitem__)
 
     def _fill(self) -> None:
-        """Call whoever comes next to every free place."""
+        """Start or wake the next work for every free place."""
         while self._line and len(self._working) < self.places:
             ticket = self._order()[0]
             if ticket.unwanted:
@@ -205,10 +207,6 @@ class Queue:
                 ticket._thread = threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True)
                 ticket._thread.start()
             ticket._called.set()
-
-    def _end_unwanted(self) -> None:
-        for ticket in [one for one in self._line if one.unwanted]:
-            self._remove(ticket)
 
     def _remove(self, ticket: Ticket) -> None:
         """Out of the line. What has begun already is woken and ends by itself."""

@@ -10,6 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
+from specviz.web.common.access import unknown_keys
 from specviz.web.common.page import PageState, Work
 
 State = TypeVar("State", bound=PageState)
@@ -29,7 +30,9 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
         return known
     if known is not None:
         known.stop()
-    state = opened(st.query_params.to_dict(), known)
+    query = st.query_params.to_dict()
+    state = opened(query, known)
+    state.said.extend(unknown_keys(query))  # in place: a run that the link asks for shows the same sentences
     state.turn = known.turn + 1 if known is not None else 0
     state.address, state.visitor = asked(), visitor()
     state.enter()
@@ -39,9 +42,9 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
 
 def base() -> Settings:
     """What is asked where the address says nothing: the text and settings of the run on the page One round."""
-    visit, recording = st.session_state.get("visit"), cache.recording()
-    if visit is not None:
-        return visit.settings
+    run, recording = st.session_state.get("step"), cache.recording()
+    if run is not None:
+        return run.shown.settings
     return Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
 
 

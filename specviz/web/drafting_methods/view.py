@@ -8,7 +8,7 @@ from typing import Any
 
 import streamlit as st
 
-from specviz.figures.common.components import tree_css, tree_js
+from specviz.figures.common.components import component
 from specviz.figures.drafting_methods import block_gain as gain_words
 from specviz.figures.drafting_methods import matrix
 from specviz.figures.drafting_methods import methods as figures
@@ -40,7 +40,7 @@ COLUMN_HELP = {
     "fastest size, larger ones have 15 nodes.",
 }
 LEGEND = "✓ exact: the samples follow the target’s distribution. ✗ lossy: the tests detect it, as expected. = lossy, but this text is the target’s. Reasons for blank cells:"
-_component = st.components.v2.component("specviz_tree", css=tree_css(), js=tree_js())
+_component = st.components.v2.component("specviz_tree", **component("tree"))
 
 
 def page() -> None:

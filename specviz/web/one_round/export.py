@@ -1,4 +1,4 @@
-"""What One round and Why it is exact take along."""
+"""The exports of One round and Why it is exact."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from specviz.export.facts import EDITED, facts
 from specviz.export.package import PRINTS, Package
 from specviz.export.rounds import one_round, one_token
 from specviz.figures.one_token.link import write_distribution
-from specviz.figures.one_token.token import PRESETS, RULE_NAMES, WORDS
+from specviz.figures.one_token.token import GRID, PRESETS, RULE_NAMES, WORDS
 from specviz.settings import Settings
 from specviz.trace import Trace
 from specviz.web.common import cache, warmup
-from specviz.web.common.download import Offer, ready
+from specviz.web.common.download import Offer
 
 TOKEN_FILES = ("token.json", "token.csv", "rules.csv", "caption.txt", *(f"{name}{ending}" for name in ("distributions", "out")
                for ending in PRINTS), "figures.html")  # fmt: skip
@@ -30,8 +30,6 @@ def round_offer(trace: Trace | None, shown: int) -> Offer:
     link = settings.to_query() | {"prompt": settings.prompt, "at": f"{shown + 1}.1"}
     package = one_round(trace, shown, link, trace.models)
     said = f"The figure is round {shown + 1} of {len(trace.rounds)}." + (f" {EDITED}" if settings.edited else "")
-    if "target_sha256" in trace.models:
-        return ready(package, said)
     return Offer(package.stem, package.names, lambda: one_round(trace, shown, link, identity(trace)), said)
 
 
@@ -80,10 +78,10 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
         columns, rules = distributions | {"kept": distributions["overlap"], "replaced": distributions["residual"]}, ()
     else:
         preset = PRESETS[state["preset"]]
-        p, q = (state["p"], state["q"]) if state["p"] else ([x / 10_000 for x in law] for law in (preset.p, preset.q))
+        p, q = (state["p"], state["q"]) if state["p"] else ([x / GRID for x in probs] for probs in (preset.p, preset.q))
         columns = accounted(p, q)
         rules = tuple((RULE_NAMES[one.rule][0], one.first, one.both, one.error) for one in four_rules(p, q))
-        query |= {key: write_distribution(tuple(round(10_000 * x) for x in law)) for key, law in (("p", p), ("q", q))}
+        query |= {key: write_distribution(tuple(round(GRID * x) for x in probs)) for key, probs in (("p", p), ("q", q))}
     size = len(columns["p"])
     slots = place["slots"] if place and len(place["slots"]) == size else [None] * size
     labels = [_word(slot, number) for number, slot in enumerate(slots)]

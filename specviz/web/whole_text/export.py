@@ -1,4 +1,4 @@
-"""What Whole text takes along: the passage on screen as a package."""
+"""The export of Whole text: the passage on screen as a package."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from specviz.export.whole_text import whole_text
 from specviz.figures.whole_text import lanes as words
 from specviz.measure.passage import Passage
 from specviz.web.common.download import Offer, ready
-from specviz.web.whole_text.state import Ask, Writing, heap, surveys
+from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 
-def offer(writing: Writing) -> Offer:
-    """What there is to take along; nothing until there is a whole passage."""
-    one = None if writing.underway else writing.shown
+def offer(state: WholeTextState) -> Offer:
+    """The export; empty until a passage is complete."""
+    one = None if state.underway else state.shown
     if one is None:
         return Offer("whole-text")
-    said = "" if writing.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
-    return ready(passage_package(one, recorded=not writing.own), said)
+    said = "" if state.own else f"This is the recorded passage, for the text “{one.settings.prompt}”."
+    return ready(passage_package(one, recorded=not state.own), said)
 
 
 def passage_package(one: Passage, recorded: bool) -> Package:
     said = facts(
-        one.settings, one.models, "whole", Ask(one.settings).link(), [decode_command(one.settings, one.models)],
+        one.settings, one.models, "whole", PassageRequest(one.settings).link(), [decode_command(one.settings, one.models)],
         n=len(one.speculative.trace.output_ids), turns=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
         warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.speed(one),
     )  # fmt: skip
-    return whole_text(one, surveys(one.settings.pair), heap(one.settings), said)
+    return whole_text(one, surveys(one.settings.pair), recorded_spread(one.settings), said)

@@ -16,41 +16,46 @@ from specviz.web.common.page import Findings, known_pair
 from specviz.web.common.queue import Queue
 
 RECORDED = ASSETS / "traces" / "passage.json"
-LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed lengths two guesses pay best on the shipped pair
+LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed draft lengths 2 pays best on the shipped pair
 FALLBACK = Settings(prompt="Once upon a time", length=LENGTH, gamma=GAMMA)
-READ = ("pair", "prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "length")  # of a link
+SAMPLING = ("temperature", "top_k", "top_p", "min_p")  # what makes a text's distribution besides pair and prompt
+READ = ("pair", "prompt", "gamma", *SAMPLING, "seed", "length")  # of a link
+ALLOWED = f"one of {', '.join(map(str, LENGTHS))} on this page"
 
 
 @lru_cache(maxsize=1)
 def recorded() -> dict[str, Passage]:
-    """The passages that the page opens with, by law; empty where the file is missing or damaged."""
+    """The passages that the page opens with, by distribution; empty where the file is missing or damaged."""
     return of_file(RECORDED, from_json, {})
 
 
 def surveys(pair: str) -> dict[str, tuple[Read, ...]]:
-    """The recorded heaps of texts of this pair, by law; none for a pair that was not recorded."""
+    """The recorded texts of this pair, by distribution; none for a pair that was not recorded."""
     return {name: one.survey for name, one in recorded().items() if one.survey and one.settings.pair == pair}
 
 
-def heap(settings: Settings) -> Spread | None:
-    """The recorded texts of this pair under just this law, together; None where there are none."""
-    same = [
-        one.survey
-        for one in recorded().values()
-        if one.survey and (one.settings.pair, law(one.settings)) == (settings.pair, law(settings))
-    ]
-    return spread(same[0]) if same else None
+def recorded_spread(settings: Settings) -> Spread | None:
+    """The recorded texts of this pair under just this distribution, together; None where there are none."""
+    known = surveys(settings.pair)
+    return next(
+        (spread(known[name]) for name, one in recorded().items() if name in known and alike(one.settings, settings)), None
+    )
+
+
+def alike(one: Settings, other: Settings) -> bool:
+    """Whether both sample a text in the same way."""
+    return all(getattr(one, name) == getattr(other, name) for name in SAMPLING)
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What a visitor wants written. Raises SettingsError for a length that the page does not offer, and for chosen luck."""
+class PassageRequest:
+    """What a visitor wants written. Raises SettingsError for a length that the page does not offer, and for chosen random numbers."""
 
     settings: Settings
 
     def __post_init__(self) -> None:
         if self.settings.length not in LENGTHS:
-            raise SettingsError("length", self.settings.length, f"one of {', '.join(map(str, LENGTHS))} on this page")
+            raise SettingsError("length", self.settings.length, ALLOWED)
         if self.settings.edited:
             raise SettingsError("uniforms", sorted(self.settings.uniforms), "none on this page")
 
@@ -59,7 +64,7 @@ class Ask:
         return {**self.settings.to_query(), "prompt": self.settings.prompt, "length": str(self.settings.length)}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[PassageRequest, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         mine = {key: query[key] for key in READ if key in query}
         found, said = linked(mine)
@@ -69,41 +74,35 @@ class Ask:
         settings, unknown = known_pair(settings, base)
         said += unknown
         if settings.length not in LENGTHS:
-            said.append(f"The link's length was left out: it must be one of {', '.join(map(str, LENGTHS))} on this page, got {settings.length}.")  # fmt: skip
+            said.append(f"The link's length was left out: it must be {ALLOWED}, got {settings.length}.")
             settings = replace(settings, length=LENGTH)
         return cls(settings), said
 
 
 def opening(base: Settings) -> Settings:
-    """Text, pair, law and seed of another page's run; the chain of the draft under the token rule."""
-    plain = Settings(device=base.device, dtype=base.dtype, gamma=GAMMA, length=LENGTH)
-    same = {key: getattr(base, key) for key in READ if key not in ("gamma", "length")}
-    return replace(plain, **same)
+    """Text, pair, sampling and seed of another page's run; the chain of the draft under the token rule."""
+    same = {key: getattr(base, key) for key in (*READ, "device", "dtype") if key not in ("gamma", "length")}
+    return Settings(gamma=GAMMA, length=LENGTH, **same)
 
 
-class Writing(Findings):
+class WholeTextState(Findings):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
-    def __init__(self, question: Ask, queue: Queue | None = None):
+    def __init__(self, question: PassageRequest, queue: Queue | None = None):
         super().__init__(question, queue)
         self.now: Passage | None = None  # while it is being written
 
-    def key_of(self, question: Ask) -> str:
-        """Settings are no key: their coins are a mapping."""
+    def key_of(self, question: PassageRequest) -> str:
+        """Settings are no key: their chosen random numbers are a mapping."""
         return repr(sorted(question.link().items()))
 
     def recorded(self) -> Passage | None:
         """The recorded passage under the same distribution, else any recorded one."""
-        known, settings = recorded(), self.question.settings
-        same = [one for one in known.values() if law(one.settings) == law(settings)]
-        return next(iter([*same, *known.values()]), None)
+        known = list(recorded().values())
+        same = (one for one in known if alike(one.settings, self.question.settings))
+        return next(same, known[0] if known else None)
 
     @property
     def underway(self) -> Passage | None:
         """What the lanes show while there is work."""
         return self.now if self.busy else None
-
-
-def law(settings: Settings) -> tuple[float | int | None, ...]:
-    """What makes the law of a text, besides pair and prompt."""
-    return settings.temperature, settings.top_k, settings.top_p, settings.min_p

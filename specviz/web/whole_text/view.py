@@ -1,4 +1,4 @@
-"""The page Whole text on screen: prompt, length and one button; both ways side by side; below them where the models part."""
+"""The page Whole text on screen: prompt, length and one button; both ways side by side; below them where the models differ."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.figures.common.components import lanes_css, lanes_js
+from specviz.figures.common.components import component
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
 from specviz.figures.whole_text import tables as rows
@@ -18,7 +18,7 @@ from specviz.web.common import download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.parts import head, notes, picture, said, tables
 from specviz.web.whole_text import export, work
-from specviz.web.whole_text.state import Ask, Writing, heap, surveys
+from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
 LOOK_AGAIN = 0.35  # seconds between two looks at a text that is being written
 LEDE = "What did the target model really decide? Two texts after the same prompt: one from target-only sampling, one written with draft tokens."
@@ -27,38 +27,38 @@ CLOCKS = (
     "A column is a round; its height is the number of tokens it gave. Select a token of the second text to open its round on the stage, or "
     "an underlined token of the first to see both distributions there."
 )
-_component = st.components.v2.component("specviz_lanes", css=lanes_css(), js=lanes_js())
+_component = st.components.v2.component("specviz_lanes", **component("lanes"))
 
 
 def page() -> None:
-    writing = session.current("whole", opened)
+    state = session.current("whole", opened)
     head("whole", "Whole text", LEDE)
-    ask, problems, go = fields(writing)
-    writing.choose(ask)
+    request, problems, go = fields(state)
+    state.choose(request)
     session.ask(
         go,
-        writing,
+        state,
         "Write it both ways",
         "whole-write",
         work.write,
-        ask,
+        request,
         type="primary",
         width="stretch",
         disabled=bool(problems),
     )
     notes(problems, "whole-notes-fields")
-    session.keep_link(writing)
-    download.fold("whole", lambda: export.offer(writing))
+    session.keep_link(state)
+    download.fold("whole", lambda: export.offer(state))
     session.watch("whole", every=LOOK_AGAIN)
-    notes(writing.notices, "whole-notes-live")
-    one = writing.underway or writing.shown
+    notes(state.notices, "whole-notes-live")
+    one = state.underway or state.shown
     if one is None:
         st.caption("Both texts appear here once they have been written.")
         return
     if one.read is None:
         notes(["Writing. Each clock counts only its own work."], "whole-notes-from")
     else:
-        notes([come_from(writing, one), *filter(None, [words.ended(one)])], "whole-notes-from")
+        notes([come_from(state, one), *filter(None, [words.ended(one)])], "whole-notes-from")
     _component(key="whole-lanes", data={"payload": words.lanes_payload(one, done=one.read is not None)})
     st.caption(CLOCKS)
     if one.read is not None:
@@ -68,55 +68,55 @@ def page() -> None:
         parting(one, session.theme())
 
 
-def opened(query: Mapping[str, str], before: Writing | None) -> Writing:
-    ask, left_out = Ask.of_link(query, session.base())
-    state = Writing(ask)
+def opened(query: Mapping[str, str], before: WholeTextState | None) -> WholeTextState:
+    request, left_out = PassageRequest.of_link(query, session.base())
+    state = WholeTextState(request)
     state.said = left_out
     return state
 
 
-def fields(writing: Writing) -> tuple[Ask, list[str], Any]:
+def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     """Prompt and length in sight, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
-    ask = writing.question
-    form = Form("whole", writing.turn, as_fields(ask.settings))
+    request = state.question
+    form = Form("whole", state.turn, as_fields(request.settings))
     text, size, go = st.columns([6, 2.3, 1.9], vertical_alignment="bottom")
     form.prompt(text)
-    length = size.segmented_control("Tokens", LENGTHS, default=ask.settings.length, required=True, **form.key("length"))
+    length = size.segmented_control("Tokens", LENGTHS, default=request.settings.length, required=True, **form.key("length"))
     place = go.container()
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
         form.sampling()
         form.text(st, "seed", "Seed")
         st.caption("To share this text, copy the address of the page.")
-    settings, problems = from_fields(form.raw, ask.settings)
+    settings, problems = from_fields(form.raw, request.settings)
     try:
-        ask = ask if problems else Ask(replace(settings, length=length or ask.settings.length))
+        request = request if problems else PassageRequest(replace(settings, length=length or request.settings.length))
     except SettingsError as error:
         problems = [str(error)]
     notes(problems, place=top)
-    return ask, problems, place
+    return request, problems, place
 
 
-def come_from(writing: Writing, one: Passage) -> str:
+def come_from(state: WholeTextState, one: Passage) -> str:
     """Where the text and its times come from; for a recorded one that answers another question, of which."""
     measured = words.measured(one)
     measured = f"{measured[:1].upper()}{measured[1:]}"
-    if writing.own:
+    if state.own:
         return f"Your run. {measured}"
-    if writing.question.settings == one.settings:
+    if state.question.settings == one.settings:
         return f"Recorded. {measured}"
     return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured} Press the button to write yours."
 
 
 def parting(one: Passage, kind: str) -> None:
-    """Where the models part: along the text, at chosen places, over all tokens, by kind of word."""
+    """Where the models differ: along the text, at chosen places, over all tokens, by kind of word."""
     read = one.read
     st.container(key="whole-second").markdown("### Where do the two models differ?")
     picture(figures.along(read, kind), "whole", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
         _component(key="whole-forks", data={"payload": payload})
     curves = figures.curves_of(read, surveys(one.settings.pair))
-    own, many = curves[0][1], heap(one.settings)
+    own, many = curves[0][1], recorded_spread(one.settings)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### At a few tokens, or everywhere?")

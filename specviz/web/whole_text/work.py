@@ -1,4 +1,4 @@
-"""What runs in the queue for Whole text: both ways in turns, seen as they go on, then once more to measure."""
+"""What runs in the queue for Whole text: both ways, shown while they are written, then again to measure."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from collections.abc import Sequence
 from specviz.measure.passage import Event
 from specviz.web.common import cache, loads
 from specviz.web.common.queue import Ticket
-from specviz.web.whole_text.state import Ask, Writing
+from specviz.web.whole_text.state import PassageRequest, WholeTextState
 
-TURNS = 3
+RUNS = 3
 SHOWN_EVERY = 0.3  # seconds between two states that the page may show
 
 
-def write(writing: Writing, ticket: Ticket, ask: Ask) -> None:
+def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> None:
     """Write what was asked. Stopped, what stood there before stands there again."""
-    settings = ask.settings
-    writing.put(ticket, now=None)
+    settings = request.settings
+    state.put(ticket, now=None)
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.measure import passage_run
 
@@ -25,9 +25,9 @@ def write(writing: Writing, ticket: Ticket, ask: Ask) -> None:
 
     def watch(share: float, doing: str, events: Sequence[Event]) -> None:
         if len(events) > shown[1] and time.monotonic() - shown[0] > SHOWN_EVERY:
-            writing.put(ticket, now=passage_run.so_far(pair, settings, events))
+            state.put(ticket, now=passage_run.so_far(pair, settings, events))
             shown[:] = time.monotonic(), len(events)
         ticket.tick(share, doing)
 
-    writing.keep(ticket, ask, passage_run.write(pair, settings, TURNS, watch))
+    state.keep(ticket, request, passage_run.write(pair, settings, RUNS, watch))
     ticket.tick(1.0)

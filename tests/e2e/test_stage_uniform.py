@@ -20,21 +20,21 @@ def drag_u(page, by):
 @pytest.mark.parametrize("mode", ["recorded", "live"])
 def test_a_dragged_u_shows_its_own_fate_at_once_and_asks_on_release(open_stage, mode):
     payload = stage_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)), mode=mode)
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)), mode=mode)
     drag_u(page, 70)
     assert standings(page)[2:] == ["accepted", "pending", "hidden"]
     assert "“sat” is accepted" in sentence(page)
     assert page.evaluate("window.asked") == []
     page.mouse.up()
     ((_, event),) = page.evaluate("window.asked")
-    assert (event["kind"], event["position"], event["purpose"]) == ("coin", 2, "accept")
+    assert (event["kind"], event["position"], event["purpose"]) == ("uniform", 2, "accept")
     assert 0 <= event["u"] < payload["rounds"][0]["chips"][2]["threshold"]
-    assert page.locator(".coinForm .hint").inner_text() == "you chose this number"
+    assert page.locator(".uniformForm .hint").inner_text() == "you chose this number"
 
 
 def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
     payload = stage_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=1)))
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=1)))
     drag_u(page, -150)
     assert standings(page) == ["accepted", "rejected", "unchecked", "unchecked", "residual"]
     assert page.locator(".chip.last .face").inner_text() == ","
@@ -44,7 +44,7 @@ def test_a_u_moved_to_a_rejection_shows_the_replacement(open_stage):
 
 def test_u_is_a_slider_for_the_keyboard(open_stage):
     payload = stage_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
     disc = page.get_by_role("slider", name="the random number u")
     disc.focus()
     for _ in range(3):
@@ -57,18 +57,18 @@ def test_u_is_a_slider_for_the_keyboard(open_stage):
 @pytest.mark.parametrize("typed", ["1", "1.0", "-0.1", "nan", "", "<b>"])
 def test_a_typed_u_out_of_range_gets_a_sentence_and_changes_nothing(open_stage, typed):
     payload = stage_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
     before = standings(page)
-    page.locator(".coinForm input").fill(typed)
+    page.locator(".uniformForm input").fill(typed)
     page.keyboard.press("Enter")
-    assert "at least 0 and below 1" in page.locator(".coinForm .hint").inner_text()
+    assert "at least 0 and below 1" in page.locator(".uniformForm .hint").inner_text()
     assert standings(page) == before and page.evaluate("window.asked") == []
 
 
 def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
     payload = stage_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
-    page.locator(".coinForm input").fill("0.12345")
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
+    page.locator(".uniformForm input").fill("0.12345")
     page.keyboard.press("Enter")
     page.locator(".headline").click()
     assert [event["u"] for _, event in page.evaluate("window.asked")] == [0.12345]
@@ -76,7 +76,7 @@ def test_a_typed_u_is_asked_once_with_its_full_number(open_stage):
 
 def test_chosen_numbers_are_said_and_can_be_undone(open_stage):
     payload = stage_payload(traces.edited())
-    page = open_stage(payload, cursor=(0, motion_index(payload, "coin", node=2)))
+    page = open_stage(payload, cursor=(0, motion_index(payload, "uniform", node=2)))
     assert "you chose random numbers" in page.locator(".status").inner_text()
     page.get_by_role("button", name="Undo my numbers").click()
     assert [event["kind"] for _, event in page.evaluate("window.asked")] == ["undo"]

@@ -1,0 +1,191 @@
+// The random number on its ruler: it falls to u, and a person can drag it or type it.
+
+import { h, move, place, s, say, show } from "../lib/dom.js";
+import { uniformText, number, readUniform, typedUniform } from "../lib/numbers.js";
+import { panelOf, placePanel } from "./panel.js";
+import { planRuler } from "./plan.js";
+
+export function makeUniform(stage) {
+  const panel = panelOf("uniform");
+  const parts = {
+    ratio: s("text", { class: "sub" }),
+    rim: s("rect", { class: "rim" }),
+    accepted: s("rect", { class: "zone accepted" }),
+    bad: s("rect", { class: "zone bad" }),
+    edge: s("line", { class: "edge", x2: 1 }),
+    one: s("text", { class: "end" }, "1"),
+    zero: s("text", { class: "end" }, "0"),
+    acceptedText: s("text", { class: "zoneName accepted" }, "✓ accepted"),
+    rejectedText: s("text", { class: "zoneName bad" }, "✕ rejected"),
+    bar: s("text", { class: "threshold" }),
+    shows: s("text", { class: "shows" }),
+  };
+  const disc = s("g", { class: "disc", role: "slider", tabindex: "0", "aria-valuemin": "0", "aria-valuemax": "1" },
+    s("circle", { r: 22, class: "reach" }), s("circle", { r: 14, class: "face" }), s("text", { y: 5 }, "u"));
+  panel.node.append(...Object.values(parts), disc);
+  const uniform = { ...panel, ...parts, disc, ...makeUniformForm(stage) };
+  listenToUniform(uniform, stage);
+  return uniform;
+}
+
+/** A field for a typed random number, in HTML over the picture. */
+export function makeField(kind, word, name, onChange) {
+  const input = h("input", { type: "text", inputmode: "decimal", autocomplete: "off", "aria-label": `${name}: at least 0 and below 1` });
+  const hint = h("div", { class: "hint" });
+  const form = h("form", { class: kind }, h("label", { class: "typed" }, h("span", {}, word), input), hint);
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    input.blur(); // which makes it a change, if it is one
+  });
+  input.addEventListener("change", onChange);
+  return { form, input, hint };
+}
+
+function makeUniformForm(stage) {
+  const field = makeField("uniformForm", "or type it", "the random number u", () => typeUniform(field.input, stage));
+  field.input.addEventListener("input", () => {
+    const u = readUniform(field.input.value);
+    if (u !== null) stage.dragTo(u);
+  });
+  return field;
+}
+
+function typeUniform(input, stage) {
+  const u = readUniform(input.value);
+  if (u === null) {
+    stage.problem = `u must be at least 0 and below 1, got ${input.value.slice(0, 20) || "nothing"}.`;
+    stage.dropDrag();
+  } else {
+    stage.problem = "";
+    if (input.value === input.dataset.own) stage.dropDrag();
+    else stage.release(u);
+  }
+}
+
+function listenToUniform(uniform, stage) {
+  const { disc } = uniform;
+  const at = (event) => {
+    const box = stage.svg.getBoundingClientRect();
+    return planRuler(stage.plan.uniform, stage.plan.narrow).u((event.clientY - box.top) * (stage.plan.height / box.height));
+  };
+  disc.addEventListener("pointerdown", (event) => {
+    if (!stage.canDrag()) return;
+    event.preventDefault();
+    disc.focus();
+    disc.setPointerCapture(event.pointerId);
+    uniform.held = true;
+  });
+  disc.addEventListener("pointermove", (event) => uniform.held && stage.dragTo(at(event)));
+  disc.addEventListener("pointerup", (event) => {
+    if (!uniform.held) return;
+    uniform.held = false;
+    if (stage.drag) stage.release(at(event));
+  });
+  disc.addEventListener("pointercancel", () => {
+    uniform.held = false;
+    stage.dropDrag();
+  });
+  disc.addEventListener("keydown", (event) => nudge(event, stage));
+  disc.addEventListener("blur", () => !uniform.held && stage.drag?.byKey && stage.release(stage.drag.u));
+}
+
+const NUDGES = { ArrowUp: 0.01, ArrowRight: 0.01, ArrowDown: -0.01, ArrowLeft: -0.01, PageUp: 0.1, PageDown: -0.1 };
+
+/** Where a key moves u; null for all other keys. */
+export function nudged(u, key) {
+  if (key === "Home") return 0;
+  if (key === "End") return 0.999;
+  return Object.hasOwn(NUDGES, key) ? Math.min(0.999, Math.max(0, Number((u + NUDGES[key]).toFixed(3)))) : null;
+}
+
+/** Keys on the focused random number: arrows move it, Enter lets go, Escape puts it back. */
+function nudge(event, stage) {
+  if (!stage.canDrag()) return;
+  const moved = nudged(stage.drag ? stage.drag.u : stage.chip().u, event.key);
+  if (moved !== null) stage.dragTo(moved, true);
+  else if (event.key === "Enter" && stage.drag) stage.release(stage.drag.u);
+  else if (event.key === "Escape") stage.dropDrag();
+  else return;
+  event.preventDefault();
+  event.stopPropagation();
+}
+
+export function drawUniform(uniform, plan, stage) {
+  const frame = stage.frame;
+  const chip = stage.chip();
+  const there = chip !== null && chip.threshold !== null && !["draft", "pass", "bonus"].includes(frame.kind);
+  const hidden = plan.narrow && frame.kind !== "uniform";
+  show(uniform.node, !hidden);
+  placePanel(uniform, plan.uniform, plan.narrow);
+  say(uniform.title, "The random number u");
+  move(uniform.ratio, plan.uniform.x + (plan.narrow ? 12 : 20), plan.uniform.y + (plan.narrow ? 59 : 68));
+  say(uniform.ratio, there ? `p/q = ${number(chip.p)} / ${number(chip.q)}` : "");
+  say(uniform.sub, there ? "accepted if u is below p/q" : frame.kind === "bonus" ? "a bonus token needs none" : "u: uniform between 0 and 1");
+  uniform.node.classList.toggle("idle", !there);
+  const ruler = planRuler(plan.uniform, plan.narrow);
+  drawRuler(uniform, ruler, there ? chip : null, plan);
+  drawDisc(uniform, ruler, there ? chip : null, stage);
+  drawUniformForm(uniform, plan, there && !hidden ? chip : null, stage);
+}
+
+function drawRuler(uniform, ruler, chip, plan) {
+  const t = chip ? chip.threshold : 0;
+  const edge = ruler.y(t);
+  place(uniform.rim, { x: ruler.left, y: ruler.top, width: ruler.wide, height: ruler.high });
+  place(uniform.accepted, { x: ruler.left, y: edge, width: ruler.wide, height: ruler.base - edge });
+  place(uniform.bad, { x: ruler.left, y: ruler.top, width: ruler.wide, height: edge - ruler.top });
+  for (const zone of [uniform.accepted, uniform.bad, uniform.edge, uniform.bar, uniform.acceptedText, uniform.rejectedText]) zone.style.opacity = chip ? 1 : 0;
+  place(uniform.edge, { transform: `translate(${ruler.left - 8}px, ${edge}px) scaleX(${ruler.wide + 16})` });
+  move(uniform.one, ruler.left - 14, ruler.top + 5);
+  move(uniform.zero, ruler.left - 14, ruler.base + 4);
+  const right = ruler.left + ruler.wide + 14;
+  const low = Math.max(ruler.top + 14, Math.min(ruler.base - 4, edge + 4));
+  move(uniform.bar, right, low);
+  if (chip) say(uniform.bar, t >= 1 ? "p/q ≥ 1" : `p/q = ${number(t)}`);
+  drawZoneName(uniform.acceptedText, right, (edge + ruler.base) / 2 + 4, chip && ruler.base - edge > 62, low);
+  drawZoneName(uniform.rejectedText, right, (ruler.top + edge) / 2 + 4, chip && edge - ruler.top > 62, low);
+}
+
+function drawZoneName(node, x, y, fits, threshold) {
+  const clear = Math.abs(y - threshold) < 20 ? y + Math.sign(y - threshold || 1) * 14 : y;
+  move(node, x, clear);
+  node.style.opacity = fits ? 1 : 0;
+}
+
+/** The random number falls from above the ruler onto its number; while a person holds it, it follows without delay. */
+function drawDisc(uniform, ruler, chip, stage) {
+  const fallen = chip !== null && stage.frame.kind !== "look";
+  const u = stage.drag ? stage.drag.u : chip ? chip.u : 1;
+  const accepted = chip && stage.verdict();
+  uniform.disc.classList.toggle("held", Boolean(stage.drag));
+  uniform.disc.classList.toggle("up", !fallen);
+  uniform.disc.dataset.fate = fallen ? (accepted ? "accepted" : "rejected") : "";
+  move(uniform.disc, ruler.left + ruler.wide / 2, fallen ? ruler.y(u) : ruler.top - 34);
+  uniform.disc.setAttribute("tabindex", fallen && stage.canDrag() ? "0" : "-1");
+  uniform.disc.setAttribute("aria-valuenow", u.toFixed(3));
+  uniform.disc.setAttribute("aria-label", "the random number u: move it to choose another");
+  if (fallen) uniform.disc.setAttribute("aria-valuetext", `${uniformText(u, chip.threshold)}: ${accepted ? "accepted" : "rejected"}`);
+  move(uniform.shows, ruler.left - 12, fallen ? ruler.y(u) + 5 : ruler.top);
+  uniform.shows.style.opacity = fallen ? 1 : 0;
+  uniform.shows.dataset.fate = accepted ? "accepted" : "rejected";
+  if (fallen) say(uniform.shows, `u = ${uniformText(u, chip.threshold)}`);
+  uniform.one.style.opacity = fallen && u > 0.92 ? 0 : 1;
+  uniform.zero.style.opacity = fallen && u < 0.06 ? 0 : 1;
+}
+
+function drawUniformForm(uniform, plan, chip, stage) {
+  const { x, y, w, h: high } = plan.uniform;
+  const fallen = chip !== null && stage.frame.kind !== "look";
+  show(uniform.form, fallen);
+  place(uniform.form, plan.narrow ? { left: x + w - 168, top: y + 8, width: 160 } : { left: x + 8, top: y + high - 68, width: w - 16 });
+  if (!fallen) return;
+  const u = stage.drag ? stage.drag.u : chip.u;
+  if (uniform.input.getRootNode().activeElement !== uniform.input) {
+    uniform.input.dataset.own = typedUniform(chip.u, chip.threshold);
+    uniform.input.value = typedUniform(u, chip.threshold);
+  }
+  uniform.input.disabled = !stage.canDrag();
+  const hint = chip.edited || stage.drag ? "you chose this number" : "drag u: what if?";
+  say(uniform.hint, stage.problem || hint);
+  uniform.hint.classList.toggle("problem", Boolean(stage.problem));
+}
