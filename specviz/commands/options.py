@@ -62,22 +62,15 @@ def cut_options(parser: argparse.ArgumentParser) -> None:
 def proposer_options(parser: argparse.ArgumentParser) -> None:
     """Drafting method and acceptance rule. Names are looked up later, because the registries need torch."""
     add = parser.add_argument_group("drafting and acceptance").add_argument
-    add("--proposer", default=_DEFAULTS.proposer, metavar="NAME", help=f"drafting method: {PROPOSERS} (default: draft)")
-    add(
-        "--rule",
-        default=_DEFAULTS.rule,
-        metavar="NAME",
-        help="acceptance rule: token (default), block, k-seq, or typical, which is lossy",
-    )
+    add("--proposer", metavar="NAME", help=f"drafting method: {PROPOSERS} (default: draft)")
+    add("--rule", metavar="NAME", help="acceptance rule: token (default), block, k-seq, or typical, which is lossy")
     add(
         "--tree",
-        default=_DEFAULTS.tree,
         metavar="SHAPE",
         help=f"for tree and medusa: children per level, such as {SHAPE}; 1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes",
     )
     add(
         "--siblings",
-        default=_DEFAULTS.siblings,
         metavar="HOW",
         help="how siblings of a tree are chosen: top (most probable tokens), independent draws, or distinct (draws without "
         "replacement; default)",
@@ -89,36 +82,19 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
         help=f"grow the tree where the draft is confident, up to N nodes, 1 to {NODES_MAX} (default: the fastest number on the "
         "recorded cost curve, unless --tree is given)",
     )
-    add("--drafts", type=int, default=_DEFAULTS.drafts, metavar="N", help="for several: number of chains, 1 to 8 (default: 2)")
-    add(
-        "--lengths",
-        default=_DEFAULTS.lengths,
-        metavar="NAME",
-        help=f"policy that sets the draft length of a chain: {LENGTHS} (default: fixed)",
-    )
-    add(
-        "--text",
-        default=_DEFAULTS.text,
-        metavar="TEXT",
-        help="for retrieval and unigram: the text that they read, dorothy (default) or a text file",
-    )
-    add(
-        "--typical",
-        type=float,
-        default=_DEFAULTS.typical,
-        metavar="E",
-        help="for the typical rule: epsilon of typical acceptance (default: 0.09)",
-    )
-    add("--heads", default=_DEFAULTS.heads, metavar="DIR", help="for medusa: folder of heads (default: the pair's own)")
-    add(
-        "--exit", default=_DEFAULTS.exit, metavar="DIR", help="for early-exit: folder of a trained exit (default: the pair's own)"
-    )
+    add("--drafts", type=int, metavar="N", help="for several: number of chains, 1 to 8 (default: 2)")
+    add("--lengths", metavar="NAME", help=f"policy that sets the draft length of a chain: {LENGTHS} (default: fixed)")
+    add("--text", metavar="TEXT", help="for retrieval and unigram: the text that they read, dorothy (default) or a text file")
+    add("--typical", type=float, metavar="E", help="for the typical rule: epsilon of typical acceptance (default: 0.09)")
+    add("--heads", metavar="DIR", help="for medusa: folder of heads (default: the pair's own)")
+    add("--exit", metavar="DIR", help="for early-exit: folder of a trained exit (default: the pair's own)")
     add(
         "--exit-layer",
         type=int,
         metavar="N",
         help="for early-exit: number of target layers that draft (default: those below the trained exit)",
     )
+    parser.set_defaults(**{name: getattr(_DEFAULTS, name) for name in PROPOSER_FIELDS})
 
 
 def run_options(parser: argparse.ArgumentParser) -> None:

@@ -182,9 +182,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     sampling_options(parser)
     proposer_options(parser)
     parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
-    parser.epilog = (
-        "Defaults that differ: --gamma is 2 for passage and setups; --max-new-tokens is 48 for methods, 128 for passage."
-    )
+    parser.epilog = "Other defaults: --gamma 2 for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
     add("--rounds", type=int, default=6, help="opening: number of rounds (default: 6)")
     add("--runs", type=int, default=6, help="how often each is timed (default: 6); batches, trees: three times as often")
     add("--samples", type=int, default=2000, help="methods: samples of each row's first token (default: 2,000)")
