@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def unsteady(results: Sequence[Result]) -> str:
-    """A sentence where the runs of a ratio are too few or lie too far apart for a verdict, else nothing."""
+    """A sentence where the runs of a ratio are too few or too far apart for a verdict, else nothing."""
     from specviz.measure.clock import unsure
 
     for result in results:
@@ -111,15 +111,15 @@ def as_text(record: dict[str, Any]) -> str:
             f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['draft_tokens']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
             *_costs(result),
-            f"  a round, ms in the mean: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
+            f"  a round, mean ms: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
             "",
         ]
     rule = _said(record["rule_at_vocabulary_152064"], 1)
     lines.append(f"the rule at a vocabulary of 152,064: {rule} ms per round of 4 draft tokens")
     for kind, found in record["block_gap"].items():
         lines.append(
-            f"distribution of a block's pass against passes of one token, {kind}: TV {found['median']:.1e} in the middle, "
-            f"{found['largest']:.1e} at most, {found['positions']} positions"
+            f"distribution of a block's pass against passes of one token, {kind}: median TV {found['median']:.1e}, "
+            f"largest {found['largest']:.1e}, {found['positions']} positions"
         )
     if record["verdict"] != "steady":
         lines += ["", record["verdict"]]
@@ -128,7 +128,7 @@ def as_text(record: dict[str, Any]) -> str:
 
 def _costs(result: dict[str, Any]) -> list[str]:
     ms = {name: 1e3 * cost["value"] for name, cost in result["costs"].items()}
-    allowed = f"  factor these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
+    allowed = f"  speed-up that these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
     if result["leviathan"] is None:
         head = f"  ms: T(1) {ms['one']:.2f}; in each round drafting {ms['draft']:.2f}, target {ms['block']:.2f}, rule {ms['rule']:.2f}"
         return [head, allowed]
@@ -184,7 +184,7 @@ def policies_as_text(record: dict[str, Any]) -> str:
             *lines,
             "",
             "The second run of the best fixed length shows what noise alone does to a ratio. The ceiling asks the target when to stop,",
-            "and the time of asking is taken out: so much could be gained by knowing.",
+            "and the time of asking is taken out: so it shows what perfect knowledge could gain.",
         ]
     )
 
@@ -239,7 +239,7 @@ def curve_as_text(record: dict[str, Any]) -> str:
         f"  {f'{gamma + 1} tokens each, times that':<30}"
         + _cells(f"{b['block']['value'] / b['one']['value']:.2f}" for b in batches),
         f"  {'a draft step, times that':<30}" + _cells(f"{b['draft']['value'] / b['one']['value']:.2f}" for b in batches),
-        f"  {'factor these costs allow':<30}" + _cells(f"{factor:.2f}" for factor in record["allowed"].values()),
+        f"  {'speed-up these costs allow':<30}" + _cells(f"{factor:.2f}" for factor in record["allowed"].values()),
         f"  speculation stops paying: {f'from {lost[0]} rows on' if lost else f'nowhere up to {max(rows)} rows'}",
     ]
     return "\n".join(lines)
