@@ -39,8 +39,8 @@ DAMAGE = (LookupError, TypeError, ValueError, AttributeError, OverflowError, Rec
 class Schema:
     """What a kind of record is called. ``version`` rises with every change that older code, or this one, cannot read.
 
-    name   in a file, such as "gallery"
-    what   in a sentence, such as "The gallery"
+    name   in a file, such as "methods"
+    what   in a sentence, such as "The record of drafting methods"
     """
 
     name: str

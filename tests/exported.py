@@ -105,10 +105,10 @@ def packages() -> dict[str, Package]:
         "token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
         "fast": speed.how_fast(plans[PLAN], sections, SAID),
         "lineup": other_proposers(
-            methods.from_json(text("gallery"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
+            methods.from_json(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "passage": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "around": around_the_rule(setups.from_json(text("surroundings")), ARM, SAID),
+        "around": around_the_rule(setups.from_json(text("setups")), ARM, SAID),
     }
 
 

@@ -54,7 +54,7 @@ def row(action: argparse.Action) -> str:
     if action.option_strings and action.nargs != 0:
         name += " " + (",".join(map(str, action.choices)) if action.choices else action.metavar or action.dest.upper())
     said = action.help or (f"default: {action.default}" if action.choices else "")
-    required = " Required." if action.required and action.option_strings else ""
+    required = "; required" if action.required and action.option_strings else ""
     return f"| `{name.replace('|', '/')}` | {cell(said)}{required} |"
 
 

@@ -7,8 +7,8 @@ import os
 import subprocess
 import sys
 
-from specviz.errors import SettingsError
 from specviz.records import HERE
+from specviz.settings import whole
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
@@ -23,8 +23,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    if not 1 <= options.port <= 65535:
-        raise SettingsError("port", options.port, "a whole number from 1 to 65535")
+    whole("port", options.port, 1, 65535)
     place = next(place for place in (HERE / "served", HERE.parent) if (place / "app.py").is_file())  # installed; in a checkout
     command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={options.port}"]
     command += [f"--server.address={options.host}", "--"]

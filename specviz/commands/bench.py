@@ -1,108 +1,89 @@
-"""``bench``: the speed table, as text or JSON."""
+"""``bench``: the speed table, and other measurements of speed, as text or JSON."""
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
-import sys
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
-from specviz.commands.curve import curve
 from specviz.commands.options import (
     in_words,
-    pair_name,
+    load,
     pair_options,
     proposer_fields,
     proposer_options,
     refuse_proposer,
     refuse_unknown,
+    settings_from,
 )
+from specviz.commands.output import NO_VERDICT, format_option, machine_line, show
+from specviz.commands.progress import told
 from specviz.errors import SettingsError
-from specviz.settings import PROPOSER_FIELDS, Settings
+from specviz.settings import PROPOSER_FIELDS, Settings, whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from specviz.measure.bench import Result
-    from specviz.models.pairs.loading import Pair
-
-NO_VERDICT = 3
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     proposer_options(parser)
-    parser.add_argument("--gamma", type=int, default=2, help="tokens drafted per round, 1 to 16 (default: 2)")
-    parser.add_argument("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
-    parser.add_argument(
-        "--runs", type=int, default=6, help="interleaved runs after one that warms up; fewer than 6 give no verdict (default: 6)"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--gamma", type=int, default=2, help="draft tokens per round, 1 to 16 (default: 2)")
+    add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens per prompt (default: 96)")
+    add("--runs", type=int, default=6, help="interleaved runs after one that warms up; fewer than 6 give no verdict (default: 6)")
+    add(
         "--shapes",
         metavar="LxW,...",
         help="instead: milliseconds per pass of shapes at random weights, such as 12x256,8x384,1x256 (cost only, no text)",
     )
-    parser.add_argument(
+    add(
         "--samples",
         type=int,
         metavar="N",
-        help="instead: N draws of 3 tokens on shared distributions, beside draws in batches and one after the other",
+        help="instead: how many samples a second: N of 3 tokens on shared distributions, beside batches and one after the other",
     )
-    parser.add_argument(
-        "--policies", action="store_true", help="instead: each policy of how far to draft against the best fixed length"
-    )
-    parser.add_argument(
-        "--curve", action="store_true", help="instead: what passes over more tokens, trees and rows cost, and what follows"
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text")
+    add("--policies", action="store_true", help="instead: each policy that sets the draft length against the best fixed length")
+    add("--curve", action="store_true", help="instead: what passes over more tokens, trees and rows cost, and what follows")
+    format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if not 1 <= options.gamma <= 16:
-        raise SettingsError("gamma", options.gamma, "a whole number from 1 to 16 for a bench of speculation")
-    if not 1 <= options.runs <= 100:
-        raise SettingsError("runs", options.runs, "a whole number from 1 to 100")
-    if not 8 <= options.max_new_tokens <= 1024:
-        raise SettingsError("max-new-tokens", options.max_new_tokens, "a whole number from 8 to 1024 for a bench")
-    if other := next(
-        (name for name in ("shapes", "samples", "policies", "curve") if getattr(options, name) not in (None, False)), None
-    ):
+    whole("gamma", options.gamma, 1, 16, "a whole number from 1 to 16 for a bench of speculation")
+    whole("runs", options.runs, 1, 100)
+    whole("max-new-tokens", options.max_new_tokens, 8, 1024, "a whole number from 8 to 1024 for a bench")
+    others = {"shapes": shapes, "samples": samples, "policies": policies, "curve": curve}
+    other = next((name for name in others if getattr(options, name) is not None and getattr(options, name) is not False), None)
+    if other:
         refuse_proposer(options, f"--{other}")
-    if options.shapes:
-        return shapes(options.shapes, options.gamma)
-    name = pair_name(options)
-    if options.samples is not None:
-        return draws(name, options)
-    if options.policies:
-        return policies(name, options)
-    if options.curve:
-        return curve(name, options)
-    settings = Settings(**proposer_fields(options))
+    settings = settings_from(options, **proposer_fields(options))
+    if other:
+        others[other](settings, options)
+        return 0
     refuse_unknown(settings)
     from specviz.measure.bench import bench, machine
-    from specviz.models.pairs.loading import load_pair
-
-    pair = load_pair(name, options.device, options.dtype)
-    results = bench(pair, options.gamma, options.max_new_tokens, options.runs, say=_told, base=settings)
     from specviz.measure.costs import rule_seconds
 
+    pair = load(settings)
+    results = bench(pair, options.gamma, options.max_new_tokens, options.runs, say=told, base=settings)
     record = {
         "machine": machine(pair),
         "pair": pair.describe(),
         "speculative": {name: getattr(settings, name) for name in PROPOSER_FIELDS},
         "results": [asdict(result) for result in results],
         "rule_at_vocabulary_152064": asdict(rule_seconds(152_064).times(1e3, "ms")),
-        "block_gap": {kind: gap(load_pair(name, options.device, kind)) for kind in ("float32", "bfloat16")},
+        "block_gap": {kind: gap(replace(settings, dtype=kind)) for kind in ("float32", "bfloat16")},
+        "verdict": unsteady(results) or "steady",
     }
-    record["verdict"] = unsteady(results) or "steady"
-    print(json.dumps(record, indent=1) if options.format == "json" else as_text(record))
+    show(record, options, as_text)
     return 0 if record["verdict"] == "steady" else NO_VERDICT
 
 
 def unsteady(results: Sequence[Result]) -> str:
-    """A sentence where the runs of a ratio are too few or lie too far apart for a verdict, else nothing."""
+    """A sentence where the runs of a ratio are too few or too far apart for a verdict, else nothing."""
     from specviz.measure.clock import unsure
 
     for result in results:
@@ -112,44 +93,42 @@ def unsteady(results: Sequence[Result]) -> str:
     return ""
 
 
-def as_text(record: dict) -> str:
+def as_text(record: dict[str, Any]) -> str:
     from specviz.measure.estimate import interval_of
 
-    lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items()), ""]
+    lines = [machine_line(record["machine"])]
     if said := in_words(Settings(**record["speculative"])):
-        lines[1:1] = [f"speculative: {said.strip()}"]
+        lines.append(f"speculative: {said.strip()}")
+    lines.append("")
     for result in record["results"]:
         span = interval_of(result["runs"])
         lines += [
             f"temperature {result['temperature']:g}, gamma {result['gamma']}",
             f"  tokens per second, median ({span})",
-        ]
-        lines += [f"    {name:<24}{_said(rate, 1)}" for name, rate in result["rates"].items()]
-        lines += [f"  ratios, run by run, median ({span}); baseline: {result['baseline']}"]
-        lines += [f"    {name:<24}{_said(ratio, 2)}" for name, ratio in result["ratio"].items()]
-        lines += [
+            *(f"    {name:<24}{_said(rate, 1)}" for name, rate in result["rates"].items()),
+            f"  ratios, run by run, median ({span}); baseline: {result['baseline']}",
+            *(f"    {name:<24}{_said(ratio, 2)}" for name, ratio in result["ratio"].items()),
             f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['draft_tokens']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
             *_costs(result),
-            f"  a round, ms in the mean: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
+            f"  a round, mean ms: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
             "",
         ]
-    lines.append(
-        f"the rule at a vocabulary of 152,064: {_said(record['rule_at_vocabulary_152064'], 1)} ms per round of 4 draft tokens"
-    )
+    rule = _said(record["rule_at_vocabulary_152064"], 1)
+    lines.append(f"the rule at a vocabulary of 152,064: {rule} ms per round of 4 draft tokens")
     for kind, found in record["block_gap"].items():
         lines.append(
-            f"distribution of a block's pass against passes of one token, {kind}: TV {found['median']:.1e} in the middle, "
-            f"{found['largest']:.1e} at most, {found['positions']} positions"
+            f"distribution of a block's pass against passes of one token, {kind}: median TV {found['median']:.1e}, "
+            f"largest {found['largest']:.1e}, {found['positions']} positions"
         )
     if record["verdict"] != "steady":
         lines += ["", record["verdict"]]
     return "\n".join(lines)
 
 
-def _costs(result: dict) -> list[str]:
+def _costs(result: dict[str, Any]) -> list[str]:
     ms = {name: 1e3 * cost["value"] for name, cost in result["costs"].items()}
-    allowed = f"  factor these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
+    allowed = f"  speed-up that these costs allow {result['allowed']:.2f}, reached {100 * result['share']:.0f}% of it"
     if result["leviathan"] is None:
         head = f"  ms: T(1) {ms['one']:.2f}; in each round drafting {ms['draft']:.2f}, target {ms['block']:.2f}, rule {ms['rule']:.2f}"
         return [head, allowed]
@@ -159,23 +138,34 @@ def _costs(result: dict) -> list[str]:
     ]
 
 
-def policies(name: str, options: argparse.Namespace) -> int:
-    """Print what each policy of how far to draft gains over the best fixed length."""
+def gap(settings: Settings) -> dict[str, float]:
+    """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
+    from specviz.decoding.run import run as decode_run
+    from specviz.measure.bench import PROMPTS
+    from specviz.measure.costs import block_gap
+
+    pair, found = load(settings), []
+    for prompt in PROMPTS.values():
+        asked = Settings(prompt=prompt, length=64)
+        trace = decode_run(pair, asked, bars=0)
+        found += block_gap(pair, asked, trace.prompt_ids + trace.output_ids)
+    return {"median": statistics.median(found), "largest": max(found), "positions": len(found)}
+
+
+def policies(settings: Settings, options: argparse.Namespace) -> None:
+    """Print what each policy that sets the draft length gains over the best fixed length."""
     from specviz.measure.bench import machine
     from specviz.measure.policies import compare
-    from specviz.models.pairs.loading import load_pair
 
-    pair = load_pair(name, options.device, options.dtype)
-    found = [asdict(one) for one in compare(pair, options.max_new_tokens, options.runs, say=_told)]
-    record = {"machine": machine(pair), "pair": pair.describe(), "results": found}
-    print(json.dumps(record, indent=1) if options.format == "json" else policies_as_text(record))
-    return 0
+    pair = load(settings)
+    found = [asdict(one) for one in compare(pair, options.max_new_tokens, options.runs, say=told)]
+    show({"machine": machine(pair), "pair": pair.describe(), "results": found}, options, policies_as_text)
 
 
-def policies_as_text(record: dict) -> str:
+def policies_as_text(record: dict[str, Any]) -> str:
     from specviz.measure.estimate import interval_of
 
-    lines = ["  ".join(f"{key} {value}" for key, value in record["machine"].items())]
+    lines = [machine_line(record["machine"])]
     for one in record["results"]:
         span = interval_of(next(iter(one["paired"].values()))["gain"]["n"])
         rates = ", ".join(f"{gamma}: {rate['value']:.0f}" for gamma, rate in one["fixed"].items())
@@ -189,65 +179,104 @@ def policies_as_text(record: dict) -> str:
                 f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['draft_tokens']:>9.2f}{row['kept']:>10.3f}"
             )
             lines.append(f"  {name:<20}{_said(row['gain'], 3):<52}{numbers}")
-    lines += [
+    return "\n".join(
+        [
+            *lines,
+            "",
+            "The second run of the best fixed length shows what noise alone does to a ratio. The ceiling asks the target when to stop,",
+            "and the time of asking is taken out: so it shows what perfect knowledge could gain.",
+        ]
+    )
+
+
+def curve(settings: Settings, options: argparse.Namespace) -> None:
+    """Print what passes over more tokens, over trees and over more rows cost."""
+    from specviz.measure.bench import machine
+    from specviz.measure.curves import measure
+
+    pair = load(settings)
+    found = measure(pair, options.gamma, options.max_new_tokens, 3 * options.runs, told)
+    record = {
+        "machine": machine(pair),
+        "pair": pair.describe(),
+        **asdict(found),
+        "allowed": {rows: batch.factor(found.tokens_per_pass, found.gamma) for rows, batch in found.rows.items()},
+        "best_nodes": {name: found.best(name).nodes for name in found.budgets},
+    }
+    show(record, options, curve_as_text)
+
+
+def curve_as_text(record: dict[str, Any]) -> str:
+    from specviz.measure.estimate import Estimate, interval_of
+
+    single = Estimate(**record["chain"][1])
+    one = single.value
+    lines = [
+        machine_line(record["machine"]),
         "",
-        "The second run of the best fixed length shows what noise alone does to a ratio. The ceiling asks the target when to stop,",
+        f"one pass of the target over one token, T(1): {single.times(1e3, 'ms').said()} ms, {interval_of(single.n)}; other passes in T(1)",
+        "",
     ]
-    return "\n".join([*lines, "and the time of asking is taken out: so much could be gained by knowing."])
+    for title, kind in (("tokens in a chain", "chain"), ("nodes of a tree, and the token before it", "tree")):
+        costs = (f"{found['value'] / one:.2f}" for found in record[kind].values())
+        lines += [f"  {title}", "  " + _cells(record[kind]), "  " + _cells(costs), ""]
+    for name, budgets in record["budgets"].items():
+        lines += [
+            f"{name}: fastest with {record['best_nodes'][name]} nodes",
+            f"  {'nodes':<18}" + _cells(b["nodes"] for b in budgets),
+            f"  {'tokens per pass':<18}" + _cells(f"{b['tokens_per_pass']:.2f}" for b in budgets),
+            f"  {'drafting, T(1)':<18}" + _cells(f"{b['drafting']['value'] / one:.2f}" for b in budgets),
+            f"  {'times as fast':<18}" + _cells(f"{b['speed']:.2f}" for b in budgets),
+            "",
+        ]
+    gamma, rows = record["gamma"], record["rows"]
+    batches = rows.values()
+    lost = [count for count, factor in record["allowed"].items() if factor < 1.0]
+    lines += [
+        f"rows at a time, {gamma} draft tokens each, {record['tokens_per_pass']:.2f} tokens per pass at temperature 1",
+        f"  {'rows':<30}" + _cells(rows),
+        f"  {'one token each, ms':<30}" + _cells(f"{1e3 * b['one']['value']:.1f}" for b in batches),
+        f"  {f'{gamma + 1} tokens each, times that':<30}"
+        + _cells(f"{b['block']['value'] / b['one']['value']:.2f}" for b in batches),
+        f"  {'a draft step, times that':<30}" + _cells(f"{b['draft']['value'] / b['one']['value']:.2f}" for b in batches),
+        f"  {'speed-up these costs allow':<30}" + _cells(f"{factor:.2f}" for factor in record["allowed"].values()),
+        f"  speculation stops paying: {f'from {lost[0]} rows on' if lost else f'nowhere up to {max(rows)} rows'}",
+    ]
+    return "\n".join(lines)
 
 
-def _told(line: str) -> None:
-    print(line, file=sys.stderr, flush=True)
+def _cells(values: Iterable[Any]) -> str:
+    return "".join(f"{value:>7}" for value in values)
 
 
-def draws(name: str, options: argparse.Namespace) -> int:
-    """Print how many draws a second each way of drawing gives."""
-    if not 1 <= options.samples <= 20_000_000:
-        raise SettingsError("draws", options.samples, "a whole number from 1 to 20,000,000")
+def samples(settings: Settings, options: argparse.Namespace) -> None:
+    """Print how many samples a second each way of sampling gives."""
+    whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
     from specviz.measure import rates
     from specviz.measure.bench import machine
-    from specviz.models.pairs.loading import load_pair
 
-    pair = load_pair(name, options.device, options.dtype)
-    found = rates.draw_rates(pair, options.samples, say=_told)
-    if options.format == "json":
-        record = {"machine": machine(pair), "peak_mb": rates.peak_megabytes(), "results": [asdict(one) for one in found]}
-        print(json.dumps(record, indent=1))
-    else:
-        print("  ".join(f"{key} {value}" for key, value in machine(pair).items()) + "\n" + rates.as_text(found))
-    return 0
+    pair = load(settings)
+    found = rates.draw_rates(pair, options.samples, say=told)
+    record = {"machine": machine(pair), "peak_mb": rates.peak_megabytes(), "results": [asdict(one) for one in found]}
+    show(record, options, lambda record: f"{machine_line(record['machine'])}\n{rates.as_text(found)}")
 
 
-def gap(pair: Pair) -> dict[str, float]:
-    """How far the distribution of a block's pass is from that of passes of one token, over a text that the pair writes itself."""
-    from specviz.decoding.run import run as decode_run
-    from specviz.measure.bench import PROMPTS
-    from specviz.measure.costs import block_gap
-
-    found = []
-    for prompt in PROMPTS.values():
-        settings = Settings(prompt=prompt, length=64)
-        trace = decode_run(pair, settings, bars=0)
-        found += block_gap(pair, settings, trace.prompt_ids + trace.output_ids)
-    return {"median": statistics.median(found), "largest": max(found), "positions": len(found)}
-
-
-def shapes(text: str, gamma: int) -> int:
+def shapes(settings: Settings, options: argparse.Namespace) -> None:
     """Print the cost table of shapes written LAYERSxWIDTH, separated by commas."""
     try:
-        wanted = [tuple(int(number) for number in part.split("x")) for part in text.split(",")]
+        wanted = [tuple(int(number) for number in part.split("x")) for part in options.shapes.split(",")]
         fits = all(len(shape) == 2 and 1 <= shape[0] <= 64 and shape[1] % 64 == 0 and 64 <= shape[1] <= 2048 for shape in wanted)
     except ValueError:
         fits = False
     if not fits:
-        raise SettingsError("shapes", text, "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048")
+        allowed = "LAYERSxWIDTH separated by commas, 1 to 64 layers, width a multiple of 64 up to 2048"
+        raise SettingsError("shapes", options.shapes, allowed)
     from specviz.measure.costs import shape_seconds
 
-    blocks = (1, 2, 3, gamma + 1, 9)
-    print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in dict.fromkeys(blocks)) + "   ms, medians, random weights")
-    for (layers, width), by in shape_seconds(wanted, tuple(dict.fromkeys(blocks))).items():
+    blocks = tuple(dict.fromkeys((1, 2, 3, options.gamma + 1, 9)))
+    print("layers x width  " + "".join(f"{f'T({n})':>8}" for n in blocks) + "   ms, medians, random weights")
+    for (layers, width), by in shape_seconds(wanted, blocks).items():
         print(f"{f'{layers} x {width}':<16}" + "".join(f"{1e3 * seconds.value:8.2f}" for seconds in by.values()))
-    return 0
 
 
 def _said(estimate: dict[str, Any], digits: int) -> str:

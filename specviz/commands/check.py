@@ -7,12 +7,12 @@ with itself. Anyone who changes a number can make the rest agree with it, so 4 i
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.commands.options import pair_name
+from specviz.commands.output import format_option, show
 from specviz.commands.progress import Progress
 
 if TYPE_CHECKING:
@@ -27,29 +27,30 @@ EPILOG = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EPILOG
-    parser.add_argument("certificate", type=Path, help="the report.json written by verify --out")
-    parser.add_argument("--no-redraw", action="store_true", help="check only what follows from the file itself; needs no models")
-    parser.add_argument("--pair", help="name of the pair on this machine (default: as in the certificate)")
-    parser.add_argument("--target", metavar="T", help="folder of the target on this machine; needs --draft")
-    parser.add_argument("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
-    parser.add_argument(
-        "--draft-bits", type=int, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft"
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default) or json")
+    parser.epilog, add = EPILOG, parser.add_argument
+    add("certificate", type=Path, help="the report.json written by verify --out")
+    add("--no-redraw", action="store_true", help="check only what follows from the file itself; needs no models")
+    add("--pair", help="name of the pair on this machine (default: as in the certificate)")
+    add("--target", metavar="T", help="folder of the target on this machine; needs --draft")
+    add("--draft", metavar="D", help="folder of the draft on this machine; needs --target")
+    add("--draft-bits", type=int, metavar="8", help="8 if the draft was rounded to 8 bits; needs --target and --draft")
+    format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     from specviz.evidence.certificate.check import ALTERED, check, read
 
     record = read(options.certificate)
-    lines, missing = check(record), "--no-redraw was given"
-    if not options.no_redraw and not any(line.state == ALTERED for line in lines):
-        lines, missing = redrawn(record, lines, options)
-    elif not options.no_redraw:
+    lines, missing = check(record), ""
+    if options.no_redraw:
+        missing = "--no-redraw was given"
+    elif any(line.state == ALTERED for line in lines):
         missing = "the file contradicts itself, or was changed"
-    print(json.dumps(_record(lines, missing), indent=1) if options.format == "json" else as_text(lines, missing))
-    return CODES[outcome(lines, missing)]
+    else:
+        lines, missing = redrawn(record, lines, options)
+    found = outcome(lines, missing)
+    show(found, options, as_text)
+    return CODES[found["outcome"]]
 
 
 def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespace) -> tuple[list[Line], str]:
@@ -64,50 +65,34 @@ def redrawn(record: dict[str, Any], lines: list[Line], options: argparse.Namespa
     return list(found.values()), ""
 
 
-def outcome(lines: list[Line], missing: str) -> str:
-    """A name of CODES. missing: why nothing was redrawn; '' if it was."""
-    from specviz.evidence.certificate.check import ALTERED
+def outcome(lines: list[Line], missing: str) -> dict[str, Any]:
+    """Every field, a name of CODES, a sentence that claims no more than was checked, and its basis, JSON-ready.
 
-    if any(line.state == ALTERED for line in lines):
-        return "altered"
-    return "not redrawn" if missing else "redrawn"
-
-
-def as_text(lines: list[Line], missing: str) -> str:
-    """One line for each field, altered ones last; then the headline and its basis."""
-    from specviz.evidence.certificate.check import ALTERED
-
-    rows = [f"{line.state:<37} {line.field:<55} {line.why}" for line in sorted(lines, key=lambda line: line.state == ALTERED)]
-    return "\n".join([*rows, "", headline(lines, missing), note(lines, missing)])
-
-
-def headline(lines: list[Line], missing: str) -> str:
-    """The outcome, in a sentence that claims no more than was checked."""
-    from specviz.evidence.certificate.check import ALTERED
-
-    found = outcome(lines, missing)
-    if found == "altered":
-        return f"Altered: {', '.join(line.field for line in lines if line.state == ALTERED)}."
-    return "Nothing was altered." if found == "redrawn" else f"Not redrawn: {missing}."
-
-
-def note(lines: list[Line], missing: str) -> str:
-    """The basis of the headline: how many fields were confirmed, and whether samples were redrawn."""
-    from specviz.evidence.certificate.check import CONFIRMED, ITSELF
+    missing: why nothing was redrawn; '' if it was
+    """
+    from specviz.evidence.certificate.check import ALTERED, CONFIRMED, ITSELF
 
     states = [line.state for line in lines]
     counts = f"{states.count(CONFIRMED)} fields {CONFIRMED}, {states.count(ITSELF)} {ITSELF}"
+    if ALTERED in states:
+        found, summary = "altered", f"Altered: {', '.join(line.field for line in lines if line.state == ALTERED)}."
+    elif missing:
+        found, summary = "not redrawn", f"Not redrawn: {missing}."
+    else:
+        found, summary = "redrawn", "Nothing was altered."
     if not missing:
-        return f"Redrawn with the stored seed on the same models: {counts}."
-    if outcome(lines, missing) == "altered":
-        return f"Not redrawn: {missing}."
-    return f"The file agrees with itself, but a forged file can do so too: {counts}."
+        note = f"Redrawn with the stored seed on the same models: {counts}."
+    elif found == "altered":
+        note = f"Not redrawn: {missing}."
+    else:
+        note = f"The file agrees with itself, but a forged file can do so too: {counts}."
+    return {"fields": [asdict(line) for line in lines], "outcome": found, "summary": summary, "note": note}
 
 
-def _record(lines: list[Line], missing: str) -> dict[str, Any]:
-    return {
-        "fields": [asdict(line) for line in lines],
-        "outcome": outcome(lines, missing),
-        "summary": headline(lines, missing),
-        "note": note(lines, missing),
-    }
+def as_text(found: dict[str, Any]) -> str:
+    """One line for each field, altered ones last; then the summary and its basis."""
+    from specviz.evidence.certificate.check import ALTERED
+
+    fields = sorted(found["fields"], key=lambda line: line["state"] == ALTERED)
+    rows = [f"{line['state']:<37} {line['field']:<55} {line['why']}" for line in fields]
+    return "\n".join([*rows, "", found["summary"], found["note"]])

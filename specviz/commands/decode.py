@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
+import io
+from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from specviz.commands.options import (
     in_words,
+    load,
     pair_options,
     proposer_options,
     refuse_unknown,
@@ -18,7 +19,9 @@ from specviz.commands.options import (
     sampling_options,
     settings_of,
 )
+from specviz.commands.output import format_option, in_colour
 from specviz.errors import SettingsError
+from specviz.records import write
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
@@ -32,7 +35,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
     sampling_options(parser)
     proposer_options(parser)
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default), or the trace as JSON")
+    format_option(parser, "the trace as JSON")
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="colour tokens by their origin (default: auto)"
     )
@@ -48,15 +51,14 @@ def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
     folder = DistributionsFile(options.probs) if options.probs else None
     from specviz.decoding.run import run as decode_run
-    from specviz.models.pairs.loading import load_pair
 
     refuse_unknown(settings)
-    pair = load_pair(settings.pair, settings.device, settings.dtype)
     bars = 12 if options.format == "json" else 0
-    trace = decode_run(pair, settings, bars=bars, watch=folder.add if folder else None)
+    trace = decode_run(load(settings), settings, bars=bars, watch=folder.add if folder else None)
     if folder:
         folder.write()
-    print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, _colour(options.color)))
+    colour = in_colour() if options.color == "auto" else options.color == "always"
+    print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, colour))
     return 0
 
 
@@ -88,13 +90,9 @@ class DistributionsFile:
         self.rounds += 1
 
     def write(self) -> None:
-        beside = self.path.with_suffix(".partial.npz")
-        try:
-            np.savez(beside, **self.arrays)
-            beside.replace(self.path)
-        except OSError as error:
-            beside.unlink(missing_ok=True)
-            raise SettingsError("probs", str(self.path), f"a file that can be written ({error.strerror})") from error
+        buffer = io.BytesIO()
+        np.savez(buffer, **self.arrays)
+        write(self.path, (buffer.getbuffer(),), over=True, name="probs")
 
 
 def as_text(trace: Trace, colour: bool) -> str:
@@ -112,22 +110,15 @@ def as_text(trace: Trace, colour: bool) -> str:
 
 def _paint(parts: list[tuple[str, bytes]]) -> str:
     """Colour runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
-    text, index = "", 0
-    while index < len(parts):
-        origin, run_bytes = parts[index][0], b""
-        while index < len(parts) and parts[index][0] == origin:
-            run_bytes += parts[index][1]
-            index += 1
-        text += ORIGINS[origin] + run_bytes.decode("utf-8", "replace") + PLAIN
-    return text
+    runs = ((origin, b"".join(piece for _, piece in run)) for origin, run in groupby(parts, key=lambda part: part[0]))
+    return "".join(f"{ORIGINS[origin]}{run.decode('utf-8', 'replace')}{PLAIN}" for origin, run in runs)
 
 
 def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
-    words = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}
-    counts = [
-        (ORIGINS[kind] if colour else "") + f"{sum(origin == kind for origin, _ in parts)} {word}" + (PLAIN if colour else "")
-        for kind, word in words.items()
-    ]
+    words, counts = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}, []
+    for kind, word in words.items():
+        said = f"{sum(origin == kind for origin, _ in parts)} {word}"
+        counts.append(f"{ORIGINS[kind]}{said}{PLAIN}" if colour else said)
     passes = len(trace.rounds)
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models
@@ -139,9 +130,3 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
         f"{in_words(Settings.from_record(trace.settings))}"
         f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"
     )
-
-
-def _colour(choice: str) -> bool:
-    if choice == "auto":
-        return sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    return choice == "always"

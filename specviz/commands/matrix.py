@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import sys
 from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from specviz.commands.options import pair_name
+from specviz.commands.options import load, proposer_fields, settings_from
+from specviz.commands.output import in_colour, show
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
-from specviz.settings import Settings
 
 TV = 0.02  # default of --tv: total variation that exact cells must detect
 LEAST_TV = 0.005  # a smaller one takes hours
@@ -32,8 +30,9 @@ LEGEND = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--all", action="store_true", help="test every proposer under every rule on one prompt, in one table")
-    parser.add_argument(
+    add = parser.add_argument
+    add("--all", action="store_true", help="test every proposer under every rule on one prompt, in one table")
+    add(
         "--only",
         nargs="+",
         default=[],
@@ -43,58 +42,28 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
-    """The whole matrix. usual: every option of ``verify`` as it is where nobody gives it."""
+    """The whole matrix. usual: every option of ``verify`` with its default."""
     if not options.all:
         raise SettingsError("only", " ".join(options.only), "given with --all")
-    _refuse_others(options, usual)
-    tv = TV if options.tv is None else options.tv
-    if not LEAST_TV <= tv <= 1.0:
-        raise SettingsError("tv", tv, f"from {LEAST_TV} to 1 with --all")
-    settings = Settings(
-        pair=pair_name(options),
-        prompt=options.prompt or PROMPT,
-        seed=options.seed,
-        device=options.device,
-        dtype=options.dtype,
-        heads=options.heads,
-        exit=options.exit,
-        exit_layer=options.exit_layer,
-    )
-    from specviz.evidence.matrix.table import chosen, examine
-    from specviz.models.attachments.kinds import admit
-    from specviz.models.pairs.fingerprint import fingerprints
-    from specviz.models.pairs.loading import load_pair
-    from specviz.records import versions
-
-    only = [name for part in options.only for name in part.split(",") if name]
-    chosen(only)
-    admit(settings)
-    pair = load_pair(settings.pair, settings.device, settings.dtype)
-    workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
-    matrix = examine(pair, settings, tv, only, Watch(), workers)
-    record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
-    colour = sys.stdout.isatty() and "NO_COLOR" not in os.environ
-    print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record, colour))
-    return 0 if matrix.right else 1
-
-
-class Watch:
-    """The progress line. Its clock starts with the first cell, because loading says nothing about the remaining time."""
-
-    progress: Progress | None = None
-
-    def __call__(self, share: float, name: str) -> None:
-        if self.progress is None:
-            self.progress = Progress("matrix")
-        self.progress.label = f"matrix, {name}"
-        self.progress(share)
-
-
-def _refuse_others(options: argparse.Namespace, usual: Mapping[str, Any]) -> None:
-    """A matrix brings everything with it but what OWN lists. Raises SettingsError for an option that would do nothing."""
     for name, default in usual.items():
         if name not in OWN and (value := getattr(options, name)) != default:
             raise SettingsError(name.replace("_", "-"), value, "left out with --all, which brings its own")
+    tv = TV if options.tv is None else options.tv
+    if not LEAST_TV <= tv <= 1.0:
+        raise SettingsError("tv", tv, f"from {LEAST_TV} to 1 with --all")
+    settings = settings_from(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
+    from specviz.evidence.matrix.table import chosen, examine
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.records import versions
+
+    only = [name for part in options.only for name in part.split(",") if name]
+    chosen(only)  # refuses unknown names before any weights are read
+    pair = load(settings)
+    workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
+    matrix = examine(pair, settings, tv, only, Progress("matrix"), workers)
+    record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
+    show(record, options, lambda record: as_text(record, in_colour()))
+    return 0 if matrix.right else 1
 
 
 def as_text(record: dict[str, Any], colour: bool = False) -> str:
@@ -108,12 +77,11 @@ def as_text(record: dict[str, Any], colour: bool = False) -> str:
     below = " " * wide + "".join("".join(rule.ljust(narrow) for rule in rules) + "  " for _ in columns)
 
     def shown(name: str, column: str, rule: str) -> str:
-        mark = _mark(cells[name, column, rule])
+        cell = cells[name, column, rule]
+        mark = MARKS[cell["verdict"]] if cell["right"] else "WRONG"
         return f"{COLOURS[mark]}{mark:<{narrow}}\x1b[0m" if colour and mark in COLOURS else mark.ljust(narrow)
 
-    table = [
-        name.ljust(wide) + "  ".join("".join(shown(name, column, rule) for rule in rules) for column in columns) for name in names
-    ]
+    table = [name.ljust(wide) + "  ".join("".join(shown(name, c, rule) for rule in rules) for c in columns) for name in names]
     return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))
 
 
@@ -121,10 +89,6 @@ def _title(record: dict[str, Any], column: str) -> str:
     """Heading of a column: its settings."""
     changes = record["columns"][column]
     return f"top-p {changes['top_p']}" if "top_p" in changes else f"T = {changes.get('temperature', 1.0):g}"
-
-
-def _mark(cell: dict[str, Any]) -> str:
-    return MARKS[cell["verdict"]] if cell["right"] else "WRONG"
 
 
 def _meaning(record: dict[str, Any]) -> list[str]:

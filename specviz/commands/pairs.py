@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import argparse
-import json
 from typing import Any
 
+from specviz.commands.output import format_option, show
 from specviz.errors import SettingsError
 from specviz.models.pairs.public import BYTES, PUBLIC
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--dtype", help="float32, bfloat16 or float16 (default: what this machine would use)")
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default) or json")
+    format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -25,10 +25,8 @@ def run(options: argparse.Namespace) -> int:
     dtype = str(kind).removeprefix("torch.")
     free = free_bytes(device) / 1e9
     rows = [_row(pair, dtype, free) for pair in PUBLIC]
-    if options.format == "json":
-        print(json.dumps({"device": device.type, "dtype": dtype, "free_gb": round(free, 2), "pairs": rows}, indent=1))
-    else:
-        print(_text(rows, device.type, dtype, free))
+    record = {"device": device.type, "dtype": dtype, "free_gb": round(free, 2), "pairs": rows}
+    show(record, options, lambda record: _text(rows, device.type, dtype, free))
     return 0
 
 

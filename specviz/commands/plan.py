@@ -1,4 +1,4 @@
-"""``plan``: tokens per pass, speed-up and best gamma on a text of yours, predicted before anything is speculated."""
+"""``plan``: tokens per target pass, speed-up and best gamma on a text of yours, predicted before anything is decoded speculatively."""
 
 from __future__ import annotations
 
@@ -9,37 +9,33 @@ from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING
 
-from specviz.commands.options import cut_options, pair_name, pair_options
+from specviz.commands.options import cut_options, load, pair_options, seed_option, settings_from
+from specviz.commands.output import NO_VERDICT, format_option, machine_line
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
-from specviz.settings import GAMMA_MAX, Settings
+from specviz.settings import GAMMA_MAX, whole
 
 if TYPE_CHECKING:
     from specviz.prediction.plan import PlanRow, SpeedPlan
 
-NO_VERDICT = 3
 GAMMAS = "1-8"
 SPAN = re.compile(r"(\d{1,3})(?:-(\d{1,3}))?", re.ASCII)
+RANGES = {"texts": (2, 4096), "opening": (1, 4096), "max-new-tokens": (8, 1024), "runs": (2, 100), "probes": (2, 1000)}
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
     pair_options(parser)
     cut_options(parser)
     add = parser.add_argument
-    add("--text", type=Path, required=True, metavar="FILE", help="a text of the kind that will be written, UTF-8")
+    add("--text", type=Path, required=True, metavar="FILE", help="a text like those that will be written, UTF-8")
     add(
         "--proposer",
         default="draft",
         metavar="NAME",
         help="a chain: draft (default), ngram, retrieval, unigram, uniform, adversarial",
     )
-    add(
-        "--rule",
-        default="token",
-        metavar="NAME",
-        help="who decides: token (default), or block, whose gain over token is said too",
-    )
-    add("--gammas", default=GAMMAS, metavar="A-B", help=f"lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
+    add("--rule", default="token", metavar="NAME", help="acceptance rule: token (default), or block, with its gain over token")
+    add("--gammas", default=GAMMAS, metavar="A-B", help=f"draft lengths to compare, within 1 to {GAMMA_MAX} (default: {GAMMAS})")
     add(
         "--texts",
         type=int,
@@ -49,7 +45,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--opening", type=int, default=64, metavar="N", help="tokens of the text before each, 1 to 4096 (default: 64)")
     add("--max-new-tokens", type=int, default=96, metavar="N", help="tokens of each continuation, 8 to 1024 (default: 96)")
-    add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
+    seed_option(parser)
     add("--tokens-only", action="store_true", help="leave speed out, for a machine that is busy")
     add("--check", action="store_true", help="measure as well, under other seeds, and say how far the prediction was off")
     add("--probes", type=int, metavar="N", help="runs of the probes that rounds are timed by, 2 to 1000 (default: 45)")
@@ -59,32 +55,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         default=6,
         help="--check: runs of the clock, each over texts of its own, 2 to 100; fewer than 6 give no verdict (default: 6)",
     )
-    add("--format", choices=("text", "json"), default="text")
+    format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     gammas = lengths(options.gammas)
-    for name, least, most in (("texts", 2, 4096), ("opening", 1, 4096), ("max-new-tokens", 8, 1024), ("runs", 2, 100)):
-        if not least <= (value := getattr(options, name.replace("-", "_"))) <= most:
-            raise SettingsError(name, value, f"a whole number from {least} to {most}")
-    if options.probes is not None and not 2 <= options.probes <= 1000:
-        raise SettingsError("probes", options.probes, "a whole number from 2 to 1000")
-    settings = Settings(
-        pair=pair_name(options),
-        proposer=options.proposer,
-        rule=options.rule,
-        gamma=gammas[-1],
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        seed=options.seed,
-        length=options.max_new_tokens,
-        device=options.device,
-        dtype=options.dtype,
+    for name, (least, most) in RANGES.items():
+        if (value := getattr(options, name.replace("-", "_"))) is not None:
+            whole(name, value, least, most)
+    settings = settings_from(
+        options, proposer=options.proposer, rule=options.rule, gamma=gammas[-1], length=options.max_new_tokens
     )
     text = read(options.text)
-    from specviz.models.pairs.loading import load_pair
     from specviz.prediction.plan_run import PlanEffort, make_plan
     from specviz.prediction.predict import refuse_unplanned
 
@@ -92,10 +74,8 @@ def run(options: argparse.Namespace) -> int:
     effort = PlanEffort(options.texts, options.opening, check=options.check, runs=options.runs)
     probes = 0 if options.tokens_only else options.probes
     effort = effort if probes is None else replace(effort, probes=probes)
-    progress = Progress("plan")
     try:
-        pair = load_pair(settings.pair, settings.device, settings.dtype)
-        plan = make_plan(pair, settings, text, gammas, effort, options.text.name, lambda share, doing: progress(share))
+        plan = make_plan(load(settings), settings, text, gammas, effort, options.text.name, Progress("plan"))
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt("nothing was planned; the same command begins anew") from stop
     print(plan.to_json() if options.format == "json" else as_text(plan))
@@ -119,7 +99,7 @@ def lengths(text: str) -> tuple[int, ...]:
 def read(path: Path) -> str:
     """The user's text. Raises SettingsError with a sentence."""
     if not path.is_file():
-        raise SettingsError("text", str(path), "a file with a text of the kind that will be written")
+        raise SettingsError("text", str(path), "a file with a text like those that will be written")
     from specviz.proposers.texts import read as read_text
 
     return read_text(str(path), path)
@@ -128,27 +108,24 @@ def read(path: Path) -> str:
 def as_text(plan: SpeedPlan) -> str:
     """A table by gamma, the verdict, and where it was checked how far each prediction was off."""
     settings = plan.settings
-    cuts = [f"{name.replace('_', '-')} {value:g}" for name in ("top_k", "top_p", "min_p") if (value := getattr(settings, name))]
+    cuts = [f", {name.replace('_', '-')} {value:g}" for name in ("top_k", "top_p", "min_p") if (value := getattr(settings, name))]
     lines = [
-        "  ".join(f"{key} {value}" for key, value in plan.machine.items()),
-        f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(f', {cut}' for cut in cuts)}",
+        machine_line(plan.machine),
+        f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
         f"text {plan.text['name']}: {plan.text['tokens']:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}",
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"
-        + (f"   {'times the target alone':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
-    ]
-    lines += [_line(row) for row in plan.rows]
-    lines += [
+        + (f"   {'times target-only':<23}{'hazards':>8}{'Leviathan':>10}" if plan.costs else ""),
+        *(_line(row) for row in plan.rows),
         "",
-        "In brackets the middle 95% of resamples. Hazards and one alpha: plainer formulas. Own text: the text read on, not continued.",
+        "In brackets: the middle 95% of resamples. Hazards, one alpha: simpler formulas. Own text: counted on the text as it is read.",
+        *_gains(plan),
     ]
-    lines += _gains(plan)
     if plan.costs:
         lines += [_costs(plan), f"best gamma by {', by '.join(f'{name} {gamma}' for name, gamma in plan.chosen_by.items())}"]
     if (row := plan.row(int(plan.best.value)) if plan.best else None) and row.operations:
-        lines.append(f"arithmetic for a token at gamma {row.gamma}: {row.operations:.2f} times that of the target alone")
-    lines += ["", plan.in_words]
-    return "\n".join(lines + (_check(plan) if plan.checked else []))
+        lines.append(f"arithmetic per token at gamma {row.gamma}: {row.operations:.2f} times that of target-only sampling")
+    return "\n".join([*lines, "", plan.in_words, *(_check(plan) if plan.checked else [])])
 
 
 def _gains(plan: SpeedPlan) -> list[str]:
@@ -173,26 +150,26 @@ def _line(row: PlanRow) -> str:
 def _costs(plan: SpeedPlan) -> str:
     rounds = [1e3 * median(column) for column in zip(*plan.costs.rounds, strict=True)]
     return (
-        f"ms: a token of the target alone {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. draft tokens "
+        f"ms: a token of target-only sampling {1e3 * median(plan.costs.alone):.2f}; a round with 0, 1, .. draft tokens "
         + " ".join(f"{ms:.2f}" for ms in rounds)
         + f"; middle half of a probe at most {plan.costs.spread:.0%} wide"
     )
 
 
 def _check(plan: SpeedPlan) -> list[str]:
-    lines = ["", "Measured, under other seeds, and how far each prediction lay above it:"]
     head = f"{'gamma':>5}  {'tokens per pass':<24}{'accepted draft tokens':<26}{'hazards':>8}{'one alpha':>10}{'own text':>9}"
-    lines.append(head + (f"   {'times the target alone':<23}{'predicted':>10}{'by luck':>9}" if plan.alone else ""))
+    head += f"   {'times target-only':<23}{'predicted':>10}{'by noise':>9}" if plan.alone else ""
+    lines = ["", "Measured, under other seeds, and how far each prediction was above it:", head]
     for one in plan.checked:
-        tokens, kept = one.tokens.said(".3f"), one.gaps["accepted draft tokens"].said("+.1%")
+        tokens, accepted = one.tokens.said(".3f"), one.gaps["accepted draft tokens"].said("+.1%")
         others = f"{one.gaps['hazards'].value:>+8.1%}{one.gaps['independent'].value:>+10.1%}{one.gaps['own text'].value:>+9.1%}"
-        line = f"{one.gamma:>5}  {tokens:<24}{kept:<26}{others}"
+        line = f"{one.gamma:>5}  {tokens:<24}{accepted:<26}{others}"
         if one.factor is not None:
             line += f"   {one.factor.said('.3f'):<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
             line += f"{one.luck:>+9.1%}" if one.luck is not None else ""
         lines.append(line)
     if plan.alone:
-        lines.append("By luck: rounds of the timed texts above the predicted ones, which are in the gap of the speed.")
+        lines.append("By noise: how many more rounds the timed texts took than predicted, a part of the error of the speed.")
     if not plan.believed:
         lines.append(f"No verdict on these speeds: {plan.unsure}")
     elif plan.lost is not None:

@@ -1,22 +1,25 @@
-"""A progress line on stderr: how much of a long task is done, and how long the rest will take."""
+"""What a long task says on stderr: how much is done, how long the rest will take, and single lines."""
 
 from __future__ import annotations
 
 import sys
 import time
+from collections.abc import Callable
 
 EVERY = 0.5  # seconds between two updates on a terminal
 EVERY_IN_A_FILE = 15.0  # seconds between two lines elsewhere
+WIDTH = 78  # columns of a line that is overwritten
 
 
 class Progress:
-    """Call it with the fraction done, in [0, 1]. On a terminal the line is overwritten; elsewhere a line is printed now and then."""
+    """Call it with the fraction done, in [0, 1], and what is being done. On a terminal the line is overwritten; elsewhere a line is
+    printed now and then."""
 
     def __init__(self, label: str):
         self.label, self.began, self.terminal = label, time.monotonic(), sys.stderr.isatty()
         self.said = self.began
 
-    def __call__(self, share: float) -> None:
+    def __call__(self, share: float, doing: str = "", *_: object) -> None:
         now = time.monotonic()
         done = share >= 1.0
         if now - self.said < (EVERY if self.terminal else EVERY_IN_A_FILE) and not (done and self.terminal):
@@ -24,7 +27,15 @@ class Progress:
         self.said = now
         spent = now - self.began
         left = f", about {spent * (1.0 - share) / share:.0f} s left" if 0.0 < share < 1.0 else ""
-        line = f"{self.label}: {share:.0%}{left}"
-        print(
-            f"\r{line:<70}" if self.terminal else line, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True
-        )
+        line = f"{self.label}{doing and f', {doing}'}: {share:.0%}{left}"
+        shown = f"\r{line[:WIDTH]:<{WIDTH}}" if self.terminal else line
+        print(shown, end="\n" if done or not self.terminal else "", file=sys.stderr, flush=True)
+
+    def part(self, number: int, parts: int) -> Callable[..., None]:
+        """The progress of one of several equal parts, counted from 0."""
+        return lambda share, doing="", *_: self((number + share) / parts, doing)
+
+
+def told(line: str) -> None:
+    """Print a line on stderr, over a progress line on a terminal."""
+    print(f"\r{line:<{WIDTH}}" if sys.stderr.isatty() else line, file=sys.stderr, flush=True)

@@ -1,168 +1,211 @@
-"""``record``: runs and plans of the shipped pair, stored so that pages can open without torch or weights."""
+"""``record WHAT``: measure on this machine what a page shows first, and store it, so that the page opens without torch or weights."""
 
 from __future__ import annotations
 
 import argparse
-import sys
-from dataclasses import replace
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
-from specviz.commands.options import pair_options, proposer_options, refuse_proposer, run_options, sampling_options, settings_of
-from specviz.commands.record_batches import record_batches
-from specviz.commands.record_plans import record_plans
-from specviz.commands.record_setups import DRAFT_TOKENS as LAB_DRAFT_TOKENS
-from specviz.commands.record_setups import POSITIONS, record_surroundings
-from specviz.commands.record_trees import record_trees
+from specviz.commands.options import (
+    load,
+    pair_options,
+    proposer_options,
+    refuse_proposer,
+    run_options,
+    sampling_options,
+    settings_of,
+)
+from specviz.commands.output import NO_VERDICT
+from specviz.commands.progress import Progress, told
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, Schema
 from specviz.settings import Settings
 from specviz.trace import SCHEMA
 
-PROMPT = "Once upon a time there lived an old"  # of the gallery and the passage, where none is given
-LENGTH = 48  # tokens that each of its rows writes
-PASSAGE, DRAFT_TOKENS = (
-    128,
-    2,
-)  # tokens of the passage, and draft tokens per round: of the fixed lengths two pay best on the shipped pair
-SURVEYED = 96  # tokens of each other text
-KINDS = {  # option -> name of the schema of what it records
-    "gallery": "gallery",
-    "passage": "passage",
-    "plans": "plans",
-    "surroundings": "surroundings",
-    "trees": "trees",
-    "curve": "batches",
+PROMPT = "Once upon a time there lived an old"  # of the methods and the passage, without --prompt
+SURVEY_LENGTH = 96  # tokens of each other text of the passage
+OPENING, LENGTH = 48, 64  # plans, batches, setups: tokens before and after each place of a text
+PROBES = 15  # plans: runs of the cost probes
+DRAFTS = ("storybook", "storybook-distilled")  # batches: of one shape, so that one set of passes is true of both
+BOOK = ASSETS / "texts" / "dorothy-and-the-wizard-in-oz.txt"  # setups: held out from training
+TOKENS, GREEDY = 96, 96  # setups: tokens of a timed text and of a greedy one
+TREES = {"tree": "draft's tree", "medusa": "heads' tree"}  # proposer -> its name in a measured curve
+TREE_LENGTH = 96  # trees: tokens after each prompt of the bench
+LEAST = {"rounds": 1, "runs": 1, "samples": 1, "positions": 1, "texts": 0}  # smallest value of these options
+
+
+class Recorded(NamedTuple):
+    """A record as JSON, what it holds in a few words, and the exit code."""
+
+    text: str
+    said: str
+    code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """What a name on the command line records, with the defaults of its options. least: where more is needed than LEAST."""
+
+    said: str
+    record: Callable[[Settings, argparse.Namespace, Progress], Recorded]
+    gamma: int = Settings().gamma
+    length: int = Settings().length
+    texts: int = 24
+    least: dict[str, int] = field(default_factory=dict)
+
+
+def opening(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    from specviz.decoding.run import run as decode_run
+    from specviz.models.pairs.fingerprint import fingerprints
+
+    pair = load(settings)
+    decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
+    trace = decode_run(pair, settings, rounds=options.rounds)
+    trace = replace(trace, models=trace.models | fingerprints(pair))  # an export of it names them without the weights at hand
+    return Recorded(trace.to_json(), f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens")
+
+
+def methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
+    from specviz.measure.methods import CHOICES, chosen, to_json
+    from specviz.measure.methods_run import line_up
+
+    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
+    for number, choice in enumerate(CHOICES):
+        watch = progress.part(number, len(CHOICES))
+        found[choice] = line_up(pair, chosen(base, choice), options.runs, options.samples, watch)
+    rows = sum(not row.reason for one in found.values() for row in one.rows)
+    return Recorded(to_json(found), f"{len(found)} distributions, {rows} rows")
+
+
+def passage(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """A text with and without speculation under each of the page's distributions, and other texts read beside it."""
+    from specviz.figures.whole_text.lanes import speed
+    from specviz.measure.passage import DISTRIBUTIONS, to_json
+    from specviz.measure.passage_run import survey, write
+    from specviz.models.pairs.fingerprint import fingerprints
+
+    base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
+    for number, (name, probs) in enumerate(DISTRIBUTIONS.items()):
+        writing, reading = (progress.part(2 * number + half, 2 * len(DISTRIBUTIONS)) for half in (0, 1))
+        one = write(pair, replace(base, **probs), options.runs, writing)
+        texts = survey(pair, one.settings, options.texts, SURVEY_LENGTH, reading)
+        found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
+        told(f"{name}: {speed(one)}")
+    return Recorded(to_json(found), f"{len(found)} distributions, {base.length} tokens each way")
+
+
+def plans(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Plan and measure every draft at every temperature of the page, on its text."""
+    from specviz.prediction.plan_run import PlanEffort, make_plan
+    from specviz.prediction.plans import CHOICES, GAMMAS, TEXT, to_json
+    from specviz.prediction.study_run import TEXTS_FOLDER
+
+    text, found = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8"), {}
+    effort = PlanEffort(options.texts, OPENING, 0 if options.tokens_only else PROBES, check=True, runs=options.runs)
+    for number, choice in enumerate(CHOICES):
+        asked = replace(choice.under(settings), gamma=GAMMAS[-1], length=LENGTH)
+        watch = progress.part(number, len(CHOICES))
+        found[choice.key] = make_plan(load(asked), asked, text, GAMMAS, effort, f"{TEXT}.txt", watch)
+        told(f"{choice.key}: {found[choice.key].in_words}")
+    return Recorded(to_json(found), f"{len(found)} plans")
+
+
+def batches(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Time passes over more and more rows, and count the rounds of the page's drafts at its temperatures."""
+    from specviz.prediction.batches_run import measure_batches
+    from specviz.prediction.plans import TEMPERATURES, TEXT, Choice
+    from specviz.prediction.study_run import TEXTS_FOLDER
+
+    choices = [Choice(draft, temperature) for draft in DRAFTS for temperature in sorted(TEMPERATURES, reverse=True)]
+    asked = {choice.key: replace(choice.under(settings), length=LENGTH) for choice in choices}
+    pairs = {key: (load(one), one) for key, one in asked.items()}
+    text = (TEXTS_FOLDER / f"{TEXT}.txt").read_text(encoding="utf-8")
+    found = measure_batches(pairs, text, options.texts, OPENING, 3 * options.runs, watch=progress)
+    print(found.in_words(choices[0].key))
+    said = f"{len(found.rows)} numbers of texts, {len(found.gammas)} gammas"
+    return Recorded(found.to_json(), said, 0 if found.steady else NO_VERDICT)
+
+
+def setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
+    from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.serving.setups import to_json
+    from specviz.serving.setups_run import SetupEffort, cut_from, laboratory
+
+    pair = load(settings)
+    asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
+    places = cut_from(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
+    effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
+    found = laboratory(pair, asked, places, effort, BOOK.name, progress)
+    if not found.steady:
+        told(f"The speeds are no verdict: {found.unsteady}")
+    text = to_json(replace(found, models=found.models | fingerprints(pair)))
+    return Recorded(text, f"{sum(not row.reason for row in found.rows)} rows, {len(places)} texts")
+
+
+def trees(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
+    """Measure trees of several sizes as ``bench --curve`` does."""
+    from specviz.measure.bench import machine
+    from specviz.measure.curves import measure
+    from specviz.proposers.trees.node_count import Paying, Point, key_of
+
+    pair, points = load(settings), {}
+    found = measure(pair, settings.gamma, TREE_LENGTH, 3 * options.runs, told)
+    for temperature in (0.0, 1.0):
+        for proposer, name in TREES.items():
+            if budgets := found.budgets.get(f"{name}, temperature {temperature:g}", ()):
+                points[key_of(proposer, temperature)] = tuple(Point(b.nodes, b.tokens_per_pass, b.speed) for b in budgets)
+    best = ", ".join(f"{key}: {max(values, key=lambda point: point.speed).nodes} nodes" for key, values in points.items())
+    return Recorded(Paying(points, pair.name, machine(pair), datetime.now(UTC).strftime("%-d %B %Y")).to_json(), best)
+
+
+RECORDINGS = {  # name on the command line, of the file and, except for the opening run, of the schema
+    "opening": Recording("the run of One round", opening),
+    "methods": Recording("every row of Drafting methods under three distributions", methods, length=48),
+    "passage": Recording("the text of Whole text, with and without speculation", passage, gamma=2, length=128),
+    "plans": Recording("the plans of How fast?, each with its measurement", plans, texts=32, least={"runs": 2, "texts": 2}),
+    "batches": Recording("passes over 1 to 64 rows, for many texts at once in How fast?", batches, texts=48, least={"texts": 2}),
+    "setups": Recording("the target of Serving limits, served in several ways", setups, gamma=2, least={"texts": 2}),
+    "trees": Recording("how many nodes of a tree pay, the default of --nodes", trees),
 }
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
+    add, names = parser.add_argument, "; ".join(f"{name}: {one.said}" for name, one in RECORDINGS.items())
+    add("what", nargs="?", choices=RECORDINGS, default="opening", metavar="WHAT", help=f"{names} (default: opening)")
     pair_options(parser)
     run_options(parser)
     sampling_options(parser)
     proposer_options(parser)
-    parser.set_defaults(gamma=None, max_new_tokens=None)  # what they are where they are not given depends on what is recorded
-    parser.add_argument("--rounds", type=int, default=6, help="rounds to keep (default: 6)")
-    parser.add_argument(
-        "--gallery", action="store_true", help="record what Other proposers opens with: every row under three distributions"
-    )
-    parser.add_argument(
-        "--passage", action="store_true", help="record what Whole text opens with: a text both ways at temperatures 1 and 0"
-    )
-    parser.add_argument(
-        "--runs",
-        type=int,
-        default=6,
-        help="--gallery, --passage, --plans, --surroundings: how often each is timed (default: 6); --curve, --trees: three times as often",
-    )
-    parser.add_argument("--plans", action="store_true", help="record what How fast? opens with: plans, each with its measurement")
-    parser.add_argument(
-        "--curve", action="store_true", help="record what How fast? shows of many texts at once: passes over 1 to 64 rows"
-    )
-    parser.add_argument("--tokens-only", action="store_true", help="--plans: leave speed out, for a machine that is busy")
-    parser.add_argument(
-        "--trees", action="store_true", help="record how many nodes of a tree pay: what --nodes is where it is left out"
-    )
-    parser.add_argument(
-        "--surroundings", action="store_true", help="record what Around the rule opens with: the target served in other ways"
-    )
-    parser.add_argument(
-        "--positions", type=int, default=POSITIONS, help=f"--surroundings: prefixes of each check (default: {POSITIONS})"
-    )
-    parser.add_argument("--samples", type=int, default=2000, help="--gallery: draws of each row's first token (default: 2,000)")
-    parser.add_argument(
-        "--texts",
-        type=int,
-        help="--passage: other texts that both models read (24); --plans: of each plan (32); --curve (48); --surroundings: texts read (24)",
-    )
-    parser.add_argument("--out", type=Path, help="file to write (default: the one that the page opens with)")
+    parser.set_defaults(gamma=None, max_new_tokens=None)  # their defaults depend on what is recorded
+    parser.epilog = "Other defaults: --gamma 2 for passage and setups; --max-new-tokens 48 for methods, 128 for passage."
+    add("--rounds", type=int, default=6, help="opening: number of rounds (default: 6)")
+    add("--runs", type=int, default=6, help="how often each is timed (default: 6); batches, trees: three times as often")
+    add("--samples", type=int, default=2000, help="methods: samples of each row's first token (default: 2,000)")
+    add("--texts", type=int, help="passage, setups: texts to read (default: 24); plans: of each plan (32); batches: texts (48)")
+    add("--tokens-only", action="store_true", help="plans: leave speed out, for a machine that is busy")
+    add("--positions", type=int, default=300, help="setups: prefixes of each check (default: 300)")
+    add("--out", type=Path, help="file to write (default: the one that the page opens with)")
 
 
 def run(options: argparse.Namespace) -> int:
-    plain = Settings()
-    gamma, length = (DRAFT_TOKENS, PASSAGE) if options.passage else (plain.gamma, LENGTH if options.gallery else plain.length)
-    gamma = LAB_DRAFT_TOKENS if options.surroundings else gamma
-    options.gamma = gamma if options.gamma is None else options.gamma
-    options.max_new_tokens = length if options.max_new_tokens is None else options.max_new_tokens
-    texts = 32 if options.plans else 48 if options.curve else 24
-    options.texts = texts if options.texts is None else options.texts
+    name, what = options.what, RECORDINGS[options.what]
+    for option, default in (("gamma", what.gamma), ("max_new_tokens", what.length), ("texts", what.texts)):
+        if getattr(options, option) is None:
+            setattr(options, option, default)
     settings = settings_of(options)
-    if options.out:  # before minutes of work, not after
-        kind = next((name for option, name in KINDS.items() if getattr(options, option)), SCHEMA.name)
-        Schema(kind, 0, "The record").refuse_other(options.out)
-    from specviz.decoding.run import run as decode_run
-    from specviz.models.pairs.fingerprint import fingerprints
-    from specviz.models.pairs.loading import load_pair
-
-    if options.gallery:
-        return gallery(settings, options)
-    if options.passage:
-        return passages(settings, options)
-    if options.plans:
-        return record_plans(settings, options, partial(_written, options, "plans.json"))
-    if options.surroundings:
-        return record_surroundings(settings, options, partial(_written, options, "surroundings.json"))
-    if options.trees:
-        return record_trees(settings, options, partial(_written, options, "trees.json"))
-    if options.curve:
-        return record_batches(settings, options, partial(_written, options, "batches.json"))
-    pair = load_pair(settings.pair, settings.device, settings.dtype)
-    decode_run(pair, settings, rounds=2, bars=0)  # first passes are slow; the times shown are those of a warm pair
-    trace = decode_run(pair, settings, rounds=options.rounds)
-    trace = replace(trace, models=trace.models | fingerprints(pair))  # an export of it names them without the weights at hand
-    out = _written(options, "opening.json", SCHEMA, trace.to_json())
-    print(f"{len(trace.rounds)} rounds, {len(trace.output_ids)} tokens -> {out}")
-    return 0
-
-
-def gallery(settings: Settings, options: argparse.Namespace) -> int:
-    """Run every row under each of the page's distributions. Temperature and cuts are the page's own."""
-    for name, value, least in (("runs", options.runs, 1), ("draws", options.samples, 1)):
-        if value < least:
-            raise SettingsError(name, value, f"{least} or more")
-    refuse_proposer(options, "--gallery")
-    from specviz.measure.methods import CHOICES, SCHEMA, chosen, to_json
-    from specviz.measure.methods_run import line_up
-    from specviz.models.pairs.loading import load_pair
-
-    base = replace(settings, prompt=settings.prompt or PROMPT)
-    pair = load_pair(settings.pair, settings.device, settings.dtype)
-
-    def watch(share: float, doing: str) -> None:
-        print(f"\r{share:4.0%} {doing:<60}", end="", file=sys.stderr, flush=True)
-
-    found = {choice: line_up(pair, chosen(base, choice), options.runs, options.samples, watch) for choice in CHOICES}
-    print(file=sys.stderr)
-    out = _written(options, "gallery.json", SCHEMA, to_json(found))
-    print(f"{len(found)} distributions, {sum(not row.reason for one in found.values() for row in one.rows)} rows -> {out}")
-    return 0
-
-
-def passages(settings: Settings, options: argparse.Namespace) -> int:
-    """Write a text both ways under each of the page's distributions, and read other texts beside it. Temperature and cuts are the page's own."""
-    for name, value, least in (("runs", options.runs, 1), ("texts", options.texts, 0)):
-        if value < least:
-            raise SettingsError(name, value, f"{least} or more")
-    refuse_proposer(options, "--passage")
-    from specviz.figures.whole_text.lanes import speed
-    from specviz.measure.passage import DISTRIBUTIONS, SCHEMA, to_json
-    from specviz.measure.passage_run import survey, write
-    from specviz.models.pairs.fingerprint import fingerprints
-    from specviz.models.pairs.loading import load_pair
-
-    base = replace(settings, prompt=settings.prompt or PROMPT)
-    pair, found = load_pair(settings.pair, settings.device, settings.dtype), {}
-    for name, probs in DISTRIBUTIONS.items():
-        one = write(pair, replace(base, **probs), options.runs)
-        texts = survey(pair, one.settings, options.texts, SURVEYED)
-        found[name] = replace(one, survey=texts, models=one.models | fingerprints(pair))
-        print(f"{name}: {speed(one)}", file=sys.stderr)
-    print(
-        f"{len(found)} distributions, {base.length} tokens each way -> {_written(options, 'passage.json', SCHEMA, to_json(found))}"
-    )
-    return 0
-
-
-def _written(options: argparse.Namespace, name: str, schema: Schema, text: str) -> Path:
-    """Write a record over an earlier one of its kind; another file is left alone."""
-    return schema.save(options.out or ASSETS / "traces" / name, text)
+    for option, least in (LEAST | what.least).items():
+        if (value := getattr(options, option)) < least:
+            raise SettingsError(option, value, f"{least} or more")
+    if name != "opening":
+        refuse_proposer(options, f"record {name}")
+    schema = Schema(SCHEMA.name if name == "opening" else name, 0, "The record")
+    out = options.out or ASSETS / "traces" / f"{name}.json"
+    schema.refuse_other(out)  # before minutes of work, not after
+    text, said, code = what.record(settings, options, Progress(name))
+    print(f"{said} -> {schema.save(out, text)}")
+    return code

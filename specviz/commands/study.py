@@ -1,4 +1,4 @@
-"""``study``: which plain statistic of target and draft predicts how often draft tokens are kept, over kinds of text the fit has not seen."""
+"""``study``: which simple statistic of target and draft predicts the acceptance rate, over kinds of text that the fit has not seen."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from specviz.commands.options import seed_option
+from specviz.commands.output import format_option
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
-from specviz.settings import Settings
+from specviz.settings import whole
 
 if TYPE_CHECKING:
     from specviz.prediction.study import Study, StudyCell
@@ -17,21 +19,20 @@ if TYPE_CHECKING:
 def arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("--texts", type=int, default=16, metavar="N", help="continuations of each kind of text, 2 to 1024 (default: 16)")
-    add("--seed", type=int, default=Settings().seed, help="fixes every draw (default: 7)")
+    seed_option(parser)
     add("--read", type=Path, metavar="FILE", help="measure nothing, and judge a study that was recorded")
     add("--out", type=Path, metavar="FILE", help="write the record there as JSON")
     add(
         "--resume",
         type=Path,
         metavar="FILE",
-        help="keep every finished cell in FILE; the same command goes on from there (default with --out: that name and .cells)",
+        help="save every finished cell to FILE; the same command resumes from it (default with --out: that name and .cells)",
     )
-    add("--format", choices=("text", "json"), default="text")
+    format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
-    if not 2 <= options.texts <= 1024:
-        raise SettingsError("texts", options.texts, "a whole number from 2 to 1024")
+    whole("texts", options.texts, 2, 1024)
     if options.read and options.resume:
         raise SettingsError("resume", str(options.resume), "left out with --read: nothing is measured")
     if options.out and options.out.is_dir():
@@ -41,50 +42,38 @@ def run(options: argparse.Namespace) -> int:
 
     if options.out:
         SCHEMA.refuse_other(options.out)  # before minutes of work, not after
-        options.out.parent.mkdir(parents=True, exist_ok=True)  # finished cells are kept there meanwhile
+        options.out.parent.mkdir(parents=True, exist_ok=True)  # finished cells are saved there meanwhile
     if options.read:
         if not options.read.is_file():
             raise SettingsError("read", str(options.read), "a file that study --out has written")
-        study = Study.from_json(read_text(options.read, "The study"))
+        study, cells = Study.from_json(read_text(options.read, "The study")), None
     else:
-        study = measured(options)
+        cells = options.resume or (options.out and options.out.with_name(f"{options.out.name}.cells"))
+        study = measured(options, cells)
     if options.out:
         SCHEMA.save(options.out, study.to_json())
-    if kept := kept_in(options):
-        kept.unlink(missing_ok=True)
+    if cells:
+        cells.unlink(missing_ok=True)
     print(study.to_json() if options.format == "json" else as_text(study))
     return 0
 
 
-def kept_in(options: argparse.Namespace) -> Path | None:
-    """Where the cells of an unfinished study stand."""
-    if options.read:
-        return None
-    return options.resume or (options.out and options.out.with_name(f"{options.out.name}.cells"))
+def measured(options: argparse.Namespace, cells: Path | None) -> Study:
+    """The whole study of the shipped drafts; minutes. An interruption says how to resume.
 
-
-def measured(options: argparse.Namespace) -> Study:
-    """The whole study of the shipped drafts; minutes. An interruption says how to go on."""
+    cells: file of the finished cells
+    """
     from specviz.prediction.study_run import Size, run_study
 
-    path = kept_in(options)
     try:
-        return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"), resume=path)
+        return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"), resume=cells)
     except KeyboardInterrupt as stop:
-        raise KeyboardInterrupt(how_to_go_on(path)) from stop
-
-
-def how_to_go_on(path: Path | None) -> str:
-    """What an interrupted study leaves, in words."""
-    if path is None:
-        return "no cell was kept; with --out FILE or --resume FILE the same command can go on where it stopped"
-    if not path.exists():
-        return "no cell was begun; the same command begins anew"
-    return f"every finished cell is kept in '{path}'; the same command goes on from there"
-
-
-def _probs(cell: StudyCell) -> str:
-    return f"{cell.temperature:g}" if cell.top_p is None else f"p {cell.top_p:g}"
+        said = f"every finished cell is saved in '{cells}'; the same command resumes from there"
+        if cells is None:
+            said = "nothing was saved; with --out FILE or --resume FILE the same command can resume where it stopped"
+        elif not cells.exists():
+            said = "no cell was finished; the same command begins anew"
+        raise KeyboardInterrupt(said) from stop
 
 
 def as_text(study: Study) -> str:
@@ -104,19 +93,16 @@ def as_text(study: Study) -> str:
         for score in study.scores(drafts):
             lines.append(f"  {STATISTICS.get(score.name, score.name):<52}{score.error.said('.3f'):<38}{score.explained:>9.2f}")
         lines.append("")
-    lines.append(
-        "share of tested draft tokens that were kept, by kind of text, over temperature, and over top-p at temperature 1"
-    )
+    lines.append("acceptance rate by kind of text, over temperature, and over top-p at temperature 1")
     for draft in dict.fromkeys(cell.draft for cell in study.cells):
         cells = [cell for cell in study.cells if cell.draft == draft]
         lines.append(f"  {draft:<20}" + "".join(f"{probs:>7}" for probs in dict.fromkeys(_probs(cell) for cell in cells)))
         for kind in dict.fromkeys(cell.kind for cell in cells):
             shares = ["  none" if cell.reason else f"{cell.share:>7.3f}" for cell in cells if cell.kind == kind]
             lines.append(f"    {kind:<18}" + "".join(shares))
-    return "\n".join(
-        [
-            *lines,
-            "",
-            "Accepted draft tokens and the overlap itself are fitted to nothing; the others to all kinds of text but the one predicted.",
-        ]
-    )
+    said = "Accepted draft tokens and the overlap itself are not fitted; the others are fitted to all kinds of text but the predicted one."
+    return "\n".join([*lines, "", said])
+
+
+def _probs(cell: StudyCell) -> str:
+    return f"{cell.temperature:g}" if cell.top_p is None else f"p {cell.top_p:g}"

@@ -11,26 +11,19 @@ ROLES = ("draft", "target", "distilled", "heads", "exit")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--data", type=Path, metavar="FILE", help="training text: one paragraph per line, each work closed by <|endoftext|>"
-    )
-    parser.add_argument(
+    add = parser.add_argument
+    add("--data", type=Path, metavar="FILE", help="training text: one paragraph per line, each work closed by <|endoftext|>")
+    add(
         "--heldout",
         type=Path,
         metavar="FILE",
         help="held-out text in the same form; losses and acceptance rates on it are written beside the models",
     )
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=Path("training-run"),
-        metavar="DIR",
-        help="folder of checkpoints and models (default: training-run)",
+    add(
+        "--out", type=Path, default="training-run", metavar="DIR", help="folder of checkpoints and models (default: training-run)"
     )
-    parser.add_argument("--only", choices=ROLES, action="append", help="train only this part; may be repeated (default: all)")
-    parser.add_argument(
-        "--tokens", type=int, metavar="N", help="number of training tokens, for a short trial (default: as for the shipped pair)"
-    )
+    add("--only", choices=ROLES, action="append", help="train only this part; may be repeated (default: all)")
+    add("--tokens", type=int, metavar="N", help="number of training tokens, for a short trial (default: as for the shipped pair)")
 
 
 def run(options: argparse.Namespace) -> int:

@@ -3,34 +3,39 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from specviz.commands import matrix
 from specviz.commands.options import (
-    pair_name,
+    in_words,
+    load,
     pair_options,
     proposer_fields,
     proposer_options,
     refuse_proposer,
     refuse_unknown,
     sampling_options,
+    seed_option,
+    settings_from,
 )
+from specviz.commands.output import NO_VERDICT, format_option, show
 from specviz.commands.progress import Progress
-from specviz.errors import SettingsError
-from specviz.settings import Settings
+from specviz.errors import EvidenceError, SettingsError
+from specviz.settings import Settings, whole
 
 if TYPE_CHECKING:
     from specviz.evidence.saved import SavedSamples
+    from specviz.models.pairs.loading import Pair
 
-LENGTHS, SAMPLES = (1, 4), (1, 20_000_000)
 MODES = ("both", "shared-distributions", "engine")
 DEFAULT_SAMPLES = 200_000
-CODES = {"consistent": 0, "rejected": 1, "too few samples": 3}
+CODES = {"consistent": 0, "rejected": 1, "too few samples": NO_VERDICT}
 TV = 0.01  # default of --tv
 BUDGET = 60.0  # seconds for samples from the engine, and from decoders that draw one text at a time
+NOTED = ("chi-square", "permutation of two files")  # tests whose notes are printed
 EPILOG = (
     "Exit codes: 0 consistent with the target's distribution; 1 rejected; 2 bad arguments or input; "
     "3 too few samples to detect --tv."
@@ -38,62 +43,53 @@ EPILOG = (
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
-    parser.epilog = EPILOG
+    parser.epilog, add = EPILOG, parser.add_argument
     pair_options(parser)
     sampling_options(parser)
     proposer_options(parser)
-    parser.add_argument(
+    add(
         "--decoder",
         default="speculative",
         metavar="NAME",
         help="what to test: speculative (default), target (target-only sampling), assisted (transformers' assisted generation), or "
         "the id of a published mistake, such as R5, which brings its own settings",
     )
-    parser.add_argument("--prompt", default="", help="text to continue (default: empty, only the start token)")
-    parser.add_argument(
+    add("--prompt", default="", help="text to continue (default: empty, only the start token)")
+    add(
         "--length",
         type=int,
         default=3,
         metavar="N",
         help="tokens per sample, 1 to 4; their joint distribution is tested (default: 3)",
     )
-    parser.add_argument(
+    add(
         "--samples",
         type=int,
         default=DEFAULT_SAMPLES,
         metavar="N",
         help=f"number of samples on shared distributions, and most samples from the engine (default: {DEFAULT_SAMPLES})",
     )
-    parser.add_argument("--seed", type=int, default=7, help="seed of all random numbers (default: 7)")
-    parser.add_argument(
+    seed_option(parser)
+    add(
         "--mode",
         type=lambda text: text.replace(" ", "-"),
         choices=MODES,
         default="both",
         help="shared-distributions (samples share each computed distribution), engine (the decoder with its caches), or both (default)",
     )
-    parser.add_argument("--tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
+    add("--tv", type=float, help="total variation that the tests must detect (default: 0.01; with --all 0.02)")
     matrix.arguments(parser)
-    parser.add_argument(
-        "--seconds", type=float, default=BUDGET, metavar="S", help="time for samples from the engine, in seconds (default: 60)"
-    )
-    parser.add_argument(
+    add("--seconds", type=float, default=BUDGET, metavar="S", help="time for samples from the engine, in seconds (default: 60)")
+    add(
         "--sample-file",
         type=Path,
         metavar="FILE",
         help="draw nothing; test the samples of any server from a JSON lines file (docs/checking-your-server.md)",
     )
-    parser.add_argument(
-        "--against",
-        type=Path,
-        metavar="FILE2",
-        help="compare --sample-file with a second sample file; needs no weights",
-    )
-    parser.add_argument("--format", choices=("text", "json"), default="text", help="text (default), or the report as JSON")
-    parser.add_argument(
-        "--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them"
-    )
-    parser.add_argument(
+    add("--against", type=Path, metavar="FILE2", help="compare --sample-file with a second sample file; needs no weights")
+    format_option(parser, "the report as JSON")
+    add("--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them")
+    add(
         "--resume",
         type=Path,
         metavar="FILE",
@@ -101,27 +97,18 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def usual() -> dict[str, Any]:
-    """Every option as it is where nobody gives it."""
-    parser = argparse.ArgumentParser()
-    arguments(parser)
-    return vars(parser.parse_args([]))
-
-
 def run(options: argparse.Namespace) -> int:
     if options.all or options.only:
-        return matrix.run(options, usual())
+        parser = argparse.ArgumentParser()
+        arguments(parser)
+        return matrix.run(options, vars(parser.parse_args([])))
     options.tv = TV if options.tv is None else options.tv
     settings, saved = settings_of(options), None
     if options.sample_file or options.against:
-        from specviz.commands.samples_files import filed
-
-        record = filed(settings, options)
+        record = from_files(settings, options)
     else:
-        from specviz.models.pairs.loading import load_pair
-
         refuse_unknown(settings)
-        record, saved = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
+        record, saved = sampled_and_tested(load(settings), settings, options)
     if options.out:
         from specviz.export.folder import write
         from specviz.export.report import files
@@ -129,17 +116,14 @@ def run(options: argparse.Namespace) -> int:
         write(options.out, files(record))
     if saved is not None:
         saved.forget()
-    from specviz.commands.verdicts import as_text
-
-    print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
+    show(record, options, as_text)
     return CODES[record["verdict"]]
 
 
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings of the options. Numbers out of range raise SettingsError before anything is loaded."""
-    for name, value, (low, high) in (("length", options.length, LENGTHS), ("samples", options.samples, SAMPLES)):
-        if not low <= value <= high:
-            raise SettingsError(name, value, f"a whole number from {low} to {high:,}")
+    whole("length", options.length, 1, 4)
+    whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
     if not 0.0 < options.tv <= 1.0:
         raise SettingsError("tv", options.tv, "above 0 and at most 1")
     if not options.seconds > 0:
@@ -154,38 +138,59 @@ def settings_of(options: argparse.Namespace) -> Settings:
         from specviz.export.folder import writable
 
         writable(options.out)
-    return Settings(
-        pair=pair_name(options),
-        prompt=options.prompt,
-        gamma=options.gamma,
-        temperature=options.temperature,
-        top_k=options.top_k,
-        top_p=options.top_p,
-        min_p=options.min_p,
-        seed=options.seed,
-        length=options.length,
-        device=options.device,
-        dtype=options.dtype,
-        **proposer_fields(options),
-    )
+    return settings_from(options, length=options.length, **proposer_fields(options))
 
 
-def verified(pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
+def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
+    """The report of one sample file against the target's distribution, or of two files. The prompt comes from the file."""
+    from specviz.evidence.sample_files.reading import read
+    from specviz.evidence.sample_files.two_files import compare
+
+    if options.sample_file is None:
+        raise EvidenceError("--against needs --sample-file: the two files are compared with each other.")
+    file = read(options.sample_file)
+    if settings.prompt not in ("", file.prompt):
+        raise SettingsError("prompt", settings.prompt, f"left out, or the prompt of the file, {file.prompt[:80]!r}")
+    if options.against is not None:
+        return compare(file, read(options.against), options.tv, settings.seed, Progress("comparing"))
+    from specviz.evidence.experiment import Plan
+    from specviz.evidence.sample_files.against_weights import against_distribution
+
+    plan, pair = partial(Plan.of, tv=options.tv), load(settings)
+    return against_distribution(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
+
+
+def sampled_and_tested(pair: Pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
     """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterwards.
 
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
     from specviz.evidence import sources
+    from specviz.evidence.experiment import Plan, answer
+    from specviz.evidence.report import report
     from specviz.evidence.saved import SavedSamples
-    from specviz.evidence.shards import asked
+    from specviz.evidence.shards import asked, draw_all
 
     name = sources.known(options.decoder)
     settings = sources.under(name, settings)
-    out = options.out and options.out.absolute()
-    path = options.resume or (out and out.with_name(f"{out.name}.draws"))
-    saved = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds))
+    path = options.resume or (options.out and options.out.absolute().with_name(f"{options.out.absolute().name}.draws"))
+    saved, answers = SavedSamples.open(path, asked(name, pair, settings, options.samples, options.seconds)), []
     try:
-        return sampled_and_tested(saved, name, pair, settings, options), saved
+        ids = pair.encode(settings.prompt)
+        target, draft = pair.open(settings)
+        reference = sources.reference(pair, settings, ids)
+        for mode in sources.modes(name, options.mode, settings):
+            progress = Progress(f"{name}, {mode}: drawing")
+            samples = draw_all(saved, name, mode, pair, settings, ids, options.samples, options.seconds, progress)
+            planned = (
+                Plan.fitting if answers else Plan.of
+            )  # after shared distributions, the engine detects what its samples allow
+            plan = planned(len(samples), samples.tokens.shape[1], options.tv)
+            progress = Progress(f"{name}, {mode}: testing")
+            found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, progress)
+            answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
+        exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-distributions" else None
+        return report(name, answers, pair, settings, exact), saved
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(how_to_resume(saved)) from stop
 
@@ -197,24 +202,45 @@ def how_to_resume(saved: SavedSamples) -> str:
     return f"all samples but those of the last {saved.age:.0f} s are saved in '{saved.path}'; the same command resumes from there"
 
 
-def sampled_and_tested(saved: SavedSamples, name: str, pair, settings: Settings, options: argparse.Namespace) -> dict[str, Any]:
-    """Draw the samples that are not saved yet, test them, and report."""
-    from specviz.evidence import sources
-    from specviz.evidence.experiment import Plan, answer
-    from specviz.evidence.report import report
-    from specviz.evidence.shards import draw_all
+def as_text(record: dict[str, Any]) -> str:
+    """The verdicts first, then every test with the total variation that it can detect."""
+    from specviz.evidence.sources import engine_alone
 
-    ids = pair.encode(settings.prompt)
-    target, draft = pair.open(settings)
-    reference = sources.reference(pair, settings, ids)
-    answers = []
-    for mode in sources.modes(name, options.mode, settings):
-        progress = Progress(f"{name}, {mode}: drawing")
-        samples = draw_all(saved, name, mode, pair, settings, ids, options.samples, options.seconds, progress)
-        planned = Plan.fitting if answers else Plan.of  # after shared distributions, the engine detects what its samples allow
-        plan = planned(len(samples), samples.tokens.shape[1], options.tv)
-        testing = Progress(f"{name}, {mode}: testing")
-        found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, testing)
-        answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
-    exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-distributions" else None
-    return report(name, answers, pair, settings, exact)
+    lines = []
+    if record["decoder"] == "speculative":
+        settings = Settings.from_record(record["settings"])
+        lines += in_words(settings).splitlines()
+        if why := engine_alone("speculative", settings):
+            lines.append(f"sampled only through the engine: {why}")
+    for one in record["answers"]:
+        first, here = record["answers"][0]["plan"]["tv"], one["plan"]["tv"]
+        fewer = f" (This mode has fewer samples, so it was only asked to detect {here:.2g}.)" if here > first else ""
+        lines.append(f"{one['mode']}: {one['sentence']}{fewer}")
+    if record["note"]:
+        lines.append(record["note"])
+    if record["analytic_tv"] is not None:
+        lines.append(
+            "computed without samples: at each prefix the distribution of the decoder with its caches is within TV "
+            f"{record['analytic_tv']:.1e} of an uncached pass of the target (float32 rounding: about 1e-6)"
+        )
+    for one in record["answers"]:
+        lines += ["", *_distance(one)]
+        for test in one["tests"]:
+            seen = "" if test["detectable_tv"] is None else f"detects {test['detectable_tv']:.2g}"
+            lines.append(f"  {test['name']:<45} p {test['p_value']:<9.3g} corrected {test['adjusted_p']:<9.3g} {seen}")
+        lines += [f"  {note}" for note in dict.fromkeys(test["note"] for test in one["tests"] if test["name"] in NOTED) if note]
+    return "\n".join(lines)
+
+
+def _distance(one: dict[str, Any]) -> list[str]:
+    from specviz.statistics.findings import plural
+
+    if not one["cells"]:
+        return [f"{one['mode']}, {one['n']:,} samples"]
+    band = one["tv_null_band"]
+    return [
+        f"{one['mode']}, {one['n']:,} samples in {plural(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass is in cells "
+        "of several texts",
+        f"  total variation on the cells {one['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
+        f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
+    ]

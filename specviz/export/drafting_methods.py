@@ -59,7 +59,7 @@ def other_proposers(
             f"{all_rules.conclusion(matrix)} Recorded for the pair {asked['pair']} and the text {quoted(asked['prompt'])}."
         )
     record = json.loads(to_json({choice: one}))
-    return Package("other-proposers", "Drafting methods", {"gallery.json": record}, tables, pictures, tuple(captions), said)
+    return Package("other-proposers", "Drafting methods", {"methods.json": record}, tables, pictures, tuple(captions), said)
 
 
 def _rows(one: Lineup) -> Iterator[list[Any]]:

@@ -17,7 +17,7 @@ from specviz.records import Schema, build, plain
 from specviz.settings import SHAPE, TREES, Settings
 from specviz.trace import Trace
 
-SCHEMA = Schema("gallery", 2, "The gallery")
+SCHEMA = Schema("methods", 2, "The record of drafting methods")
 CHOICES = {  # the distributions that the page offers
     "0": {"temperature": 0.0, "top_p": None},
     "1": {"temperature": 1.0, "top_p": None},

@@ -16,7 +16,7 @@ from specviz.records import Schema, build, plain
 from specviz.serving.near_ties import Microscope
 from specviz.settings import Settings
 
-SCHEMA = Schema("surroundings", 2, "The record of setups")
+SCHEMA = Schema("setups", 2, "The record of setups")
 TOP_K, PENALTY, WORD = 20, 1.3, "the"
 EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
 REFERENCE = "fp32"

@@ -10,13 +10,11 @@ import json
 import pytest
 
 from specviz.__main__ import main
-from specviz.decoding.sampler import Shard, shared_distributions
 from specviz.errors import SettingsError
 from specviz.evidence import sources
-from specviz.evidence.experiment import Plan, answer
+from specviz.evidence.experiment import Plan
 from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.settings import Settings
-from specviz.verification.token_rule import TokenRule
 
 
 @pytest.fixture(scope="module")
@@ -40,11 +38,6 @@ def test_a_right_decoder_is_consistent_in_both_modes_and_json_says_all(folders, 
         assert all({"name", "statistic", "p_value", "detectable_tv"} <= set(test) for test in one["tests"])
     assert report["settings"]["seed"] == 7 and report["versions"]["torch"]
     assert json.loads((tmp_path / "new" / "report.json").read_text()) == report
-
-
-def test_shared_distributions_alone_say_what_was_not_sampled(folders, capsys):
-    assert verify(folders, "--length", "1", "--samples", "5000", "--tv", "0.2", "--mode", "shared-distributions") == 0
-    assert "the cached decoder was not sampled" in capsys.readouterr().out
 
 
 def test_too_few_samples_are_said_with_the_number_that_is_needed(folders, capsys):
@@ -82,14 +75,17 @@ def test_greedy_is_tested_for_equality_and_says_so(folders, capsys):
 
 
 def test_in_words_too_and_with_the_samples_that_equality_needs(folders, capsys):
-    """One outcome has probability 1. A distribution 0.01 away shows in 459 samples 99 times in 100, since 0.99^459 < 0.01."""
+    """One outcome has probability 1. A distribution 0.01 away shows in 459 samples 99 times in 100, since 0.99^459 < 0.01. Shared
+    distributions alone say what was not sampled."""
     greedy = ("--temperature", "0", "--length", "2", "--mode", "shared-distributions")
     assert verify(folders, *greedy, "--samples", "458") == 3
     said = capsys.readouterr().out
     assert "0.01 needs 459." in said and "the test is equality. Every draw is that outcome." in said
     assert verify(folders, *greedy, "--samples", "459") == 0
+    assert "the cached decoder was not sampled" in capsys.readouterr().out
 
 
+@pytest.mark.usefixtures("no_pictures")
 @pytest.mark.parametrize("tv", ["0.9", "1"])
 def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_consistent(tv, folders, capsys, tmp_path):
     """At temperature 5 no token expects 5 of 40 samples, so everything lies in one cell, on which no distribution could fail."""
@@ -116,8 +112,9 @@ def test_samples_that_all_lie_in_one_cell_tell_nothing_and_are_never_called_cons
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 0
 
 
-def test_an_engine_that_is_asked_for_less_says_so(folders, capsys):
+def test_an_engine_that_is_asked_for_less_says_so(folders, capsys, monkeypatch):
     """The engine has at least 64 samples; after shared distributions it is only asked to detect what these can."""
+    monkeypatch.setattr(sources, "analytic_tv", lambda *_: None)  # takes longer than all samples, and says nothing of them
     assert verify(folders, "--length", "1", "--samples", "64", "--tv", "0.001", "--seconds", "0.001") == 3
     shared, engine = capsys.readouterr().out.splitlines()[:2]
     assert shared.endswith(".") and "it was only asked to detect 0." in engine
@@ -131,31 +128,9 @@ def test_options_for_drawing_are_refused_with_a_sample_file(option, folders, cap
 
 
 def test_transformers_own_speculation_is_a_source_too(folders, capsys):
-    code = verify(folders, "--decoder", "assisted", "--length", "2", "--seconds", "4", "--samples", "400", "--tv", "0.5")
-    assert code in (0, 3) and "transformers: " in capsys.readouterr().out
-
-
-class FromTarget(TokenRule):
-    """A published mistake: the replacement is drawn from p instead of the residual."""
-
-    def replacement(self, p, q):
-        return p
-
-
-def test_a_wrong_rule_is_rejected(pair):
-    """By enumeration, the distance of this mistake is far above what 20,000 samples detect."""
-    settings = Settings(pair="tiny", length=2, gamma=2)
-    target, proposer, _, randomness = sources.arguments("speculative", pair, settings)
-    ids = pair.encode("Once upon")
-    verdicts = []
-    for rule in (TokenRule(), FromTarget()):
-        samples = shared_distributions(Shard(target, proposer, rule, randomness, settings, ids, pair.eos_token_ids, count=20_000))
-        verdicts.append(
-            answer(
-                Plan.of(20_000, 2, 0.1), target, proposer.draft, ids, samples, "shared distributions", pair.eos_token_ids
-            ).verdict
-        )
-    assert verdicts == ["consistent", "rejected"]
+    """67 samples detect a distance of 0.5; a minute is time for many more."""
+    assert verify(folders, "--decoder", "assisted", "--length", "2", "--samples", "80", "--tv", "0.5") == 0
+    assert "transformers: Consistent" in capsys.readouterr().out
 
 
 def test_a_published_mistake_is_drawn_by_its_id_under_its_own_settings(folders, capsys):

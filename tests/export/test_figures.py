@@ -159,7 +159,7 @@ def what_if() -> Series:
 
 
 def first_tokens(key: str) -> Series:
-    first = next(row["first"] for row in raw("gallery")["lineups"][e.CHOICE]["rows"] if row["key"] == key)
+    first = next(row["first"] for row in raw("methods")["lineups"][e.CHOICE]["rows"] if row["key"] == key)
     places = [k for k, label in enumerate(first["labels"]) if label]
     column = {name: down(first[name][k] for k in places) for name in ("probs", "low", "high")}
     probs = {"target’s exact distribution": column["probs"]}
@@ -202,7 +202,7 @@ def kinds() -> Series:
 
 
 def distances() -> Series:
-    rows = [row for row in raw("surroundings")["rows"] if row["own"]]
+    rows = [row for row in raw("setups")["rows"] if row["own"]]
     low = lambda x: max(1e-8, x)  # noqa: E731
     place = {row["key"]: float(len(rows) - 1 - k) for k, row in enumerate(rows)}
     found = {f"trace {k}": [(low(row["own"]["mean"]), place[row["key"]]), (low(row["own"]["worst"]), place[row["key"]])]
@@ -215,7 +215,7 @@ def distances() -> Series:
 def greedy() -> tuple[Points, Points, list[float], list[float]]:
     """(place, margin) where both texts have the same token, and where texts diverge; then the margins of all these places and of the partings."""
     together, parted, everywhere, there = [], [], [], []
-    for one in raw("surroundings")["microscope"]["arms"][e.ARM]:
+    for one in raw("setups")["microscope"]["arms"][e.ARM]:
         margins = one["first"]["margins"]
         pairs = list(zip(one["first"]["tokens"], one["second"]["tokens"], strict=False))
         place = next((k for k, (a, b) in enumerate(pairs) if a != b), None)

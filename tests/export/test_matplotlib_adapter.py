@@ -35,7 +35,7 @@ from specviz.serving import setups
 from tests import exported as e
 from tests.fresh import run_fresh
 
-LABORATORY = setups.from_json(e.text("surroundings"))
+LABORATORY = setups.from_json(e.text("setups"))
 SEEN = LABORATORY.microscope.seen(e.ARM)
 HIDDEN = replace(e.CURVE, wrong=None, looks=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make

@@ -227,7 +227,7 @@ def test_the_formula_at_both_points():
 
 
 def gallery() -> list[dict[str, Any]]:
-    return raw("gallery")["lineups"][e.CHOICE]["rows"]
+    return raw("methods")["lineups"][e.CHOICE]["rows"]
 
 
 def test_the_rows_of_the_gallery():
@@ -364,7 +364,7 @@ def test_the_rows_of_the_laboratory():
     verdicts = {row["row"]: row["verdict"] for row in table("around", "rows.csv")}
     assert set(verdicts.values()) <= {"exact", "exact up to rounding", "lossy", ""}
     expected = []
-    for row in raw("surroundings")["rows"]:
+    for row in raw("setups")["rows"]:
         own, ms = row["own"] or {}, row["ms"] or (None, None)
         spans = [span(key, row[key]) for key in ("apart", "overlap", "alone", "drafted")]
         expected.append(
@@ -379,7 +379,7 @@ def test_the_rows_of_the_laboratory():
 
 def test_every_token_of_the_greedy_texts():
     expected = []
-    for key, pairings in raw("surroundings")["microscope"]["arms"].items():
+    for key, pairings in raw("setups")["microscope"]["arms"].items():
         for prompt, one in enumerate(pairings):
             first, second = one["first"], one["second"]
             for place, tokens in enumerate(zip(first["tokens"], second["tokens"], strict=False)):

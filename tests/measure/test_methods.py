@@ -107,11 +107,11 @@ def test_a_kept_round_is_one_of_the_run(pair, shown):
     assert len(one.distributions) == len(one.proposals) + 1
 
 
-def test_a_file_gives_the_gallery_back_and_damage_is_one_sentence(shown):
+def test_a_file_gives_the_methods_back_and_damage_is_one_sentence(shown):
     text = to_json({"1": shown})
     assert from_json(text) == {"1": shown}
     for broken in ("{", "[]", '{"schema": "x", "lineups": {}}', text.replace('"key": "tree"', '"key": "bush"')):
-        with pytest.raises(TraceError, match="gallery"):
+        with pytest.raises(TraceError, match="drafting methods"):
             from_json(broken)
 
 
@@ -130,7 +130,7 @@ def test_draws_of_the_first_token_add_up_over_pieces(pair):
     assert first.n == 250 and len(first.labels) == len(first.counts) == len(first.probs)
 
 
-def test_record_writes_a_gallery_and_refuses_no_runs(pair, tmp_path, monkeypatch):
+def test_record_writes_the_methods_and_refuses_no_runs(pair, tmp_path, monkeypatch):
     import argparse
 
     from specviz.models.pairs import loading
@@ -138,8 +138,8 @@ def test_record_writes_a_gallery_and_refuses_no_runs(pair, tmp_path, monkeypatch
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
     parser = argparse.ArgumentParser()
     record.arguments(parser)
-    out = tmp_path / "gallery.json"
-    asked = ["--gallery", "--runs", "1", "--samples", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
+    out = tmp_path / "methods.json"
+    asked = ["methods", "--runs", "1", "--samples", "10", "--max-new-tokens", "6", "--prompt", "Once", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
     assert list(from_json(out.read_text())) == list(CHOICES)
     out.write_text("dear reader")
@@ -148,7 +148,7 @@ def test_record_writes_a_gallery_and_refuses_no_runs(pair, tmp_path, monkeypatch
         record.run(parser.parse_args(asked))
     assert out.read_text() == "dear reader"
     with pytest.raises(SettingsError, match="runs must be 1 or more"):
-        record.run(parser.parse_args(["--gallery", "--runs", "0"]))
+        record.run(parser.parse_args(["methods", "--runs", "0"]))
 
 
 def test_an_encoder_decoder_pair_has_its_gallery_too(encoder_decoders):

@@ -223,9 +223,9 @@ def test_the_command_says_how_to_go_on_and_forgets_the_cells_of_a_finished_study
 
     monkeypatch.setattr(study_run, "run_study", stopped)
     for words, said in (
-        ((), "no cell was kept; with --out FILE or --resume FILE"),
-        (("--out", str(tmp_path / "unborn")), "no cell was begun"),
-        (("--out", str(out)), f"every finished cell is kept in '{cells}'; the same command goes on from there"),
+        ((), "nothing was saved; with --out FILE or --resume FILE"),
+        (("--out", str(tmp_path / "unborn")), "no cell was finished"),
+        (("--out", str(out)), f"every finished cell is saved in '{cells}'; the same command resumes from there"),
     ):
         assert main(["study", *words]) == 130
         assert said in capsys.readouterr().err

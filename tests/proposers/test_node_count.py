@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from specviz.commands import record_trees
+from specviz.commands import record
 from specviz.errors import TraceError
 from specviz.export.facts import decode_command
 from specviz.figures.drafting_methods import methods as figures
@@ -118,7 +118,7 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
     }
     monkeypatch.setattr("specviz.measure.curves.measure", lambda *_: Curves({1: 1.0}, {}, {}, 4, 2.0, budgets))
     out = tmp_path / "trees.json"
-    assert main(["record", "--trees", "--out", str(out)]) == 0
+    assert main(["record", "trees", "--out", str(out)]) == 0
     known = Paying.from_json(out.read_text())
     assert [known.best("tree", t).nodes for t in (0.0, 1.0)] == [4, 2] and known.best("medusa", 0.0) is None
-    assert set(record_trees.NAMES) == set(TREES)
+    assert set(record.TREES) == set(TREES)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import pytest
 import torch
 
-from specviz.commands import record, record_setups
+from specviz.commands import record
 from specviz.decoding.engine import target_only
 from specviz.errors import ModelError, SettingsError, TraceError, UnsupportedModel
 from specviz.evidence.analytic import along_text
@@ -91,7 +91,7 @@ def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(shown):
 def test_a_file_gives_the_laboratory_back_and_damage_is_one_sentence(shown):
     text = to_json(shown)
     assert from_json(text) == shown
-    damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("surroundings-2", "surroundings-9"),
+    damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("setups-2", "setups-9"),
                text.replace('"fp32-blocks"', '"other"'), text.replace('"margins": [', '"margins": [-1.0, '))  # fmt: skip
     for broken in damaged:
         assert broken != text
@@ -213,17 +213,17 @@ def test_an_arm_that_is_none_is_damage():
 def test_record_writes_a_laboratory_and_refuses_no_runs(pair, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
     for name, value in {"OPENING": 6, "LENGTH": 5, "TOKENS": 4, "GREEDY": 4}.items():
-        monkeypatch.setattr(record_setups, name, value)
+        monkeypatch.setattr(record, name, value)
     parser = argparse.ArgumentParser()
     record.arguments(parser)
-    out = tmp_path / "surroundings.json"
-    asked = ["--surroundings", "--runs", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
+    out = tmp_path / "setups.json"
+    asked = ["setups", "--runs", "1", "--texts", "2", "--positions", "1", "--out", str(out)]
     assert record.run(parser.parse_args(asked)) == 0
     found = from_json(out.read_text())
-    assert [row.key for row in found.rows] == list(ENTRIES) and found.settings.gamma == record_setups.DRAFT_TOKENS
+    assert [row.key for row in found.rows] == list(ENTRIES) and found.settings.gamma == record.RECORDINGS["setups"].gamma
     for wrong in (["--runs", "0"], ["--texts", "1"], ["--positions", "0"]):
         with pytest.raises(SettingsError, match="or more"):
-            record.run(parser.parse_args(["--surroundings", *wrong]))
+            record.run(parser.parse_args(["setups", *wrong]))
 
 
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):

@@ -202,7 +202,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
 
     gallery = Gallery(Ask(opening(BASE), "1", "tree"))
     package = lineup_package(gallery, shown)
-    assert package.names[:4] == ("gallery.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
+    assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
     assert [row["row"] for row in rows] == list(ENTRIES)
     for line, row in zip(rows, shown.rows, strict=True):
@@ -229,7 +229,7 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
         "shortcut.svg"
     )
     said = package.facts
-    assert said["commands"][0].startswith("python -m specviz record --gallery") and said["recorded"] is True
+    assert said["commands"][0].startswith("python -m specviz record methods") and said["recorded"] is True
     assert said["machine"] == shown.machine and "prompt=" in said["permalink"]
 
 
@@ -243,8 +243,8 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     found = parser.parse_args(shlex.split(command(shown))[4:])
-    assert (found.gallery, found.prompt, found.runs, found.samples) == (
-        True,
+    assert (found.what, found.prompt, found.runs, found.samples) == (
+        "methods",
         shown.settings.prompt,
         shown.runs,
         shown.rows[0].first.n,

@@ -182,4 +182,4 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
         len(shown.microscope.seen(key).parted) for key in shown.microscope.arms
     )
     words = export.command(shown).split()
-    assert words[:5] == ["python", "-m", "specviz", "record", "--surroundings"] and str(shown.texts) in words
+    assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(shown.texts) in words

@@ -170,7 +170,7 @@ def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path
     out = tmp_path / "passage.json"
     words_ = [
         "record",
-        "--passage",
+        "passage",
         "--target",
         str(pair_folders[0]),
         "--draft",

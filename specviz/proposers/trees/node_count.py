@@ -1,6 +1,6 @@
 """How many nodes of a tree pay off, from a recorded cost curve: more nodes give more tokens per pass, but every pass costs more.
 
-``python -m specviz record --trees`` measures and stores the curve. Reading it needs no torch.
+``python -m specviz record trees`` measures and stores the curve. Reading it needs no torch.
 """
 
 from __future__ import annotations

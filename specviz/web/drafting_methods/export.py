@@ -37,8 +37,8 @@ def command(one: Lineup) -> str:
     """What runs the same rows without the page, under all of its laws; times are those of the machine it runs on."""
     settings = one.settings
     draws = max((row.first.n for row in one.rows if row.first), default=1)
-    words = ["python", "-m", "specviz", "record", "--gallery"]
+    words = ["python", "-m", "specviz", "record", "methods"]
     words += as_options(settings.pair)
     words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
-    words += ["--max-new-tokens", str(settings.length), "--runs", str(one.runs), "--samples", str(draws), "--out", "gallery.json"]
+    words += ["--max-new-tokens", str(settings.length), "--runs", str(one.runs), "--samples", str(draws), "--out", "methods.json"]
     return shlex.join(words)

@@ -16,7 +16,7 @@ from specviz.settings import Settings
 from specviz.web.common.access import linked
 from specviz.web.common.page import Findings, known_pair
 
-RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("gallery.json", "block.json", "matrix.json"))
+RECORDED, GAIN, MATRIX = (ASSETS / "traces" / name for name in ("methods.json", "block.json", "matrix.json"))
 CHOICE, ROW = "1", "tree-wide"  # until somebody chooses
 FALLBACK = Settings(prompt="Once upon a time")
 LENGTH = 32  # tokens of each row on this page

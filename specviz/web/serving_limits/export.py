@@ -37,8 +37,8 @@ def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
 def command(one: Laboratory) -> str:
     """What records the same rows without the page; times are those of the machine it runs on."""
     settings = one.settings
-    words = ["python", "-m", "specviz", "record", "--surroundings"]
+    words = ["python", "-m", "specviz", "record", "setups"]
     words += as_options(settings.pair)
     positions = min((row.own.prefixes for row in one.rows if row.own), default=1)
     words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--texts", str(one.texts), "--runs", str(one.runs)]
-    return shlex.join([*words, "--positions", str(positions), "--out", "surroundings.json"])
+    return shlex.join([*words, "--positions", str(positions), "--out", "setups.json"])

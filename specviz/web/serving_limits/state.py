@@ -14,7 +14,7 @@ from specviz.settings import Settings
 from specviz.web.common.access import linked
 from specviz.web.common.page import Findings, known_pair
 
-RECORDED = ASSETS / "traces" / "surroundings.json"
+RECORDED = ASSETS / "traces" / "setups.json"
 ARM = "bf16"  # until somebody chooses
 GAMMA = 2  # draft tokens of a round: of the fixed lengths two pay best on the shipped pair
 

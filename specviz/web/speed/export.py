@@ -25,7 +25,7 @@ def offer(forecasts: Forecasts) -> Offer:
 
 def fast_package(forecasts: Forecasts, plan: SpeedPlan) -> Package:
     said = facts(
-        plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study", "python -m specviz record --curve"], n=plan.openings,
+        plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study", "python -m specviz record batches"], n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not forecasts.own, sentence=plan.in_words,
     )  # fmt: skip
     return how_fast(plan, sections(forecasts, plan), said)

@@ -1,0 +1,29 @@
+"""What several commands print on stdout: a record as text or as JSON, the machine, colours."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Mapping
+from typing import Any
+
+NO_VERDICT = 3  # exit code: too few samples, or a machine too busy to time anything
+
+
+def format_option(parser: argparse.ArgumentParser, what: str = "JSON") -> None:
+    parser.add_argument("--format", choices=("text", "json"), default="text", help=f"text (default), or {what}")
+
+
+def show(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[[dict[str, Any]], str]) -> None:
+    """Print a record as ``--format`` asks."""
+    print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
+
+
+def in_colour() -> bool:
+    return sys.stdout.isatty() and "NO_COLOR" not in os.environ
+
+
+def machine_line(machine: Mapping[str, Any]) -> str:
+    return "  ".join(f"{key} {value}" for key, value in machine.items())
