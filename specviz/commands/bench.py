@@ -25,7 +25,7 @@ from specviz.settings import PROPOSER_FIELDS, Settings
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from specviz.measure.bench import Result
+    from specviz.measure.bench import BenchResult
     from specviz.models.pairs.loading import Pair
 
 NO_VERDICT = 3
@@ -101,7 +101,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if record["verdict"] == "steady" else NO_VERDICT
 
 
-def unsteady(results: Sequence[Result]) -> str:
+def unsteady(results: Sequence[BenchResult]) -> str:
     """A sentence where the runs of a ratio are too few or lie too far apart for a verdict, else nothing."""
     from specviz.measure.clock import unsure
 
@@ -204,17 +204,17 @@ def draws(name: str, options: argparse.Namespace) -> int:
     """Print how many draws a second each way of drawing gives."""
     if not 1 <= options.samples <= 20_000_000:
         raise SettingsError("draws", options.samples, "a whole number from 1 to 20,000,000")
-    from specviz.measure import rates
+    from specviz.measure import sampling_rates
     from specviz.measure.bench import machine
     from specviz.models.pairs.loading import load_pair
 
     pair = load_pair(name, options.device, options.dtype)
-    found = rates.draw_rates(pair, options.samples, say=_told)
+    found = sampling_rates.sampling_rates(pair, options.samples, say=_told)
     if options.format == "json":
-        record = {"machine": machine(pair), "peak_mb": rates.peak_megabytes(), "results": [asdict(one) for one in found]}
+        record = {"machine": machine(pair), "peak_mb": sampling_rates.peak_megabytes(), "results": [asdict(one) for one in found]}
         print(json.dumps(record, indent=1))
     else:
-        print("  ".join(f"{key} {value}" for key, value in machine(pair).items()) + "\n" + rates.as_text(found))
+        print("  ".join(f"{key} {value}" for key, value in machine(pair).items()) + "\n" + sampling_rates.as_text(found))
     return 0
 
 

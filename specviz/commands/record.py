@@ -122,7 +122,7 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
             raise SettingsError(name, value, f"{least} or more")
     refuse_proposer(options, "--gallery")
     from specviz.measure.methods import CHOICES, SCHEMA, chosen, to_json
-    from specviz.measure.methods_run import line_up
+    from specviz.measure.methods_run import compare_methods
     from specviz.models.pairs.loading import load_pair
 
     base = replace(settings, prompt=settings.prompt or PROMPT)
@@ -131,7 +131,7 @@ def gallery(settings: Settings, options: argparse.Namespace) -> int:
     def watch(share: float, doing: str) -> None:
         print(f"\r{share:4.0%} {doing:<60}", end="", file=sys.stderr, flush=True)
 
-    found = {choice: line_up(pair, chosen(base, choice), options.runs, options.samples, watch) for choice in CHOICES}
+    found = {choice: compare_methods(pair, chosen(base, choice), options.runs, options.samples, watch) for choice in CHOICES}
     print(file=sys.stderr)
     out = _written(options, "gallery.json", SCHEMA, to_json(found))
     print(f"{len(found)} distributions, {sum(not row.reason for one in found.values() for row in one.rows)} rows -> {out}")

@@ -26,18 +26,19 @@ def record_surroundings(settings: Settings, options: argparse.Namespace, keep: C
     refuse_proposer(options, "--surroundings")
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.models.pairs.loading import load_pair
+    from specviz.prediction.predict import openings
     from specviz.serving.setups import SCHEMA, to_json
-    from specviz.serving.setups_run import SetupEffort, cut_from, laboratory
+    from specviz.serving.setups_run import SetupEffort, compare_setups
 
     pair = load_pair(settings.pair, settings.device, settings.dtype)
     asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
-    places = cut_from(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
+    places = openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
     effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
 
     def watch(share: float, doing: str) -> None:
         print(f"\r{share:4.0%} {doing:<70}", end="", file=sys.stderr, flush=True)
 
-    found = laboratory(pair, asked, places, effort, BOOK.name, watch)
+    found = compare_setups(pair, asked, places, effort, BOOK.name, watch)
     found = replace(found, models=found.models | fingerprints(pair))
     print(file=sys.stderr)
     if not found.steady:

@@ -65,11 +65,11 @@ def kept_in(options: argparse.Namespace) -> Path | None:
 
 def measured(options: argparse.Namespace) -> Study:
     """The whole study of the shipped drafts; minutes. An interruption says how to go on."""
-    from specviz.prediction.study_run import Size, run_study
+    from specviz.prediction.study_run import StudySize, run_study
 
     path = kept_in(options)
     try:
-        return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"), resume=path)
+        return run_study(StudySize(openings=options.texts), options.seed, watch=Progress("study"), resume=path)
     except KeyboardInterrupt as stop:
         raise KeyboardInterrupt(how_to_go_on(path)) from stop
 

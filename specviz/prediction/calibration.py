@@ -1,7 +1,7 @@
-"""How near foretold shares lie to what happened, in groups: the points of calibration plots. numpy alone.
+"""How close predicted rates are to what happened, in groups: the points of calibration plots. Numpy; no torch.
 
-Two things are held against what happened: what a predictor foretold of each cell of a study, and how sure the draft was of its largest
-token at each place of a text.
+Two predictions are compared with what happened: a predictor's acceptance rate of each cell of a study, and the draft's confidence in its most
+likely token at each place of a text.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ def calibration(predicted: Sequence[float], measured: Sequence[float], groups: i
 
 
 def over_kinds(cells: Sequence[StudyCell]) -> Estimate:
-    """Mean of the measured shares of different kinds of text; the interval is over resampled kinds."""
+    """Mean measured acceptance rate over different kinds of text; the interval is over resampled kinds."""
     return Estimate.of_mean([cell.share for cell in cells])
 
 
 def reliability(cells: Sequence[StudyCell], least: int = 30, seed: int = 0) -> tuple[CalibrationPoint, ...]:
-    """How often a draft's largest token stands in the text, against the probability that the draft gives it, over all cells together.
+    """How often a draft's most likely token stands in the text, against the probability that the draft gives it, over all cells.
 
-    cells  of different kinds of text, with bins; least  places that a bin must have to be a point
-    Intervals are over resampled kinds: places of one text resemble each other.
+    cells  of different kinds of text, with bins; least  places that a bin needs to be a point
+    Intervals are over resampled kinds, because places of one text resemble each other.
     """
     bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float)  # (kinds, bins, 3)
     if not len(bins):

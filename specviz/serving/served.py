@@ -1,4 +1,4 @@
-"""The ways to serve a target, opened: each entry of the laboratory as the arguments of ``decode``."""
+"""Serving setups, opened: each entry of setups.py as the arguments of ``decode``."""
 
 from __future__ import annotations
 
@@ -27,27 +27,26 @@ Source = CachedModel | Processed
 Ids = tuple[int, ...]
 Place = tuple[Ids, Ids]  # a text: what it begins with, and how it goes on
 Places = Sequence[Place]
-Watch = Callable[[float, str], None]  # told the share of the work that is done and what is being done; may raise to stop it
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTarget:
-    """One way to serve a target. open: the target of one request under settings, its caches empty; rule: who judges draft tokens."""
+    """One way to serve a target. open: the target of one request under settings, with empty caches; rule: verifies draft tokens."""
 
     open: Callable[[Settings], Source]
     rule: Rule = field(default_factory=TokenRule)
 
 
 def served(pair: Pair, key: str) -> ServedTarget:
-    """The entry of that key on a pair; its draft stays what it is.
+    """The setup of that key on a pair. The draft is not changed.
 
-    Raises ModelError where a pair cannot be served so, UnsupportedModel where nothing here can be compared with its target.
+    Raises ModelError if the pair cannot be served so, UnsupportedModel if its layers have no such form.
     """
     return _WAYS[key](pair)
 
 
 def refuse_uncompared(pair: Pair) -> None:
-    """Raises UnsupportedModel for a target that is not float32 on a CPU, which all others are held against, and for encoders."""
+    """Raises UnsupportedModel for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
     if isinstance(pair, EncoderDecoderPair):
         raise UnsupportedModel("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
     if pair.target.dtype is not torch.float32 or pair.target.device.type != "cpu":
@@ -56,7 +55,7 @@ def refuse_uncompared(pair: Pair) -> None:
 
 
 def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy with every weight rounded to bfloat16, as it is loaded in that type: tables that are no weights stay in float32."""
+    """A copy with every weight rounded to bfloat16, as if loaded in that type: buffers stay in float32."""
     copy = deepcopy(model)
     for weight in copy.parameters():
         weight.data = weight.data.to(torch.bfloat16)
@@ -64,9 +63,9 @@ def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def banned(pair: Pair) -> list[int]:
-    """Every token that is the word alone, with a space before it or without, in capitals or not.
+    """Every token that is WORD alone, with or without a space before it, in any case.
 
-    Raises ModelError where the tokenizer has no such token.
+    Raises ModelError if the tokenizer has no such token.
     """
     pieces = pair.pieces(range(len(pair.tokenizer)))
     found = [token for token, raw in pieces.items() if bytes.fromhex(raw).strip().lower() == WORD.encode()]
@@ -76,7 +75,7 @@ def banned(pair: Pair) -> list[int]:
 
 
 def _network(change: Callable[[PreTrainedModel], PreTrainedModel]) -> Callable[[Pair], ServedTarget]:
-    """Another network in the target's place."""
+    """Another network in the place of the target."""
 
     def way(pair: Pair) -> ServedTarget:
         other = change(pair.target)

@@ -10,7 +10,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.measure import bench as bench_module
-from specviz.measure import curves, rates
+from specviz.measure import curves, sampling_rates
 from specviz.measure.bench import CONTESTANTS, bench
 from specviz.measure.costs import block_gap
 from specviz.measure.estimate import Estimate
@@ -99,13 +99,13 @@ def test_expected_tokens_is_the_papers_equation_and_its_limits():
 
 
 def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair_folders, capsys, monkeypatch):
-    monkeypatch.setattr(rates, "SHORT", dict.fromkeys(rates.SHORT, 4))
+    monkeypatch.setattr(sampling_rates, "SHORT", dict.fromkeys(sampling_rates.SHORT, 4))
     target, draft = map(str, pair_folders)
     assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--samples", "500", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     for one in record["results"]:
-        assert one["rates"][rates.SHARED]["value"] == pytest.approx(500 / one["seconds"])
-        assert one["ratios"][rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
+        assert one["rates"][sampling_rates.SHARED]["value"] == pytest.approx(500 / one["seconds"])
+        assert one["ratios"][sampling_rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
     assert main(["bench", "--samples", "0"]) == 2
 
 

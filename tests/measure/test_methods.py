@@ -12,8 +12,8 @@ import pytest
 from specviz.commands import record
 from specviz.decoding.run import run
 from specviz.errors import SettingsError, TraceError
-from specviz.measure.methods import CHOICES, ENTRIES, Lineup, chosen, from_json, to_json
-from specviz.measure.methods_run import counted, first_token, line_up
+from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, chosen, from_json, to_json
+from specviz.measure.methods_run import compare_methods, counted, first_token
 from specviz.models.remembered import RememberingPair
 from specviz.settings import Settings
 
@@ -22,9 +22,9 @@ DRAWS = 250
 
 
 @pytest.fixture(scope="module")
-def shown(pair) -> Lineup:
+def shown(pair) -> MethodComparison:
     """Every row at temperature 1."""
-    return line_up(pair, chosen(BASE, "1"), runs=2, draws=DRAWS)
+    return compare_methods(pair, chosen(BASE, "1"), runs=2, draws=DRAWS)
 
 
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(shown):
@@ -92,7 +92,7 @@ def test_what_typical_acceptance_is_said_to_write_is_what_it_draws(shown):
 
 
 def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_blank(pair):
-    found = line_up(pair, chosen(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical"))
+    found = compare_methods(pair, chosen(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical"))
     assert found.row("typical").coincides and not found.row("typical").exact
     assert all("temperature 0" in found.row(key).reason for key in ("tree", "several", "several-kseq"))
     assert found.row("tree").trace is None and found.row("tree").per_pass is None
@@ -153,7 +153,9 @@ def test_record_writes_a_gallery_and_refuses_no_runs(pair, tmp_path, monkeypatch
 
 def test_an_encoder_decoder_pair_has_its_gallery_too(encoder_decoders):
     for pair in encoder_decoders.values():
-        found = line_up(pair, chosen(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical"))
+        found = compare_methods(
+            pair, chosen(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical")
+        )
         assert found.row("draft").tokens == BASE.length and not found.row("draft").reason
         assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper
         assert found.row("tree").reason or found.row("tree").trace is not None

@@ -15,7 +15,7 @@ from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
 from specviz.measure import passage_run
-from specviz.measure.passage import ALONE, SPECULATIVE, Event, Passage, from_json, origins, to_json
+from specviz.measure.passage import ALONE, SPECULATIVE, Passage, TimedRound, from_json, origins, to_json
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Round
 
@@ -105,8 +105,11 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
 
 
 def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
-    def events(fast: float, token: int = 9) -> list[Event]:
-        return [Event(ALONE, round_of(kind="bonus"), 1.0), Event(SPECULATIVE, round_of(True, kind="bonus", token=token), fast)]
+    def events(fast: float, token: int = 9) -> list[TimedRound]:
+        return [
+            TimedRound(ALONE, round_of(kind="bonus"), 1.0),
+            TimedRound(SPECULATIVE, round_of(True, kind="bonus", token=token), fast),
+        ]
 
     empty = passage_run.so_far(pair, SETTINGS, events(0.5))
     found = passage_run.measured(empty, [events(0.5), events(1.0), events(0.8)])

@@ -12,7 +12,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.measure import policies
 from specviz.measure.estimate import Estimate
-from specviz.measure.policies import AGAIN, BEST, CEILING, FIXED, Clocked, compare
+from specviz.measure.policies import AGAIN, BEST, CEILING, FIXED, UntimedModel, compare
 from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.settings import Settings
 
@@ -52,7 +52,9 @@ def test_runs_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):
 
 def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, monkeypatch):
     monkeypatch.setattr(
-        Clocked, "distributions", lambda self, rows, block: self.lap.leave_out(1000.0) or self.source.distributions(rows, block)
+        UntimedModel,
+        "distributions",
+        lambda self, rows, block: self.lap.leave_out(1000.0) or self.source.distributions(rows, block),
     )
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
     settings = Settings(lengths=CEILING, length=4)

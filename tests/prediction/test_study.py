@@ -11,9 +11,9 @@ from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.prediction import study_run
 from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
-from specviz.prediction.predict import openings, readable
+from specviz.prediction.predict import openings
 from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell, left_out
-from specviz.prediction.study_run import TEXTS_FOLDER, Size, run_study, statistics
+from specviz.prediction.study_run import TEXTS_FOLDER, StudySize, run_study, statistics
 from specviz.records import ASSETS
 from specviz.settings import Settings
 
@@ -24,7 +24,7 @@ TEXTS = {
 }
 
 
-SIZE = Size(openings=4, opening=8, length=16, gamma=3)
+SIZE = StudySize(openings=4, opening=8, length=16, gamma=3)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +76,7 @@ def test_at_temperature_0_the_forecast_is_what_is_measured(small):
 
 def test_statistics_of_greedy_distributions_are_all_one_number(pair):
     """One-hot distributions: the overlap, both divergences and the agreement say whether two tokens are one."""
-    own = openings(readable(pair, TEXTS["bedtime"], 8, 16), 8, 16, 3)
+    own = openings(pair, TEXTS["bedtime"], 8, 16, 3)
     found, _ = statistics(pair, Settings(temperature=0.0, length=16), own)
     assert found["overlap"] == pytest.approx(found["kl_pq"]) == pytest.approx(found["kl_qp"]) == pytest.approx(found["agreement"])
     assert found["entropy_p"] == found["entropy_q"] == 0.0

@@ -20,14 +20,15 @@ from specviz.measure.estimate import Estimate
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs import loading
 from specviz.models.pairs.loading import load_pair
+from specviz.prediction.predict import openings
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.serving import served
-from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText, Microscope, parting
+from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTies, NearTieSummary, parting
 from specviz.serving.near_ties_run import written
-from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, Laboratory, from_json, to_json
-from specviz.serving.setups_run import SetupEffort, cut_from, laboratory, timing, written_from
+from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, SetupComparison, from_json, to_json
+from specviz.serving.setups_run import SetupEffort, compare_setups, timing, written_from
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.warp import warp
@@ -39,11 +40,11 @@ BOOK = TEXT[0] * 6
 
 
 @pytest.fixture(scope="module")
-def shown(pair) -> Laboratory:
+def shown(pair) -> SetupComparison:
     """Every row on the tiny pair, with the watch's shares."""
     shares = []
-    found = laboratory(
-        pair, SETTINGS, cut_from(pair, BOOK, 8, 8, 2), EFFORT, "book.txt", lambda share, doing: shares.append(share)
+    found = compare_setups(
+        pair, SETTINGS, openings(pair, BOOK, 8, 8, 2), EFFORT, "book.txt", lambda share, doing: shares.append(share)
     )
     assert shares == sorted(shares) and shares[0] >= 0.0 and shares[-1] <= 1.0
     return found
@@ -120,7 +121,9 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     monkeypatch.setattr(served, "WORD", "xylophone")
     with pytest.raises(ModelError, match="xylophone"):
         served.banned(pair)
-    found = laboratory(pair, SETTINGS, cut_from(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban"))
+    found = compare_setups(
+        pair, SETTINGS, openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
+    )
     assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.microscope.seen("bf16")
 
 
@@ -144,7 +147,7 @@ def test_the_first_place_that_differs_is_found():
     one = GreedyText((1, 2, 3, 4), (0.9, 0.8, 0.02, 0.7))
     assert parting(one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7))) == 2
     assert parting(one, one) is None and parting(one, GreedyText((9,), (1.0,))) == 0
-    seen = ArmSummary(
+    seen = NearTieSummary(
         "bf16", (GreedyPair((0,), one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7)), {}), GreedyPair((0,), one, one, {}))
     )
     assert len(seen.parted) == 1 and seen.parted[0].margins == (0.02, 0.01) and (seen.there, seen.largest) == (0.02, 0.02)
@@ -193,8 +196,8 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
 def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
     seen = shown.microscope.seen("fp32-blocks")
-    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.microscope.arms) == set(ARMS)
-    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), cut_from(pair, BOOK, 8, 8, 2)[0]
+    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.microscope.arms) == set(COMPARISONS)
+    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), openings(pair, BOOK, 8, 8, 2)[0]
     alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
     for one in seen.pairings:
@@ -204,7 +207,7 @@ def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_gre
 
 def test_an_arm_that_is_none_is_damage():
     with pytest.raises(ValueError, match="arms"):
-        Microscope({"bf17": ()})
+        NearTies({"bf17": ()})
 
 
 # the command
@@ -228,6 +231,6 @@ def test_record_writes_a_laboratory_and_refuses_no_runs(pair, tmp_path, monkeypa
 
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
     ways = {REFERENCE: served.served(pair, REFERENCE)}
-    places = cut_from(pair, BOOK, 6, 5, 2)
+    places = openings(pair, BOOK, 6, 5, 2)
     fields, spread = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

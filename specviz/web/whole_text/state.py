@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
-from specviz.measure.divergence import Read, Spread, spread
+from specviz.measure.divergence_profile import DivergenceProfile, ScoredText, divergence_profile
 from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
@@ -27,19 +27,19 @@ def recorded() -> dict[str, Passage]:
     return of_file(RECORDED, from_json, {})
 
 
-def surveys(pair: str) -> dict[str, tuple[Read, ...]]:
+def surveys(pair: str) -> dict[str, tuple[ScoredText, ...]]:
     """The recorded heaps of texts of this pair, by law; none for a pair that was not recorded."""
     return {name: one.survey for name, one in recorded().items() if one.survey and one.settings.pair == pair}
 
 
-def heap(settings: Settings) -> Spread | None:
+def heap(settings: Settings) -> DivergenceProfile | None:
     """The recorded texts of this pair under just this law, together; None where there are none."""
     same = [
         one.survey
         for one in recorded().values()
         if one.survey and (one.settings.pair, law(one.settings)) == (settings.pair, law(settings))
     ]
-    return spread(same[0]) if same else None
+    return divergence_profile(same[0]) if same else None
 
 
 @dataclass(frozen=True, slots=True)
