@@ -7,17 +7,16 @@ many rows is no longer limited by reading the weights.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from specviz.decoding.engine import decode
 from specviz.errors import ModelError
-from specviz.measure.bench import PROMPTS
+from specviz.measure.bench import PROMPTS, speculative
 from specviz.measure.costs import Costs, round_parts, timed
 from specviz.measure.estimate import Estimate
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.registry import opened
-from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree
 from specviz.verification.registry import rule_of
@@ -125,9 +124,6 @@ def _written(pair: Pair, settings: Settings) -> tuple[float, Estimate]:
     """Tokens per pass, and median seconds of drafting in a round, over the bench's prompts; texts are not ended early."""
     rounds = []
     for prompt in PROMPTS.values():
-        own = replace(settings, prompt=prompt)
-        target, proposer = opened(pair, own)
-        ids: Sequence[int] = pair.encode(prompt)
-        rounds += list(decode(target, proposer, rule_of(own), PhiloxRandomness(own.seed), own, ids))[1:]
+        rounds += list(speculative(pair, replace(settings, prompt=prompt), pair.encode(prompt)))[1:]
     tokens = sum(len(round_.committed) for round_ in rounds)
     return tokens / len(rounds), Estimate.of_runs([round_.timing["draft"] for round_ in rounds], "s")

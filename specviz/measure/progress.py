@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 Watch = Callable[[float, str], None]  # told the share of the work that is done, and what is being done; may raise to stop it
 
 
-def unwatched(share: float, doing: str) -> None:
+def unwatched(*told: object) -> None:
     """The watch of work that nobody follows."""
 
 

@@ -14,10 +14,11 @@ from dataclasses import replace
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance, step
 from specviz.measure.clock import Clock, Contestant, Lap
+from specviz.measure.progress import unwatched
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.prediction.plan import CostCurve
-from specviz.prediction.predict import Ids, Texts, Watch, unwatched
+from specviz.prediction.predict import Ids, Texts, Watch
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened

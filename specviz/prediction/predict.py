@@ -16,6 +16,7 @@ from torch import Tensor
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance, opening_row, step
 from specviz.errors import SettingsError
+from specviz.measure.progress import unwatched
 from specviz.measure.text_passes import distributions_along
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
@@ -37,10 +38,6 @@ Watch = Callable[[float], None]  # told the share of the work that is done; may 
 TOGETHER = 32  # texts that are written side by side
 COPIES = ("ngram", "retrieval")
 RULES = ("token", "block")
-
-
-def unwatched(share: float) -> None:
-    """The watch of work that nobody follows."""
 
 
 def refuse_unplanned(settings: Settings) -> None:
@@ -107,30 +104,27 @@ def written(
     drafting  with the proposer and rule that the settings name; else by the target alone, with random streams of its own
     returns   tokens (B, N), rounds (B,), and of the draft tokens how many were checked and accepted (B, 2)
     """
-    rule = rule_of(settings) if drafting else TokenRule()
-    tokens, rounds, checked = np.zeros((len(prompts), settings.length), dtype=np.int64), [], []
-    for begin in range(0, len(prompts), TOGETHER):
-        some = prompts[begin : begin + TOGETHER]
-        rows = [opening_row(prompt, settings, None, begin + number) for number, prompt in enumerate(some)]
-        randomness = PhiloxRandomness(settings.seed)
-        target, proposer = opened(pair, settings)
+    count = len(prompts)
+    tokens, rounds = np.zeros((count, settings.length), dtype=np.int64), np.zeros(count, dtype=np.int64)
+    checked = np.zeros((count, 2), dtype=np.int64)
+    for begin in range(0, count, TOGETHER):
+        end = min(begin + TOGETHER, count)
+        rows = [opening_row(prompts[draw], settings, None, draw) for draw in range(begin, end)]
+        (target, proposer), rule, randomness = opened(pair, settings), rule_of(settings), PhiloxRandomness(settings.seed)
         if not drafting:
-            proposer, randomness = Nothing(), TargetOnlyRandomness(randomness)
-        count, seen = np.zeros(len(some), dtype=np.int64), np.zeros((len(some), 2), dtype=np.int64)
+            proposer, rule, randomness = Nothing(), TokenRule(), TargetOnlyRandomness(randomness)
         while rows:
             left = []
             for row, one in zip(rows, step(rows, target, proposer, rule, randomness), strict=True):
-                count[row.draw - begin] += 1
+                rounds[row.draw] += 1
                 met = [decision.accepted for decision in one.proposals if decision.accepted is not None]
-                seen[row.draw - begin] += len(met), sum(met)
+                checked[row.draw] += len(met), sum(met)
                 tokens[row.draw, row.start : row.start + len(one.committed)] = one.committed
                 row = replace(advance(row, one), past=())
                 left += [row] if row.remaining else []
             rows = left
-            watch((begin + len(some) * (1 - sum(row.remaining for row in rows) / (len(some) * settings.length))) / len(prompts))
-        rounds.append(count)
-        checked.append(seen)
-    return tokens, np.concatenate(rounds), np.concatenate(checked)
+            watch((end - sum(row.remaining for row in rows) / settings.length) / count)
+    return tokens, rounds, checked
 
 
 def acceptance_probabilities(

@@ -12,11 +12,12 @@ import torch
 from torch import Tensor
 
 from specviz.measure.bench import today
+from specviz.measure.progress import unwatched
 from specviz.measure.text_passes import distributions_along
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair, load_pair
 from specviz.prediction.accepted_count import expected_rounds
-from specviz.prediction.predict import Ids, Texts, Watch, acceptance_probabilities, openings, unwatched, written
+from specviz.prediction.predict import Ids, Texts, Watch, acceptance_probabilities, openings, written
 from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
 from specviz.prediction.study_checkpoint import StudyCheckpoint
 from specviz.proposers.copied import Copied

@@ -42,7 +42,34 @@ def served(pair: Pair, key: str) -> ServedTarget:
 
     Raises ModelError if the pair cannot be served so, UnsupportedModel if its layers have no such form.
     """
-    return _WAYS[key](pair)
+
+    def network(model: PreTrainedModel) -> ServedTarget:
+        return ServedTarget(lambda settings: pair.source(model, settings, pair.vocabulary))
+
+    def behind(processor: Callable, kind: type[Processed] = Processed) -> ServedTarget:
+        return ServedTarget(lambda settings: kind(network(pair.target).open(settings), processor))
+
+    match key:
+        case "fp32":
+            return network(pair.target)
+        case "bf16":
+            return network(in_bfloat16(pair.target))
+        case "int8":
+            return network(quantised(pair.target))
+        case "int8-pass":
+            return network(quantised(pair.target, OneScalePerPass))
+        case "top-k":
+            return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
+        case "ban":
+            return behind(SuppressTokensLogitsProcessor(banned(pair)))
+        case "ban-draws":
+            return replace(network(pair.target), rule=OnDrawsAlone(without(banned(pair))))
+        case "penalty":
+            return behind(RepetitionPenaltyLogitsProcessor(PENALTY))
+        case "penalty-once":
+            return behind(RepetitionPenaltyLogitsProcessor(PENALTY), OncePerRound)
+        case _:
+            raise KeyError(key)
 
 
 def refuse_uncompared(pair: Pair) -> None:
@@ -72,52 +99,3 @@ def banned(pair: Pair) -> list[int]:
     if not found:
         raise ModelError(f"No token of this pair is the word “{WORD}”.")
     return found
-
-
-def _network(change: Callable[[PreTrainedModel], PreTrainedModel]) -> Callable[[Pair], ServedTarget]:
-    """Another network in the place of the target."""
-
-    def way(pair: Pair) -> ServedTarget:
-        other = change(pair.target)
-        return ServedTarget(lambda settings: pair.source(other, settings, pair.vocabulary))
-
-    return way
-
-
-def _processed(kind: type[Processed], make: Callable[[Pair], Callable]) -> Callable[[Pair], ServedTarget]:
-    """The target behind a processor."""
-
-    def way(pair: Pair) -> ServedTarget:
-        processor = make(pair)
-        return ServedTarget(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
-
-    return way
-
-
-def _cut(pair: Pair) -> ServedTarget:
-    return ServedTarget(lambda settings: pair.source(pair.target, replace(settings, top_k=TOP_K), pair.vocabulary))
-
-
-def _banned_in_draws(pair: Pair) -> ServedTarget:
-    return replace(_network(lambda model: model)(pair), rule=OnDrawsAlone(without(banned(pair))))
-
-
-def _ban(pair: Pair) -> SuppressTokensLogitsProcessor:
-    return SuppressTokensLogitsProcessor(banned(pair))
-
-
-def _penalty(pair: Pair) -> RepetitionPenaltyLogitsProcessor:
-    return RepetitionPenaltyLogitsProcessor(PENALTY)
-
-
-_WAYS: dict[str, Callable[[Pair], ServedTarget]] = {
-    "fp32": _network(lambda model: model),
-    "bf16": _network(in_bfloat16),
-    "int8": _network(quantised),
-    "int8-pass": _network(lambda model: quantised(model, OneScalePerPass)),
-    "top-k": _cut,
-    "ban": _processed(Processed, _ban),
-    "ban-draws": _banned_in_draws,
-    "penalty": _processed(Processed, _penalty),
-    "penalty-once": _processed(OncePerRound, _penalty),
-}
