@@ -15,6 +15,7 @@ import platform
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -98,19 +99,16 @@ def _one_temperature(pair: Pair, settings: Settings, runs: int, say: Callable) -
     def asked(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
         return replace(settings, prompt=prompt, seed=run), pair.encode(prompt)
 
-    def contestant(name: str) -> Callable[[Lap], None]:
-        def write(lap: Lap) -> None:
-            made = _RUNS[name](pair, *asked(lap.item, lap.run))
-            if name == "speculative":
-                lap.keep(made)
-
-        return write
+    def write(name: str, lap: Lap) -> None:
+        made = _RUNS[name](pair, *asked(lap.item, lap.run))
+        if name == "speculative":
+            lap.keep(made)
 
     def cost(share: float, run: int, prompt: str) -> None:
         found = measure_costs(pair, *asked(prompt, run))
         costs.extend([found] * (run > 0))
 
-    clock = Clock({name: contestant(name) for name in CONTESTANTS}, items=lambda run: tuple(PROMPTS.values()))
+    clock = Clock({name: partial(write, name) for name in CONTESTANTS}, items=lambda run: tuple(PROMPTS.values()))
     told = once_a_run(runs, lambda line: say(f"temperature {settings.temperature:g}: {line}"))
     clock.until(runs, told, cost)
     return _result(settings, clock, median_costs(costs))

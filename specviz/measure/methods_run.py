@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from specviz.decoding.run import run, written
 from specviz.decoding.sampler import decoded
 from specviz.errors import SpecvizError
 from specviz.measure.bench import measured_on, speculative
-from specviz.measure.clock import Clock, Contestant, Lap
+from specviz.measure.clock import Clock, Lap
 from specviz.measure.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, senseless
 from specviz.measure.progress import Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
@@ -56,7 +57,7 @@ def compare_methods(
     for number, key in enumerate(live):
         tell["warming up"](number / len(live), f"{ENTRIES[key].name}: a first run")
         rows[key] = replace(rows[key], trace=last_round(pair, ENTRIES[key].under(settings)))
-    clock = Clock({key: _writing(pair, ENTRIES[key].under(settings)) for key in live}, warm=0)
+    clock = Clock({key: partial(_write, pair, ENTRIES[key].under(settings)) for key in live}, warm=0)
     clock.until(runs, lambda share, run, key: tell["timing"](share, f"Run {run} of {runs}: {ENTRIES[key].name}"))
     remembering = RememberingPair(pair, len(pair.encode(settings.prompt)) + 1)
     for number, key in enumerate(live):
@@ -82,15 +83,11 @@ def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:
     return MethodRow(entry.key, rule.title, rule.exact, reason)
 
 
-def _writing(pair: Pair, settings: Settings) -> Contestant:
-    """One text a run; the end-of-text token does not end it, so that all write the same number of tokens."""
-
-    def write(lap: Lap) -> None:
-        own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
-        for one in speculative(pair, own, pair.encode(own.prompt)):
-            lap.keep(one)
-
-    return write
+def _write(pair: Pair, settings: Settings, lap: Lap) -> None:
+    """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
+    own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
+    for one in speculative(pair, own, pair.encode(own.prompt)):
+        lap.keep(one)
 
 
 def counted(rounds: Sequence[Round]) -> dict[str, object]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from torch import Tensor
 
@@ -98,13 +99,12 @@ def _compared(pair: Pair, settings: Settings, runs: int, say: Callable) -> Polic
 def timed(pair: Pair, contestants: Mapping[Key, Settings], runs: int, say: Callable[[str], None]) -> Clock[Key]:
     """Runs after one that warms up; the clock keeps the rounds of those that count."""
 
-    def contestant(settings: Settings) -> Callable[[Lap], None]:
-        def write(lap: Lap) -> None:
-            lap.keep(_run(pair, replace(settings, seed=lap.run, prompt=lap.item), pair.encode(lap.item), lap))
+    def write(settings: Settings, lap: Lap) -> None:
+        lap.keep(_run(pair, replace(settings, seed=lap.run, prompt=lap.item), pair.encode(lap.item), lap))
 
-        return write
-
-    clock = Clock({key: contestant(settings) for key, settings in contestants.items()}, items=lambda run: tuple(PROMPTS.values()))
+    clock = Clock(
+        {key: partial(write, settings) for key, settings in contestants.items()}, items=lambda run: tuple(PROMPTS.values())
+    )
     return clock.until(runs, once_a_run(runs, say))
 
 

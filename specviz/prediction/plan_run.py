@@ -5,17 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from specviz.errors import SettingsError
 from specviz.measure.bench import alone, measured_on, speculative
-from specviz.measure.clock import Clock, Contestant, Lap
+from specviz.measure.clock import Clock, Lap
 from specviz.measure.progress import Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
 from specviz.prediction.cost_curve import Probes
 from specviz.prediction.forecast import Forecast
-from specviz.prediction.plan import CostCurve, PlanRow, SpeedPlan
+from specviz.prediction.plan import CostCurve, SpeedPlan
 from specviz.prediction.predict import (
     Ids,
     Texts,
@@ -82,13 +83,17 @@ def make_plan(
         gammas,
         plain=None if settings.rule == PLAIN else acceptance_probabilities(pair, replace(settings, rule=PLAIN), ours, gammas[-1]),
     )
+    rows = [forecast.row(gamma) for gamma in gammas]
+    if settings.proposer == "draft":
+        c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
+        rows = [replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows]
     plan = SpeedPlan(
         settings=settings,
         text={"name": name, "tokens": size, "sha256": hashlib.sha256(text.encode()).hexdigest()},
         openings=len(prompts),
         opening=effort.opening,
         length=settings.length,
-        rows=_rows(pair, settings, forecast, gammas),
+        rows=tuple(rows),
         **measured_on(pair),
     )
     if effort.check:
@@ -96,14 +101,6 @@ def make_plan(
     if not effort.probes:
         return plan
     return _with_costs(plan, forecast, Probes(pair, settings, ours, gammas[-1]).until(effort.probes, tell[COSTS]).curve())
-
-
-def _rows(pair: Pair, settings: Settings, forecast: Forecast, gammas: Sequence[int]) -> tuple[PlanRow, ...]:
-    rows = tuple(forecast.row(gamma) for gamma in gammas)
-    if settings.proposer != "draft":
-        return rows
-    c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
-    return tuple(replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows)
 
 
 def _with_costs(plan: SpeedPlan, forecast: Forecast, costs: CostCurve) -> SpeedPlan:
@@ -191,14 +188,13 @@ def timed(
     meets all alike. A run of one text before them warms up. between: told after each text which share of the work is done.
     """
 
-    def contestant(gamma: int) -> Contestant:
-        def write(lap: Lap) -> None:
-            own = replace(settings, gamma=gamma, seed=(settings.seed + 100 + lap.run) % 2**63)
-            lap.keep(_one_text(pair, own, lap.item))
+    def write(gamma: int, lap: Lap) -> None:
+        own = replace(settings, gamma=gamma, seed=(settings.seed + 100 + lap.run) % 2**63)
+        lap.keep(_one_text(pair, own, lap.item))
 
-        return write
-
-    clock = Clock({gamma: contestant(gamma) for gamma in gammas}, items=lambda run: parts[run - 1] if run > 0 else parts[0][:1])
+    clock = Clock(
+        {gamma: partial(write, gamma) for gamma in gammas}, items=lambda run: parts[run - 1] if run > 0 else parts[0][:1]
+    )
     return clock.until(len(parts), lambda share, run, key: watch(share), lambda share, run, item: between(share))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from torch import Tensor
 
@@ -17,7 +18,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.analytic.along_text import Analytic, analytic
 from specviz.evidence.analytic.fresh import Alone, Fresh
 from specviz.measure.bench import measured_on
-from specviz.measure.clock import Clock, Contestant, Lap, middle_half
+from specviz.measure.clock import Clock, Lap, middle_half
 from specviz.measure.estimate import Estimate
 from specviz.measure.progress import Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
@@ -172,27 +173,23 @@ def timing(
     contestants = {}
     for key, way in ways.items():
         if ENTRIES[key].kind != LOSSY:
-            contestants[key, ALONE] = _writing(pair, way, settings, drafting=False)
-        contestants[key, SPECULATIVE] = _writing(pair, way, settings, drafting=True)
+            contestants[key, ALONE] = partial(_write, pair, way, settings, False)
+        contestants[key, SPECULATIVE] = partial(_write, pair, way, settings, True)
     clock = Clock(contestants, items=lambda run: (places[run % len(places)][0],))
     clock.until(runs, lambda share, run, key: watch(share, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}"))
     return {key: _timed(clock, key, settings.length) for key in ways}, middle_half(clock.seconds((REFERENCE, ALONE)))
 
 
-def _writing(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool) -> Contestant:
+def _write(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
     """One text; the end-of-text token does not end it."""
-
-    def write(lap: Lap) -> None:
-        own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
-        target, randomness = way.open(own), PhiloxRandomness(own.seed)
-        if drafting:
-            rounds = decode(target, DraftModel(pair.open(own)[1], own.gamma), way.rule, randomness, own, lap.item)
-        else:
-            rounds = target_only(target, randomness, own, lap.item)
-        for one in rounds:
-            lap.keep(replace(one, full=None))
-
-    return write
+    own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
+    target, randomness = way.open(own), PhiloxRandomness(own.seed)
+    if drafting:
+        rounds = decode(target, DraftModel(pair.open(own)[1], own.gamma), way.rule, randomness, own, lap.item)
+    else:
+        rounds = target_only(target, randomness, own, lap.item)
+    for one in rounds:
+        lap.keep(replace(one, full=None))
 
 
 def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:

@@ -6,12 +6,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from specviz.commands import record
 from specviz.decoding.run import run
 from specviz.errors import SettingsError, TraceError
+from specviz.measure import methods_run
 from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, chosen, from_json, to_json
 from specviz.measure.methods_run import compare_methods, counted, first_token
 from specviz.models.remembered import RememberingPair
@@ -136,6 +138,7 @@ def test_record_writes_a_gallery_and_refuses_no_runs(pair, tmp_path, monkeypatch
     from specviz.models.pairs import loading
 
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
+    monkeypatch.setattr(methods_run, "compare_methods", partial(compare_methods, keys=("target", "draft")))
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     out = tmp_path / "gallery.json"

@@ -64,6 +64,7 @@ def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, mon
 
 def test_the_comparison_is_printed_with_its_noise(pair_folders, capsys, monkeypatch):
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
+    monkeypatch.setattr(policies, "FIXED", (1, 2))
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"]
     assert main(["bench", *folders, "--policies", "--runs", "1", "--max-new-tokens", "8"]) == 0
     said = capsys.readouterr().out

@@ -10,9 +10,21 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.prediction import study_run
-from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
 from specviz.prediction.predict import openings
-from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell, left_out
+from specviz.prediction.study import (
+    DRAFTS,
+    KINDS,
+    STATISTICS,
+    TEMPERATURES,
+    TOP_PS,
+    Study,
+    StudyCell,
+    calibration,
+    calibration_error,
+    left_out,
+    over_kinds,
+    reliability,
+)
 from specviz.prediction.study_run import TEXTS_FOLDER, StudySize, run_study, statistics
 from specviz.records import ASSETS
 from specviz.settings import Settings
