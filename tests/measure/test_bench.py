@@ -1,4 +1,4 @@
-"""bench measures; the tests only ask that its numbers hang together and that every contestant did its work."""
+"""The bench: its numbers agree with each other, and every contestant does its work. No test looks at how fast anything is."""
 
 from __future__ import annotations
 

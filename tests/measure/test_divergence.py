@@ -1,4 +1,4 @@
-"""Where two models part: kinds of word by rules, Lorenz's curve on distributions made by hand, intervals, readings that come back whole."""
+"""Where two models differ: kinds of word by rules, Lorenz's curve on distributions made by hand, intervals, scored texts that come back whole."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_each_token_has_the_kind_of_the_word_that_it_stands_in():
     assert kinds(b"", [piece.encode() for piece, _ in SENTENCE]) == tuple(expected)
 
 
-def test_the_text_before_decides_whether_a_word_is_begun_or_gone_on_with():
+def test_the_text_before_decides_whether_a_word_begins_or_continues():
     assert kinds(b"He met Dor", [b"othy"]) == (INSIDE,)
     assert kinds(b"He met", [b" Dorothy"]) == (NAME,)
     assert kinds(b"He met.", [b" Dorothy"]) == (START,)
@@ -74,14 +74,14 @@ def test_kinds_share_all_tokens_and_all_divergence_among_them():
     assert rows[NAME].apart.value == pytest.approx(0.45) and rows[NAME].divergence.value == pytest.approx(0.9)
     assert sum(row.tokens for row in found.kinds) == pytest.approx(1.0)
     assert sum(row.divergence.value for row in found.kinds) == pytest.approx(1.0)
-    assert rows[START].apart.n == 1, "of a single token nothing can be drawn again"
+    assert rows[START].apart.n == 1, "a single token cannot be resampled"
     assert rows[NAME].apart.low == pytest.approx(0.4) and rows[NAME].apart.high == pytest.approx(0.5)
 
 
 def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
-    """Half of the spread lies between texts. An interval that draws whole texts again holds the mean 9 times in 10 or more, so
-    28 of 40 do with probability .9997; one that took tokens for independent would hold it about half the time, and 28 of 40 then
-    have a probability below .04."""
+    """Half of the variance lies between texts. An interval that resamples whole texts holds the mean 9 times in 10 or more, so 28 of
+    40 do with probability 0.9997. One that took tokens for independent would hold it about half the time; 28 of 40 then have a
+    probability below 0.04."""
     monkeypatch.setattr("specviz.measure.divergence_profile.AGAIN", 200)
     rng, held = np.random.default_rng(5), 0
     for _ in range(40):
@@ -101,7 +101,7 @@ def test_kinds_are_ranked_only_where_their_intervals_lie_apart():
     assert "too few words" in kinds_conclusion(divergence_profile((reading(0.2, 0.3),)))
 
 
-def test_a_reading_comes_back_from_its_record_and_a_damaged_one_is_refused():
+def test_a_scored_text_comes_back_from_its_record_and_a_damaged_one_is_refused():
     one = reading(0.25, 0.5, sorts=(START, NAME))
     assert build(ScoredText, plain(one)) == one
     for broken in ({"beta": [0.5]}, {"beta": [0.5, 7.0]}, {"kinds": [START, "verb"]}):
@@ -109,7 +109,7 @@ def test_a_reading_comes_back_from_its_record_and_a_damaged_one_is_refused():
             build(ScoredText, plain(one) | broken)
 
 
-def test_what_is_read_in_pieces_is_what_two_models_say_one_token_at_a_time(pair, monkeypatch):
+def test_scores_in_passes_of_several_tokens_are_those_of_one_token_at_a_time(pair, monkeypatch):
     """beta, p and q along a text, seven tokens to a pass, against a fresh pass for each; float32 rounds to 1e-5."""
     settings, prompt = Settings(prompt="Once upon a time"), pair.encode("Once upon a time")
     tokens = pair.encode(" the old bear ran to the river, and he was hungry.")

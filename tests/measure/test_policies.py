@@ -1,4 +1,4 @@
-"""Policies of how far to draft are timed against the best fixed length; here only: who runs, in which order, what is taken out.
+"""Adaptive draft lengths are timed against the best fixed length. Tested here: who runs, in which order, and what is taken out.
 
 No test looks at how fast anything is.
 """
@@ -37,7 +37,7 @@ def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(compar
     best, again = comparison.paired[BEST], comparison.paired[AGAIN]
     assert (best.tokens_per_pass, best.draft_tokens, best.kept) == (again.tokens_per_pass, again.draft_tokens, again.kept)
     for row in comparison.paired.values():
-        assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.kept), "what is kept, and one more a pass"
+        assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.kept), "the accepted tokens, and one more per pass"
         assert row.rate.low <= row.rate.value <= row.rate.high and 0 <= row.kept <= 1
 
 

@@ -1,4 +1,4 @@
-"""Tokens per pass from texts of the target alone are those of the decoder: 'given the text, a tested token was a accepted draft token with
+"""Tokens per pass from texts of the target alone are those of the decoder: 'given the text, a checked token was an accepted draft token with
 probability min(1, q / p), independently of the others'.
 
 On tables both sides are enumerated: every text of the target with its mass, and every outcome of the production step.
@@ -84,7 +84,7 @@ def test_where_easy_places_come_in_runs_one_alpha_misses_what_the_count_finds():
 
 
 def test_by_hand_on_three_places():
-    """gamma 1: a round from 0 keeps its draft token with .5 and ends at 2, else at 1; from 1 the draft token is sure, and 2 is the last token."""
+    """gamma 1: a round from 0 accepts its draft token with 0.5 and ends at 2, else at 1; from 1 the draft token is certain, and 2 is the last token."""
     found = expected_rounds(AcceptanceProbabilities.of_chain(np.array([[0.5, 1.0, 0.25]]), 1), 1)
     assert found.count[0] == pytest.approx(1 + 0.5 + 0.5)
     assert found.tested[0, 0] == pytest.approx(1 + 0.5) and found.accepted[0, 0] == pytest.approx(0.5 + 0.5)
@@ -92,26 +92,26 @@ def test_by_hand_on_three_places():
     assert expected_rounds(AcceptanceProbabilities.of_chain(np.array([[0.5, 1.0, 0.25]]), 1), 0).count[0] == 3
 
 
-def test_chances_that_do_not_change_give_the_papers_equation_on_a_long_text():
-    """Up to the end of the text, where the last rounds have less room: 3 tokens of 4,000."""
+def test_a_constant_acceptance_rate_gives_the_papers_equation_on_a_long_text():
+    """Up to the end of the text, where the last rounds draft less: 3 tokens of 4,000."""
     found = expected_rounds(AcceptanceProbabilities.of_chain(np.full((1, 4000), 0.7), 4), 4)
     assert found.per_pass == pytest.approx(expected_tokens(0.7, 4), rel=1e-3)
     assert found.hazards == pytest.approx([0.7] * 4)
 
 
 @pytest.mark.parametrize("proposer", ("draft", "ngram", "unigram"))
-def test_greedy_rounds_are_foretold_text_by_text(pair, proposer):
-    """Temperature 0 leaves nothing to chance: the decoder makes exactly the rounds that were counted without it."""
+def test_greedy_rounds_are_predicted_text_by_text(pair, proposer):
+    """At temperature 0 nothing is random: the decoder makes exactly the rounds that were counted without it."""
     settings = Settings(temperature=0.0, length=24, proposer=proposer)
     prompts = [prompt for prompt, _ in openings(pair, TEXT, 8, 24, 6)]
     tokens, _, _ = written(pair, settings, prompts)
     found = acceptance_probabilities(pair, settings, list(zip(prompts, tokens, strict=True)), 4)
     for gamma in (1, 4):
-        again, count, draft_tokens = written(pair, replace(settings, gamma=gamma), prompts, drafting=True)
-        told = expected_rounds(found, gamma)
-        assert (again == tokens).all(), "the target's own text, whoever draft tokens"
-        assert told.count.tolist() == count.tolist()
-        assert told.accepted.sum(1).tolist() == draft_tokens[:, 1].tolist()
+        again, count, checked = written(pair, replace(settings, gamma=gamma), prompts, drafting=True)
+        predicted = expected_rounds(found, gamma)
+        assert (again == tokens).all(), "the target's own text, whoever drafts"
+        assert predicted.count.tolist() == count.tolist()
+        assert predicted.accepted.sum(1).tolist() == checked[:, 1].tolist()
 
 
 def test_what_the_identity_does_not_cover_is_refused():

@@ -48,7 +48,7 @@ def curve(draft_token: float, runs: int = 5, wobble: float = 0.0) -> CostCurve:
 
 
 def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> SpeedPlan:
-    """Twenty texts of forty places that all have one chance, planned by hand."""
+    """Twenty texts of forty places with one acceptance probability, planned by hand."""
     every = AcceptanceProbabilities.of_chain(np.full((20, 40), chance), 4)
     forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
     factors, best = forecast.factors(costs)
@@ -56,17 +56,17 @@ def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> Spe
     return SpeedPlan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
 
 
-def test_a_cheap_draft_is_worth_long_blocks_and_a_dear_one_nothing():
-    cheap, dear = planned(0.1), planned(4.6)
+def test_a_cheap_draft_is_worth_long_chains_and_an_expensive_one_nothing():
+    cheap, costly = planned(0.1), planned(4.6)
     rows = tuple(replace(row, linear=1.2, leviathan=row.gamma / 2.0) for row in cheap.rows)
     assert replace(cheap, rows=rows).chosen_by == {"accepted draft tokens": 4, "hazards": 1, "Leviathan": 4}
     assert cheap.verdict == "speculate" and cheap.best == Estimate(4.0, 4.0, 4.0, 20)
-    assert dear.verdict == "do not speculate" and dear.best.value == 0.0
-    assert "Do not speculate" in dear.in_words
+    assert costly.verdict == "do not speculate" and costly.best.value == 0.0
+    assert "Do not speculate" in costly.in_words
 
 
 def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
-    """All draft tokens kept, 40 places, gamma 4: eight rounds of 5 tokens, the last with room for all of them."""
+    """All draft tokens accepted, 40 places, gamma 4: eight rounds of 5 tokens."""
     row = planned(0.5, chance=1.0).row(4)
     assert row.tokens.value == pytest.approx(5.0)
     assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
@@ -97,17 +97,17 @@ def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
     assert torn.spread == pytest.approx(0.0)
 
 
-def test_a_machine_that_wobbles_gets_no_verdict_and_is_told_why():
+def test_a_machine_that_wobbles_gets_no_verdict_and_a_reason():
     plan = planned(0.1, wobble=0.6)
     assert plan.verdict == "no verdict" and "busy" in plan.in_words
     assert planned(0.1, wobble=0.1).verdict == "speculate"
 
 
-def test_the_chosen_gamma_is_held_against_the_one_that_was_fastest_in_the_other_runs():
+def test_the_chosen_gamma_is_compared_with_the_one_that_was_fastest_in_the_other_runs():
     point = Estimate(1.0, 1.0, 1.0, 6)
     rows = tuple(MeasuredRow(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
     plan = replace(planned(0.1), best=Estimate(4.0, 4.0, 4.0, 20), checked=rows, alone=(5.0,) * 5)
-    assert plan.lost == 0.0, "one lucky run of gamma 3 is not held against gamma 4"
+    assert plan.lost == 0.0, "one fast run of gamma 3 is no evidence against gamma 4"
     assert replace(plan, best=Estimate(3.0, 3.0, 3.0, 20)).lost == pytest.approx(0.1)
 
 

@@ -1,6 +1,6 @@
-"""The laboratory around the rule: exact rows keep their own distribution, mistakes do not, and a microscope finds where greedy texts part.
+"""Serving setups: exact ones keep their own distribution, mistakes do not, and the place where greedy texts part is found.
 
-'Exact' is with respect to the distribution of the target as it is served: every row is held against itself, alone and one token at a time.
+'Exact' is with respect to the target as it is served: every setup is compared with itself, one token per pass.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def shown(pair) -> SetupComparison:
     return found
 
 
-def test_exact_rows_keep_their_own_distribution_and_mistakes_do_not(shown):
+def test_exact_setups_keep_their_own_distribution_and_mistakes_do_not(shown):
     """Rounding in float32 explains TOLERANCE."""
     assert along_text.TOLERANCE == TOLERANCE
     for row in shown.rows:
@@ -62,7 +62,7 @@ def test_exact_rows_keep_their_own_distribution_and_mistakes_do_not(shown):
             assert row.own.worst > 1e-3, row.key
 
 
-def test_every_row_but_the_reference_has_another_distribution_and_a_mistake_alone_is_what_it_means_to_be(shown):
+def test_every_setup_but_the_reference_has_another_distribution_and_a_mistake_has_that_of_the_setup_it_means(shown):
     for row in shown.rows:
         if row.key == REFERENCE:
             assert row.apart is None
@@ -89,7 +89,7 @@ def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(shown):
     assert "spans 40% of their median" in said and f"at most {UNSTEADY:.0%}" in said
 
 
-def test_a_file_gives_the_laboratory_back_and_damage_is_one_sentence(shown):
+def test_a_file_gives_the_comparison_back_and_damage_is_one_sentence(shown):
     text = to_json(shown)
     assert from_json(text) == shown
     damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("surroundings-2", "surroundings-9"),
@@ -140,7 +140,7 @@ def test_intervals_are_of_texts():
     assert (wide.value, wide.low, wide.high) == (0.2, 0.0, 0.4)
 
 
-# the microscope
+# near ties
 
 
 def test_the_first_place_that_differs_is_found():
@@ -205,7 +205,7 @@ def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_gre
             assert len(text.tokens) == len(text.margins) == EFFORT.greedy and set(text.tokens) <= one.pieces.keys()
 
 
-def test_an_arm_that_is_none_is_damage():
+def test_an_unknown_comparison_is_damage():
     with pytest.raises(ValueError, match="arms"):
         NearTies({"bf17": ()})
 
@@ -213,7 +213,7 @@ def test_an_arm_that_is_none_is_damage():
 # the command
 
 
-def test_record_writes_a_laboratory_and_refuses_no_runs(pair, tmp_path, monkeypatch, capsys):
+def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
     for name, value in {"OPENING": 6, "LENGTH": 5, "TOKENS": 4, "GREEDY": 4}.items():
         monkeypatch.setattr(record_setups, name, value)
