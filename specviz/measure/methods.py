@@ -1,6 +1,6 @@
 """Drafting methods side by side: proposers and rules on one prompt, as plain records. No torch; methods_run.py fills them.
 
-All methods are measured under the same settings by one interleaved clock. One that says nothing there has no numbers, and says why.
+All methods are measured under the same settings by one interleaved clock. One that makes no sense there has a reason instead of numbers.
 """
 
 from __future__ import annotations
@@ -78,8 +78,8 @@ ENTRIES = _entries(
 )  # fmt: skip
 
 
-def senseless(entry: Method, settings: Settings) -> str:
-    """Why a method says nothing under these settings; empty if it does."""
+def blank_because(entry: Method, settings: Settings) -> str:
+    """Why a method is left out under these settings; empty if it is not."""
     if settings.temperature == 0.0 and entry.key == "tree":
         return "At temperature 0 nothing is drawn: this is the tree of the most likely tokens."
     if settings.temperature == 0.0 and entry.key.startswith("several"):

@@ -18,7 +18,7 @@ from specviz.decoding.sampler import decoded
 from specviz.errors import SpecvizError
 from specviz.measure.bench import measured_on, speculative
 from specviz.measure.clock import Clock, Lap
-from specviz.measure.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, senseless
+from specviz.measure.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, blank_because
 from specviz.measure.progress import Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
 from specviz.models.remembered import RememberingPair
@@ -74,7 +74,7 @@ def compare_methods(
 def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:
     """A row before it has run; blank where the method says nothing or cannot be opened."""
     rule = rule_of(entry.under(settings))
-    reason = senseless(entry, settings)
+    reason = blank_because(entry, settings)
     try:
         if not reason:
             opened(pair, entry.under(settings))

@@ -11,9 +11,10 @@ from __future__ import annotations
 import statistics
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance, step
-from specviz.measure.clock import Clock, Contestant, Lap
+from specviz.measure.clock import Clock, Lap
 from specviz.measure.progress import unwatched
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
@@ -30,7 +31,7 @@ from specviz.verification.token_rule import TokenRule
 PARTS = ("draft", "target", "rule")
 ALONE = -1  # "draft tokens" of the target alone
 WARM, TIMED = 2, 5  # rounds of a stretch that are not timed, with the jump, and that are
-SPREAD = 0.6180339887498949  # distance of the next run's place, as a share of the text: golden ratio, so that any number of runs is spread evenly
+SPREAD = 0.6180339887498949  # share of the text between one run's place and the next: the golden ratio spreads any number of runs evenly
 WARM_RUNS = 2  # runs that are left out: first passes are slow
 
 
@@ -44,7 +45,9 @@ class Probes:
         self.pair, self.settings, self.texts = pair, settings, texts
         self.kinds = range(ALONE, most + 1)
         self.randomness = PhiloxRandomness(settings.seed)
-        self.clock: Clock[int] = Clock({n: self._stretch(n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),))
+        self.clock: Clock[int] = Clock(
+            {n: partial(self._stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),)
+        )
 
     def until(self, runs: int, watch: Watch = unwatched) -> Probes:
         """Go on until there are so many runs, without those that warm up."""
@@ -68,31 +71,27 @@ class Probes:
         number = run - 1 + WARM_RUNS
         return self.texts[number % len(self.texts)], (0.5 + number * SPREAD) % 1.0
 
-    def _stretch(self, n: int) -> Contestant:
+    def _stretch(self, n: int, lap: Lap) -> None:
         """A text's first round with its opening, and then rounds from a place on, of which the last TIMED are timed."""
-
-        def stretch(lap: Lap) -> None:
-            (prompt, tokens), share = lap.item
-            draft_tokens = max(n, 0)
-            remaining = max(len(tokens), draft_tokens + 1)
-            place = int(share * (remaining - draft_tokens))
-            begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
-            target, proposer, randomness = self._opened(n, tokens)
-            rule = TokenRule() if n == ALONE else rule_of(self.settings)
-            step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
-            lap.split("first")
-            row, rounds = begin, []
-            for number in range(WARM + TIMED):
-                if number == WARM:
-                    lap.split("warming up")
-                (round_,) = step([row], target, proposer, rule, randomness)
-                rounds.append(round_.timing)
-                row = advance(row, round_)
-                row = row if row.remaining > draft_tokens else begin  # the last rounds of a text have fewer than n draft tokens
-            lap.split("rounds")
-            lap.keep({part: statistics.mean(one[part] for one in rounds[WARM:]) for part in PARTS})
-
-        return stretch
+        (prompt, tokens), share = lap.item
+        draft_tokens = max(n, 0)
+        remaining = max(len(tokens), draft_tokens + 1)
+        place = int(share * (remaining - draft_tokens))
+        begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
+        target, proposer, randomness = self._opened(n, tokens)
+        rule = TokenRule() if n == ALONE else rule_of(self.settings)
+        step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
+        lap.split("first")
+        row, rounds = begin, []
+        for number in range(WARM + TIMED):
+            if number == WARM:
+                lap.split("warming up")
+            (round_,) = step([row], target, proposer, rule, randomness)
+            rounds.append(round_.timing)
+            row = advance(row, round_)
+            row = row if row.remaining > draft_tokens else begin  # the last rounds of a text have fewer than n draft tokens
+        lap.split("rounds")
+        lap.keep({part: statistics.mean(one[part] for one in rounds[WARM:]) for part in PARTS})
 
     def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, object]:
         """Caches of their own for a stretch, and its random numbers."""

@@ -128,12 +128,8 @@ class SpeedPlan:
         return {"accepted draft tokens": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
 
     @property
-    def steady(self) -> bool:
-        """Whether the probes lie close enough together for a verdict."""
-        return self.costs is not None and not self._busy
-
-    @property
     def _busy(self) -> str:
+        """Why the costs allow no verdict, as a sentence; empty if they do."""
         return busy(self.costs.spread, "one probe’s runs")
 
     @property
@@ -151,7 +147,7 @@ class SpeedPlan:
     @property
     def verdict(self) -> str:
         """``speculate``, ``do not speculate``, or ``no verdict``: no costs, or a machine too busy to measure them."""
-        if self.best is None or not self.steady:
+        if self.best is None or self._busy:
             return "no verdict"
         row = self.row(int(self.best.value))
         return "speculate" if row is not None and row.factor.low > 1.0 else "do not speculate"
@@ -161,7 +157,7 @@ class SpeedPlan:
         """The verdict as a sentence."""
         if self.costs is None:
             return "No verdict on speed: no costs were measured."
-        if not self.steady:
+        if self._busy:
             return f"No verdict: {self._busy}"
         row = self.row(int(self.best.value))
         if row is None:
