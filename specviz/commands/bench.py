@@ -25,7 +25,7 @@ from specviz.settings import PROPOSER_FIELDS, Settings, whole
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from specviz.measure.bench import Result
+    from specviz.measure.bench import BenchResult
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:
@@ -82,7 +82,7 @@ def run(options: argparse.Namespace) -> int:
     return 0 if record["verdict"] == "steady" else NO_VERDICT
 
 
-def unsteady(results: Sequence[Result]) -> str:
+def unsteady(results: Sequence[BenchResult]) -> str:
     """A sentence where the runs of a ratio are too few or too far apart for a verdict, else nothing."""
     from specviz.measure.clock import unsure
 
@@ -252,13 +252,13 @@ def _cells(values: Iterable[Any]) -> str:
 def samples(settings: Settings, options: argparse.Namespace) -> None:
     """Print how many samples a second each way of sampling gives."""
     whole("samples", options.samples, 1, 20_000_000, "a whole number from 1 to 20,000,000")
-    from specviz.measure import rates
+    from specviz.measure import sampling_rates
     from specviz.measure.bench import machine
 
     pair = load(settings)
-    found = rates.draw_rates(pair, options.samples, say=told)
-    record = {"machine": machine(pair), "peak_mb": rates.peak_megabytes(), "results": [asdict(one) for one in found]}
-    show(record, options, lambda record: f"{machine_line(record['machine'])}\n{rates.as_text(found)}")
+    found = sampling_rates.sampling_rates(pair, options.samples, say=told)
+    record = {"machine": machine(pair), "peak_mb": sampling_rates.peak_megabytes(), "results": [asdict(one) for one in found]}
+    show(record, options, lambda record: f"{machine_line(record['machine'])}\n{sampling_rates.as_text(found)}")
 
 
 def shapes(settings: Settings, options: argparse.Namespace) -> None:

@@ -71,12 +71,12 @@ def opening(settings: Settings, options: argparse.Namespace, progress: Progress)
 def methods(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Every row under each of the page's distributions. Temperature and cuts are the page's own."""
     from specviz.measure.methods import CHOICES, chosen, to_json
-    from specviz.measure.methods_run import line_up
+    from specviz.measure.methods_run import compare_methods
 
     base, pair, found = replace(settings, prompt=settings.prompt or PROMPT), load(settings), {}
     for number, choice in enumerate(CHOICES):
         watch = progress.part(number, len(CHOICES))
-        found[choice] = line_up(pair, chosen(base, choice), options.runs, options.samples, watch)
+        found[choice] = compare_methods(pair, chosen(base, choice), options.runs, options.samples, watch)
     rows = sum(not row.reason for one in found.values() for row in one.rows)
     return Recorded(to_json(found), f"{len(found)} distributions, {rows} rows")
 
@@ -133,14 +133,15 @@ def batches(settings: Settings, options: argparse.Namespace, progress: Progress)
 def setups(settings: Settings, options: argparse.Namespace, progress: Progress) -> Recorded:
     """Compare the setups at temperature 1 without cuts, on places spread over a held-out book."""
     from specviz.models.pairs.fingerprint import fingerprints
+    from specviz.prediction.predict import openings
     from specviz.serving.setups import to_json
-    from specviz.serving.setups_run import SetupEffort, cut_from, laboratory
+    from specviz.serving.setups_run import SetupEffort, compare_setups
 
     pair = load(settings)
     asked = replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None, prompt="")
-    places = cut_from(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
+    places = openings(pair, BOOK.read_text(encoding="utf-8"), OPENING, LENGTH, options.texts)
     effort = SetupEffort(options.positions, options.runs, TOKENS, options.texts, GREEDY)
-    found = laboratory(pair, asked, places, effort, BOOK.name, progress)
+    found = compare_setups(pair, asked, places, effort, BOOK.name, progress)
     if not found.steady:
         told(f"The speeds are no verdict: {found.unsteady}")
     text = to_json(replace(found, models=found.models | fingerprints(pair)))

@@ -63,10 +63,10 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
 
     cells: file of the finished cells
     """
-    from specviz.prediction.study_run import Size, run_study
+    from specviz.prediction.study_run import StudySize, run_study
 
     try:
-        return run_study(Size(openings=options.texts), options.seed, watch=Progress("study"), resume=cells)
+        return run_study(StudySize(openings=options.texts), options.seed, watch=Progress("study"), resume=cells)
     except KeyboardInterrupt as stop:
         said = f"every finished cell is saved in '{cells}'; the same command resumes from there"
         if cells is None:

@@ -14,7 +14,7 @@ from specviz.export.package import Package, Picture, quoted
 from specviz.figures.drafting_methods import block_gain
 from specviz.figures.drafting_methods import matrix as all_rules
 from specviz.figures.drafting_methods import methods as figures
-from specviz.measure.methods import Lineup, to_json
+from specviz.measure.methods import MethodComparison, to_json
 from specviz.prediction.plan import SpeedPlan
 
 ROWS = ("row", "proposer", "rule", "verdict", "tokens", "passes", "tokens_per_pass", "draft_tokens_per_pass", "kept_of_tested",
@@ -25,7 +25,11 @@ FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "
 
 
 def other_proposers(
-    one: Lineup, choice: str, said: Mapping[str, Any], gain: SpeedPlan | None = None, matrix: Mapping[str, Any] | None = None
+    one: MethodComparison,
+    choice: str,
+    said: Mapping[str, Any],
+    gain: SpeedPlan | None = None,
+    matrix: Mapping[str, Any] | None = None,
 ) -> Package:
     """What stands on the page.
 
@@ -62,7 +66,7 @@ def other_proposers(
     return Package("other-proposers", "Drafting methods", {"methods.json": record}, tables, pictures, tuple(captions), said)
 
 
-def _rows(one: Lineup) -> Iterator[list[Any]]:
+def _rows(one: MethodComparison) -> Iterator[list[Any]]:
     for row in one.rows:
         counts = " ".join(f"{kept}/{tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
         verdict = "" if row.reason else figures.verdict(row)
@@ -83,7 +87,7 @@ def _gain(plan: SpeedPlan) -> Iterator[list[Any]]:
             yield [row.gamma, row.tokens.value, *spans[0], *spans[1]]
 
 
-def _first(one: Lineup) -> Iterator[list[Any]]:
+def _first(one: MethodComparison) -> Iterator[list[Any]]:
     for row in one.rows:
         first = row.first
         for cell in range(len(first.probs) if first else 0):

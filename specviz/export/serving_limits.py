@@ -12,8 +12,8 @@ from specviz.export.package import Package, Picture, quoted
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
 from specviz.measure.estimate import Estimate
-from specviz.serving.near_ties import ARMS
-from specviz.serving.setups import Laboratory, to_json
+from specviz.serving.near_ties import COMPARISONS
+from specviz.serving.setups import SetupComparison, to_json
 
 SPANS = ("apart", "overlap", "alone", "drafted")
 ROWS = ("row", "served_as", "verdict", *(f"{name}{end}" for name in SPANS for end in ("", "_low", "_high")), "draft_tokens_mean_tv",
@@ -21,21 +21,23 @@ ROWS = ("row", "served_as", "verdict", *(f"{name}{end}" for name in SPANS for en
 GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin", "second_margin", "same")
 
 
-def around_the_rule(one: Laboratory, arm: str, said: Mapping[str, Any]) -> Package:
+def around_the_rule(one: SetupComparison, arm: str, said: Mapping[str, Any]) -> Package:
     """What stands on the page. arm: whose greedy texts are drawn; said: of the manifest."""
     where = conditions(one.settings, one.models)
     pictures = {"distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what draft tokens add")}
     captions = [f"{figures.conclusion(one)} {where}"]
     if seen := one.microscope.seen(arm):
-        pictures["margins"] = Picture(partial(ties.margins, seen), f"{ARMS[arm].first} and {ARMS[arm].second}")
-        pictures["spread"] = Picture(partial(ties.spread, seen), f"Margins: {ARMS[arm].first} and {ARMS[arm].second}")
+        pictures["margins"] = Picture(partial(ties.margins, seen), f"{COMPARISONS[arm].first} and {COMPARISONS[arm].second}")
+        pictures["spread"] = Picture(
+            partial(ties.spread, seen), f"Margins: {COMPARISONS[arm].first} and {COMPARISONS[arm].second}"
+        )
         captions.append(f"{ties.conclusion(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _rows(one)), "greedy.csv": lambda: (GREEDY, _greedy(one))}
     record = json.loads(to_json(one))
     return Package("around-the-rule", "Serving limits", {"laboratory.json": record}, tables, pictures, tuple(captions), said)
 
 
-def _rows(one: Laboratory) -> Iterator[list[Any]]:
+def _rows(one: SetupComparison) -> Iterator[list[Any]]:
     for row in one.rows:
         spans = [x for name in SPANS for x in _span(getattr(row, name))]
         own = [row.own.mean, row.own.worst, row.own.prefixes, row.own.near_ties] if row.own else [""] * 4
@@ -48,11 +50,11 @@ def _span(found: Estimate | None) -> tuple[Any, Any, Any]:
     return ("", "", "") if found is None else (found.value, found.low, found.high)
 
 
-def _greedy(one: Laboratory) -> Iterator[list[Any]]:
+def _greedy(one: SetupComparison) -> Iterator[list[Any]]:
     """Every token of every greedy text up to where its pair parts, with both margins."""
     for key in one.microscope.arms:
         for prompt, pairing in enumerate(one.microscope.arms[key]):
             for place in range(min(pairing.shared + 1, len(pairing.first.tokens))):
                 tokens = [quoted(ties.named(pairing, text.tokens[place])) for text in (pairing.first, pairing.second)]
                 margins = [text.margins[place] for text in (pairing.first, pairing.second)]
-                yield [ARMS[key].name, prompt, place, *tokens, *margins, place < pairing.shared]
+                yield [COMPARISONS[key].name, prompt, place, *tokens, *margins, place < pairing.shared]

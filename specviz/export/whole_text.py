@@ -12,7 +12,7 @@ from specviz.export.package import Package, Picture, quoted
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
-from specviz.measure.divergence import TOPS, Read, Spread
+from specviz.measure.divergence_profile import TOPS, DivergenceProfile, ScoredText
 from specviz.measure.estimate import Estimate
 from specviz.measure.passage import LANES, Passage, to_json
 
@@ -22,7 +22,9 @@ SHARES = ("texts", "tokens", "top", "share_of_divergence", "low", "high")
 KINDS = ("kind", "tokens", "share_of_tokens", "mean_apart", "low", "high", "share_of_divergence", "share_low", "share_high")
 
 
-def whole_text(one: Passage, surveys: Mapping[str, Sequence[Read]], heap: Spread | None, said: Mapping[str, Any]) -> Package:
+def whole_text(
+    one: Passage, surveys: Mapping[str, Sequence[ScoredText]], heap: DivergenceProfile | None, said: Mapping[str, Any]
+) -> Package:
     """What stands on the page. surveys: recorded texts by distribution; heap: those under the passage's own distribution; said: of the manifest."""
     where = conditions(one.settings, one.models)
     curves = figures.curves_of(one.read, surveys)
@@ -62,13 +64,13 @@ def _places(one: Passage) -> Iterator[list[Any]]:
         yield [place + 1, token, _text(read.pieces, token), read.kinds[place], read.p[place], read.q[place], read.beta[place]]
 
 
-def _shares(curves: Sequence[tuple[str, Spread]]) -> Iterator[list[Any]]:
+def _shares(curves: Sequence[tuple[str, DivergenceProfile]]) -> Iterator[list[Any]]:
     for name, one in curves:
         for top, share in zip(TOPS, one.tops, strict=True):
             yield [name, one.count, top, *_numbers(share)]
 
 
-def _kinds(one: Spread) -> Iterator[list[Any]]:
+def _kinds(one: DivergenceProfile) -> Iterator[list[Any]]:
     for row in one.kinds:
         yield [row.name, row.count, row.tokens, *_numbers(row.apart), *_numbers(row.divergence)]
 

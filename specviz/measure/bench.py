@@ -1,18 +1,21 @@
 """Measured speed: every contestant on the same pair, prompts and settings, by one interleaved clock, with 95% intervals.
 
-Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, transformers' assisted
-generation (same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
-Costs are measured on passes of their own, with the same cache length, between the contestants' texts; for another proposer or
-rule than the draft's chain and the token rule, whose rounds are not all alike, they are means over the rounds of the runs, but
-for each run's first, which reads the prompt.
+Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, and transformers' assisted generation
+(same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
+
+Costs are measured on passes of their own at the same cache length, between the contestants' texts. With another proposer or rule than the
+draft's chain and the token rule, rounds differ, and costs are means over the rounds of the runs, without each run's first round,
+which reads the prompt.
 """
 
 from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -46,12 +49,14 @@ CONTESTANTS = ("target only", "generate", "speculative", "assisted")
 
 
 @dataclass(frozen=True, slots=True)
-class Result:
-    """One temperature's figures. Rates in tokens per second; ratios are taken run by run.
+class BenchResult:
+    """The figures of one temperature. Rates in tokens per second; ratios are taken run by run.
 
-    draft_tokens    proposed tokens per round, in the mean
-    leviathan  what their formula gives; None where draft tokens are no chain of fixed length from a draft model
-    timeline   seconds per round of the speculative runs, by part
+    draft_tokens         drafted per round, mean
+    accepted_per_tested  acceptance rate of the draft tokens that were checked
+    allowed, share       speed-up that the measured costs allow, and the part of it that was reached
+    leviathan            their formula; None where rounds are not chains of fixed length from a draft model
+    timeline             seconds per round of the speculative runs, by part
     """
 
     temperature: float
@@ -78,45 +83,32 @@ def bench(
     temperatures: tuple[float, ...] = (0.0, 1.0),
     say: Callable = print,
     base: Settings = PLAIN,
-) -> list[Result]:
-    """Run everything.
+) -> list[BenchResult]:
+    """One result for each temperature.
 
-    length  tokens per prompt, end-of-text switched off for all; runs  interleaved ones that count
-    base    names the proposer and the rule that run as "speculative"; a tree without a size gets the nodes that pay there
+    length  tokens after each prompt, the end-of-text token switched off for all; runs  interleaved runs that count
+    base    names the proposer and the rule of "speculative"; a tree without a size gets the number of nodes that is fastest there
     """
     settings = replace(base, gamma=gamma, length=length)
     return [_one_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, say) for t in temperatures]
 
 
-def is_plain(settings: Settings) -> bool:
-    """Whether each round is one chain of gamma tokens from the draft under the token rule."""
-    return (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
-
-
-def prompts(run: int) -> Sequence[str]:
-    """What every contestant goes on with in a run: the same in all."""
-    return tuple(PROMPTS.values())
-
-
-def _one_temperature(pair: Pair, settings: Settings, runs: int, say: Callable) -> Result:
+def _one_temperature(pair: Pair, settings: Settings, runs: int, say: Callable) -> BenchResult:
     costs: list[Costs] = []
 
     def asked(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
         return replace(settings, prompt=prompt, seed=run), pair.encode(prompt)
 
-    def contestant(name: str) -> Callable[[Lap], None]:
-        def write(lap: Lap) -> None:
-            made = _RUNS[name](pair, *asked(lap.item, lap.run))
-            if name == "speculative":
-                lap.keep(made)
-
-        return write
+    def write(name: str, lap: Lap) -> None:
+        made = _RUNS[name](pair, *asked(lap.item, lap.run))
+        if name == "speculative":
+            lap.keep(made)
 
     def cost(share: float, run: int, prompt: str) -> None:
         found = measure_costs(pair, *asked(prompt, run))
         costs.extend([found] * (run > 0))
 
-    clock = Clock({name: contestant(name) for name in CONTESTANTS}, items=prompts)
+    clock = Clock({name: partial(write, name) for name in CONTESTANTS}, items=lambda run: tuple(PROMPTS.values()))
     told = once_a_run(runs, lambda line: say(f"temperature {settings.temperature:g}: {line}"))
     clock.until(runs, told, cost)
     return _result(settings, clock, median_costs(costs))
@@ -134,7 +126,7 @@ def once_a_run(runs: int, say: Callable[[str], None]) -> Callable[[float, int, A
     return watch
 
 
-def _result(settings: Settings, clock: Clock[str], costs: Costs) -> Result:
+def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:
     rounds = [round_ for made in clock.kept("speculative") for round_ in made]
     tokens = settings.length * len(PROMPTS)
     rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS}
@@ -147,12 +139,12 @@ def _result(settings: Settings, clock: Clock[str], costs: Costs) -> Result:
     tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
     alpha = sum(d.accepted for d in tested) / max(1, len(tested))
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)
-    plain = is_plain(settings)
+    plain = (settings.proposer, settings.lengths, settings.rule) == (PLAIN.proposer, PLAIN.lengths, PLAIN.rule)
     if not plain:
         costs = replace(costs, **{field: _mean(rounds, part) for field, part in PARTS.items()})
     one, block, draft, rule = (getattr(costs, name).value for name in ("one", "block", "draft", "rule"))
     allowed = per_pass / (((settings.gamma if plain else 1) * draft + block + rule) / one)
-    return Result(
+    return BenchResult(
         temperature=settings.temperature,
         gamma=settings.gamma,
         runs=clock.runs,
@@ -171,24 +163,25 @@ def _result(settings: Settings, clock: Clock[str], costs: Costs) -> Result:
 
 
 def _mean(rounds: list[Round], part: str) -> Estimate:
-    """Seconds of one part of a round, in the mean over all that go on with a text; a run's first has the prompt to read."""
+    """Mean seconds of one part of a round, without the first round of each text."""
     later = [after for before, after in pairwise(rounds) if after.prefix_length > before.prefix_length]
     return Estimate.of_mean([round_.timing[part] for round_ in later or rounds], "s")
 
 
-def drain(rounds: Iterator[Round]) -> list[Round]:
-    """All rounds, without the distributions that they carry."""
-    return [replace(round_, full=None) for round_ in rounds]
-
-
-def speculative(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
-    """One text by the proposer and rule that the settings name; end-of-text switched off."""
+def speculative(
+    pair: Pair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+) -> Iterator[Round]:
+    """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
     target, proposer = opened(pair, settings)
-    return drain(decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids))
+    rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
+    yield from (replace(round_, full=None) for round_ in rounds)
 
 
-def _target_only(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> list[Round]:
-    return drain(target_only(pair.source(pair.target, settings), PhiloxRandomness(settings.seed), settings, ids))
+def alone(pair: Pair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()) -> Iterator[Round]:
+    """The same by target-only sampling."""
+    target = pair.source(pair.target, settings, pair.vocabulary)
+    rounds = target_only(target, PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
+    yield from (replace(round_, full=None) for round_ in rounds)
 
 
 def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
@@ -197,31 +190,41 @@ def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any)
     if settings.temperature > 0:
         sampling |= {"temperature": settings.temperature, "top_k": settings.top_k or 0, "top_p": settings.top_p or 1.0}
     model = pair.target
-    kept, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
+    before, model.generation_config.eos_token_id = model.generation_config.eos_token_id, None
     try:
         text = given(model, ids, pair.encoder_ids(settings.prompt))
         return model.generate(**text, max_new_tokens=settings.length, **sampling, **more)
     finally:
-        model.generation_config.eos_token_id = kept
+        model.generation_config.eos_token_id = before
 
 
 def _assisted(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> Any:
     options = pair.draft.generation_config
-    kept = options.eos_token_id
+    before = options.eos_token_id
     options.num_assistant_tokens, options.num_assistant_tokens_schedule = settings.gamma, "constant"
     options.assistant_confidence_threshold, options.eos_token_id = 0, None
     try:
         return _generate(pair, settings, ids, assistant_model=pair.draft)
     finally:
-        options.eos_token_id = kept
+        options.eos_token_id = before
 
 
 _RUNS: dict[str, Callable] = {
-    "target only": _target_only,
+    "target only": lambda *asked: list(alone(*asked)),
     "generate": _generate,
-    "speculative": speculative,
+    "speculative": lambda *asked: list(speculative(*asked)),
     "assisted": _assisted,
 }
+
+
+def measured_on(pair: Pair) -> dict[str, Any]:
+    """Fields of a record: the machine, the models and the date that its numbers come from."""
+    return {"machine": machine(pair), "models": pair.describe(), "date": today()}
+
+
+def today() -> str:
+    """The date of a record, in UTC: 22 November 2026."""
+    return datetime.now(UTC).strftime("%-d %B %Y")
 
 
 def machine(pair: Pair) -> dict[str, Any]:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import partial
-from typing import Any
 
 import torch
 from transformers import LlamaConfig, LlamaForCausalLM
 
-from specviz.measure.clock import Clock, Lap
+from specviz.measure.clock import Clock, Contestant, Key, Lap
 from specviz.measure.estimate import Estimate
+from specviz.measure.text_passes import chain_of
+from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.draft import DraftModel
@@ -20,14 +21,14 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.trace import Round
 from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree
-from specviz.verification.token_rule import TokenRule
+from specviz.verification.token_rule import Rule, TokenRule
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Seconds per pass at one cache length, medians: T(1), T(gamma + 1), one draft step (pass, distribution and draw), the rule.
+    """Medians of seconds at one cache length: T(1), T(gamma + 1), one draft step (pass, distribution and draw), and the rule.
 
-    The draft's step is a block's drafting divided by gamma: the first step after a target pass finds its weights evicted from
+    A draft step is the drafting of a round divided by gamma: the first step after a target pass finds its weights evicted from
     the processor's caches, the later ones do not.
     """
 
@@ -36,28 +37,45 @@ class Costs:
     draft: Estimate
     rule: Estimate
 
+    def factor(self, tokens_per_pass: float, gamma: int) -> float:
+        """How many times as fast as the target alone these costs let speculation be."""
+        return tokens_per_pass * self.one.value / (self.block.value + gamma * self.draft.value + self.rule.value)
 
-def probes(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> dict[str, Callable[[], Any]]:
-    """What a round consists of, after a prefix of the length that the runs have halfway; each call makes it anew."""
-    target, draft = pair.open(settings)
-    prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
-    row, randomness = Prefix(prefix, 0, settings.length), PhiloxRandomness(settings.seed)
-    proposer = DraftModel(draft, settings.gamma)
-    block = proposer.propose([row], randomness)
-    p = target.distributions([row], block)
+
+def round_parts(
+    target: LanguageModel, draft: LanguageModel, rule: Rule, settings: Settings, rows: Sequence[Prefix]
+) -> dict[str, Callable[[], object]]:
+    """The parts of a round on these rows, each as a call that may be repeated: a pass over one token of every row (``one``) and over
+    gamma + 1 (``block``), the drafting of gamma tokens (``draft``), and ``rule``."""
+    proposer, randomness = DraftModel(draft, settings.gamma), PhiloxRandomness(settings.seed)
+    tree = proposer.propose(rows, randomness)
+    p = target.distributions(rows, tree)
     return {
-        "one": lambda: target.distributions([row], empty_tree(1)),
-        "block": lambda: target.distributions([row], block),
-        "draft": lambda: proposer.propose([row], randomness),
-        "rule": lambda: TokenRule().verify([row], block, p, randomness),
+        "one": lambda: target.distributions(rows, empty_tree(len(rows))),
+        "block": lambda: target.distributions(rows, tree),
+        "draft": lambda: proposer.propose(rows, randomness),
+        "rule": lambda: rule.verify(rows, tree, p, randomness),
     }
 
 
+def timed(
+    parts: Mapping[Key, Callable[[], object]],
+    pair: Pair,
+    runs: int,
+    warm: int = 0,
+    watch: Callable[[float], None] = lambda share: None,
+) -> Clock[Key]:
+    """Parts of work on one interleaved clock that waits for the pair's device."""
+    clock = Clock({key: (lambda lap, part=part: part()) for key, part in parts.items()}, warm, settle=partial(settle, pair))
+    return clock.until(runs, lambda share, run, key: watch(share))
+
+
 def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
-    """Medians over ``repeats`` interleaved passes."""
-    found = {name: (lambda lap, probe=probe: probe()) for name, probe in probes(pair, settings, ids).items()}
-    clock = Clock(found, warm=0, settle=partial(settle, pair)).until(repeats)
-    return Costs(**{name: clock.median(name, settings.gamma if name == "draft" else 1) for name in found})
+    """Medians over ``repeats`` interleaved passes, after a prefix of the length that the runs have halfway."""
+    prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
+    parts = round_parts(*pair.open(settings), TokenRule(), settings, [Prefix(prefix, 0, settings.length)])
+    clock = timed(parts, pair, repeats)
+    return Costs(**{name: clock.median(name, settings.gamma if name == "draft" else 1) for name in parts})
 
 
 def median_costs(costs: Sequence[Costs]) -> Costs:
@@ -72,41 +90,41 @@ def settle(pair: Pair) -> None:
 
 
 def timeline(rounds: Sequence[Round], seconds: float) -> dict[str, float]:
-    """Where the time of runs went, seconds per round in the mean: draft, target, rule, and all that lies between them.
+    """Where the time of runs went, mean seconds per round: draft, target, rule, and everything between them.
 
-    rounds   of whole runs, the passes that read a prompt among them; seconds  which these runs took
+    rounds  of whole runs, with the passes that read a prompt; seconds  that these runs took
     """
     parts = {name: statistics.mean(round_.timing[name] for round_ in rounds) for name in ("draft", "target", "rule")}
     return parts | {"rest": seconds / len(rounds) - sum(parts.values())}
 
 
 def rule_seconds(vocabulary: int, gamma: int = 4, repeats: int = 15) -> Estimate:
-    """Seconds that the rule takes for one block at a vocabulary size, on random distributions; no model is involved."""
+    """Seconds that the token rule takes for one chain at a vocabulary size, on random distributions. No model is involved."""
     make = torch.Generator().manual_seed(0)
     p, q = (torch.softmax(3 * torch.randn(1, gamma + 1, vocabulary, generator=make, dtype=torch.float64), -1) for _ in range(2))
     tokens = tuple(torch.multinomial(q[0, :gamma], 1, generator=make)[:, 0].tolist())
     block = DraftTree((tokens,), (tuple(range(ROOT, gamma - 1)),), (q[0, :gamma],), ((None,) * gamma,), "draft")
 
-    def judged(lap: Lap) -> None:
+    def verify(lap: Lap) -> None:
         TokenRule().verify([Prefix((0,), lap.run, 64)], block, p, PhiloxRandomness(lap.run))
 
-    return Clock({"rule": judged}, warm=0).until(repeats).median("rule")
+    return Clock({"rule": verify}, warm=0).until(repeats).median("rule")
 
 
 def shape_seconds(
     shapes: Sequence[tuple[int, int]], blocks: Sequence[int], vocabulary: int = 4096, held: int = 128, repeats: int = 25
 ) -> dict[tuple[int, int], dict[int, Estimate]]:
-    """Seconds of one pass of Llama-style decoders at random weights, interleaved: shape -> tokens in the pass -> median.
+    """Seconds of one pass of Llama-style decoders with random weights, interleaved: shape -> tokens in the pass -> median.
 
     shapes  (layers, width) with heads of 64; blocks  tokens per pass; held  tokens in the cache before it
     """
     rows = [Prefix(tuple(range(held + 1)), 0, 64)]
-    contestants: dict[tuple[tuple[int, int], int], Callable[[Lap], Any]] = {}
+    contestants: dict[tuple[tuple[int, int], int], Contestant] = {}
     for shape in shapes:
         source = CachedModel(_random_model(*shape, vocabulary), Settings())
         for n in blocks:
-            block = DraftTree((tuple(range(n - 1)),), (tuple(range(ROOT, n - 2)),), (None,), ((None,) * (n - 1),), "none")
-            contestants[shape, n] = lambda lap, source=source, block=block: source.logits(rows, block)
+            chain = chain_of(range(n - 1))
+            contestants[shape, n] = lambda lap, source=source, chain=chain: source.logits(rows, chain)
     clock = Clock(contestants, warm=2).until(repeats)  # the first run fills the caches
     return {shape: {n: clock.median((shape, n)) for n in blocks} for shape in shapes}
 
@@ -126,17 +144,15 @@ def _random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
 
 
 def block_gap(pair: Pair, settings: Settings, ids: Sequence[int], block: int = 4) -> list[float]:
-    """Total variation between the distributions of one pass over ``block`` tokens and of passes of one token, position by position.
+    """Total variation between the distributions of one pass over ``block`` tokens and of passes of one token, at each place of a text.
 
-    The rule keeps the distribution of the block's pass. In float32 the two agree to rounding; in bfloat16 they do not.
-    ids: a text of which all but the first few tokens are read in blocks; returns one value in [0, 1] per position.
+    The rule keeps the distribution of the verification pass. In float32 the two agree up to rounding; in bfloat16 they do not.
+    ids: a text, of which all but the first few tokens are read in blocks; returns one value in [0, 1] for each place
     """
     ids, gaps = tuple(ids), []
     whole, single = pair.open(settings)[0], pair.open(settings)[0]
     for begin in range(4, len(ids) - block, block):
-        tokens = ids[begin : begin + block]
-        chain = DraftTree((tokens,), (tuple(range(ROOT, block - 1)),), (None,), ((None,) * block,), "none")
-        together = whole.distributions([Prefix(ids[:begin], 0, 64)], chain)[0]
+        together = whole.distributions([Prefix(ids[:begin], 0, 64)], chain_of(ids[begin : begin + block]))[0]
         for offset in range(block + 1):
             alone = single.distributions([Prefix(ids[: begin + offset], 0, 64)], empty_tree(1))[0, 0]
             gaps.append(float((together[offset] - alone).abs().sum()) / 2)

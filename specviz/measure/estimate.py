@@ -1,10 +1,9 @@
-"""A measured number with a 95% interval. Every measurement of the project is told by one of these; numpy alone, no torch.
+"""A measured number with a 95% interval. Every measurement of the project is one of these. Numpy; no torch.
 
-Two ways lead to one, by what was repeated:
-- *runs* of a clock: the median, and the order statistics that bracket it (``of_runs``). Nothing is assumed of how seconds are
-  distributed, and a run that another program disturbed widens the interval little.
-- *texts*, or kinds of text, drawn again: what was computed of all of them, and the middle 95% of the same computed of samples drawn
-  with replacement (``of_resamples``; ``of_mean`` where it is a plain mean).
+There are two kinds, by what was repeated:
+- *runs* of a clock: the median, and the order statistics around it (``of_runs``). No distribution of the seconds is assumed, and a
+  run that another program disturbed widens the interval little.
+- *texts*, or kinds of text: a statistic of all of them, and its middle 95% over resamples (``of_resamples``; ``of_mean`` for a mean).
 """
 
 from __future__ import annotations
@@ -20,15 +19,15 @@ from specviz.statistics.streams import Use, generator
 
 CONFIDENCE = 0.95
 TAILS = (2.5, 97.5)  # percentiles between which the middle 95% lie
-LEAST = 6  # runs from which on an interval of their median can have 95%: 1 - 2 / 2**6 is 0.969, one run less leaves 0.938
+LEAST = 6  # fewest runs with a 95% interval of their median: it has 1 - 2 / 2**6 = 0.969; with five runs it has 0.938
 RESAMPLES = 1000  # of a mean
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number, the 95% interval around it, how many values it was taken from, and its unit ("" for a ratio or a share).
+    """A number, its 95% interval, the number of values it comes from, and its unit ("" for a ratio or a share).
 
-    Of fewer than LEAST runs no interval of a median has 95%: low and high are then the lowest and the highest.
+    The median of fewer than LEAST runs has no 95% interval: low and high are then the lowest and the highest run.
     """
 
     value: float
@@ -39,7 +38,7 @@ class Estimate:
 
     @classmethod
     def of_runs(cls, values: Sequence[float], unit: str = "") -> Estimate:
-        """The median of independent repetitions, and the two of them between which the true median lies with 95% at least.
+        """The median of independent repetitions, and the two of them between which the true median lies with probability 0.95 or more.
 
         Each value falls below the true median with probability 1/2, so the number of those that do is binomial: the k-th values
         from both ends miss it with probability 2 P(Bin(n, 1/2) < k), whatever the distribution. k is as large as that allows.
@@ -57,7 +56,7 @@ class Estimate:
 
     @classmethod
     def of_resamples(cls, value: float, many: np.ndarray, n: int, unit: str = "") -> Estimate:
-        """What was computed of n units, and the middle 95% of what was computed of samples of them, drawn with replacement.
+        """A statistic of n units, and the middle 95% of the same statistic over samples of them, drawn with replacement.
 
         The percentile bootstrap: Efron 1979, Annals of Statistics 7(1).  many: (R,), one number for each resample
         """
@@ -66,14 +65,14 @@ class Estimate:
 
     @classmethod
     def of_mean(cls, values: Sequence[float], unit: str = "") -> Estimate:
-        """The mean over exchangeable units such as texts of one length, by resampling them. Of one unit no width is known."""
+        """The mean over exchangeable units, such as texts of one length, by resampling them. One unit gives an interval of width 0."""
         found = np.array(values, dtype=float)
         again = generator(0, Use.RESAMPLED).integers(0, len(found), (RESAMPLES, len(found)))
         return cls.of_resamples(float(found.mean()), found[again].mean(1), len(found), unit)
 
     @property
     def width(self) -> float:
-        """How wide the interval is, as a share of the number."""
+        """Width of the interval, as a share of the number."""
         return (self.high - self.low) / self.value
 
     def times(self, factor: float, unit: str) -> Estimate:
@@ -81,7 +80,7 @@ class Estimate:
         return replace(self, value=self.value * factor, low=self.low * factor, high=self.high * factor, unit=unit)
 
     def said(self, form: str = ".2f") -> str:
-        """``1.52 (1.46 to 1.60)``, each number in this form."""
+        """Such as ``1.52 (1.46 to 1.60)``; form: of each number."""
         return f"{self.value:{form}} ({self.low:{form}} to {self.high:{form}})"
 
 

@@ -1,7 +1,6 @@
-"""Drafting methods: every proposer and rule of the gallery on one prompt, as plain records. No torch; methods_run.py fills them.
+"""Drafting methods side by side: proposers and rules on one prompt, as plain records. No torch; methods_run.py fills them.
 
-Each row is measured under the same settings as the others, by one interleaved clock; a row that makes no sense there is blank and
-says why.
+All methods are measured under the same settings by one interleaved clock. One that makes no sense there has a reason instead of numbers.
 """
 
 from __future__ import annotations
@@ -27,7 +26,10 @@ CHOICES = {  # the distributions that the page offers
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """One row of the gallery. settings: what it changes; draft token: who drafts, in a sentence."""
+    """A proposer and a rule.
+
+    settings  what it changes; draft_token  who drafts, in a sentence
+    """
 
     key: str
     name: str
@@ -35,12 +37,12 @@ class Method:
     draft_token: str
 
     def under(self, base: Settings) -> Settings:
-        """Its settings; a tree without a shape has as many nodes as pay."""
+        """Its settings; a tree without a shape gets the number of nodes that is fastest."""
         return with_paying_nodes(replace(base, **self.settings))
 
     @property
     def pays(self) -> bool:
-        """Whether its number of nodes is that of the recorded curve."""
+        """Whether its number of nodes is the fastest one of the recorded curve."""
         return self.settings["proposer"] in TREES and "tree" not in self.settings
 
 
@@ -76,8 +78,8 @@ ENTRIES = _entries(
 )  # fmt: skip
 
 
-def senseless(entry: Method, settings: Settings) -> str:
-    """Why a row says nothing under these settings; empty where it does."""
+def blank_because(entry: Method, settings: Settings) -> str:
+    """Why a method is left out under these settings; empty if it is not."""
     if settings.temperature == 0.0 and entry.key == "tree":
         return "At temperature 0 nothing is drawn: this is the tree of the most likely tokens."
     if settings.temperature == 0.0 and entry.key.startswith("several"):
@@ -86,14 +88,16 @@ def senseless(entry: Method, settings: Settings) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class First:
-    """The first token that a row writes, over draws of it, beside the target's exact distribution.
+class FirstToken:
+    """Samples of the first token that a method writes, beside the target's exact distribution.
 
-    labels  (C,) tokens as the hex of their bytes, the likeliest first; all others together at the end, as ""; probs  (C,) their exact mass; counts  (C,) draws
-    low, high  (C,) shares that chance alone leaves all bars within, 99 of 100 times; n  draws
-    tv      between draws and distribution on these cells; upper  what chance alone leaves it below, 99 of 100 times
-    written what the rule really writes, (C,) exact, where that is another distribution; written_tv  its distance over the whole vocabulary
-    edge    what a token's p must exceed under typical acceptance; entropy  of the target's distribution, nats
+    labels      (C,) tokens as the hex of their bytes, most likely first; all others together at the end, as ""
+    probs       (C,) their exact probabilities; counts  (C,) samples; n  samples in all
+    low, high   (C,) shares that sampling noise leaves all bars within, 99 of 100 times
+    tv          between samples and distribution on these cells; upper  what sampling noise leaves it below, 99 of 100 times
+    entropy     of the target's distribution, nats
+    written     (C,) exact, what a lossy rule writes instead; written_tv  total variation from the target's, over the whole vocabulary
+    edge        what a token's p must exceed under typical acceptance
     """
 
     labels: tuple[str, ...]
@@ -116,13 +120,13 @@ class First:
 
 @dataclass(frozen=True, slots=True)
 class MethodRow:
-    """What one proposer did under one rule. A blank row has a reason and nothing else.
+    """What one method did. A row without numbers has a reason instead.
 
-    rule     its title; exact  whether the rule keeps the target's distribution
-    tokens   written in so many passes of the target, over all measured runs; nodes  draft tokens of a pass, on average
-    tested, kept  draft tokens by depth, from the first token of a round: how many a random number met, how many of these were kept
-    ms       milliseconds for each token
-    trace    its last round with a refusal, else its last, among those that had room for all draft tokens; with the distributions
+    rule          its title; exact  whether the rule keeps the target's distribution
+    tokens        written in so many passes of the target, over all measured runs; nodes  draft tokens per pass, mean
+    tested, kept  draft tokens checked and accepted, by depth from 0
+    ms            milliseconds per token
+    trace         its last round with a rejection, else its last, among those that had all their draft tokens; with the distributions
     """
 
     key: str
@@ -135,7 +139,7 @@ class MethodRow:
     tested: tuple[int, ...] = ()
     kept: tuple[int, ...] = ()
     ms: Estimate | None = None
-    first: First | None = None
+    first: FirstToken | None = None
     trace: Trace | None = None
 
     def __post_init__(self) -> None:
@@ -152,17 +156,17 @@ class MethodRow:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """Of the draft tokens that were tested at each depth, how many were kept."""
+        """Acceptance rate of the draft tokens that were checked at each depth."""
         return tuple(kept / tested if tested else 0.0 for kept, tested in zip(self.kept, self.tested, strict=True))
 
     @property
     def coincides(self) -> bool:
-        """Whether a lossy rule writes the target's distribution here all the same."""
+        """Whether a lossy rule writes the target's distribution under these settings."""
         return not self.exact and self.first is not None and self.first.written_tv is not None and self.first.written_tv < 1e-9
 
 
 @dataclass(frozen=True, slots=True)
-class Lineup:
+class MethodComparison:
     """All rows. runs: how often each was timed; machine, models, date: what it was measured on, and when."""
 
     settings: Settings
@@ -176,14 +180,14 @@ class Lineup:
         return next((row for row in self.rows if row.key == key), None)
 
 
-def to_json(lineups: Mapping[str, Lineup]) -> str:
-    """A gallery: one lineup for each choice."""
-    return SCHEMA.text({"lineups": plain(lineups)})
+def to_json(comparisons: Mapping[str, MethodComparison]) -> str:
+    """One comparison for each of CHOICES."""
+    return SCHEMA.text({"lineups": plain(comparisons)})
 
 
-def from_json(text: str) -> dict[str, Lineup]:
-    """The gallery of a file. Raises TraceError for anything that is none."""
-    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Lineup]], record)["lineups"])
+def from_json(text: str) -> dict[str, MethodComparison]:
+    """Back from to_json. Raises TraceError for anything else."""
+    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, MethodComparison]], record)["lineups"])
 
 
 def chosen(base: Settings, choice: str) -> Settings:

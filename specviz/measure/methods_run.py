@@ -1,25 +1,25 @@
-"""Fills the gallery's records: every row decodes the same prompt by one clock, keeps one round to be drawn, and draws its first token.
+"""Fills the records of drafting methods: each decodes the same prompt on one clock, keeps a round to be drawn, and samples its first token.
 
-In each run of the clock every row writes the same number of tokens under the same seed. A first run is not timed: it warms up, and it
-is the one that a round is kept of.
+In each run of the clock all methods write the same number of tokens under the same seed. A first run is not timed: it warms up, and the
+round that is kept is one of its.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from functools import partial
 
 import numpy as np
 import torch
 
-from specviz.decoding.engine import decode, randomness_of
 from specviz.decoding.run import run, written
 from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
-from specviz.measure.bench import machine
-from specviz.measure.clock import Clock, Contestant, Lap
-from specviz.measure.methods import ENTRIES, First, Lineup, Method, MethodRow, senseless
+from specviz.measure.bench import measured_on, speculative
+from specviz.measure.clock import Clock, Lap
+from specviz.measure.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, blank_because
+from specviz.measure.progress import Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
@@ -33,55 +33,48 @@ from specviz.verification.typical import TypicalRule
 
 BARS = 7  # largest tokens per distribution that a kept round holds
 SHOWN = 12  # tokens of the first one's distribution that get a bar
-LEVELS = 3  # tokens of a draw: enough for two draft tokens, one below the other
-CHUNK = 100  # draws between two looks at the watch
+LEVELS = 3  # tokens of a sample: enough for two draft tokens, one below the other
+CHUNK = 100  # samples between two calls of the watch
 MS = "ms/token"
 BAND = 0.99  # of all bars together
 
-Watch = Callable[[float, str], None]
 
-
-def line_up(
+def compare_methods(
     pair: Pair,
     settings: Settings,
     runs: int = 6,
     draws: int = 2000,
-    watch: Watch = lambda share, doing: None,
+    watch: Watch = unwatched,
     keys: Sequence[str] = tuple(ENTRIES),
-) -> Lineup:
-    """Run every row. settings: the prompt, the distribution and the length of all; what a row is, its entry says.
+) -> MethodComparison:
+    """Run every method. settings: the prompt, the distribution and the length of all; ENTRIES say what each method changes.
 
-    runs  timed ones, at least 1; draws  of each row's first token; keys  rows to run
+    runs  timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
     """
     rows = {key: _opened(pair, ENTRIES[key], settings) for key in keys}
     live = [key for key, row in rows.items() if not row.reason]
-    work = len(live) * (runs + 3)
-
-    def tell(done: float, doing: str) -> None:
-        watch(min(1.0, done / work), doing)
-
+    tell = stages(watch, {"warming up": 1, "timing": runs, "sampling": 2})
     for number, key in enumerate(live):
-        tell(number, f"{ENTRIES[key].name}: a first run")
+        tell["warming up"](number / len(live), f"{ENTRIES[key].name}: a first run")
         rows[key] = replace(rows[key], trace=last_round(pair, ENTRIES[key].under(settings)))
-    clock = Clock({key: _writing(pair, ENTRIES[key].under(settings)) for key in live}, warm=0)
-    clock.until(runs, lambda share, run, key: tell(len(live) * (1 + runs * share), f"Run {run} of {runs}: {ENTRIES[key].name}"))
+    clock = Clock({key: partial(_write, pair, ENTRIES[key].under(settings)) for key in live}, warm=0)
+    clock.until(runs, lambda share, run, key: tell["timing"](share, f"Run {run} of {runs}: {ENTRIES[key].name}"))
     remembering = RememberingPair(pair, len(pair.encode(settings.prompt)) + 1)
     for number, key in enumerate(live):
 
         def told(done: float, number: int = number, key: str = key) -> None:
-            tell(len(live) * (1 + runs) + 2 * (number + done), f"First tokens: {ENTRIES[key].name}")
+            tell["sampling"]((number + done) / len(live), f"First tokens: {ENTRIES[key].name}")
 
         first = first_token(remembering, ENTRIES[key].under(settings), draws, told)
         ms = clock.median(key, settings.length).times(1e3, MS)
         rows[key] = replace(rows[key], **counted(clock.kept(key)), ms=ms, first=first)
-    now = datetime.now(UTC).strftime("%-d %B %Y")
-    return Lineup(settings, tuple(rows.values()), runs, machine(pair), pair.describe(), now)
+    return MethodComparison(settings, tuple(rows.values()), runs, **measured_on(pair))
 
 
 def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:
-    """A row before it has run; blank where it makes no sense or cannot be opened."""
+    """A row before it has run; blank where the method says nothing or cannot be opened."""
     rule = rule_of(entry.under(settings))
-    reason = senseless(entry, settings)
+    reason = blank_because(entry, settings)
     try:
         if not reason:
             opened(pair, entry.under(settings))
@@ -90,61 +83,53 @@ def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:
     return MethodRow(entry.key, rule.title, rule.exact, reason)
 
 
-def _writing(pair: Pair, settings: Settings) -> Contestant:
-    """One text a run; the end-of-text token does not end it, so that all write the same number of tokens."""
-
-    def write(lap: Lap) -> None:
-        own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
-        target, proposer = opened(pair, own)
-        for one in decode(target, proposer, rule_of(own), randomness_of(own), own, pair.encode(own.prompt)):
-            lap.keep(replace(one, full=None))
-
-    return write
+def _write(pair: Pair, settings: Settings, lap: Lap) -> None:
+    """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
+    own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
+    for one in speculative(pair, own, pair.encode(own.prompt)):
+        lap.keep(one)
 
 
 def counted(rounds: Sequence[Round]) -> dict[str, object]:
-    """Fields of a MethodRow: tokens, passes, draft tokens, and what became of those that were tested, by depth."""
+    """Fields of a MethodRow: tokens, passes, draft tokens, and how many were checked and accepted, by depth."""
     tested: dict[int, int] = {}
-    kept: dict[int, int] = {}
+    accepted: dict[int, int] = {}
     for one in rounds:
         parents = tuple(decision.parent for decision in one.proposals)
         for node, decision in enumerate(one.proposals):
             if decision.accepted is not None:
                 level = depth(parents, node)
                 tested[level] = tested.get(level, 0) + 1
-                kept[level] = kept.get(level, 0) + bool(decision.accepted)
+                accepted[level] = accepted.get(level, 0) + bool(decision.accepted)
     levels = range(max(tested, default=-1) + 1)
     return {
         "tokens": sum(len(one.committed) for one in rounds),
         "passes": len(rounds),
         "nodes": sum(len(one.proposals) for one in rounds) / len(rounds),
         "tested": tuple(tested.get(level, 0) for level in levels),
-        "kept": tuple(kept.get(level, 0) for level in levels),
+        "kept": tuple(accepted.get(level, 0) for level in levels),
     }
 
 
 def last_round(pair: Pair, settings: Settings) -> Trace:
-    """The last round of a run that had room for all its draft tokens, with its distributions; the text before it stands as the prompt.
+    """The last round of a run that had all its draft tokens, with its distributions; the text before it is the trace's prompt.
 
-    The last one in which a draft token was refused, where there is one: it shows more.
+    If there is one with a rejection, the last of these: it shows more.
     """
     whole = run(pair, settings, bars=BARS)
+    levels = len(settings.tree.split("-")) if settings.tree else settings.gamma
     ids, found = whole.prompt_ids, []
     for one in whole.rounds:
         remaining = settings.length - (len(ids) - len(whole.prompt_ids))
-        refused = any(decision.accepted is False for decision in one.proposals)
-        found.append((remaining > _levels(settings), refused, ids, one))
+        rejected = any(decision.accepted is False for decision in one.proposals)
+        found.append((remaining > levels, rejected, ids, one))
         ids += one.committed
     _, _, before, kept = max(reversed(found), key=lambda row: row[:2])
     return written(pair, settings, before, (kept,))
 
 
-def _levels(settings: Settings) -> int:
-    return len(settings.tree.split("-")) if settings.tree else settings.gamma
-
-
-def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Callable[[float], None]) -> First:
-    """Draws of the first token through the engine, beside the exact distribution of the target. watch: told the share that is done."""
+def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Callable[[float], None]) -> FirstToken:
+    """Samples of the first token by the engine, beside the exact distribution of the target. watch: told the share that is done."""
     ids, own = pair.encode(settings.prompt), replace(settings, length=LEVELS)
     target, proposer = opened(pair, own)
     row = Prefix(ids, 0, LEVELS)
@@ -163,7 +148,7 @@ def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Ca
     masses = np.array(cells) / sum(cells)
     low, high = cell_band(masses, draws, 1.0 - (1.0 - BAND) / len(masses)).tolist()
     pieces = pair.pieces(top)
-    return First(
+    return FirstToken(
         labels=(*(pieces[token] for token in top), ""),
         probs=tuple(cells),
         counts=tuple(counts.tolist()),
@@ -173,26 +158,26 @@ def first_token(pair: RememberingPair, settings: Settings, draws: int, watch: Ca
         tv=total_variation(counts, masses),
         upper=tv_null_band(masses, draws, BAND).upper,
         entropy=float(torch.special.entr(probs).sum()),
-        **_another_distribution(pair, own, row, probs, top),
+        **_written_instead(pair, own, row, probs, top),
     )
 
 
 def _cells(probs: torch.Tensor, top: list[int]) -> tuple[float, ...]:
-    """Masses of the tokens on show, and of all others together."""
+    """Probabilities of the tokens on show, and of all others together."""
     shown = probs[top]
     return (*shown.tolist(), max(0.0, float(probs.sum() - shown.sum())))
 
 
-def _another_distribution(
+def _written_instead(
     pair: RememberingPair, settings: Settings, row: Prefix, probs: torch.Tensor, top: list[int]
 ) -> dict[str, object]:
-    """What typical acceptance writes after a chain's first draft token, whatever that is: what it keeps of the draft, and its replacement."""
+    """Fields for typical acceptance: the distribution of the first token that it writes with a chain."""
     rule = rule_of(settings)
     if not isinstance(rule, TypicalRule):
         return {}
     target, proposer = opened(pair, settings)
-    block = proposer.propose([row], PhiloxRandomness(settings.seed))
-    shown = rule.shown(block, 0, target.distributions([row], block)[0], 0)
+    tree = proposer.propose([row], PhiloxRandomness(settings.seed))
+    shown = rule.shown(tree, 0, target.distributions([row], tree)[0], 0)
     total = shown.overlap + shown.left
     tv = 0.5 * float((total - probs).abs().sum())
     return {"written": _cells(total, top), "written_tv": tv, "edge": rule.at(probs).bar}

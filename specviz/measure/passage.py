@@ -1,7 +1,6 @@
-"""A passage written both ways, the target alone and with draft tokens: who gave each token, and when. Plain records; passage_run.py fills them.
+"""A text written both ways, by target-only sampling and with draft tokens: where each token came from, and when. No torch; passage_run.py fills it.
 
-Each way is a trace with a clock of its own beside it, which counts only the seconds that this way was worked on. Clocks are
-measurements: equality leaves them out.
+Each way is a trace with a clock of its own, which counts only the seconds in which that way was worked on. Equality leaves clocks out.
 """
 
 from __future__ import annotations
@@ -10,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from specviz.measure.divergence import Read
+from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.estimate import Estimate
 from specviz.records import Schema, build, digits, plain
 from specviz.settings import Settings
@@ -27,9 +26,9 @@ LENGTHS = (64, 128, 192)  # tokens that the page offers
 
 
 def origins(round_: Round) -> tuple[tuple[int, str], ...]:
-    """(token, origin) of what a round committed: accepted draft tokens, then what the target drew.
+    """(token, origin) of each token that a round committed: accepted draft tokens, then what the target drew.
 
-    A round that nobody drafted in has nothing but the target's own token; what it draws after a whole block is a bonus.
+    Without draft tokens the target's own token is no bonus: it is ``WRITTEN``.
     """
     accepted = tuple((round_.proposals[node].token, ACCEPTED) for node in round_.accepted_path)
     if round_.ending.token is None:
@@ -39,8 +38,8 @@ def origins(round_: Round) -> tuple[tuple[int, str], ...]:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
-    """A round of one of LANES has ended, ``at`` seconds of that lane's own work after its start."""
+class TimedRound:
+    """A round of one of LANES, and the seconds of that lane's own work up to its end."""
 
     lane: str
     round: Round
@@ -63,7 +62,7 @@ class Lane:
 
     clock  seconds of its own work at the end of each round, in the run that is shown; rates  tokens per second, by run
 
-    Raises ValueError for a clock that runs back or has not one time for each round.
+    Raises ValueError for a clock that runs backwards or does not have one time for each round.
     """
 
     trace: Trace
@@ -77,7 +76,7 @@ class Lane:
 
     @property
     def rate(self) -> Estimate:
-        """Tokens per second over all runs, of which there is one at least."""
+        """Tokens per second over all runs, at least one."""
         return Estimate.of_runs(self.rates, "tokens/s")
 
     @property
@@ -87,7 +86,7 @@ class Lane:
 
     @property
     def counts(self) -> dict[str, int]:
-        """Tokens by origin, those that occur."""
+        """Number of tokens by origin, without those that do not occur."""
         found = [one.origin for one in self.tokens]
         return {origin: found.count(origin) for origin in ORIGINS if origin in found}
 
@@ -100,18 +99,18 @@ class Lane:
 class Passage:
     """A text written both ways under the same settings.
 
-    read     the target's own text, read by both models; None while it is being written
-    warm     seconds of the warm-up before the first run, which nothing else counts
-    survey   other texts of the target, read by both models under the same settings; empty for a visitor's own passage
+    read     the target's own text, scored by both models; None while it is being written
+    warm     seconds of the warm-up before the first run, which is counted nowhere else
+    survey   other texts of the target, scored by both models under the same settings; empty for a visitor's own passage
     machine, models, date  what it was measured on, and when
     """
 
     settings: Settings
     target: Lane
     speculative: Lane
-    read: Read | None = None
+    read: ScoredText | None = None
     warm: float = field(default=0.0, compare=False, metadata=digits(4))
-    survey: tuple[Read, ...] = ()
+    survey: tuple[ScoredText, ...] = ()
     machine: Mapping[str, Any] = field(default_factory=dict, compare=False)
     models: Mapping[str, Any] = field(default_factory=dict, compare=False)
     date: str = field(default="", compare=False)
@@ -127,12 +126,12 @@ class Passage:
 
     @property
     def gain(self) -> Estimate | None:
-        """The factor over all runs; None before any has ended."""
+        """The factor over all runs; None before a run has ended."""
         return Estimate.of_runs(self.factors, "times") if self.runs else None
 
     @property
     def middle(self) -> int | None:
-        """The run whose factor is the median (of two, the lower); None before any has ended."""
+        """The run whose factor is the median (of two, the lower); None before a run has ended."""
         order = sorted(range(self.runs), key=lambda run: (self.factors[run], run))
         return order[(self.runs - 1) // 2] if order else None
 
@@ -142,7 +141,7 @@ class Passage:
 
 
 def to_json(passages: Mapping[str, Passage]) -> str:
-    """Passages by the name of what they were drawn under."""
+    """Passages by the name of the distribution that they were sampled from."""
     return SCHEMA.text({"passages": plain(passages)})
 
 

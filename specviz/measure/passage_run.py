@@ -1,147 +1,120 @@
-"""Fills a passage's records: one text both ways, side by side on one machine, then the target's text read by both models.
+"""Fills a passage's records: one text both ways, side by side on one machine, then the target's text scored by both models.
 
-The two ways alternate: whichever has worked for less time writes its next round. So they share whatever else the machine
-does, and at every moment both have had the same time, to a round. What is read afterwards costs neither of them.
+The two ways alternate: the one that has worked for less time writes its next round. So both share whatever else the machine does, and
+at every moment both have had the same time, up to a round. Scoring comes afterwards and costs neither of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
 from functools import partial
 
-from specviz.decoding.engine import decode, target_only
 from specviz.decoding.run import written
-from specviz.measure.bench import machine
+from specviz.measure.bench import alone, measured_on, speculative
 from specviz.measure.clock import taking_turns
-from specviz.measure.divergence import FORKS, Read
-from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Event, Lane, Passage
+from specviz.measure.divergence_profile import FORKS, ScoredText
+from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Lane, Passage, TimedRound
+from specviz.measure.text_passes import distributions_along
 from specviz.measure.word_kinds import kinds
 from specviz.models.pairs.loading import Pair
-from specviz.proposers.registry import opened
 from specviz.proposers.texts import TEXTS
-from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.trace import Distribution, Round
-from specviz.verification.draft_tree import ROOT, DraftTree
+from specviz.trace import Distribution
 from specviz.verification.overlap import overlap
-from specviz.verification.registry import rule_of
 from specviz.verification.views import two_distributions
 
 WARM = 8  # tokens that both ways write before anything is timed
 BARS = 6  # largest tokens of a fork's distributions
-AT_ONCE = 32  # tokens that a pass reads: memory stays flat at large vocabularies
-OPENING = 12  # words of a paragraph that a text of the survey goes on with
+AT_ONCE = 32  # tokens of one scoring pass: memory stays flat at large vocabularies
+OPENING = 12  # words of a paragraph that a text of the survey continues
 
-Watch = Callable[[float, str, Sequence[Event]], None]
+Watch = Callable[[float, str, Sequence[TimedRound]], None]
 
 
-def writing(pair: Pair, settings: Settings) -> Iterator[Event]:
-    """Both ways on one prompt, each with random numbers of its own, as their rounds end.
+def writing(pair: Pair, settings: Settings) -> Iterator[TimedRound]:
+    """Both ways on one prompt, each with random streams of its own, as their rounds end.
 
-    A lane's seconds are those of its own rounds, opening its models and reading the prompt included. Stopping between two
-    events leaves nothing behind.
+    A lane's seconds are those of its own rounds, with opening its models and reading the prompt. Stopping between two rounds leaves
+    nothing behind.
     """
-    for lane, round_, at in taking_turns({ALONE: _alone(pair, settings), SPECULATIVE: _drafted(pair, settings)}):
-        yield Event(lane, replace(round_, full=None, timing={}), at)
+    asked = pair, settings, pair.encode(settings.prompt), pair.eos_token_ids
+    for lane, round_, at in taking_turns({ALONE: alone(*asked), SPECULATIVE: speculative(*asked)}):
+        yield TimedRound(lane, replace(round_, timing={}), at)
 
 
-def _alone(pair: Pair, settings: Settings) -> Iterator[Round]:
-    target, ids = pair.source(pair.target, settings, pair.vocabulary), pair.encode(settings.prompt)
-    yield from target_only(target, PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids)
+def write(pair: Pair, settings: Settings, runs: int = 3, watch: Watch = lambda share, doing, rounds: None) -> Passage:
+    """A whole passage: a warm-up, ``runs`` runs (the first is shown as it is written), and the scoring of the target's text.
 
-
-def _drafted(pair: Pair, settings: Settings) -> Iterator[Round]:
-    target, proposer = opened(pair, settings)
-    ids = pair.encode(settings.prompt)
-    yield from decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids, pair.eos_token_ids)
-
-
-def write(pair: Pair, settings: Settings, runs: int = 3, watch: Watch = lambda share, doing, events: None) -> Passage:
-    """A whole passage: a warm-up, ``runs`` runs (the first is seen as it goes on), and the reading of the target's text.
-
-    watch  (share done, what is done, events of the first run so far), after every round; what it raises ends the work
+    watch  (share done, what is done, rounds of the first run so far), after every round; what it raises ends the work
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
     settings = replace(settings, uniforms={})
-    where = machine(pair)
+    where = measured_on(pair)
     spent = dict.fromkeys(LANES, 0.0)
-    for event in writing(pair, replace(settings, length=min(WARM, settings.length))):
-        spent[event.lane] = event.at
+    for one in writing(pair, replace(settings, length=min(WARM, settings.length))):
+        spent[one.lane] = one.at
         watch(0.0, "Warming up", ())
-    made: list[list[Event]] = []
+    made: list[list[TimedRound]] = []
     for run in range(runs):
         made.append([])
         doing = "Writing both ways" if run == 0 else f"Writing them again to measure: run {run + 1} of {runs}"
         done = 0
-        for event in writing(pair, settings):
-            made[-1].append(event)
-            done += len(event.round.committed)
+        for one in writing(pair, settings):
+            made[-1].append(one)
+            done += len(one.round.committed)
             watch((run + min(1.0, done / (2 * settings.length))) / (runs + 0.5), doing, made[0])
-    one = measured(so_far(pair, settings, made[0]), made)
+    passage = measured(so_far(pair, settings, made[0]), made)
     last = partial(watch, runs / (runs + 0.5), "Both models read the target’s text", made[0])
-    text = read(pair, settings, one.target.trace.prompt_ids, one.target.trace.output_ids, last)
-    now = datetime.now(UTC).strftime("%-d %B %Y")
-    return replace(one, read=text, warm=sum(spent.values()), machine=where, models=pair.describe(), date=now)
+    text = score(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, last)
+    return replace(passage, read=text, warm=sum(spent.values()), **where)
 
 
-def measured(one: Passage, runs: Sequence[Sequence[Event]]) -> Passage:
-    """The passage of the first run with the rates of all, and the clocks of the middle one where it wrote the same rounds."""
-    rates, lanes = {lane: [] for lane in LANES}, [{lane: _of(events, lane) for lane in LANES} for events in runs]
-    for run in lanes:
-        for lane, mine in run.items():
-            rates[lane].append(sum(len(event.round.committed) for event in mine) / mine[-1].at)
-    one = replace(one, **{lane: replace(getattr(one, lane), rates=tuple(rates[lane])) for lane in LANES})
-    first, middle = lanes[0], lanes[one.middle]
-    if all([event.round for event in first[lane]] == [event.round for event in middle[lane]] for lane in LANES):
-        clocks = {lane: tuple(event.at for event in middle[lane]) for lane in LANES}
-        one = replace(one, **{lane: replace(getattr(one, lane), clock=clocks[lane]) for lane in LANES})
-    return one
+def measured(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
+    """The passage of the first run with the rates of all, and the clocks of the middle run if it wrote the same rounds."""
+    lanes = {lane: [[one for one in rounds if one.lane == lane] for rounds in runs] for lane in LANES}
+    rates = {
+        lane: tuple(sum(len(one.round.committed) for one in mine) / mine[-1].at for mine in found)
+        for lane, found in lanes.items()
+    }
+    passage = replace(passage, **{lane: replace(getattr(passage, lane), rates=rates[lane]) for lane in LANES})
+    middle = {lane: found[passage.middle] for lane, found in lanes.items()}
+    if all([one.round for one in lanes[lane][0]] == [one.round for one in middle[lane]] for lane in LANES):
+        clocks = {lane: tuple(one.at for one in middle[lane]) for lane in LANES}
+        passage = replace(passage, **{lane: replace(getattr(passage, lane), clock=clocks[lane]) for lane in LANES})
+    return passage
 
 
-def _of(events: Sequence[Event], lane: str) -> list[Event]:
-    return [event for event in events if event.lane == lane]
-
-
-def so_far(pair: Pair, settings: Settings, events: Sequence[Event]) -> Passage:
-    """What stands after these events."""
+def so_far(pair: Pair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
+    """The passage after these rounds."""
     ids = pair.encode(settings.prompt)
     lanes = {}
     for lane in LANES:
-        mine = _of(events, lane)
-        rounds = tuple(event.round for event in mine)
-        lanes[lane] = Lane(written(pair, settings, ids, rounds), tuple(event.at for event in mine))
+        mine = [one for one in rounds if one.lane == lane]
+        lanes[lane] = Lane(written(pair, settings, ids, tuple(one.round for one in mine)), tuple(one.at for one in mine))
     return Passage(settings, **lanes, models=pair.describe())
 
 
-def read(
+def score(
     pair: Pair, settings: Settings, prompt: Sequence[int], tokens: Sequence[int], watch: Callable[[], None] = lambda: None
-) -> Read:
-    """A text read by both models: p, q and beta at every token of it, AT_ONCE tokens to a pass.
+) -> ScoredText:
+    """A text scored by both models: p, q and beta at each of its tokens, AT_ONCE tokens in a pass.
 
-    prompt  at least one id; tokens  what was written after it, at least one
+    prompt  at least one id; tokens  of the text after it, at least one
     """
-    target, draft = pair.open(settings)
     found: list[tuple[float, float, float, Distribution]] = []
-    for begin in range(0, len(tokens), AT_ONCE):
-        part = tuple(tokens[begin : begin + AT_ONCE])
-        row, chain = Prefix((*prompt, *tokens[:begin]), begin, len(part)), _chain(part[:-1])
-        p, q = (model.distributions([row], chain)[0] for model in (target, draft))
-        for place, (token, beta) in enumerate(zip(part, overlap(p, q).tolist(), strict=True)):
+    for (part, p), (_, q) in zip(
+        *(distributions_along(model, prompt, tokens, AT_ONCE) for model in pair.open(settings)), strict=True
+    ):
+        for place, (token, beta) in enumerate(zip(tokens[part], overlap(p, q).tolist(), strict=True)):
             probs = two_distributions(p[place], q[place], BARS, (token,))
             found.append((float(p[place, token]), float(q[place, token]), min(1.0, beta), probs))
         watch()
     p, q, betas, distributions = zip(*found, strict=True)
     forks = {place: distributions[place] for place in sorted(range(len(betas)), key=lambda place: (betas[place], place))[:FORKS]}
     mentioned = {*tokens, *(token for probs in forks.values() for token in probs.tokens)}
-    sorts = kinds(b"".join(_raws(pair, prompt)), _raws(pair, tokens))
-    return Read(tuple(tokens), p, q, betas, sorts, dict(sorted(forks.items())), pair.pieces(mentioned))
-
-
-def _chain(tokens: tuple[int, ...]) -> DraftTree:
-    """A text as a block that nobody drafted."""
-    return DraftTree((tokens,), (tuple(range(ROOT, len(tokens) - 1)),), (None,), ((None,) * len(tokens),), "none")
+    words = kinds(b"".join(_raws(pair, prompt)), _raws(pair, tokens))
+    return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(forks.items())), pair.pieces(mentioned))
 
 
 def _raws(pair: Pair, tokens: Sequence[int]) -> list[bytes]:
@@ -152,23 +125,19 @@ def _raws(pair: Pair, tokens: Sequence[int]) -> list[bytes]:
 
 def survey(
     pair: Pair, settings: Settings, texts: int, length: int, watch: Callable[[float], None] = lambda share: None
-) -> tuple[Read, ...]:
-    """Texts that the target writes on after the first words of paragraphs of a book, evenly spread over it, read by both models.
+) -> tuple[ScoredText, ...]:
+    """Texts that the target writes after the first words of paragraphs of a book, evenly spread over it, scored by both models.
 
     texts  how many; length  tokens of each. Only their numbers are kept
     """
+    book = next(iter(TEXTS.values())).read_text(encoding="utf-8")
+    paragraphs = [words[:OPENING] for line in book.splitlines() if len(words := line.split()) > OPENING]
     found = []
-    for number, prompt in enumerate(openings(texts)):
+    for number in range(texts):
+        prompt = " ".join(paragraphs[number * len(paragraphs) // texts])
         own = replace(settings, prompt=prompt, length=length, seed=settings.seed + number, uniforms={})
         ids = pair.encode(prompt)
-        tokens = [token for round_ in _alone(pair, own) for token in round_.committed]
-        found.append(replace(read(pair, own, ids, tokens), forks={}, pieces={}))
+        tokens = [token for round_ in alone(pair, own, ids, pair.eos_token_ids) for token in round_.committed]
+        found.append(replace(score(pair, own, ids, tokens), forks={}, pieces={}))
         watch((number + 1) / texts)
     return tuple(found)
-
-
-def openings(texts: int) -> list[str]:
-    """The first OPENING words of so many paragraphs of the first bundled book that have more of them, evenly spread."""
-    book = next(iter(TEXTS.values())).read_text(encoding="utf-8")
-    long = [words[:OPENING] for line in book.splitlines() if len(words := line.split()) > OPENING]
-    return [" ".join(long[number * len(long) // texts]) for number in range(texts)]

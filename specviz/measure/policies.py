@@ -1,9 +1,8 @@
-"""Policies of how far to draft, timed against the best fixed length.
+"""Adaptive draft lengths, timed against the best fixed length.
 
-The best fixed length is chosen first, in runs of its own, and then runs anew beside the policies: the fastest of several noisy
-measurements looks better than it is, and a policy should not be held against that. Within a run all write the same prompts under the
-same seed. The best fixed length is there twice, under two names: how far the second is from the first is what the machine's noise
-alone does to a ratio.
+The best fixed length is chosen first, in runs of its own, and is then timed again beside the policies: the fastest of several noisy
+measurements looks better than it is, and a policy should not be compared with that. Within a run all write the same prompts under the
+same seed. The best fixed length is timed twice, under two names: the ratio of the two shows what the machine's noise alone does.
 """
 
 from __future__ import annotations
@@ -11,11 +10,12 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from torch import Tensor
 
 from specviz.decoding.engine import decode
-from specviz.measure.bench import PROMPTS, TOKENS_A_SECOND, drain, once_a_run, speculative
+from specviz.measure.bench import PROMPTS, TOKENS_A_SECOND, once_a_run, speculative
 from specviz.measure.clock import Clock, Key, Lap
 from specviz.measure.estimate import Estimate
 from specviz.models.base import LanguageModel
@@ -29,16 +29,16 @@ from specviz.verification.draft_tree import DraftTree
 from specviz.verification.registry import rule_of
 
 FIXED = tuple(range(1, 9))  # lengths among which the best is chosen
-MOST = 8  # tokens that a policy may draft; the heuristic has a most of its own and begins with the best fixed length
+MOST = 8  # tokens that a policy may draft; the heuristic has a bound of its own and begins with the best fixed length
 BEST, AGAIN, CEILING = "best fixed", "best fixed, again", "ceiling"
 
 
 @dataclass(frozen=True, slots=True)
-class Paired:
+class PolicyRow:
     """One contestant beside the best fixed length.
 
-    rate    tokens per second; gain  seconds of the best fixed length over its own, run by run: above 1 is faster
-    tokens_per_pass  committed per target pass; draft_tokens  drafted per pass; kept  share of the drafted tokens that were kept
+    rate             tokens per second; gain  seconds of the best fixed length over its own, run by run: above 1 is faster
+    tokens_per_pass  committed per target pass; draft_tokens  drafted per pass; kept  share of the drafted tokens that were accepted
     """
 
     rate: Estimate
@@ -49,39 +49,41 @@ class Paired:
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
-    """One temperature: the best fixed length, the rates it was chosen by, and everyone beside it."""
+class PolicyComparison:
+    """One temperature: the best fixed length, the rates that it was chosen by, and a row for each contestant."""
 
     temperature: float
     best: int
     fixed: dict[int, Estimate]
-    paired: dict[str, Paired]
+    paired: dict[str, PolicyRow]
 
 
-class Clocked:
-    """Another source's distributions; the seconds that computing them takes are left out of a lap."""
+class UntimedModel:
+    """Another model's distributions; the seconds that computing them takes are left out of a lap."""
 
     def __init__(self, source: LanguageModel, lap: Lap):
         self.source, self.vocabulary, self.context, self.lap = source, source.vocabulary, source.context, lap
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
         began = time.perf_counter()
-        distributions = self.source.distributions(rows, block)
+        distributions = self.source.distributions(rows, tree)
         self.lap.leave_out(time.perf_counter() - began)
         return distributions
 
 
 def compare(
     pair: Pair, length: int = 96, runs: int = 6, temperatures: tuple[float, ...] = (0.0, 1.0), say: Callable = print
-) -> list[Comparison]:
-    """Every policy against the best fixed length. length: tokens per prompt; runs: counted ones, for choosing and again for comparing.
+) -> list[PolicyComparison]:
+    """Every policy against the best fixed length, at each temperature.
 
-    The ceiling's looks at the target are taken out of its seconds: it shows what could be gained by knowing when to stop.
+    length  tokens after each prompt; runs  that count, for choosing and again for comparing
+
+    The ceiling asks the target itself when to stop, and the seconds of asking are taken out: it shows what perfect knowledge would gain.
     """
     return [_compared(pair, Settings(length=length, temperature=t), runs, say) for t in temperatures]
 
 
-def _compared(pair: Pair, settings: Settings, runs: int, say: Callable) -> Comparison:
+def _compared(pair: Pair, settings: Settings, runs: int, say: Callable) -> PolicyComparison:
     told = f"temperature {settings.temperature:g}: "
     tokens = settings.length * len(PROMPTS)
     lengths = timed(pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED}, runs, lambda s: say(f"{told}fixed, {s}"))
@@ -91,35 +93,34 @@ def _compared(pair: Pair, settings: Settings, runs: int, say: Callable) -> Compa
     others["heuristic"] = replace(others["heuristic"], gamma=best)
     contestants = {BEST: replace(settings, gamma=best), AGAIN: replace(settings, gamma=best), **others}
     clock = timed(pair, contestants, runs, lambda s: say(f"{told}policies, {s}"))
-    return Comparison(settings.temperature, best, fixed, {name: _paired(clock, name, tokens) for name in contestants})
+    return PolicyComparison(settings.temperature, best, fixed, {name: _paired(clock, name, tokens) for name in contestants})
 
 
 def timed(pair: Pair, contestants: Mapping[Key, Settings], runs: int, say: Callable[[str], None]) -> Clock[Key]:
-    """Runs after one that warms up; the rounds of all that count are kept."""
+    """Runs after one that warms up; the clock keeps the rounds of those that count."""
 
-    def contestant(settings: Settings) -> Callable[[Lap], None]:
-        def write(lap: Lap) -> None:
-            lap.keep(_run(pair, replace(settings, seed=lap.run, prompt=lap.item), pair.encode(lap.item), lap))
+    def write(settings: Settings, lap: Lap) -> None:
+        lap.keep(_run(pair, replace(settings, seed=lap.run, prompt=lap.item), pair.encode(lap.item), lap))
 
-        return write
-
-    clock = Clock({key: contestant(settings) for key, settings in contestants.items()}, items=lambda run: tuple(PROMPTS.values()))
+    clock = Clock(
+        {key: partial(write, settings) for key, settings in contestants.items()}, items=lambda run: tuple(PROMPTS.values())
+    )
     return clock.until(runs, once_a_run(runs, say))
 
 
 def _run(pair: Pair, settings: Settings, ids: tuple[int, ...], lap: Lap) -> list[Round]:
     if settings.lengths != CEILING:
-        return speculative(pair, settings, ids)
+        return list(speculative(pair, settings, ids))
     target, draft = pair.open(settings)
-    looks = Clocked(pair.open(settings)[0], lap)
-    proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, looks))
-    return drain(decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids))
+    proposer = AdaptiveDraft(draft, Ceiling(settings.gamma, UntimedModel(pair.open(settings)[0], lap)))
+    rounds = decode(target, proposer, rule_of(settings), PhiloxRandomness(settings.seed), settings, ids)
+    return [replace(round_, full=None) for round_ in rounds]
 
 
-def _paired(clock: Clock[str], name: str, tokens: int) -> Paired:
+def _paired(clock: Clock[str], name: str, tokens: int) -> PolicyRow:
     rounds = [round_ for made in clock.kept(name) for round_ in made]
     drafted = sum(len(round_.proposals) for round_ in rounds)
-    return Paired(
+    return PolicyRow(
         rate=clock.rate(name, tokens, TOKENS_A_SECOND),
         gain=clock.ratio(BEST, name),
         tokens_per_pass=sum(len(round_.committed) for round_ in rounds) / len(rounds),

@@ -1,6 +1,6 @@
-"""What kind of word a token belongs to: the start of a sentence, a name, a function word, the inside of a word, or another one.
+"""The kind of word that a token belongs to: the start of a sentence, a name, a function word, the inside of a word, or another one.
 
-Read off the text alone, by rules made for English; no model and no dictionary is asked. A token stands for the word that it begins.
+Decided from the text alone by rules for English, without a model or a dictionary. A token stands for the word that it begins.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _ABBREVIATED = ("Mr", "Mrs", "Ms", "Dr", "St", "Prof")
 def kinds(before: bytes, raws: Sequence[bytes]) -> tuple[str, ...]:
     """One of KINDS for each token.
 
-    before  the text that the tokens go on with; raws  their bytes, empty for a token that is no text
+    before  the text that the tokens continue; raws  their bytes, empty for a token that is no text
     """
     text, edges = _decoded(before, raws)
     words = [match.span() for match in _WORD.finditer(text)]
@@ -61,7 +61,7 @@ def kinds(before: bytes, raws: Sequence[bytes]) -> tuple[str, ...]:
 
 
 def _decoded(before: bytes, raws: Sequence[bytes]) -> tuple[str, list[int]]:
-    """The whole text, and the character at which each token begins; a token that begins inside a character begins behind it."""
+    """The whole text, and the character at which each token begins; one that begins inside a character counts from the next."""
     text = (before + b"".join(raws)).decode("utf-8", "surrogateescape")
     ends, offset = [0], 0  # of each character, in bytes
     for character in text:
@@ -89,7 +89,7 @@ def _kind(text: str, begin: int, word: str) -> str:
 
 
 def _opens(before: str) -> bool:
-    """Whether a sentence, or a quotation, begins behind this text."""
+    """Whether a sentence or a quotation begins after this text."""
     bare = before.rstrip()
     if not bare or "\n" in before[len(bare) :] or before[-1] in '"“‘«(':
         return True

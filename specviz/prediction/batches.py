@@ -1,8 +1,8 @@
 """What speculation gains when many texts are written side by side: a record of measured passes and rounds. No torch; batches_run.py fills it.
 
-Alone, a text leaves the machine idle while weights are read from memory, and more tokens in a pass cost little. Many texts at once use
-that room themselves: a pass over gamma + 1 tokens of each then costs more and more passes over one token of each, up to gamma + 1.
-Tokens per pass do not depend on how many texts there are: rows do not see each other.
+With one text the processor waits while weights are read from memory, and more tokens in a pass cost little. Many texts use that idle
+time themselves: a pass over gamma + 1 tokens of each then costs up to gamma + 1 passes over one token of each. Tokens per pass do not
+depend on the number of texts, because rows do not see each other.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Runs = tuple[tuple[tuple[float, ...], ...], ...]
 class BatchSpeeds:
     """Seconds in one process, by one interleaved clock, and rounds of texts that were decoded speculatively.
 
-    rows      how many texts side by side; gammas  draft tokens of a round
-    passes    [rows][0 and then each gamma][run]: the target's pass over gamma + 1 tokens of every text, over one at 0
-    drafting  [rows][gamma][run]: all gamma steps of the draft;  rule  [rows][gamma][run]: judging them
+    rows      numbers of texts side by side; gammas  draft tokens of a round
+    passes    [rows][0 and then each gamma][run]: the target's pass over gamma + 1 tokens of every text, over one token at 0
+    drafting  [rows][gamma][run]: all gamma steps of the draft; rule  [rows][gamma][run]: verification
     rounds    by "draft temperature", as plans are named: [gamma][text], rounds that a text of ``length`` tokens took
     held      tokens in the caches where passes were timed
     """
@@ -58,7 +58,7 @@ class BatchSpeeds:
 
     @property
     def c(self) -> float:
-        """A draft step over a pass of the target on the fewest rows, both over one token: medians, at the most draft tokens."""
+        """Draft step over target pass on the fewest rows, both over one token: medians at the largest gamma."""
         return float(np.median(self.drafting[0][-1]) / self.gammas[-1] / np.median(self.passes[0][0]))
 
     def cost(self, rows: int, gamma: int) -> Estimate:
@@ -67,20 +67,20 @@ class BatchSpeeds:
         return Estimate.of_resamples(*_ratio(own[1 + self.gammas.index(gamma)], own[0], self._picked), self.runs)
 
     def tokens(self, key: str, gamma: int) -> Estimate:
-        """Tokens per pass of each text; the interval from texts drawn again."""
+        """Tokens per target pass of each text; the interval by resampling texts."""
         counts = np.array(self.rounds[key][self.gammas.index(gamma)])
         many = self.length * len(counts) / (self._texts(len(counts)) @ counts)
         return Estimate.of_resamples(self.length * len(counts) / counts.sum(), many, len(counts), PER_PASS)
 
     def factor(self, key: str, rows: int, gamma: int) -> Estimate:
-        """Tokens per second over those of the target alone on as many rows; the interval from texts and runs drawn again."""
+        """Tokens per second over those of the target alone on as many rows; the interval by resampling texts and runs."""
         if (key, rows, gamma) not in self._factors:
             self._factors[key, rows, gamma] = self._factor(key, rows, gamma)
         return self._factors[key, rows, gamma]
 
     @cached_property
     def _factors(self) -> dict[tuple[str, int, int], Estimate]:
-        """What was asked for already: a picture and its sentence ask for the same numbers."""
+        """Results so far: a figure and its sentence need the same numbers."""
         return {}
 
     def _factor(self, key: str, rows: int, gamma: int) -> Estimate:
@@ -96,11 +96,11 @@ class BatchSpeeds:
         return chosen, found[chosen]
 
     def paying(self, key: str) -> dict[int, bool]:
-        """Number of rows -> whether some gamma is faster there than the target alone, by more than chance."""
+        """Number of rows -> whether some gamma is faster there than the target alone, with its whole interval."""
         return {rows: self.best(key, rows)[1].low > 1.0 for rows in self.rows}
 
     def edge(self, key: str) -> tuple[int | None, int | None]:
-        """Counted upwards from one row: the last number that pays, and the first that does not; None: there is none."""
+        """Counting up from one row: the last number of rows that pays, and the first that does not; None if there is none."""
         first = next((rows for rows, pays in self.paying(key).items() if not pays), None)
         before = [rows for rows in self.rows if first is None or rows < first]
         return (before[-1] if before else None), first
@@ -116,7 +116,7 @@ class BatchSpeeds:
 
     @property
     def steady(self) -> bool:
-        """Whether there are runs enough for a verdict, and they lie close enough together."""
+        """Whether there are enough runs for a verdict, and they lie close enough together."""
         return not self._unsteady
 
     @property
@@ -133,14 +133,11 @@ class BatchSpeeds:
         if last is None:
             return "Speculation does not pay on this machine, not even for one text."
         gamma, factor = self.best(key, last)
-        gain = (
-            f"{factor.value:.2f} ({factor.low:.2f} to {factor.high:.2f}) times as fast as target-only sampling, at gamma {gamma}"
-        )
+        gain = f"{factor.said()} times as fast as target-only sampling, at gamma {gamma}"
         many = "one text" if last == 1 else f"{last} texts"
         if after is None:
             return f"Speculation pays for every number of texts that was tried: with {many} it is still {gain}."
-        at_best = self.best(key, after)[1]
-        said = f"with {after} at best {at_best.value:.2f} ({at_best.low:.2f} to {at_best.high:.2f}) times"
+        said = f"with {after} at best {self.best(key, after)[1].said()} times"
         again = {rows: self.best(key, rows)[1].value for rows, pays in self.paying(key).items() if pays and rows > after}
         more = (
             f" It pays again with {', '.join(map(str, again))} texts, at most {max(again.values()):.2f} times." if again else ""
@@ -161,7 +158,7 @@ class BatchSpeeds:
 
     @classmethod
     def from_json(cls, text: str) -> BatchSpeeds:
-        """Back from to_json. Raises TraceError for anything that is no such record."""
+        """Back from to_json. Raises TraceError for anything else."""
         return SCHEMA.read(text, lambda record: build(cls, record))
 
     def __post_init__(self) -> None:

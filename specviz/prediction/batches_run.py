@@ -4,27 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
-from functools import partial
 
-from specviz.measure.bench import machine
-from specviz.measure.clock import Clock
-from specviz.measure.costs import settle
-from specviz.measure.curves import HELD, prefixes, target_pass
+from specviz.measure.bench import measured_on
+from specviz.measure.costs import round_parts, timed
+from specviz.measure.curves import HELD, prefixes
+from specviz.measure.progress import Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
 from specviz.prediction.batches import BatchSpeeds
-from specviz.prediction.predict import Ids, openings, readable, written
-from specviz.proposers.draft import DraftModel
-from specviz.randomness import PhiloxRandomness
+from specviz.prediction.predict import openings, written
 from specviz.settings import Settings
-from specviz.verification.draft_tree import ROOT
 from specviz.verification.registry import rule_of
 
 ROWS = (1, 2, 4, 8, 16, 32, 64)
 GAMMAS = (1, 2, 3, 4, 6, 8)
-Watch = Callable[[float, str], None]
-Probe = Callable[[], object]
-Kind = tuple[str, int, int]  # of work: which, rows, draft tokens
+Part = tuple[str, int, int]  # of a round: which, rows, draft tokens
 
 
 def measure_batches(
@@ -35,67 +28,46 @@ def measure_batches(
     runs: int,
     rows: Sequence[int] = ROWS,
     gammas: Sequence[int] = GAMMAS,
-    watch: Watch = lambda share, doing: None,
+    watch: Watch = unwatched,
 ) -> BatchSpeeds:
-    """Passes of the first pair at its settings, and the rounds that every one takes for texts.
+    """Passes of the first pair at its settings, and the rounds that texts take with each pair.
 
-    pairs    name as the record has it -> pair and settings, whose draft is a model; all of one shape: they share the first one's costs
+    pairs    name in the record -> pair and settings, whose draft is a model; all of one shape, so that the first one's passes are true of all
     texts    continuations of ``text`` after ``opening`` of its tokens, ``Settings.length`` tokens each; runs  of the clock, at least 1
     """
     first, settings = next(iter(pairs.values()))
-    ids = readable(first, text, opening, settings.length)
-    prompts = [prompt for prompt, _ in openings(ids, opening, settings.length, texts)]
-    found = {}
+    prompts = [prompt for prompt, _ in openings(first, text, opening, settings.length, texts)]
+    tell, rounds = stages(watch, {"counting rounds": 1, "passes": 1}), {}
     for number, (key, (pair, asked)) in enumerate(pairs.items()):
-        found[key] = tuple(_rounds(pair, replace(asked, gamma=gamma), prompts) for gamma in gammas)
-        watch(0.5 * (number + 1) / len(pairs), "counting rounds")
-    clock = _timed(first, settings, rows, gammas, runs, lambda share: watch(0.5 + 0.5 * share, "passes"))
+        counts = [written(pair, replace(asked, gamma=gamma, seed=asked.seed + gamma), prompts, True)[1] for gamma in gammas]
+        rounds[key] = tuple(tuple(map(int, count)) for count in counts)
+        tell["counting rounds"]((number + 1) / len(pairs))
+    clock = timed(_parts(first, settings, rows, gammas), first, runs, warm=1, watch=tell["passes"])
 
-    def table(kind: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
-        return tuple(tuple(clock.seconds((kind, count, gamma)) for gamma in sizes) for count in rows)
+    def table(part: str, sizes: Sequence[int]) -> tuple[tuple[tuple[float, ...], ...], ...]:
+        return tuple(tuple(clock.seconds((part, count, gamma)) for gamma in sizes) for count in rows)
 
     return BatchSpeeds(
         settings,
         tuple(rows),
         tuple(gammas),
-        passes=table("pass", (0, *gammas)),
-        drafting=table("drafting", gammas),
+        passes=table("block", (0, *gammas)),
+        drafting=table("draft", gammas),
         rule=table("rule", gammas),
-        rounds=found,
+        rounds=rounds,
         length=settings.length,
         held=HELD,
-        machine=machine(first),
-        models=first.describe(),
-        date=datetime.now(UTC).strftime("%-d %B %Y"),
+        **measured_on(first),
     )
 
 
-def _rounds(pair: Pair, settings: Settings, prompts: Sequence[Ids]) -> tuple[int, ...]:
-    _, count, _ = written(pair, replace(settings, seed=settings.seed + settings.gamma), prompts, drafting=True)
-    return tuple(int(n) for n in count)
-
-
-def _timed(
-    pair: Pair, settings: Settings, rows: Sequence[int], gammas: Sequence[int], runs: int, watch: Callable[[float], None]
-) -> Clock[Kind]:
-    """Every kind of work; a run before them fills caches and is left out."""
-    probes: dict[Kind, Probe] = {}
+def _parts(pair: Pair, settings: Settings, rows: Sequence[int], gammas: Sequence[int]) -> dict[Part, Callable[[], object]]:
+    """What a round on so many rows consists of, with caches of their own for each number of rows."""
+    found: dict[Part, Callable[[], object]] = {}
     for count in rows:
-        probes |= _probes(pair, settings, count, gammas)
-    clock = Clock({kind: (lambda lap, probe=probe: probe()) for kind, probe in probes.items()}, settle=partial(settle, pair))
-    return clock.until(runs, lambda share, run, kind: watch(share))
-
-
-def _probes(pair: Pair, settings: Settings, count: int, gammas: Sequence[int]) -> dict[Kind, Probe]:
-    """What a round on so many rows consists of, each part with caches of its own."""
-    target, draft = pair.open(settings)
-    rows, randomness, rule = prefixes(count), PhiloxRandomness(settings.seed), rule_of(settings)
-    found: dict[Kind, Probe] = {("pass", count, 0): target_pass(target, count, ())}
-    for gamma in gammas:
-        proposer = DraftModel(draft, gamma)
-        block = proposer.propose(rows, randomness)
-        p = target.distributions(rows, block)
-        found["pass", count, gamma] = target_pass(target, count, tuple(range(ROOT, gamma - 1)))
-        found["drafting", count, gamma] = lambda proposer=proposer: proposer.propose(rows, randomness)
-        found["rule", count, gamma] = lambda block=block, p=p: rule.verify(rows, block, p, randomness)
+        models = pair.open(settings)
+        for gamma in gammas:
+            parts = round_parts(*models, rule_of(settings), replace(settings, gamma=gamma), prefixes(count))
+            found["block", count, 0] = parts.pop("one")
+            found |= {(name, count, gamma): part for name, part in parts.items()}
     return found

@@ -1,22 +1,25 @@
-"""What a whole round costs at every number of draft tokens, as decoding pays for it: interleaved stretches of rounds, of which no text is kept.
+"""What a whole round costs at every number of draft tokens, as decoding pays for it. The texts of these rounds are not kept.
 
-The target alone and rounds with 0 to G draft tokens are the contestants of one clock. Each opens the models, reads a prompt, jumps to a place of
-the text, makes a round that is not timed (it finds the caches of model and processor as the jump left them, which it never does while decoding), and
-goes on from there like decoding: what a round leaves behind is what the next one meets. One round made over and over from one place is
-a few hundredths cheaper than that. The places of the runs are spread over the text, as the rounds of a text are.
+Contestants of one clock are the target alone and rounds with 0 to G draft tokens. Each opens the models, reads a prompt, jumps to a place of
+the text, and makes a round that is not timed, because it finds the caches as the jump left them. Then it goes on like decoding: each
+round meets what the one before left behind. Rounds repeated in one place would be a few percent cheaper. The places of the runs are
+spread over the text, as the rounds of a text are.
 """
 
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 from specviz.decoding.engine import TargetOnlyRandomness, advance, step
-from specviz.measure.clock import Clock, Contestant, Lap
+from specviz.measure.clock import Clock, Lap
+from specviz.measure.progress import unwatched
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import Pair
 from specviz.prediction.plan import CostCurve
+from specviz.prediction.predict import Ids, Texts, Watch
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
@@ -27,27 +30,27 @@ from specviz.verification.token_rule import TokenRule
 
 PARTS = ("draft", "target", "rule")
 ALONE = -1  # "draft tokens" of the target alone
-WARM, TIMED = 2, 5  # rounds of a stretch before its clock starts, the jump among them, and on it
-SPREAD = 0.6180339887498949  # how far on the next run's place lies, as a share of the text: any number of runs is spread evenly
+WARM, TIMED = 2, 5  # rounds of a stretch that are not timed, with the jump, and that are
+SPREAD = 0.6180339887498949  # share of the text between one run's place and the next: the golden ratio spreads any number of runs evenly
 WARM_RUNS = 2  # runs that are left out: first passes are slow
-
-Text = tuple[tuple[int, ...], Sequence[int]]
 
 
 class Probes:
-    """Runs of probes for 0 to ``most`` draft tokens, on texts (prompt, tokens), one text after the other; and what they say.
+    """Runs of probes for 0 to ``most`` draft tokens on texts (prompt, tokens), one text after the other, and the costs that they show.
 
-    Each run has every probe once, all from one place of one text, and may come at any moment, between other work of the process.
+    Each run has every probe once, all from one place of one text. It may be made at any moment, between other work of the process.
     """
 
-    def __init__(self, pair: Pair, settings: Settings, texts: Sequence[Text], most: int):
+    def __init__(self, pair: Pair, settings: Settings, texts: Texts, most: int):
         self.pair, self.settings, self.texts = pair, settings, texts
         self.kinds = range(ALONE, most + 1)
         self.randomness = PhiloxRandomness(settings.seed)
-        self.clock: Clock[int] = Clock({n: self._stretch(n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),))
+        self.clock: Clock[int] = Clock(
+            {n: partial(self._stretch, n) for n in self.kinds}, WARM_RUNS, lambda run: (self._place(run),)
+        )
 
-    def until(self, runs: int, watch: Callable[[float], None] = lambda share: None) -> Probes:
-        """Go on until there are so many runs, those that warm up not counted."""
+    def until(self, runs: int, watch: Watch = unwatched) -> Probes:
+        """Go on until there are so many runs, without those that warm up."""
         self.clock.until(runs, lambda share, run, n: watch(share))
         return self
 
@@ -63,36 +66,32 @@ class Probes:
         by_run = tuple(zip(*rounds[1:], strict=True))
         return CostCurve(tuple(rounds[0]), by_run, tuple(zip(*first, strict=True)), parts | {"rest": rest})
 
-    def _place(self, run: int) -> tuple[Text, float]:
-        """The text of a run, and which share of it lies before its place."""
+    def _place(self, run: int) -> tuple[tuple[Ids, Sequence[int]], float]:
+        """The text of a run, and the share of it that lies before its place."""
         number = run - 1 + WARM_RUNS
         return self.texts[number % len(self.texts)], (0.5 + number * SPREAD) % 1.0
 
-    def _stretch(self, n: int) -> Contestant:
-        """A text's first round, opening included, and then rounds on the way, of which the last TIMED are timed."""
-
-        def stretch(lap: Lap) -> None:
-            (prompt, tokens), share = lap.item
-            draft_tokens = max(n, 0)
-            remaining = max(len(tokens), draft_tokens + 1)
-            place = int(share * (remaining - draft_tokens))
-            begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
-            target, proposer, randomness = self._opened(n, tokens)
-            rule = TokenRule() if n == ALONE else rule_of(self.settings)
-            step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
-            lap.split("first")
-            row, rounds = begin, []
-            for number in range(WARM + TIMED):
-                if number == WARM:
-                    lap.split("warming up")
-                (round_,) = step([row], target, proposer, rule, randomness)
-                rounds.append(round_.timing)
-                row = advance(row, round_)
-                row = row if row.remaining > draft_tokens else begin  # the text's last rounds have no room for n draft tokens
-            lap.split("rounds")
-            lap.keep({part: statistics.mean(one[part] for one in rounds[WARM:]) for part in PARTS})
-
-        return stretch
+    def _stretch(self, n: int, lap: Lap) -> None:
+        """A text's first round with its opening, and then rounds from a place on, of which the last TIMED are timed."""
+        (prompt, tokens), share = lap.item
+        draft_tokens = max(n, 0)
+        remaining = max(len(tokens), draft_tokens + 1)
+        place = int(share * (remaining - draft_tokens))
+        begin = Prefix((*prompt, *(int(x) for x in tokens[:place])), place, remaining - place)
+        target, proposer, randomness = self._opened(n, tokens)
+        rule = TokenRule() if n == ALONE else rule_of(self.settings)
+        step([Prefix(prompt, 0, remaining)], target, proposer, rule, randomness)
+        lap.split("first")
+        row, rounds = begin, []
+        for number in range(WARM + TIMED):
+            if number == WARM:
+                lap.split("warming up")
+            (round_,) = step([row], target, proposer, rule, randomness)
+            rounds.append(round_.timing)
+            row = advance(row, round_)
+            row = row if row.remaining > draft_tokens else begin  # the last rounds of a text have fewer than n draft tokens
+        lap.split("rounds")
+        lap.keep({part: statistics.mean(one[part] for one in rounds[WARM:]) for part in PARTS})
 
     def _opened(self, n: int, tokens: Sequence[int]) -> tuple[LanguageModel, Proposer, object]:
         """Caches of their own for a stretch, and its random numbers."""
@@ -103,7 +102,7 @@ class Probes:
 
 
 def _full(proposer: Proposer, n: int, tokens: Sequence[int]) -> Proposer:
-    """A proposer that makes n draft tokens here: one that copies looks its text up as ever, and is then handed some to copy."""
+    """A proposer that makes n draft tokens here: one that copies looks its text up as always, and is then given tokens to copy."""
     if not isinstance(proposer, Copied):
         return proposer
     filler = [int(x) for x in tokens[:n]]

@@ -1,9 +1,7 @@
-"""A plan: what speculation would bring on a text, predicted before it is run, and how far a measurement was off.
+"""A plan: what speculation would gain on a text, predicted before anything is decoded speculatively, and how far a measurement was off.
 
-No torch; plan_run.py fills it.
-
-Intervals of predictions come from texts drawn again, and those of predicted speeds from runs of the cost probes drawn again as well.
-Those of measured speeds are of a median over runs, each of which has texts of its own.
+No torch; plan_run.py fills it. Intervals of predicted tokens come from resampled texts, those of predicted speeds from resampled runs of the
+cost probes as well. Those of measured speeds are of a median over runs, each over texts of its own.
 """
 
 from __future__ import annotations
@@ -20,17 +18,17 @@ from specviz.settings import Settings
 from specviz.theory import best_gamma
 
 SCHEMA = Schema("plan", 2, "The plan")
-DERIVED = ("verdict", "in_words", "lost")  # what a record says of a plan, and nobody reads back
+DERIVED = ("verdict", "in_words", "lost")  # written to a record for its readers; computed again when a plan is read back
 
 
 @dataclass(frozen=True, slots=True)
 class CostCurve:
     """Seconds of the probes, run by run, in one process.
 
-    alone   one token of the target alone, a whole round of the loop
-    rounds  per run a whole round with 0, 1, .. G draft tokens, whatever becomes of them
-    first   per run what the first round of a text takes, which opens the models and reads the prompt: the target alone, then with
-            0, 1, .. G draft tokens
+    alone   one token by the target alone, a whole round of the loop
+    rounds  per run, a whole round with 0, 1, .. G draft tokens, whether they are accepted or not
+    first   per run, the first round of a text, which opens the models and reads the prompt: the target alone, then with 0, 1, .. G draft
+            tokens
     parts   of a round with so many draft tokens, medians: drafting, the target's pass, the rule; ``rest`` is what is left of the round
     """
 
@@ -41,12 +39,12 @@ class CostCurve:
 
     @property
     def c(self) -> float:
-        """A draft step over a pass of the target: the median round's drafting at the most draft tokens, for each of them, over one token alone."""
+        """Draft step over target pass: drafting in the median round at the largest gamma, for each draft token, over one token alone."""
         return self.parts["draft"][-1] / (len(self.rounds[0]) - 1) / median(self.alone)
 
     @property
     def spread(self) -> float:
-        """As measure.clock.spread has it, over the target alone and all rounds."""
+        """As ``measure.clock.spread`` says, over the target alone and all rounds."""
         return spread([self.alone, *zip(*self.rounds, strict=True)])
 
 
@@ -54,11 +52,12 @@ class CostCurve:
 class PlanRow:
     """One gamma: tokens per target pass, and the factor over the target alone, None where no costs were measured.
 
-    tokens     by accepted draft tokens; hazards, independent  by the plainer formulas with what accepted draft tokens say of hazards and alpha
-    own_text   from the user's text read on, no text of the target's
-    leviathan  factor of the independent formula at c, a block costing one pass; linear  of the hazards at a cost with a fixed part
-    operations  arithmetic for a token over that of the target alone; None where draft tokens are no model's
-    gain       tokens per pass above those of the token rule on the same texts; None under that rule itself
+    tokens      counted on texts of the target; hazards, independent  by the plainer formulas, at the counted hazards and alpha
+    own_text    counted on the user's text, which needs no text of the target
+    leviathan   factor of the independent formula at c, where a verification pass costs one pass; linear  of the hazards at a cost with a
+                fixed part
+    operations  arithmetic for a token over that of the target alone; None where no model drafts
+    gain        tokens per pass above those of the token rule on the same texts; None under the token rule
     """
 
     gamma: int
@@ -75,12 +74,13 @@ class PlanRow:
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """One gamma, measured. gaps: formula -> predicted tokens per pass over measured ones minus 1, with its interval.
+class MeasuredRow:
+    """One gamma, measured.
 
+    gaps  by formula: predicted over measured tokens per pass, minus 1
     rate  tokens per second by run; None where no speed was measured
-    gain  measured tokens per pass above those of the token rule after the same openings; None under that rule itself
-    luck  rounds that the timed texts took over predicted ones minus 1: what the clock's own draws add to the gap of the speed
+    gain  measured tokens per pass above those of the token rule after the same openings; None under the token rule
+    luck  sampling noise of the timed texts: rounds that they took over expected ones, minus 1, which is part of the gap of the speed
     """
 
     gamma: int
@@ -94,12 +94,12 @@ class Checked:
 
 @dataclass(frozen=True, slots=True)
 class SpeedPlan:
-    """Everything of one plan.
+    """One plan.
 
     text      its name, its tokens, and the SHA-256 of its bytes
-    openings  how many continuations; opening, length  tokens of each before and after its place
+    openings  number of continuations; opening, length  tokens of each before and after its place
     best      gamma of the largest predicted factor, 0 for the target alone, with the middle 95% over resamples; None without costs
-    checked   measured rows, none where nothing was checked; alone  tokens per second of the target alone there, by run
+    checked   measured rows, empty if nothing was measured; alone  tokens per second of the target alone in that measurement, by run
     """
 
     settings: Settings
@@ -110,7 +110,7 @@ class SpeedPlan:
     rows: tuple[PlanRow, ...]
     costs: CostCurve | None = None
     best: Estimate | None = None
-    checked: tuple[Checked, ...] = ()
+    checked: tuple[MeasuredRow, ...] = ()
     alone: tuple[float, ...] | None = None
     machine: Mapping[str, Any] = field(default_factory=dict)
     models: Mapping[str, Any] = field(default_factory=dict)
@@ -121,29 +121,25 @@ class SpeedPlan:
 
     @property
     def chosen_by(self) -> dict[str, int]:
-        """The gamma that each way of predicting would choose, 0 for the target alone; empty without costs."""
+        """The gamma that each way of predicting chooses, 0 for the target alone; empty without costs."""
         if self.best is None:
             return {}
         plainer = {name: best_gamma({row.gamma: getattr(row, name) for row in self.rows}) for name in ("linear", "leviathan")}
         return {"accepted draft tokens": int(self.best.value), "hazards": plainer["linear"], "Leviathan": plainer["leviathan"]}
 
     @property
-    def steady(self) -> bool:
-        """Whether the probes lie close enough together for a verdict."""
-        return self.costs is not None and not self._busy
-
-    @property
     def _busy(self) -> str:
+        """Why the costs allow no verdict, as a sentence; empty if they do."""
         return busy(self.costs.spread, "one probe’s runs")
 
     @property
     def believed(self) -> bool:
-        """Whether the runs of the measured speeds are enough and lie close enough together; true where none were measured."""
+        """Whether the measured speeds have enough runs, close enough together; true where none were measured."""
         return not self.unsure
 
     @property
     def unsure(self) -> str:
-        """The sentence where they do not; empty where they do."""
+        """Why the measured speeds are not believed, as a sentence; empty where they are."""
         measured = [row.factor for row in self.checked if row.factor is not None]
         widest = max(measured, key=lambda one: one.width, default=None)
         return "" if widest is None else unsure(widest, "a measured speed")
@@ -151,7 +147,7 @@ class SpeedPlan:
     @property
     def verdict(self) -> str:
         """``speculate``, ``do not speculate``, or ``no verdict``: no costs, or a machine too busy to measure them."""
-        if self.best is None or not self.steady:
+        if self.best is None or self._busy:
             return "no verdict"
         row = self.row(int(self.best.value))
         return "speculate" if row is not None and row.factor.low > 1.0 else "do not speculate"
@@ -161,7 +157,7 @@ class SpeedPlan:
         """The verdict as a sentence."""
         if self.costs is None:
             return "No verdict on speed: no costs were measured."
-        if not self.steady:
+        if self._busy:
             return f"No verdict: {self._busy}"
         row = self.row(int(self.best.value))
         if row is None:
@@ -176,8 +172,8 @@ class SpeedPlan:
     def lost(self) -> float | None:
         """How much slower the chosen gamma was measured than the best one, as a share; None where no speed was measured.
 
-        In each run the chosen one is held against the gamma that was fastest in all other runs: the fastest of several noisy
-        measurements looks better than it is. The median over runs; below 0 the chosen one was faster.
+        The median over runs; below 0 the chosen gamma was faster. In each run it is compared with the gamma that was fastest in the
+        other runs, because the fastest of several noisy measurements looks better than it is.
         """
         if self.best is None or self.alone is None or len(self.alone) < 2:
             return None
@@ -195,7 +191,7 @@ class SpeedPlan:
         return SCHEMA.text(self.to_record(), indent=1)
 
     def to_record(self) -> dict[str, Any]:
-        """JSON-ready, with what follows from it for those who read it elsewhere."""
+        """JSON-ready, with DERIVED."""
         return plain_fields(self) | {name: getattr(self, name) for name in DERIVED}
 
     @classmethod

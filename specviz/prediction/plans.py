@@ -13,7 +13,7 @@ from specviz.settings import Settings
 SCHEMA = Schema("plans", 2, "The record of plans")
 TEXT = "bedtime"  # kind of text that they are made on
 GAMMAS = tuple(range(1, 9))
-DRAFTS = {  # name -> what of the settings says so, and who that is
+DRAFTS = {  # name -> the settings that choose it, and what it is
     "storybook": ({"pair": "storybook", "proposer": "draft"}, "the shipped draft"),
     "storybook-distilled": ({"pair": "storybook-distilled", "proposer": "draft"}, "a draft distilled from the target"),
     "storybook-8bit": ({"pair": "storybook-8bit", "proposer": "draft"}, "the distilled draft in 8 bits"),
@@ -24,7 +24,7 @@ TEMPERATURES = ("0", "0.6", "1")
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """A draft and a temperature by name. Raises SettingsError for names that are none."""
+    """A draft and a temperature by name. Raises SettingsError for names that are not known."""
 
     draft: str = "storybook"
     temperature: str = "1"
@@ -50,5 +50,5 @@ def to_json(plans: Mapping[str, SpeedPlan]) -> str:
 
 
 def from_json(text: str) -> dict[str, SpeedPlan]:
-    """The plans of a file by key. Raises TraceError for anything that is none."""
+    """The plans of a file by key. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(dict[str, dict[str, SpeedPlan]], record)["plans"])

@@ -1,8 +1,8 @@
-"""What papers report, beside what the independent formula makes of their own numbers.
+"""What papers report, beside what their own formula predicts from their numbers.
 
 Leviathan, Kalman, Matias: Fast Inference from Transformers via Speculative Decoding, ICML 2023, Table 2 (T5-XXL with 11 B parameters, batch 1,
-one TPU v4) and the cost ratios c named beside it. Entered by hand and not from the authors' files: a reader of the paper
-who finds another number there should trust the paper.
+one TPU v4) and the cost ratios c named beside it. Entered by hand and not from the authors' files: if the paper
+says otherwise, trust the paper.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ class Reported:
 
     @property
     def formula(self) -> float:
-        """The independent formula at the paper's alpha, gamma and c."""
+        """Speed-up by the formula at the paper's alpha, gamma and c."""
         return wall_clock_factor(self.alpha, self.gamma, COSTS[self.draft])
 
     @property
     def error(self) -> float:
-        """How far the formula lies above the reported factor, as a share of that."""
+        """Formula over reported speed-up, minus 1."""
         return self.formula / self.factor - 1.0
 
 

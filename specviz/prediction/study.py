@@ -1,9 +1,9 @@
-"""Which plain statistic of two models predicts how often draft tokens are kept, and how well: cells of a study, and what follows from them.
+"""Which plain statistic of two models predicts the acceptance rate, and how well: the cells of a study, and what follows from them.
 
-No torch; study_run.py fills the cells. A statistic is measured on a text of somebody's, by one pass of both models; what it has to predict
-is the share of tested draft tokens that a speculative run keeps on continuations of that text. For each statistic a straight line is fitted
-to the cells of all kinds of text but one and held against the cells of that one, in turn. ``accepted draft tokens`` is read off texts of
-the target alone, and is fitted to nothing; so is ``overlap itself``, the mean of beta on the text.
+No torch; study_run.py fills the cells. A statistic is measured on a given text, by one pass of both models. It has to predict the acceptance
+rate of a speculative run on continuations of that text. For each statistic a straight line is fitted to the cells of all kinds of text but
+one and tested on the cells of that one, in turn. ``accepted draft tokens`` is counted on texts of the target alone and needs no fit; neither
+does ``overlap itself``, the mean of beta on the text.
 """
 
 from __future__ import annotations
@@ -47,7 +47,6 @@ STATISTICS = {  # key -> what it is
     "agreement": "fraction of positions where both have the same most likely token",
     "calibration": "calibration error of the draft",
 }
-UNFITTED = {"accepted draft tokens": "kept", "overlap itself": "overlap"}
 RESAMPLES = 1000
 
 
@@ -55,12 +54,13 @@ RESAMPLES = 1000
 class StudyCell:
     """One kind of text, distribution and draft.
 
-    statistics  on the text itself, over the places where something is drafted; kept  the share foretold from texts of the target
-    tested      draft tokens that a random number met in speculative runs, and how many of them were accepted; tokens written in rounds
-    reason      why nothing was measured, where nothing was
+    statistics  on the text itself, over the places where something is drafted; kept  acceptance rate predicted from texts of the target
+    tested      draft tokens checked in speculative runs, and how many of them were accepted; tokens  written in ``rounds``
+    per_pass    tokens per target pass predicted from texts of the target
+    reason      why nothing was measured; empty if it was
     top_p       the cut of both distributions, None where they are whole
     bins        per tenth of the draft's confidence: places of the text, the sum of the confidence there, and how often the draft's
-                largest token stood there
+                most likely token stood there
     """
 
     kind: str
@@ -79,12 +79,12 @@ class StudyCell:
 
     @property
     def share(self) -> float:
-        """Of the tested draft tokens, how many were kept: what is to be predicted."""
+        """Measured acceptance rate, which is to be predicted."""
         return self.accepted / self.tested
 
     @property
     def noise(self) -> float:
-        """Standard error of the share if tests were independent."""
+        """Standard error of the share if checks were independent."""
         return (max(self.share * (1.0 - self.share), 0.25 / self.tested) / self.tested) ** 0.5
 
 
@@ -92,8 +92,8 @@ class StudyCell:
 class Score:
     """How well one predictor did on kinds of text it had not seen.
 
-    error      mean absolute error of the predicted share, its interval over resampled kinds
-    explained  1 - squared errors over squared deviations from the mean share; below 0 where a constant is better
+    error      mean absolute error of the predicted acceptance rate; interval over resampled kinds
+    explained  1 - squared errors over squared deviations from the mean; below 0 where a constant predicts better
     predicted  one number for each cell that was measured, in their order
     """
 
@@ -105,7 +105,7 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """All cells of one run. gamma: draft tokens of a round; openings, opening, length: continuations of a text, as in a plan."""
+    """All cells of one run. gamma: draft tokens of a round; openings, opening, length: continuations of each text, as in a plan."""
 
     cells: tuple[StudyCell, ...]
     gamma: int
@@ -128,10 +128,13 @@ class Study:
         return tuple(cell for cell in self.measured((draft,)) if cell.temperature == 1.0)
 
     def scores(self, drafts: Sequence[str] = tuple(DRAFTS), seed: int = 0) -> tuple[Score, ...]:
-        """Every predictor, the best first, over the cells of these drafts."""
+        """Every predictor, best first, over the cells of these drafts."""
         cells = self.measured(drafts)
         truth, kinds = np.array([cell.share for cell in cells]), np.array([cell.kind for cell in cells])
-        predicted = {name: np.array([_value(cell, key) for cell in cells]) for name, key in UNFITTED.items()}
+        predicted = {
+            "accepted draft tokens": np.array([cell.kept for cell in cells]),
+            "overlap itself": np.array([cell.statistics["overlap"] for cell in cells]),
+        }
         for key in STATISTICS:
             predicted[key] = left_out(np.array([cell.statistics[key] for cell in cells]), truth, kinds)
         predicted["mean of the others"] = left_out(np.zeros(len(cells)), truth, kinds)
@@ -143,12 +146,8 @@ class Study:
 
     @classmethod
     def from_json(cls, text: str) -> Study:
-        """Back from to_json. Raises TraceError for anything that is no study."""
+        """Back from to_json. Raises TraceError for anything else."""
         return SCHEMA.read(text, lambda record: build(cls, record))
-
-
-def _value(cell: StudyCell, key: str) -> float:
-    return cell.kept if key == "kept" else cell.statistics[key]
 
 
 def left_out(x: np.ndarray, y: np.ndarray, groups: np.ndarray) -> np.ndarray:
@@ -170,3 +169,54 @@ def _score(name: str, predicted: np.ndarray, truth: np.ndarray, kinds: np.ndarra
     error = Estimate.of_resamples(errors.mean(), sums[picked].sum(1) / counts[picked].sum(1), len(names))
     explained = 1.0 - float(((predicted - truth) ** 2).sum() / ((truth - truth.mean()) ** 2).sum())
     return Score(name, error, explained, tuple(predicted.tolist()))
+
+
+@dataclass(frozen=True, slots=True)
+class CalibrationPoint:
+    """One bin of a draft's confidence: its mean, how often the draft was right, and places of the texts."""
+
+    sure: float
+    right: Estimate
+    places: int
+
+
+def calibration(predicted: Sequence[float], measured: Sequence[float], groups: int = 8) -> tuple[tuple[float, float, int], ...]:
+    """Points of a calibration plot: cells in groups of equal size by what was predicted; mean predicted, mean measured, cells."""
+    order = np.argsort(predicted)
+    parts = [part for part in np.array_split(order, groups) if len(part)]
+    pairs = [(np.asarray(predicted)[part].mean(), np.asarray(measured)[part].mean(), len(part)) for part in parts]
+    return tuple((float(a), float(b), n) for a, b, n in pairs)
+
+
+def over_kinds(cells: Sequence[StudyCell]) -> Estimate:
+    """Mean measured acceptance rate over different kinds of text; the interval is over resampled kinds."""
+    return Estimate.of_mean([cell.share for cell in cells])
+
+
+def reliability(cells: Sequence[StudyCell], least: int = 30, seed: int = 0) -> tuple[CalibrationPoint, ...]:
+    """How often a draft's most likely token stands in the text, against the probability that the draft gives it, over all cells.
+
+    cells  of different kinds of text, with bins; least  places that a bin needs to be a point
+    Intervals are over resampled kinds, because places of one text resemble each other.
+    """
+    bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float)  # (kinds, bins, 3)
+    if not len(bins):
+        return ()
+    picked = np.random.default_rng(seed).integers(0, len(bins), (RESAMPLES, len(bins)))
+    found = []
+    for place in range(bins.shape[1]):
+        places, sure, right = bins[:, place].sum(0)
+        if places < least:
+            continue
+        many = bins[picked, place].sum(1)
+        shares = many[many[:, 0] > 0, 2] / many[many[:, 0] > 0, 0]
+        found.append(
+            CalibrationPoint(float(sure / places), Estimate.of_resamples(right / places, shares, len(bins)), int(places))
+        )
+    return tuple(found)
+
+
+def calibration_error(cells: Sequence[StudyCell]) -> float:
+    """Mean distance of the draft's confidence from how often it is right, over the bins of all cells together, weighted by places."""
+    bins = np.array([cell.bins for cell in cells if cell.bins], dtype=float).sum(0)
+    return float(np.abs(bins[:, 1] - bins[:, 2]).sum() / bins[:, 0].sum())

@@ -1,23 +1,25 @@
-"""Fills the cells of a study: for every kind of text, distribution and draft the plain statistics, the forecast, and a speculative run."""
+"""Fills the cells of a study: for every kind of text, distribution and draft the plain statistics, the prediction, and a speculative run."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from specviz.measure.bench import today
+from specviz.measure.progress import unwatched
+from specviz.measure.text_passes import distributions_along
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair, load_pair
-from specviz.prediction.accepted_count import rounds
-from specviz.prediction.predict import Ids, along, chances, openings, readable, written
+from specviz.prediction.accepted_count import expected_rounds
+from specviz.prediction.predict import Ids, Texts, Watch, acceptance_probabilities, openings, written
 from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
-from specviz.prediction.study_saved import KeptCells
+from specviz.prediction.study_checkpoint import StudyCheckpoint
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
 from specviz.proposers.texts import read
@@ -28,13 +30,12 @@ from specviz.verification.warp import one_hot
 
 TEXTS_FOLDER = ASSETS / "texts" / "kinds"
 BINS = 10  # of a draft's confidence
-Texts = Sequence[tuple[Ids, Sequence[int]]]
 Bins = tuple[tuple[int, float, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Size:
-    """How large a study is: continuations of each text, tokens before and after a place, draft tokens of a round."""
+class StudySize:
+    """How large a study is: continuations of each text, tokens before and after each place, draft tokens of a round."""
 
     openings: int = 16
     opening: int = 48
@@ -43,7 +44,7 @@ class Size:
 
 
 def run_study(
-    size: Size = Size(),
+    size: StudySize = StudySize(),
     seed: int = 7,
     kinds: Sequence[str] = tuple(KINDS),
     temperatures: Sequence[float] = TEMPERATURES,
@@ -51,46 +52,43 @@ def run_study(
     drafts: Sequence[str] = tuple(DRAFTS),
     load: Callable[[str], Pair] = load_pair,
     folder: Path = TEXTS_FOLDER,
-    watch: Callable[[float], None] = lambda share: None,
+    watch: Watch = unwatched,
     resume: Path | None = None,
 ) -> Study:
     """Every cell: whole distributions at the temperatures, and those of temperature 1 cut by each top-p.
 
-    load    name of a pair -> pair; shelf  the folder with one text file for each kind; watch  may raise to stop it
-    resume  the file in which every finished cell is kept, and from which it goes on; a cell does not depend on the others
+    load    name of a pair -> pair; folder  with one text file for each kind
+    resume  the file that finished cells are saved to and resumed from; a cell does not depend on the others
 
     Raises TraceError for a file of another study, SettingsError for one that cannot be written.
     """
     pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
+    first = next(iter(pairs.values()))  # the shipped drafts share their target
     distributions = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
     work = [(kind, *probs) for kind in kinds for probs in distributions]
-    kept = KeptCells.open(resume, _asked(size, seed, work, drafts, pairs, folder))
+    saved = StudyCheckpoint.open(resume, _asked(size, seed, work, drafts, pairs, folder))
     for number, (kind, temperature, top_p) in enumerate(work):
-        left = [draft for draft in drafts if (kind, temperature, top_p, draft) not in kept.cells]
+        left = [draft for draft in drafts if (kind, temperature, top_p, draft) not in saved.cells]
         if not left:
             continue
         path = folder / f"{kind}.txt"
         settings = Settings(temperature=temperature, top_p=top_p, length=size.length, gamma=size.gamma, seed=seed)
-        first = next(iter(pairs.values()))  # the shipped drafts share their target
-        own = openings(
-            readable(first, read(str(path), path), size.opening, size.length), size.opening, size.length, size.openings
-        )
+        own = openings(first, read(str(path), path), size.opening, size.length, size.openings)
         prompts = [prompt for prompt, _ in own]
         ours = list(zip(prompts, written(first, settings, prompts)[0], strict=True))
         for draft in left:
             pair, asked = pairs[DRAFTS[draft][0]], replace(settings, proposer=DRAFTS[draft][1])
-            kept.add(_cell(pair, asked, own, ours, kind, draft))
+            saved.add(_cell(pair, asked, own, ours, kind, draft))
             watch((number + (drafts.index(draft) + 1) / len(drafts)) / len(work))
-    cells = [kept.cells[*one, draft] for one in work for draft in drafts]
+    cells = [saved.cells[*one, draft] for one in work for draft in drafts]
     models = {name: pair.describe() for name, pair in pairs.items()}
-    now = datetime.now(UTC).strftime("%-d %B %Y")
-    return Study(tuple(cells), size.gamma, size.openings, size.opening, size.length, seed, models, now)
+    return Study(tuple(cells), **asdict(size), seed=seed, models=models, date=today())
 
 
 def _asked(
-    size: Size, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, Pair], folder: Path
+    size: StudySize, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, Pair], folder: Path
 ) -> dict[str, Any]:
-    """What the cells follow from, and what they would differ by on another machine."""
+    """What determines the cells, with the versions that another machine may have in another state."""
     kinds = dict.fromkeys(kind for kind, _, _ in work)
     return {
         **asdict(size),
@@ -105,29 +103,28 @@ def _asked(
 
 def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:
     found = statistics(pair, settings, own)
-    foretold = rounds(chances(pair, settings, ours, settings.gamma), settings.gamma)
-    _, count, draft_tokens = written(
-        pair, replace(settings, seed=settings.seed + 1), [prompt for prompt, _ in own], drafting=True
-    )
-    tested, accepted = draft_tokens.sum(0).tolist()
+    predicted = expected_rounds(acceptance_probabilities(pair, settings, ours, settings.gamma), settings.gamma)
+    other = replace(settings, seed=settings.seed + 1)
+    _, count, checked = written(pair, other, [prompt for prompt, _ in own], drafting=True)
+    tested, accepted = checked.sum(0).tolist()
     if not tested or found is None:
         return StudyCell(kind, settings.temperature, draft, reason="Nothing was drafted.", top_p=settings.top_p)
-    numbers = (foretold.alpha, tested, accepted, len(own) * settings.length, int(count.sum()), foretold.per_pass)
+    numbers = (predicted.alpha, tested, accepted, len(own) * settings.length, int(count.sum()), predicted.per_pass)
     return StudyCell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
 
 
 def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
-    """STATISTICS on texts, over the places where the proposer drafts, and the bins of a cell; None where it never does.
+    """STATISTICS on texts, over the places where the proposer drafts, and the bins of a cell; None if it never drafts.
 
-    The divergences enter as exp(-KL), which is 0 where a distribution lacks a token of the other, as a draft token that is certain always does. The
-    calibration error is the mean distance of the draft's confidence from how often it is right about the text, in BINS bins.
+    Divergences enter as exp(-KL), which is 0 where one distribution lacks a token of the other; a copied token, which has q = 1, always
+    does. The calibration error is the mean distance of the draft's confidence from how often it is right about the text, in BINS bins.
     """
     target, proposer = opened(pair, settings)
     columns: dict[str, list[Tensor]] = {}
     for prompt, tokens in texts:
         tokens = [int(x) for x in tokens]
-        for where, p in along(target, prompt, tokens):
-            q, made = _draft_tokens(proposer, prompt, tokens, where, p)
+        for where, p in distributions_along(target, prompt, tokens):
+            q, made = _drafted(proposer, prompt, tokens, where, p)
             here = compared(p[made].cpu(), q[made].cpu())
             here["right"] = (q[made].argmax(-1).cpu() == torch.tensor(tokens)[where][made]).double()
             for name, values in here.items():
@@ -143,15 +140,14 @@ def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, 
     return {name: float(found[name]) for name in STATISTICS}, bins
 
 
-def _draft_tokens(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor) -> tuple[Tensor, Tensor]:
+def _drafted(proposer: object, prompt: Ids, tokens: list[int], where: slice, p: Tensor) -> tuple[Tensor, Tensor]:
     """The draft's distributions at some places of a text, (n, V), and where it drafts at all, (n,) bool."""
     if not isinstance(proposer, Copied):
-        before = (*prompt, *tokens[: where.start])
-        (_, q), *_ = along(proposer.draft, before, tokens[where])
+        (_, q), *_ = distributions_along(proposer.draft, (*prompt, *tokens[: where.start]), tokens[where])
         return q, torch.ones(len(q), dtype=torch.bool)
-    draft_token = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
-    made = torch.tensor([bool(one) for one in draft_token])
-    return one_hot(torch.tensor([one[0] if one else 0 for one in draft_token]), p.shape[-1]), made
+    copied = [proposer.follow((*prompt, *tokens[:s]), 1) for s in range(where.start, where.stop)]
+    made = torch.tensor([bool(one) for one in copied])
+    return one_hot(torch.tensor([one[0] if one else 0 for one in copied]), p.shape[-1]), made
 
 
 def _binned(confidence: Tensor, right: Tensor) -> Bins:

@@ -1,7 +1,7 @@
-"""The microscope on near ties: two greedy texts of one prompt, the first place where they part, and how near the first two tokens were there.
+"""Near ties: two greedy texts of one prompt, the first place where they differ, and how close the two largest logits were there. No torch.
 
-A greedy text follows the largest logit. Rounding moves logits by little, so two ways of serving one target agree until the
-first two logits lie nearer together than that; from there on they write different texts. Plain records, no torch.
+A greedy text follows the largest logit. Rounding moves logits by little, so two ways of serving one target agree until the two largest
+logits are closer than that. From there on they write different texts.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ DIGITS = 6  # that a record keeps of a margin
 
 
 @dataclass(frozen=True, slots=True)
-class Arm:
-    """Two ways to write a greedy text: the first is what the second is held against. draft tokens: whether the second one has a draft."""
+class GreedyComparison:
+    """Two ways to write a greedy text; the first is the reference. draft_tokens: whether the second has a draft."""
 
     key: str
     name: str
@@ -24,20 +24,20 @@ class Arm:
     draft_tokens: bool = False
 
 
-ARMS = {
-    arm.key: arm
-    for arm in (
-        Arm("bf16", "bf16", "float32", "bfloat16"),
-        Arm("int8", "int8", "float32", "int8"),
-        Arm("bf16-blocks", "bf16 + draft tokens", "bfloat16, target-only", "bfloat16, with draft tokens", True),
-        Arm("fp32-blocks", "fp32 + draft tokens", "float32, target-only", "float32, with draft tokens", True),
+COMPARISONS = {
+    one.key: one
+    for one in (
+        GreedyComparison("bf16", "bf16", "float32", "bfloat16"),
+        GreedyComparison("int8", "int8", "float32", "int8"),
+        GreedyComparison("bf16-blocks", "bf16 + draft tokens", "bfloat16, target-only", "bfloat16, with draft tokens", True),
+        GreedyComparison("fp32-blocks", "fp32 + draft tokens", "float32, target-only", "float32, with draft tokens", True),
     )
 }
 
 
 @dataclass(frozen=True, slots=True)
 class GreedyText:
-    """One greedy text: its tokens, and how far apart the two largest logits were before each, in logits, at least 0."""
+    """One greedy text: its tokens, and the difference of the two largest logits before each, at least 0."""
 
     tokens: tuple[int, ...]
     margins: tuple[float, ...]
@@ -48,14 +48,14 @@ class GreedyText:
 
 
 def parting(one: GreedyText, other: GreedyText) -> int | None:
-    """The first place with different tokens, from 0; None where there is none."""
+    """The first place with different tokens, from 0; None if there is none."""
     pairs = enumerate(zip(one.tokens, other.tokens, strict=False))
     return next((place for place, (a, b) in pairs if a != b), None)
 
 
 @dataclass(frozen=True, slots=True)
 class GreedyPair:
-    """One prompt under one arm. begins: the end of the prompt; pieces: id -> bytes as hex, of every token that it mentions."""
+    """One prompt in one comparison. begins: the end of the prompt; pieces: id -> bytes as hex, of every token that it mentions."""
 
     begins: tuple[int, ...]
     first: GreedyText
@@ -78,22 +78,22 @@ class GreedyPair:
 
 
 @dataclass(frozen=True, slots=True)
-class Microscope:
-    """Every prompt under every arm that could run."""
+class NearTies:
+    """Every prompt in every comparison that could run, by the key of the comparison. Raises ValueError for other keys."""
 
     arms: Mapping[str, tuple[GreedyPair, ...]]
 
-    def seen(self, key: str) -> ArmSummary | None:
-        return ArmSummary(key, self.arms[key]) if self.arms.get(key) else None
+    def seen(self, key: str) -> NearTieSummary | None:
+        return NearTieSummary(key, self.arms[key]) if self.arms.get(key) else None
 
     def __post_init__(self) -> None:
-        if unknown := set(self.arms) - set(ARMS):
-            raise ValueError(f"the near-tie record has the arms {sorted(unknown)}, known are {', '.join(ARMS)}")
+        if unknown := set(self.arms) - set(COMPARISONS):
+            raise ValueError(f"the near-tie record has the arms {sorted(unknown)}, known are {', '.join(COMPARISONS)}")
 
 
 @dataclass(frozen=True, slots=True)
-class ArmSummary:
-    """What one arm shows over its prompts."""
+class NearTieSummary:
+    """What one comparison shows over its prompts. Margins are those of the first text."""
 
     key: str
     pairings: tuple[GreedyPair, ...]
@@ -104,26 +104,26 @@ class ArmSummary:
 
     @property
     def all_margins(self) -> tuple[float, ...]:
-        """Of the first text of every prompt, up to where the second one leaves it: the places at which they might have parted."""
+        """Margins up to where the texts part: the places at which they might have parted."""
         return tuple(margin for one in self.pairings for margin in one.first.margins[: one.shared + (one.place is not None)])
 
     @property
     def typical(self) -> float:
-        """Median of these margins."""
+        """Median of all margins."""
         return median(self.all_margins)
 
     @property
     def there(self) -> float | None:
-        """Median margin of the first text where they part."""
+        """Median margin where the texts part."""
         return median(one.margins[0] for one in self.parted) if self.parted else None
 
     @property
     def largest(self) -> float | None:
-        """The largest margin of the first text at which they parted."""
+        """The largest margin where texts part."""
         return max((one.margins[0] for one in self.parted), default=None)
 
     @property
     def as_near(self) -> float | None:
-        """Share of all margins that are no larger than the largest at which they parted."""
+        """Share of all margins that are no larger than the largest one where texts part."""
         edge = self.largest
         return None if edge is None else sum(margin <= edge for margin in self.all_margins) / len(self.all_margins)

@@ -1,19 +1,21 @@
-"""Fills the microscope: greedy texts through the engine, with the margin of the two largest logits before each token."""
+"""Fills the record of near ties: greedy texts by the engine, with the margin of the two largest logits before each token."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from torch import Tensor
 
 from specviz.decoding.engine import decode
+from specviz.measure.progress import Watch
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
-from specviz.serving.near_ties import ARMS, DIGITS, Arm, GreedyPair, GreedyText, Microscope
-from specviz.serving.served import Ids, ServedTarget, Source, Watch
+from specviz.serving.near_ties import COMPARISONS, DIGITS, GreedyPair, GreedyText, NearTies
+from specviz.serving.served import Ids, ServedTarget, Source
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.token_rule import TokenRule
@@ -22,49 +24,47 @@ SHOWN = 12  # tokens of the prompt's end that are kept
 _SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("bf16", "bf16"), "fp32-blocks": ("fp32", "fp32")}
 
 
-def microscope(
+def near_ties(
     pair: Pair, ways: dict[str, ServedTarget], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
-) -> Microscope:
-    """Write every prompt on under every arm whose targets are served. settings: gamma of the arms with draft tokens; length: tokens of each text."""
+) -> NearTies:
+    """Continue every prompt in every comparison whose targets are served.
+
+    settings  gamma of the comparisons with draft tokens; length  tokens of each text
+    """
     greedy = replace(settings, temperature=0.0, length=length)
-    arms = {key: arm for key, arm in ARMS.items() if set(_SERVED[key]) <= ways.keys()}
-    found: dict[str, list[GreedyPair]] = {key: [] for key in arms}
+    known = {key: one for key, one in COMPARISONS.items() if set(_SERVED[key]) <= ways.keys()}
+    found: dict[str, list[GreedyPair]] = {key: [] for key in known}
+
+    @cache
+    def alone(way: str, prompt: Ids) -> GreedyText:
+        return written(ways[way].open(greedy), Nothing(), greedy, prompt)
+
     for number, prompt in enumerate(prompts):
-        known: dict[str, GreedyText] = {}
-        for key, arm in arms.items():
-            watch(number / len(prompts), f"greedy texts: {arm.name}")
-            found[key].append(_pairing(pair, ways, greedy, prompt, arm, known))
-    return Microscope({key: tuple(pairings) for key, pairings in found.items()})
-
-
-def _pairing(
-    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, prompt: Ids, arm: Arm, known: dict[str, GreedyText]
-) -> GreedyPair:
-    one, other = _SERVED[arm.key]
-    for key in (one,) if arm.draft_tokens else (one, other):
-        if key not in known:
-            known[key] = written(ways[key].open(settings), Nothing(), settings, prompt)
-    if arm.draft_tokens:
-        draft = DraftModel(pair.open(settings)[1], settings.gamma)
-        second = written(ways[other].open(settings), draft, settings, prompt)
-    else:
-        second = known[other]
-    begins = prompt[-SHOWN:]
-    return GreedyPair(begins, known[one], second, pair.pieces({*begins, *known[one].tokens, *second.tokens}))
+        for key, one in known.items():
+            watch(number / len(prompts), f"greedy texts: {one.name}")
+            reference, other = _SERVED[key]
+            first = alone(reference, prompt)
+            if one.draft_tokens:
+                second = written(ways[other].open(greedy), DraftModel(pair.open(greedy)[1], greedy.gamma), greedy, prompt)
+            else:
+                second = alone(other, prompt)
+            begins = prompt[-SHOWN:]
+            found[key].append(GreedyPair(begins, first, second, pair.pieces({*begins, *first.tokens, *second.tokens})))
+    return NearTies({key: tuple(pairings) for key, pairings in found.items()})
 
 
 def written(source: Source, proposer: Proposer, settings: Settings, prompt: Ids) -> GreedyText:
-    """One greedy text, each token with the margin that the pass which decided about it saw."""
-    watched = Watched(source)
-    rounds = decode(watched, proposer, TokenRule(), PhiloxRandomness(settings.seed), settings, prompt)
+    """One greedy text, each token with the margin in the pass that decided it."""
+    recorder = MarginRecorder(source)
+    rounds = decode(recorder, proposer, TokenRule(), PhiloxRandomness(settings.seed), settings, prompt)
     tokens = tuple(token for one in rounds for token in one.committed)
-    margins = [watched.margins[(*prompt, *tokens[:place])] for place in range(len(tokens))]
+    margins = [recorder.margins[(*prompt, *tokens[:place])] for place in range(len(tokens))]
     return GreedyText(tokens, tuple(round(margin, DIGITS) for margin in margins))
 
 
 @dataclass(slots=True)
-class Watched:
-    """A target that notes how far its two largest logits lie apart after each text that it is asked about, the last time it is."""
+class MarginRecorder:
+    """A target that records the difference of its two largest logits after each text, as of its last pass over that text."""
 
     source: Source
     margins: dict[Ids, float] = field(default_factory=dict)
@@ -77,10 +77,10 @@ class Watched:
     def context(self) -> int | None:
         return self.source.context
 
-    def distributions(self, rows: Sequence[Prefix], block: DraftTree) -> Tensor:
-        logits = self.source.logits(rows, block)
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        logits = self.source.logits(rows, tree)
         for index, row in enumerate(rows):
-            for place, ids in enumerate(texts(row.ids, block, index)):
+            for place, ids in enumerate(texts(row.ids, tree, index)):
                 first, second = logits[index, place].double().topk(2).values.tolist()
                 self.margins[ids] = first - second
         return self.source.warped(logits)

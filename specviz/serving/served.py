@@ -1,4 +1,4 @@
-"""The ways to serve a target, opened: each entry of the laboratory as the arguments of ``decode``."""
+"""Serving setups, opened: each entry of setups.py as the arguments of ``decode``."""
 
 from __future__ import annotations
 
@@ -27,27 +27,53 @@ Source = CachedModel | Processed
 Ids = tuple[int, ...]
 Place = tuple[Ids, Ids]  # a text: what it begins with, and how it goes on
 Places = Sequence[Place]
-Watch = Callable[[float, str], None]  # told the share of the work that is done and what is being done; may raise to stop it
 
 
 @dataclass(frozen=True, slots=True)
 class ServedTarget:
-    """One way to serve a target. open: the target of one request under settings, its caches empty; rule: who judges draft tokens."""
+    """One way to serve a target. open: the target of one request under settings, with empty caches; rule: verifies draft tokens."""
 
     open: Callable[[Settings], Source]
     rule: Rule = field(default_factory=TokenRule)
 
 
 def served(pair: Pair, key: str) -> ServedTarget:
-    """The entry of that key on a pair; its draft stays what it is.
+    """The setup of that key on a pair. The draft is not changed.
 
-    Raises ModelError where a pair cannot be served so, UnsupportedModel where nothing here can be compared with its target.
+    Raises ModelError if the pair cannot be served so, UnsupportedModel if its layers have no such form.
     """
-    return _WAYS[key](pair)
+
+    def network(model: PreTrainedModel) -> ServedTarget:
+        return ServedTarget(lambda settings: pair.source(model, settings, pair.vocabulary))
+
+    def behind(processor: Callable, kind: type[Processed] = Processed) -> ServedTarget:
+        return ServedTarget(lambda settings: kind(network(pair.target).open(settings), processor))
+
+    match key:
+        case "fp32":
+            return network(pair.target)
+        case "bf16":
+            return network(in_bfloat16(pair.target))
+        case "int8":
+            return network(quantised(pair.target))
+        case "int8-pass":
+            return network(quantised(pair.target, OneScalePerPass))
+        case "top-k":
+            return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
+        case "ban":
+            return behind(SuppressTokensLogitsProcessor(banned(pair)))
+        case "ban-draws":
+            return replace(network(pair.target), rule=OnDrawsAlone(without(banned(pair))))
+        case "penalty":
+            return behind(RepetitionPenaltyLogitsProcessor(PENALTY))
+        case "penalty-once":
+            return behind(RepetitionPenaltyLogitsProcessor(PENALTY), OncePerRound)
+        case _:
+            raise KeyError(key)
 
 
 def refuse_uncompared(pair: Pair) -> None:
-    """Raises UnsupportedModel for a target that is not float32 on a CPU, which all others are held against, and for encoders."""
+    """Raises UnsupportedModel for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
     if isinstance(pair, EncoderDecoderPair):
         raise UnsupportedModel("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
     if pair.target.dtype is not torch.float32 or pair.target.device.type != "cpu":
@@ -56,7 +82,7 @@ def refuse_uncompared(pair: Pair) -> None:
 
 
 def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
-    """A copy with every weight rounded to bfloat16, as it is loaded in that type: tables that are no weights stay in float32."""
+    """A copy with every weight rounded to bfloat16, as if loaded in that type: buffers stay in float32."""
     copy = deepcopy(model)
     for weight in copy.parameters():
         weight.data = weight.data.to(torch.bfloat16)
@@ -64,61 +90,12 @@ def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
 
 
 def banned(pair: Pair) -> list[int]:
-    """Every token that is the word alone, with a space before it or without, in capitals or not.
+    """Every token that is WORD alone, with or without a space before it, in any case.
 
-    Raises ModelError where the tokenizer has no such token.
+    Raises ModelError if the tokenizer has no such token.
     """
     pieces = pair.pieces(range(len(pair.tokenizer)))
     found = [token for token, raw in pieces.items() if bytes.fromhex(raw).strip().lower() == WORD.encode()]
     if not found:
         raise ModelError(f"No token of this pair is the word “{WORD}”.")
     return found
-
-
-def _network(change: Callable[[PreTrainedModel], PreTrainedModel]) -> Callable[[Pair], ServedTarget]:
-    """Another network in the target's place."""
-
-    def way(pair: Pair) -> ServedTarget:
-        other = change(pair.target)
-        return ServedTarget(lambda settings: pair.source(other, settings, pair.vocabulary))
-
-    return way
-
-
-def _processed(kind: type[Processed], make: Callable[[Pair], Callable]) -> Callable[[Pair], ServedTarget]:
-    """The target behind a processor."""
-
-    def way(pair: Pair) -> ServedTarget:
-        processor = make(pair)
-        return ServedTarget(lambda settings: kind(pair.source(pair.target, settings, pair.vocabulary), processor))
-
-    return way
-
-
-def _cut(pair: Pair) -> ServedTarget:
-    return ServedTarget(lambda settings: pair.source(pair.target, replace(settings, top_k=TOP_K), pair.vocabulary))
-
-
-def _banned_in_draws(pair: Pair) -> ServedTarget:
-    return replace(_network(lambda model: model)(pair), rule=OnDrawsAlone(without(banned(pair))))
-
-
-def _ban(pair: Pair) -> SuppressTokensLogitsProcessor:
-    return SuppressTokensLogitsProcessor(banned(pair))
-
-
-def _penalty(pair: Pair) -> RepetitionPenaltyLogitsProcessor:
-    return RepetitionPenaltyLogitsProcessor(PENALTY)
-
-
-_WAYS: dict[str, Callable[[Pair], ServedTarget]] = {
-    "fp32": _network(lambda model: model),
-    "bf16": _network(in_bfloat16),
-    "int8": _network(quantised),
-    "int8-pass": _network(lambda model: quantised(model, OneScalePerPass)),
-    "top-k": _cut,
-    "ban": _processed(Processed, _ban),
-    "ban-draws": _banned_in_draws,
-    "penalty": _processed(Processed, _penalty),
-    "penalty-once": _processed(OncePerRound, _penalty),
-}

@@ -1,7 +1,7 @@
-"""Targets served as something else than their weights in float32: which distribution each has, how far it lies off, whether draft tokens keep it.
+"""Serving setups: which distribution each has, how far it lies from the float32 weights', and whether draft tokens keep it.
 
-Exactness is relative to the target as it is served, quantisation, number type and logits processors included; nothing in the rule can
-know of them. Plain records, no torch; setups_run.py fills them.
+Exactness is relative to the target as it is served, with its quantization, number type and logits processors; the rule knows nothing of
+them. No torch; setups_run.py fills these records.
 """
 
 from __future__ import annotations
@@ -13,23 +13,23 @@ from typing import Any
 from specviz.measure.clock import busy
 from specviz.measure.estimate import Estimate
 from specviz.records import Schema, build, plain
-from specviz.serving.near_ties import Microscope
+from specviz.serving.near_ties import NearTies
 from specviz.settings import Settings
 
 SCHEMA = Schema("setups", 2, "The record of setups")
 TOP_K, PENALTY, WORD = 20, 1.3, "the"
 EXACT, ROUNDING, LOSSY = "exact", "exact up to rounding", "lossy"
 REFERENCE = "fp32"
-TOLERANCE = 5e-6  # of evidence/analytic.py, which says why; a test compares them
+TOLERANCE = 5e-6  # as in evidence/analytic/along_text.py, which says why; a test compares them
 
 
 @dataclass(frozen=True, slots=True)
 class Setup:
     """One way to serve a target.
 
-    kind  EXACT: draft tokens keep its distribution; ROUNDING: up to what passes of several tokens round otherwise; LOSSY: they do not, by mistake
-    probs   what it is exact with respect to, in a few words; said  in a sentence; for a mistake, what goes wrong
-    of    the entry whose distribution it means to keep: itself, but for a mistake
+    kind   EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: a mistake, they do not
+    probs  the distribution that it is exact with respect to, in a few words; said  in a sentence; for a mistake, what goes wrong
+    of     the setup whose distribution it means to keep: itself, except for a mistake
     """
 
     key: str
@@ -66,9 +66,9 @@ ENTRIES = _entries(
 
 @dataclass(frozen=True, slots=True)
 class OwnCheck:
-    """The distribution with draft tokens against the same target's own, alone and one token at a time, where no cut is near a tie.
+    """Total variation between the distribution with draft tokens and the same setup's own, one token per pass.
 
-    prefixes  different texts at whose ends it was looked; near_ties  places set apart
+    mean, worst  over the places where no cut is near a tie; prefixes  distinct prefixes; near_ties  places left out
     """
 
     mean: float
@@ -79,14 +79,14 @@ class OwnCheck:
 
 @dataclass(frozen=True, slots=True)
 class SetupRow:
-    """What one way of serving did. A row that cannot be served here has a reason and nothing else.
+    """What one setup did. A row that cannot be served here has a reason instead of numbers.
 
-    apart    mean TV of its own distribution from the reference's over all prefixes; the interval is over texts drawn again (one text: no width)
-    overlap  chance that the unchanged draft's first draft token is kept, beta = sum of min(p, q), mean over the same prefixes, alike
+    apart    mean TV of its own distribution from the reference's over all prefixes; interval by resampling texts
+    overlap  probability that the unchanged draft's first draft token is accepted, beta = sum of min(p, q), mean over the same prefixes
     own      what draft tokens change
-    tokens   written in so many passes; tested, kept  draft tokens
-    alone    times the speed of the reference target alone, run by run; drafted  the same with draft tokens
-    ms       milliseconds a token, medians: alone (None for a mistake, which is its sibling there), and with draft tokens
+    tokens   written in so many passes; tested, kept  draft tokens checked and accepted
+    alone    speed over the reference target alone, run by run; drafted  the same with draft tokens
+    ms       milliseconds per token, medians: alone (None for a mistake, which equals ``of`` there), and with draft tokens
     """
 
     key: str
@@ -112,7 +112,7 @@ class SetupRow:
 
     @property
     def verdict(self) -> str:
-        """What was found: an exact row beyond what float32 rounds, as families in int8 may be, is exact up to rounding."""
+        """What was found: an EXACT setup beyond the rounding of float32, as some families in int8 are, is exact up to rounding."""
         beyond = self.entry.kind == EXACT and self.own is not None and self.own.worst > TOLERANCE
         return ROUNDING if beyond else self.entry.kind
 
@@ -122,21 +122,22 @@ class SetupRow:
 
     @property
     def share(self) -> float | None:
-        """Of the draft tokens that a random number met, how many were kept."""
+        """Acceptance rate of the draft tokens that were checked."""
         return self.kept / self.tested if self.tested else None
 
 
 @dataclass(frozen=True, slots=True)
-class Laboratory:
-    """All rows of one run, and the microscope on greedy texts of the same places.
+class SetupComparison:
+    """All setups in one run, and the near ties of greedy texts after the same prompts.
 
-    text      name of what the texts were cut from; texts  how many; opening, length  tokens before and after each place
-    runs      how often each row was timed; spread  middle half of the reference's own runs, as a share of their median
+    text       name of what the texts were cut from; texts  how many; opening, length  tokens before and after each place
+    microscope near ties, under the name that records have for them
+    runs       how often each row was timed; spread  middle half of the reference's own runs, as a share of their median
     """
 
     settings: Settings
     rows: tuple[SetupRow, ...]
-    microscope: Microscope
+    microscope: NearTies
     text: str
     texts: int
     opening: int
@@ -152,19 +153,19 @@ class Laboratory:
 
     @property
     def steady(self) -> bool:
-        """Whether the runs of the reference lie close enough together for its speed to be believed."""
+        """Whether the runs of the reference lie close enough together for a verdict on speed."""
         return not self.unsteady
 
     @property
     def unsteady(self) -> str:
-        """The sentence where they do not; empty where they do."""
+        """Why there is no verdict on speed, as a sentence; empty if there is one."""
         return busy(self.spread, "the reference’s own runs")
 
 
-def to_json(one: Laboratory) -> str:
+def to_json(one: SetupComparison) -> str:
     return SCHEMA.text(plain(one))
 
 
-def from_json(text: str) -> Laboratory:
-    """The laboratory of a file. Raises TraceError for anything that is none."""
-    return SCHEMA.read(text, lambda record: build(Laboratory, record))
+def from_json(text: str) -> SetupComparison:
+    """Back from to_json. Raises TraceError for anything else."""
+    return SCHEMA.read(text, lambda record: build(SetupComparison, record))

@@ -1,14 +1,15 @@
-"""Fills the laboratory: every way to serve a target reads the same texts, is checked against itself with draft tokens, and is timed.
+"""Fills the records of serving setups: each reads the same texts, is checked against itself with draft tokens, and is timed.
 
-Distances are between distributions of passes of one token, as the target serves them alone. Whether draft tokens keep such a distribution is shown by the analytic
-check (evidence/analytic.py): the distribution of what the decoder writes, caches and all, against the same target's passes of one token.
+Distances are between distributions of passes over one token, as each target serves them alone. Whether draft tokens keep such a
+distribution is shown by the analytic check (evidence/analytic/along_text.py): the distribution of what the decoder writes, caches
+included, against the same target's passes over one token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from functools import partial
 
 from torch import Tensor
 
@@ -16,26 +17,31 @@ from specviz.decoding.engine import decode, target_only
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.analytic.along_text import Analytic, analytic
 from specviz.evidence.analytic.fresh import Alone, Fresh
-from specviz.measure.bench import machine
-from specviz.measure.clock import Clock, Contestant, Lap, middle_half
+from specviz.measure.bench import measured_on
+from specviz.measure.clock import Clock, Lap, middle_half
 from specviz.measure.estimate import Estimate
+from specviz.measure.progress import Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
-from specviz.prediction.predict import openings, readable, written
+from specviz.prediction.predict import written
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
-from specviz.serving.near_ties_run import microscope
-from specviz.serving.served import Place, Places, ServedTarget, Watch, refuse_uncompared, served
-from specviz.serving.setups import ENTRIES, LOSSY, REFERENCE, Laboratory, OwnCheck, SetupRow
+from specviz.serving.near_ties_run import near_ties
+from specviz.serving.served import Place, Places, ServedTarget, refuse_uncompared, served
+from specviz.serving.setups import ENTRIES, LOSSY, REFERENCE, OwnCheck, SetupComparison, SetupRow
 from specviz.settings import Settings
 from specviz.verification.overlap import overlap
 
 ALONE, SPECULATIVE = "alone", "drafted"
-SHARES = {"reading": 0.3, "checking": 0.3, "timing": 0.2, "greedy": 0.2}  # of the work, by and large
+READING, CHECKING, TIMING, GREEDY = "reading", "checking", "timing", "greedy"
+TIME = {READING: 3, CHECKING: 3, TIMING: 2, GREEDY: 2}  # that each stage takes, roughly
 
 
 @dataclass(frozen=True, slots=True)
 class SetupEffort:
-    """positions  prefixes of each row's check; runs  timed ones; tokens  of a timed text; prompts, greedy  of the microscope, tokens of each"""
+    """How much is done for each setup.
+
+    positions  prefixes of its check; runs  timed ones; tokens  of a timed text; prompts, greedy  greedy texts, and tokens of each
+    """
 
     positions: int
     runs: int
@@ -44,16 +50,18 @@ class SetupEffort:
     greedy: int
 
 
-def laboratory(
+def compare_setups(
     pair: Pair,
     settings: Settings,
     places: Places,
     effort: SetupEffort,
     name: str,
-    watch: Watch = lambda share, doing: None,
+    watch: Watch = unwatched,
     keys: Sequence[str] = tuple(ENTRIES),
-) -> Laboratory:
-    """Run every row, the reference among them. settings: seed, gamma and temperature; places: at least one text, all of one length.
+) -> SetupComparison:
+    """Run every setup, the reference among them.
+
+    settings  seed, gamma and temperature; places  at least one text, all of one length; name  of what they were cut from
 
     Raises UnsupportedModel for a target that cannot be the reference, SettingsError for texts that the context does not hold.
     """
@@ -61,20 +69,31 @@ def laboratory(
     assert places and places[0][1], "there is nothing to read"
     refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
     ways, rows = _opened(pair, keys)
-    tell = _Told(watch)
-    read = reading(pair, ways, settings, places, tell.part("reading"))
+    tell = stages(watch, TIME)
+    read = reading(pair, ways, settings, places, tell[READING])
     for number, (key, way) in enumerate(ways.items()):
-        watching = _piece(tell.part("checking"), number, ways)
-        found = checked(pair, key, ways, way, settings, places, effort.positions, watching)
-        rows[key] = replace(rows[key], **read.get(ENTRIES[key].of, {}), own=_kept(found))
-    timed, spread = timing(pair, ways, replace(settings, length=effort.tokens), places, effort.runs, tell.part("timing"))
+
+        def told(share: float, number: int = number, key: str = key) -> None:
+            tell[CHECKING]((number + share) / len(ways), f"distribution with draft tokens: {ENTRIES[key].name}")
+
+        found = checked(pair, key, ways, way, settings, places, effort.positions, told)
+        own = OwnCheck(float(found.tv.mean()), found.worst, found.prefixes, len(found.near_ties)) if found.places else None
+        rows[key] = replace(rows[key], **read.get(ENTRIES[key].of, {}), own=own)
+    timed, spread = timing(pair, ways, replace(settings, length=effort.tokens), places, effort.runs, tell[TIMING])
     rows = {key: replace(row, **timed.get(key, {})) for key, row in rows.items()}
     prompts = [opening for opening, _ in places[: effort.prompts]]
-    seen = microscope(pair, ways, settings, prompts, effort.greedy, tell.part("greedy"))
-    now = datetime.now(UTC).strftime("%-d %B %Y")
-    opening, length = (len(part) for part in places[0])
-    return Laboratory(settings, tuple(rows.values()), seen, name, len(places), opening, length, effort.runs, spread, machine(pair),
-                      pair.describe(), now)  # fmt: skip
+    return SetupComparison(
+        settings,
+        tuple(rows.values()),
+        near_ties(pair, ways, settings, prompts, effort.greedy, tell[GREEDY]),
+        text=name,
+        texts=len(places),
+        opening=len(places[0][0]),
+        length=len(places[0][1]),
+        runs=effort.runs,
+        spread=spread,
+        **measured_on(pair),
+    )
 
 
 def _opened(pair: Pair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], dict[str, SetupRow]]:
@@ -85,23 +104,6 @@ def _opened(pair: Pair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], d
         except SpecvizError as error:
             rows[key] = SetupRow(key, str(error))
     return ways, rows
-
-
-@dataclass(frozen=True, slots=True)
-class _Told:
-    """Shares of parts of the work as shares of the whole."""
-
-    watch: Watch
-
-    def part(self, name: str) -> Watch:
-        before = sum(share for part, share in SHARES.items() if [*SHARES].index(part) < [*SHARES].index(name))
-        return lambda share, doing: self.watch(before + SHARES[name] * share, doing)
-
-
-def _piece(watch: Watch, number: int, ways: dict[str, ServedTarget]) -> Callable[[float], None]:
-    """One of several equal pieces of a part."""
-    doing = f"distribution with draft tokens: {ENTRIES[[*ways][number]].name}"
-    return lambda share: watch((number + share) / len(ways), doing)
 
 
 def refuse_too_long(pair: Pair, opening: int, length: int) -> None:
@@ -116,10 +118,13 @@ def refuse_too_long(pair: Pair, opening: int, length: int) -> None:
 def reading(
     pair: Pair, ways: dict[str, ServedTarget], settings: Settings, places: Places, watch: Watch
 ) -> dict[str, dict[str, Estimate]]:
-    """How far each way's own distribution lies from the reference's, and how much of the draft it keeps, over all prefixes of the texts."""
+    """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
+
+    returns  ``apart`` and ``overlap`` of a SetupRow, by setup; none for mistakes
+    """
     keys = [key for key in ways if ENTRIES[key].kind != LOSSY]
     apart: dict[str, list[float]] = {key: [] for key in keys}
-    kept: dict[str, list[float]] = {key: [] for key in keys}
+    overlaps: dict[str, list[float]] = {key: [] for key in keys}
     for number, place in enumerate(places):
         q = _distributions(pair.open(settings)[1], place)
         reference = _distributions(ways[REFERENCE].open(settings), place)
@@ -127,9 +132,9 @@ def reading(
             watch(number / len(places), f"reading text {number + 1} of {len(places)}: {ENTRIES[key].name}")
             p = reference if key == REFERENCE else _distributions(ways[key].open(settings), place)
             apart[key].append(float((1.0 - overlap(p, reference)).clamp_(min=0.0).mean()))
-            kept[key].append(float(overlap(p, q).mean()))
+            overlaps[key].append(float(overlap(p, q).mean()))
     return {
-        key: {"overlap": Estimate.of_mean(kept[key])} | ({} if key == REFERENCE else {"apart": Estimate.of_mean(apart[key])})
+        key: {"overlap": Estimate.of_mean(overlaps[key])} | ({} if key == REFERENCE else {"apart": Estimate.of_mean(apart[key])})
         for key in keys
     }
 
@@ -150,7 +155,7 @@ def checked(
     positions: int,
     watch: Callable[[float], None],
 ) -> Analytic:
-    """The decoder with draft tokens against the distribution that this way means to keep, along the texts one after the other."""
+    """The decoder with draft tokens against the distribution that this setup means to keep, along the texts one after the other."""
     meant = ways[ENTRIES[key].of].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
     draft, fresh_draft = pair.open(settings)[1], Fresh(pair.draft, settings, pair.vocabulary)
@@ -158,67 +163,52 @@ def checked(
     return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh_draft, positions, watch)
 
 
-def _kept(found: Analytic) -> OwnCheck | None:
-    if not found.places:
-        return None
-    return OwnCheck(float(found.tv.mean()), found.worst, found.prefixes, len(found.near_ties))
-
-
 def timing(
     pair: Pair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, watch: Watch
 ) -> tuple[dict[str, dict[str, object]], float]:
-    """Every row with draft tokens and, but for mistakes, without: one clock, each run on the next place.
+    """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
 
     returns  fields of each row, and the middle half of the reference's seconds as a share of their median
     """
     contestants = {}
     for key, way in ways.items():
         if ENTRIES[key].kind != LOSSY:
-            contestants[key, ALONE] = _writing(pair, way, settings, drafting=False)
-        contestants[key, SPECULATIVE] = _writing(pair, way, settings, drafting=True)
+            contestants[key, ALONE] = partial(_write, pair, way, settings, False)
+        contestants[key, SPECULATIVE] = partial(_write, pair, way, settings, True)
     clock = Clock(contestants, items=lambda run: (places[run % len(places)][0],))
     clock.until(runs, lambda share, run, key: watch(share, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}"))
     return {key: _timed(clock, key, settings.length) for key in ways}, middle_half(clock.seconds((REFERENCE, ALONE)))
 
 
-def _writing(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool) -> Contestant:
+def _write(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
     """One text; the end-of-text token does not end it."""
-
-    def write(lap: Lap) -> None:
-        own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
-        target, randomness = way.open(own), PhiloxRandomness(own.seed)
-        if drafting:
-            rounds = decode(target, DraftModel(pair.open(own)[1], own.gamma), way.rule, randomness, own, lap.item)
-        else:
-            rounds = target_only(target, randomness, own, lap.item)
-        for one in rounds:
-            lap.keep(replace(one, full=None))
-
-    return write
+    own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
+    target, randomness = way.open(own), PhiloxRandomness(own.seed)
+    if drafting:
+        rounds = decode(target, DraftModel(pair.open(own)[1], own.gamma), way.rule, randomness, own, lap.item)
+    else:
+        rounds = target_only(target, randomness, own, lap.item)
+    for one in rounds:
+        lap.keep(replace(one, full=None))
 
 
 def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:
     made, alone = clock.kept((key, SPECULATIVE)), (key, ALONE) if (key, ALONE) in clock.contestants else None
-    met = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
+    decided = [one.accepted for round_ in made for one in round_.proposals if one.accepted is not None]
     reference = (REFERENCE, ALONE)
     return {
         "tokens": sum(len(one.committed) for one in made),
         "passes": len(made),
-        "tested": len(met),
-        "kept": sum(map(bool, met)),
+        "tested": len(decided),
+        "kept": sum(map(bool, decided)),
         "alone": clock.ratio(reference, alone) if alone else None,
         "drafted": clock.ratio(reference, (key, SPECULATIVE)),
         "ms": (1e3 * clock.median(alone, tokens).value if alone else None, 1e3 * clock.median((key, SPECULATIVE), tokens).value),
     }
 
 
-def cut_from(pair: Pair, text: str, opening: int, length: int, count: int) -> Places:
-    """At most ``count`` places spread evenly over a text. Raises SettingsError as prediction.predict.readable."""
-    return openings(readable(pair, text, opening, length), opening, length, count)
-
-
 def written_from(pair: Pair, settings: Settings, prompt: str, length: int, count: int) -> Places:
-    """A prompt that the reference target itself goes on from, ``count`` times with other seeds."""
+    """A prompt that the reference target continues ``count`` times with different random numbers. Raises as ``refuse_too_long``."""
     ids = pair.encode(prompt)
     refuse_too_long(pair, len(ids), length)
     tokens, _, _ = written(pair, replace(settings, length=length), [ids] * count)

@@ -25,7 +25,7 @@ from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.evidence.mutants.serving import without
 from specviz.evidence.partition import exact_partition
-from specviz.measure import curves, methods_run, passage_run, rates
+from specviz.measure import curves, methods_run, passage_run, sampling_rates
 from specviz.measure.bench import bench
 from specviz.measure.costs import block_gap
 from specviz.measure.methods import chosen
@@ -40,7 +40,7 @@ from specviz.models.processed import Processed
 from specviz.models.remembered import RememberingPair
 from specviz.prediction import plan_run
 from specviz.prediction.batches_run import measure_batches
-from specviz.prediction.study_run import Size, run_study
+from specviz.prediction.study_run import StudySize, run_study
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -260,7 +260,7 @@ def test_whole_text(both):
 @pytest.mark.parametrize("choice", ("0", "1"))
 def test_other_proposers(both, heads, choice):
     def work(pair):
-        found = methods_run.line_up(pair, replace(chosen(BASE, choice), heads=heads), runs=1, draws=60)
+        found = methods_run.compare_methods(pair, replace(chosen(BASE, choice), heads=heads), runs=1, draws=60)
         return [(row.key, row.reason, row.tested, row.kept, row.passes, row.tokens) for row in found.rows]
 
     here, there = both(work)
@@ -285,7 +285,7 @@ def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
     def work(pair):
         found = curves.measure(pair, 2, 4, repeats=1, say=QUIET)
         gaps = block_gap(pair, BASE, pair.encode(PROMPT))
-        entropies = [one.entropy for one in rates.draw_rates(pair, 30, runs=1, say=QUIET)]
+        entropies = [one.entropy for one in sampling_rates.sampling_rates(pair, 30, runs=1, say=QUIET)]
         return found.tokens_per_pass, gaps, entropies
 
     here, there = both(work)
@@ -313,7 +313,7 @@ def test_plan(both, changes, check):
 @pytest.mark.slow
 def test_study_and_batches(both, tmp_path):
     (tmp_path / "kind.txt").write_text(TEXT)
-    size = Size(openings=2, opening=8, length=8, gamma=2)
+    size = StudySize(openings=2, opening=8, length=8, gamma=2)
 
     def work(pair):
         study = run_study(size, 7, ("kind",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair, tmp_path)

@@ -16,7 +16,7 @@ from scipy import stats
 
 from specviz.figures.common.glyphs import glyphs, name, piece
 from specviz.measure.word_kinds import KINDS
-from specviz.serving.near_ties import ARMS
+from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import ENTRIES as SERVED
 from specviz.theory import wall_clock_factor
 from tests import exported as e
@@ -384,7 +384,7 @@ def test_every_token_of_the_greedy_texts():
             first, second = one["first"], one["second"]
             for place, tokens in enumerate(zip(first["tokens"], second["tokens"], strict=False)):
                 expected.append(
-                    {"arm": ARMS[key].name, "prompt": prompt, "place": place,
+                    {"arm": COMPARISONS[key].name, "prompt": prompt, "place": place,
                      "first_token": shown(letters(one["pieces"], tokens[0])), "second_token": shown(letters(one["pieces"], tokens[1])),
                      "first_margin": first["margins"][place], "second_margin": second["margins"][place],
                      "same": tokens[0] == tokens[1]}

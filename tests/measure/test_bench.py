@@ -1,16 +1,17 @@
-"""bench measures; the tests only ask that its numbers hang together and that every contestant did its work."""
+"""The bench: its numbers agree with each other, and every contestant does its work. No test looks at how fast anything is."""
 
 from __future__ import annotations
 
 import json
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.measure import bench as bench_module
-from specviz.measure import curves, rates
+from specviz.measure import costs, curves, sampling_rates
 from specviz.measure.bench import CONTESTANTS, bench
 from specviz.measure.costs import block_gap
 from specviz.measure.estimate import Estimate
@@ -18,7 +19,7 @@ from specviz.models.pairs.loading import load_pair
 from specviz.theory import expected_tokens, wall_clock_factor
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def result(pair):
     return bench(pair, gamma=2, length=12, runs=2, temperatures=(1.0,), say=lambda _: None)[0]
 
@@ -58,7 +59,9 @@ def test_every_contestant_makes_exactly_the_tokens_asked_for(pair):
     assert pair.target.generation_config.eos_token_id == 0, "what was switched off for the bench is back"
 
 
-def test_the_command_prints_json_with_the_machine(pair_folders, capsys):
+def test_the_command_prints_json_with_the_machine(pair_folders, capsys, monkeypatch):
+    monkeypatch.setattr(bench_module, "PROMPTS", {"one": "Once upon a time"})
+    monkeypatch.setattr(costs, "rule_seconds", partial(costs.rule_seconds, repeats=1))
     target, draft = map(str, pair_folders)
     short = ["--runs", "1", "--max-new-tokens", "8", "--gamma", "2", "--format", "json"]
     assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", *short]) == bench_command.NO_VERDICT
@@ -99,13 +102,13 @@ def test_expected_tokens_is_the_papers_equation_and_its_limits():
 
 
 def test_draws_are_counted_three_ways_and_compared_with_one_after_the_other(pair_folders, capsys, monkeypatch):
-    monkeypatch.setattr(rates, "SHORT", dict.fromkeys(rates.SHORT, 4))
+    monkeypatch.setattr(sampling_rates, "SHORT", dict.fromkeys(sampling_rates.SHORT, 4))
     target, draft = map(str, pair_folders)
     assert main(["bench", "--target", target, "--draft", draft, "--device", "cpu", "--samples", "500", "--format", "json"]) == 0
     record = json.loads(capsys.readouterr().out)
     for one in record["results"]:
-        assert one["rates"][rates.SHARED]["value"] == pytest.approx(500 / one["seconds"])
-        assert one["ratios"][rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
+        assert one["rates"][sampling_rates.SHARED]["value"] == pytest.approx(500 / one["seconds"])
+        assert one["ratios"][sampling_rates.ONE_BY_ONE] == 1.0 and one["entropy"] > 0
     assert main(["bench", "--samples", "0"]) == 2
 
 

@@ -1,4 +1,4 @@
-"""Where two models part: kinds of word by rules, Lorenz's curve on distributions made by hand, intervals, readings that come back whole."""
+"""Where two models differ: kinds of word by rules, Lorenz's curve on distributions made by hand, intervals, scored texts that come back whole."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from specviz.figures.whole_text.divergence import kinds_conclusion
-from specviz.measure.divergence import MANY, TOPS, Read, lorenz, spread, top_share
-from specviz.measure.passage_run import read
+from specviz.measure.divergence_profile import MANY, TOPS, ScoredText, divergence_profile, lorenz
+from specviz.measure.passage_run import score
 from specviz.measure.word_kinds import FUNCTION, INSIDE, NAME, OTHER, SIGN, START, kinds
 from specviz.randomness import Prefix
 from specviz.records import build, plain
@@ -16,9 +16,9 @@ from specviz.settings import Settings
 from specviz.verification.draft_tree import empty_tree
 
 
-def reading(*betas: float, sorts: tuple[str, ...] | None = None) -> Read:
+def reading(*betas: float, sorts: tuple[str, ...] | None = None) -> ScoredText:
     """A text of which only the betas matter."""
-    return Read((1,) * len(betas), (0.5,) * len(betas), (0.5,) * len(betas), betas, sorts or (OTHER,) * len(betas))
+    return ScoredText((1,) * len(betas), (0.5,) * len(betas), (0.5,) * len(betas), betas, sorts or (OTHER,) * len(betas))
 
 
 SENTENCE = (
@@ -35,7 +35,7 @@ def test_each_token_has_the_kind_of_the_word_that_it_stands_in():
     assert kinds(b"", [piece.encode() for piece, _ in SENTENCE]) == tuple(expected)
 
 
-def test_the_text_before_decides_whether_a_word_is_begun_or_gone_on_with():
+def test_the_text_before_decides_whether_a_word_begins_or_continues():
     assert kinds(b"He met Dor", [b"othy"]) == (INSIDE,)
     assert kinds(b"He met", [b" Dorothy"]) == (NAME,)
     assert kinds(b"He met.", [b" Dorothy"]) == (START,)
@@ -52,42 +52,42 @@ def test_the_curve_of_four_tokens_is_the_one_worked_out_by_hand():
     """1 - beta: .4, .3, .2, .1 of 1; the tenth of four tokens is four tenths of the first one."""
     x, y = lorenz(np.array([0.2, 0.4, 0.1, 0.3]))
     assert x.tolist() == [0.0, 0.25, 0.5, 0.75, 1.0] and np.allclose(y, [0.0, 0.4, 0.7, 0.9, 1.0])
-    assert top_share(np.array([0.2, 0.4, 0.1, 0.3]), 0.1) == pytest.approx(0.16)
+    assert np.interp(0.1, x, y) == pytest.approx(0.16)
 
 
 def test_an_even_spread_holds_what_its_share_of_tokens_holds_and_one_fork_holds_all():
-    even = spread((reading(*[0.7] * 200),))
+    even = divergence_profile((reading(*[0.7] * 200),))
     assert [share.value for share in even.tops] == pytest.approx(TOPS)
-    one = spread((reading(*[1.0] * 99, 0.25),))
+    one = divergence_profile((reading(*[1.0] * 99, 0.25),))
     assert [share.value for share in one.tops] == pytest.approx([1.0, 1.0, 1.0]) and one.total == pytest.approx(0.75)
 
 
 def test_two_models_that_agree_everywhere_have_no_divergence_to_share_out():
-    none = spread((reading(1.0, 1.0, 1.0),))
+    none = divergence_profile((reading(1.0, 1.0, 1.0),))
     assert none.total == 0.0 and set(none.y) == {0.0} and [share.value for share in none.tops] == [0.0, 0.0, 0.0]
 
 
 def test_kinds_share_all_tokens_and_all_divergence_among_them():
-    found = spread((reading(0.9, 0.5, 0.6, 1.0, sorts=(START, NAME, NAME, SIGN)),))
+    found = divergence_profile((reading(0.9, 0.5, 0.6, 1.0, sorts=(START, NAME, NAME, SIGN)),))
     rows = {row.name: row for row in found.kinds}
     assert {name: row.count for name, row in rows.items()} == {START: 1, NAME: 2, SIGN: 1}
     assert rows[NAME].apart.value == pytest.approx(0.45) and rows[NAME].divergence.value == pytest.approx(0.9)
     assert sum(row.tokens for row in found.kinds) == pytest.approx(1.0)
     assert sum(row.divergence.value for row in found.kinds) == pytest.approx(1.0)
-    assert rows[START].apart.n == 1, "of a single token nothing can be drawn again"
+    assert rows[START].apart.n == 1, "a single token cannot be resampled"
     assert rows[NAME].apart.low == pytest.approx(0.4) and rows[NAME].apart.high == pytest.approx(0.5)
 
 
 def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
-    """Half of the spread lies between texts. An interval that draws whole texts again holds the mean 9 times in 10 or more, so
-    28 of 40 do with probability .9997; one that took tokens for independent would hold it about half the time, and 28 of 40 then
-    have a probability below .04."""
-    monkeypatch.setattr("specviz.measure.divergence.AGAIN", 200)
-    luck, held = np.random.default_rng(5), 0
+    """Half of the variance lies between texts. An interval that resamples whole texts holds the mean 9 times in 10 or more, so 28 of
+    40 do with probability 0.9997. One that took tokens for independent would hold it about half the time; 28 of 40 then have a
+    probability below 0.04."""
+    monkeypatch.setattr("specviz.measure.divergence_profile.AGAIN", 200)
+    rng, held = np.random.default_rng(5), 0
     for _ in range(40):
-        levels = luck.uniform(0.2, 0.6, 12)
-        texts = tuple(reading(*(1.0 - (level + luck.uniform(-0.2, 0.2, 20))).tolist()) for level in levels)
-        found = spread(texts)
+        levels = rng.uniform(0.2, 0.6, 12)
+        texts = tuple(reading(*(1.0 - (level + rng.uniform(-0.2, 0.2, 20))).tolist()) for level in levels)
+        found = divergence_profile(texts)
         assert found.by_text and len(texts) >= MANY
         held += found.kinds[0].apart.low <= 0.4 <= found.kinds[0].apart.high
     assert held >= 28
@@ -95,26 +95,26 @@ def test_intervals_hold_the_mean_that_texts_were_drawn_from(monkeypatch):
 
 def test_kinds_are_ranked_only_where_their_intervals_lie_apart():
     far = reading(*[0.9, 0.88] * 10, *[0.3, 0.32] * 10, sorts=(START,) * 20 + (NAME,) * 20)
-    assert f"The models differ most at “{NAME}”, 1 − β = 0.69 (" in kinds_conclusion(spread((far,)))
+    assert f"The models differ most at “{NAME}”, 1 − β = 0.69 (" in kinds_conclusion(divergence_profile((far,)))
     near = reading(*[0.2, 0.9] * 10, *[0.3, 0.8] * 10, sorts=(START,) * 20 + (NAME,) * 20)
-    assert "No kind of word stands out" in kinds_conclusion(spread((near,)))
-    assert "too few words" in kinds_conclusion(spread((reading(0.2, 0.3),)))
+    assert "No kind of word stands out" in kinds_conclusion(divergence_profile((near,)))
+    assert "too few words" in kinds_conclusion(divergence_profile((reading(0.2, 0.3),)))
 
 
-def test_a_reading_comes_back_from_its_record_and_a_damaged_one_is_refused():
+def test_a_scored_text_comes_back_from_its_record_and_a_damaged_one_is_refused():
     one = reading(0.25, 0.5, sorts=(START, NAME))
-    assert build(Read, plain(one)) == one
+    assert build(ScoredText, plain(one)) == one
     for broken in ({"beta": [0.5]}, {"beta": [0.5, 7.0]}, {"kinds": [START, "verb"]}):
-        with pytest.raises(ValueError, match="reading"):
-            build(Read, plain(one) | broken)
+        with pytest.raises(ValueError, match="scored text"):
+            build(ScoredText, plain(one) | broken)
 
 
-def test_what_is_read_in_pieces_is_what_two_models_say_one_token_at_a_time(pair, monkeypatch):
+def test_scores_in_passes_of_several_tokens_are_those_of_one_token_at_a_time(pair, monkeypatch):
     """beta, p and q along a text, seven tokens to a pass, against a fresh pass for each; float32 rounds to 1e-5."""
     settings, prompt = Settings(prompt="Once upon a time"), pair.encode("Once upon a time")
     tokens = pair.encode(" the old bear ran to the river, and he was hungry.")
     monkeypatch.setattr("specviz.measure.passage_run.AT_ONCE", 7)
-    found = read(pair, settings, prompt, tokens)
+    found = score(pair, settings, prompt, tokens)
     assert len(found.beta) == len(found.kinds) == len(tokens) > 7
     for place, token in enumerate(tokens):
         row = Prefix((*prompt, *tokens[:place]), 0, 1)

@@ -1,19 +1,21 @@
-"""The gallery's records: every row runs on a tiny pair, counts are those of its rounds, and a file gives them back.
+"""Records of drafting methods: every method runs on a tiny pair, counts are those of its rounds, and a file gives them back.
 
-'A bad proposer costs speed, never correctness': exact rows draw the target's distribution; typical acceptance does not, by as much as it says.
+'A bad proposer costs speed, never correctness': exact methods sample the target's distribution; typical acceptance does not, by as much as it says.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
 from specviz.commands import record
 from specviz.decoding.run import run
 from specviz.errors import SettingsError, TraceError
-from specviz.measure.methods import CHOICES, ENTRIES, Lineup, chosen, from_json, to_json
-from specviz.measure.methods_run import counted, first_token, line_up
+from specviz.measure import methods_run
+from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, chosen, from_json, to_json
+from specviz.measure.methods_run import compare_methods, counted, first_token
 from specviz.models.remembered import RememberingPair
 from specviz.settings import Settings
 
@@ -22,9 +24,9 @@ DRAWS = 250
 
 
 @pytest.fixture(scope="module")
-def shown(pair) -> Lineup:
+def shown(pair) -> MethodComparison:
     """Every row at temperature 1."""
-    return line_up(pair, chosen(BASE, "1"), runs=2, draws=DRAWS)
+    return compare_methods(pair, chosen(BASE, "1"), runs=2, draws=DRAWS)
 
 
 def test_every_entry_has_its_row_and_only_heads_and_a_trained_exit_are_missing(shown):
@@ -52,8 +54,8 @@ def test_counts_are_those_of_the_rounds(pair):
     assert found["tested"][0] == len(first)
 
 
-def test_positions_count_tests_after_kept_draft_tokens_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
-    """With room for all draft tokens in every round: a chain judged draft token by draft token tests the next one as often as the last was kept."""
+def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
+    """In rounds with all their draft tokens, the token rule checks a draft token as often as the one before it was accepted."""
     for rule in ("token", "block"):
         trace = run(pair, replace(chosen(BASE, "1"), rule=rule, length=40), bars=0)
         rounds = [one for one in trace.rounds if len(one.proposals) == BASE.gamma]
@@ -64,14 +66,14 @@ def test_positions_count_tests_after_kept_draft_tokens_under_the_token_rule_and_
         assert found["tested"] == before and found["kept"] == at_least[: len(before)]
 
 
-def test_the_oracle_is_kept_whole_and_the_target_alone_draft_tokens_nothing(shown):
+def test_the_oracle_is_accepted_whole_and_the_target_alone_drafts_nothing(shown):
     oracle, alone = shown.row("oracle"), shown.row("target")
     assert oracle.tested and oracle.shares == (1.0,) * len(oracle.tested)
     assert (alone.nodes, alone.per_pass, alone.shares) == (0.0, 1.0, ())
 
 
-def test_exact_rows_draw_the_targets_distribution_and_typical_acceptance_does_not(shown):
-    """Upper bounds hold 99 times in 100 for each row: three times the bound is never reached by chance, at these n."""
+def test_exact_methods_sample_the_targets_distribution_and_typical_acceptance_does_not(shown):
+    """Upper bounds hold 99 times in 100 for each method; sampling noise never reaches three times the bound at these n."""
     for row in shown.rows:
         if row.reason:
             continue
@@ -84,15 +86,15 @@ def test_exact_rows_draw_the_targets_distribution_and_typical_acceptance_does_no
     assert sum(typical.first.written) == pytest.approx(1.0)
 
 
-def test_what_typical_acceptance_is_said_to_write_is_what_it_draws(shown):
-    """The stated distribution against draws of the engine: on these cells no farther apart than three times what chance leaves."""
+def test_what_typical_acceptance_is_said_to_write_is_what_it_samples(shown):
+    """The stated distribution against samples of the engine: within three times the bound of sampling noise on these cells."""
     first = shown.row("typical").first
     tv = sum(max(0.0, share - mass) for share, mass in zip(first.shares, first.written, strict=True))
     assert tv < 3.0 * first.upper
 
 
 def test_at_temperature_0_typical_acceptance_coincides_and_drawn_siblings_are_blank(pair):
-    found = line_up(pair, chosen(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical"))
+    found = compare_methods(pair, chosen(BASE, "0"), runs=1, draws=20, keys=("tree", "several", "several-kseq", "typical"))
     assert found.row("typical").coincides and not found.row("typical").exact
     assert all("temperature 0" in found.row(key).reason for key in ("tree", "several", "several-kseq"))
     assert found.row("tree").trace is None and found.row("tree").per_pass is None
@@ -107,7 +109,7 @@ def test_a_kept_round_is_one_of_the_run(pair, shown):
     assert len(one.distributions) == len(one.proposals) + 1
 
 
-def test_a_file_gives_the_methods_back_and_damage_is_one_sentence(shown):
+def test_a_file_gives_the_comparisons_back_and_damage_is_one_sentence(shown):
     text = to_json({"1": shown})
     assert from_json(text) == {"1": shown}
     for broken in ("{", "[]", '{"schema": "x", "lineups": {}}', text.replace('"key": "tree"', '"key": "bush"')):
@@ -130,12 +132,13 @@ def test_draws_of_the_first_token_add_up_over_pieces(pair):
     assert first.n == 250 and len(first.labels) == len(first.counts) == len(first.probs)
 
 
-def test_record_writes_the_methods_and_refuses_no_runs(pair, tmp_path, monkeypatch):
+def test_record_writes_a_comparison_for_each_choice_and_refuses_no_runs(pair, tmp_path, monkeypatch):
     import argparse
 
     from specviz.models.pairs import loading
 
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
+    monkeypatch.setattr(methods_run, "compare_methods", partial(compare_methods, keys=("target", "draft")))
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     out = tmp_path / "methods.json"
@@ -151,9 +154,11 @@ def test_record_writes_the_methods_and_refuses_no_runs(pair, tmp_path, monkeypat
         record.run(parser.parse_args(["methods", "--runs", "0"]))
 
 
-def test_an_encoder_decoder_pair_has_its_gallery_too(encoder_decoders):
+def test_an_encoder_decoder_pair_is_compared_too(encoder_decoders):
     for pair in encoder_decoders.values():
-        found = line_up(pair, chosen(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical"))
+        found = compare_methods(
+            pair, chosen(replace(BASE, prompt="Once upon"), "1"), 1, 60, keys=("target", "draft", "tree", "typical")
+        )
         assert found.row("draft").tokens == BASE.length and not found.row("draft").reason
         assert found.row("draft").first.tv < 3.0 * found.row("draft").first.upper
         assert found.row("tree").reason or found.row("tree").trace is not None

@@ -1,4 +1,4 @@
-"""A passage both ways: its rounds are the engine's own, each clock counts its own work, records come back whole, words follow the counts."""
+"""A text written both ways: its rounds are the engine's, each clock counts its own work, records come back whole, sentences follow the counts."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from specviz.figures.one_round.stage import read_cursor
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
 from specviz.measure import passage_run
-from specviz.measure.passage import ALONE, SPECULATIVE, Event, Passage, from_json, origins, to_json
+from specviz.measure.passage import ALONE, SPECULATIVE, Passage, TimedRound, from_json, origins, to_json
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Round
 
@@ -36,7 +36,7 @@ def round_of(*accepted: bool | None, kind: str = "residual", token: int | None =
     return Round(4, decisions, tuple(n for n, fate in enumerate(accepted) if fate), Ending(kind, token, 0.3))
 
 
-def test_who_gave_a_token_follows_from_the_round_alone():
+def test_the_origin_of_a_token_follows_from_the_round_alone():
     assert origins(round_of(True, False, None)) == ((0, "accepted"), (9, "residual"))
     assert origins(round_of(True, True, kind="bonus")) == ((0, "accepted"), (1, "accepted"), (9, "bonus"))
     assert origins(round_of(kind="bonus")) == ((9, "target"),)
@@ -64,8 +64,8 @@ def test_at_temperature_0_both_lanes_write_one_text(pair):
     assert set(cold.read.beta) <= {0.0, 1.0}
 
 
-def test_each_clock_counts_its_own_work_alone_and_who_is_behind_goes_next(pair, monkeypatch):
-    """A reader who takes his time between two rounds is on nobody's clock; a lane's times never run back."""
+def test_each_clock_counts_its_own_work_and_the_lane_with_less_time_goes_next(pair, monkeypatch):
+    """Time between two rounds is on no clock; a lane's times never run backwards."""
     clock = iter(range(10_000))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(clock)))
     events = []
@@ -105,8 +105,11 @@ def test_work_that_is_stopped_ends_between_two_rounds(pair):
 
 
 def test_clocks_are_those_of_the_middle_run_where_it_wrote_the_same(pair):
-    def events(fast: float, token: int = 9) -> list[Event]:
-        return [Event(ALONE, round_of(kind="bonus"), 1.0), Event(SPECULATIVE, round_of(True, kind="bonus", token=token), fast)]
+    def events(fast: float, token: int = 9) -> list[TimedRound]:
+        return [
+            TimedRound(ALONE, round_of(kind="bonus"), 1.0),
+            TimedRound(SPECULATIVE, round_of(True, kind="bonus", token=token), fast),
+        ]
 
     empty = passage_run.so_far(pair, SETTINGS, events(0.5))
     found = passage_run.measured(empty, [events(0.5), events(1.0), events(0.8)])

@@ -1,4 +1,4 @@
-"""Policies of how far to draft are timed against the best fixed length; here only: who runs, in which order, what is taken out.
+"""Adaptive draft lengths are timed against the best fixed length. Tested here: who runs, in which order, and what is taken out.
 
 No test looks at how fast anything is.
 """
@@ -12,7 +12,7 @@ import pytest
 from specviz.__main__ import main
 from specviz.measure import policies
 from specviz.measure.estimate import Estimate
-from specviz.measure.policies import AGAIN, BEST, CEILING, FIXED, Clocked, compare
+from specviz.measure.policies import AGAIN, BEST, CEILING, FIXED, UntimedModel, compare
 from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.settings import Settings
 
@@ -37,7 +37,7 @@ def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(compar
     best, again = comparison.paired[BEST], comparison.paired[AGAIN]
     assert (best.tokens_per_pass, best.draft_tokens, best.kept) == (again.tokens_per_pass, again.draft_tokens, again.kept)
     for row in comparison.paired.values():
-        assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.kept), "what is kept, and one more a pass"
+        assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.kept), "the accepted tokens, and one more per pass"
         assert row.rate.low <= row.rate.value <= row.rate.high and 0 <= row.kept <= 1
 
 
@@ -52,7 +52,9 @@ def test_runs_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):
 
 def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, monkeypatch):
     monkeypatch.setattr(
-        Clocked, "distributions", lambda self, rows, block: self.lap.leave_out(1000.0) or self.source.distributions(rows, block)
+        UntimedModel,
+        "distributions",
+        lambda self, rows, block: self.lap.leave_out(1000.0) or self.source.distributions(rows, block),
     )
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
     settings = Settings(lengths=CEILING, length=4)
@@ -62,6 +64,7 @@ def test_the_ceilings_looks_at_the_target_are_taken_out_of_its_seconds(pair, mon
 
 def test_the_comparison_is_printed_with_its_noise(pair_folders, capsys, monkeypatch):
     monkeypatch.setattr(policies, "PROMPTS", {"one": "Once upon a time"})
+    monkeypatch.setattr(policies, "FIXED", (1, 2))
     folders = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--device", "cpu"]
     assert main(["bench", *folders, "--policies", "--runs", "1", "--max-new-tokens", "8"]) == 0
     said = capsys.readouterr().out

@@ -24,8 +24,8 @@ from tests.prediction.test_plan import TEXT
 KEY = "storybook 1"
 
 
-def by_hand(dear: float = 3.0, wobble: float = 0.0) -> BatchSpeeds:
-    """One and four texts, gamma 2, a token 1 s: alone a block costs 1.2 passes, on four texts ``dear``; draft .2, rule .1.
+def by_hand(costly: float = 3.0, wobble: float = 0.0) -> BatchSpeeds:
+    """One and four texts, gamma 2, a token 1 s: alone a block costs 1.2 passes, on four texts ``costly``; draft .2, rule .1.
 
     Two texts of 20 tokens took 8 and 12 rounds: 2 tokens per pass. Every other run takes ``wobble`` longer, as a share.
     """
@@ -35,7 +35,7 @@ def by_hand(dear: float = 3.0, wobble: float = 0.0) -> BatchSpeeds:
 
     return BatchSpeeds(
         Settings(), (1, 4), (2,),
-        passes=((runs(1.0), runs(1.2)), (runs(1.0), runs(dear))),
+        passes=((runs(1.0), runs(1.2)), (runs(1.0), runs(costly))),
         drafting=((runs(0.2),), (runs(0.2),)), rule=((runs(0.1),), (runs(0.1),)),
         rounds={KEY: ((8, 12),)}, length=20, held=128,
     )  # fmt: skip
@@ -53,7 +53,7 @@ def test_speculation_stops_paying_where_the_machine_has_nothing_idle_left():
     found = by_hand()
     assert found.edge(KEY) == (1, 4)
     assert "stops paying between 1 and 4 texts" in found.in_words(KEY) and "1.33" in found.in_words(KEY)
-    assert by_hand(dear=1.2).edge(KEY) == (4, None) and "every number of texts" in by_hand(dear=1.2).in_words(KEY)
+    assert by_hand(costly=1.2).edge(KEY) == (4, None) and "every number of texts" in by_hand(costly=1.2).in_words(KEY)
     slow = replace(found, passes=found.passes[1:] * 2)
     assert slow.edge(KEY) == (None, 1) and "not even for one text" in slow.in_words(KEY)
 

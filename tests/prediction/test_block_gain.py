@@ -1,7 +1,7 @@
-"""Block verification keeps more draft tokens than the token rule (Sun et al. 2024, theorem 2), by an amount that is computed and then measured.
+"""Block verification accepts more draft tokens than the token rule (Sun et al. 2024, theorem 2), by an amount that is computed and then measured.
 
 On tables both sides are enumerated: every text of the target with its mass, and every outcome of the production step. Runs of the
-engine then lie where their number lets them.
+engine then agree within their standard errors.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from specviz.decoding.engine import step
 from specviz.evidence.enumeration.enumerate import target_distribution
 from specviz.figures.drafting_methods import block_gain as words
 from specviz.models.pairs.loading import load_pair
-from specviz.prediction.accepted_count import Chances, rounds
+from specviz.prediction.accepted_count import AcceptanceProbabilities, expected_rounds
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plan_run import PlanEffort, make_plan
-from specviz.prediction.predict import chain_chances, chain_ratios
+from specviz.prediction.predict import log_ratios, place_by_place
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.texts import TEXTS
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -32,13 +32,13 @@ from tests.chance import SEED
 from tests.evidence.test_enumerate import worlds
 from tests.oracle import token_rule
 from tests.oracle.other_rules import BlockVerification, constant
-from tests.prediction.test_accepted_count import LENGTH, PROMPT, expected_rounds
+from tests.prediction.test_accepted_count import LENGTH, PROMPT, enumerated_rounds
 from tests.prediction.test_plan import asked  # noqa: F401
 from tests.tables import DRAFTS, model
 from tests.tables import pair as tables
 from tests.verification.test_block_rule import THIRDS, algorithm1
 
-FIVE = 5.0  # standard errors: chance alone goes beyond once in 1.7 million
+FIVE = 5.0  # standard errors: sampling noise exceeds them once in 1.7 million
 
 
 def counted(target, draft, gamma: int) -> dict[str, float]:
@@ -46,19 +46,19 @@ def counted(target, draft, gamma: int) -> dict[str, float]:
     probs = target_distribution(target, PROMPT, LENGTH)
     texts = [(PROMPT, text) for text in probs]
     found = {
-        "token": Chances.of_chain(chain_chances(target, draft, texts), gamma),
-        "block": Chances.of_block(chain_ratios(target, draft, texts), gamma),
+        "token": AcceptanceProbabilities.of_chain(place_by_place(target, draft, texts), gamma),
+        "block": AcceptanceProbabilities.of_block(log_ratios(target, draft, texts), gamma),
     }
     masses = np.array(list(probs.values()))
-    return {rule: float(masses @ rounds(one, gamma).count) for rule, one in found.items()}
+    return {rule: float(masses @ expected_rounds(one, gamma).count) for rule, one in found.items()}
 
 
 @pytest.mark.parametrize(("kind", "gamma"), [(kind, 2) for kind in DRAFTS] + [("random", 1), ("random", 3)])
 def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind, gamma):
-    """test_kept_guess.py has the same of the token rule."""
+    """The same for the token rule is in test_accepted_count.py."""
     target, draft = (model(table, 3) for table in tables(kind, 3, 3, 7))
     found = counted(target, draft, gamma)
-    assert found["block"] == pytest.approx(expected_rounds(target, draft, gamma, LENGTH, BlockRule()), abs=1e-12)
+    assert found["block"] == pytest.approx(enumerated_rounds(target, draft, gamma, LENGTH, BlockRule()), abs=1e-12)
     assert found["block"] <= found["token"] + 1e-12
     if gamma == 1:
         assert found["block"] == pytest.approx(found["token"], abs=1e-12)
@@ -68,28 +68,30 @@ def test_rounds_counted_from_texts_alone_are_those_of_the_enumerated_engine(kind
 
 def test_the_count_is_right_for_warped_distributions_too():
     target, draft = worlds(4, {"temperature": 0.6, "top_p": 0.8})
-    assert counted(target, draft, 2)["block"] == pytest.approx(expected_rounds(target, draft, 2, LENGTH, BlockRule()), abs=1e-12)
+    assert counted(target, draft, 2)["block"] == pytest.approx(
+        enumerated_rounds(target, draft, 2, LENGTH, BlockRule()), abs=1e-12
+    )
 
 
-def test_given_any_text_no_beginning_of_a_round_is_kept_less_often():
-    """The least of the products is never below the product of the leasts: 4,000 places with ratios q / p on either side of 1."""
+def test_given_any_text_no_beginning_of_a_round_is_accepted_less_often():
+    """The minimum of the products is never below the product of the minima: 4,000 places with ratios q / p on either side of 1."""
     ratios = np.random.default_rng(SEED).normal(scale=0.7, size=(40, 100))
-    token = Chances.of_chain(np.minimum(1.0, np.exp(ratios)), 6).kept.cumprod(2)
-    block = Chances.of_block(ratios, 6).kept.cumprod(2)
+    token = AcceptanceProbabilities.of_chain(np.minimum(1.0, np.exp(ratios)), 6).accepted.cumprod(2)
+    block = AcceptanceProbabilities.of_block(ratios, 6).accepted.cumprod(2)
     assert (block >= token * (1.0 - 1e-12)).all() and (block > token + 0.01).mean() > 0.3
-    assert Chances.of_block(np.array([[0.0, -np.inf, 1.0]]), 3).kept[0, 0].tolist() == [1.0, 0.0, 0.0]
+    assert AcceptanceProbabilities.of_block(np.array([[0.0, -np.inf, 1.0]]), 3).accepted[0, 0].tolist() == [1.0, 0.0, 0.0]
 
 
-def test_by_hand_a_draft_token_that_came_too_often_is_made_good_by_one_that_came_too_seldom():
-    """q / p is 1/2 and then 4: the first is kept with 1/2 under both rules, and then the second is certain under both; 2 and then
-    1/4: the block rule keeps both with 1/2, the token rule with 1/4."""
-    kept = Chances.of_block(np.log([[0.5, 4.0, 1.0], [2.0, 0.25, 1.0]]), 2).kept[:, 0]
+def test_by_hand_a_draft_token_that_is_too_frequent_is_balanced_by_one_that_is_too_rare():
+    """q / p is 1/2 and then 4: both rules accept the first with probability 1/2, and then the second with 1. With 2 and then 1/4 the
+    block rule accepts both with probability 1/2, the token rule with 1/4."""
+    kept = AcceptanceProbabilities.of_block(np.log([[0.5, 4.0, 1.0], [2.0, 0.25, 1.0]]), 2).accepted[:, 0]
     assert kept.cumprod(1).tolist() == [pytest.approx([0.5, 0.5]), pytest.approx([1.0, 0.5])]
 
 
 def test_runs_of_the_engine_gain_what_the_fractions_say():
     """p = (1/3, 2/3), q = (2/3, 1/3), six draft tokens: the paper's algorithm on fractions gains 603/729 of a token. 1,000 rounds of each rule
-    on the same draft tokens: the standard error of their mean difference is below .1, so a gain of nothing lies eight errors away."""
+    on the same draft tokens: the standard error of their mean difference is below 0.1, so a gain of 0 lies eight errors away."""
     p, q = map(constant, THIRDS)
     rules = BlockVerification(p, q, 6), algorithm1(p, q, 6)
     block, token = (token_rule.tokens_per_round(rule.round(PROMPT)) for rule in rules)
@@ -114,14 +116,14 @@ def test_plan_says_what_the_block_rule_gains_and_what_it_was_measured_to_gain(as
     assert "rule block" in said and said.count("above the token rule") == 1
 
 
-def test_a_plan_under_the_token_rule_has_no_gain_to_tell(asked, capsys):  # noqa: F811
+def test_a_plan_under_the_token_rule_has_no_gain(asked, capsys):  # noqa: F811
     assert main([*asked[0], "--tokens-only", "--check", "--format", "json"]) == 0
     plan = SpeedPlan.from_json(capsys.readouterr().out)
     assert all(row.gain is None for row in (*plan.rows, *plan.checked))
 
 
 def test_the_page_has_a_recorded_gain_that_the_measurement_holds_at_every_length():
-    """Of four intervals of 95% one or two may miss; beyond five standard errors none does by chance."""
+    """Of four intervals of 95% one or two may miss; beyond five standard errors none does."""
     plan = web.block_gain()
     assert plan.settings.rule == "block" and [row.gamma for row in plan.rows] == [1, 2, 3, 4]
     for row, seen in zip(plan.rows[1:], plan.checked[1:], strict=True):

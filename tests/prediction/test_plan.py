@@ -16,9 +16,9 @@ from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.measure.estimate import Estimate
 from specviz.prediction import plan_run
-from specviz.prediction.accepted_count import Chances
+from specviz.prediction.accepted_count import AcceptanceProbabilities
 from specviz.prediction.forecast import Forecast
-from specviz.prediction.plan import Checked, CostCurve, SpeedPlan
+from specviz.prediction.plan import CostCurve, MeasuredRow, SpeedPlan
 from specviz.settings import Settings
 
 TEXT = (
@@ -48,25 +48,25 @@ def curve(draft_token: float, runs: int = 5, wobble: float = 0.0) -> CostCurve:
 
 
 def planned(draft_token: float, chance: float = 0.8, wobble: float = 0.0) -> SpeedPlan:
-    """Twenty texts of forty places that all have one chance, planned by hand."""
-    every = Chances.of_chain(np.full((20, 40), chance), 4)
+    """Twenty texts of forty places with one acceptance probability, planned by hand."""
+    every = AcceptanceProbabilities.of_chain(np.full((20, 40), chance), 4)
     forecast, costs = Forecast(every, every, (1, 2, 3, 4)), curve(draft_token, wobble=wobble)
     factors, best = forecast.factors(costs)
     rows = [replace(forecast.row(g), factor=factors[g]) for g in (1, 2, 3, 4)]
     return SpeedPlan(Settings(), {"name": "x", "tokens": 9, "sha256": ""}, 20, 8, 40, tuple(rows), costs, best)
 
 
-def test_a_cheap_draft_is_worth_long_blocks_and_a_dear_one_nothing():
-    cheap, dear = planned(0.1), planned(4.6)
+def test_a_cheap_draft_is_worth_long_chains_and_an_expensive_one_nothing():
+    cheap, costly = planned(0.1), planned(4.6)
     rows = tuple(replace(row, linear=1.2, leviathan=row.gamma / 2.0) for row in cheap.rows)
     assert replace(cheap, rows=rows).chosen_by == {"accepted draft tokens": 4, "hazards": 1, "Leviathan": 4}
     assert cheap.verdict == "speculate" and cheap.best == Estimate(4.0, 4.0, 4.0, 20)
-    assert dear.verdict == "do not speculate" and dear.best.value == 0.0
-    assert "Do not speculate" in dear.in_words
+    assert costly.verdict == "do not speculate" and costly.best.value == 0.0
+    assert "Do not speculate" in costly.in_words
 
 
 def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
-    """All draft tokens kept, 40 places, gamma 4: eight rounds of 5 tokens, the last with room for all of them."""
+    """All draft tokens accepted, 40 places, gamma 4: eight rounds of 5 tokens."""
     row = planned(0.5, chance=1.0).row(4)
     assert row.tokens.value == pytest.approx(5.0)
     assert row.factor.value == pytest.approx(40 * 5.0 / (8 * 7.0))
@@ -74,7 +74,7 @@ def test_the_factor_is_tokens_over_the_seconds_of_the_rounds_that_are_made():
 
 def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
     """A prompt that the target reads in 30 ms and the draft in 10: both ways of writing 40 tokens pay for it once."""
-    every = Chances.of_chain(np.ones((20, 40)), 4)
+    every = AcceptanceProbabilities.of_chain(np.ones((20, 40)), 4)
     plain = curve(0.5)
     slow = replace(plain, first=tuple((x + 30.0, *(y + 40.0 for y in more)) for x, *more in plain.first))
     factors, _ = Forecast(every, every, (4,)).factors(slow)
@@ -83,7 +83,7 @@ def test_what_the_first_round_takes_longer_is_paid_once_for_every_text():
 
 def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
     """Every other run takes twice as long, all probes alike: the same factors and intervals, and as steady."""
-    every, calm = Chances.of_chain(np.full((20, 40), 0.8), 4), curve(0.1)
+    every, calm = AcceptanceProbabilities.of_chain(np.full((20, 40), 0.8), 4), curve(0.1)
     slow = [1.0 + run % 2 for run in range(5)]
     torn = replace(
         calm,
@@ -97,23 +97,23 @@ def test_a_machine_that_is_slower_for_whole_runs_changes_no_ratio():
     assert torn.spread == pytest.approx(0.0)
 
 
-def test_a_machine_that_wobbles_gets_no_verdict_and_is_told_why():
+def test_a_machine_that_wobbles_gets_no_verdict_and_a_reason():
     plan = planned(0.1, wobble=0.6)
     assert plan.verdict == "no verdict" and "busy" in plan.in_words
     assert planned(0.1, wobble=0.1).verdict == "speculate"
 
 
-def test_the_chosen_gamma_is_held_against_the_one_that_was_fastest_in_the_other_runs():
+def test_the_chosen_gamma_is_compared_with_the_one_that_was_fastest_in_the_other_runs():
     point = Estimate(1.0, 1.0, 1.0, 6)
-    rows = tuple(Checked(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
+    rows = tuple(MeasuredRow(g, point, {}, point, rate) for g, rate in ((3, (9.0, 9.0, 30.0, 9.0, 9.0)), (4, (10.0,) * 5)))
     plan = replace(planned(0.1), best=Estimate(4.0, 4.0, 4.0, 20), checked=rows, alone=(5.0,) * 5)
-    assert plan.lost == 0.0, "one lucky run of gamma 3 is not held against gamma 4"
+    assert plan.lost == 0.0, "one fast run of gamma 3 is no evidence against gamma 4"
     assert replace(plan, best=Estimate(3.0, 3.0, 3.0, 20)).lost == pytest.approx(0.1)
 
 
 def test_a_measurement_of_few_runs_or_of_runs_that_lie_far_apart_is_not_believed():
     point = Estimate(1.3, 1.2, 1.4, 6, "times")
-    calm = replace(planned(0.1), machine={}, checked=(Checked(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
+    calm = replace(planned(0.1), machine={}, checked=(MeasuredRow(2, point, {}, point, (9.0, 9.0)),), alone=(7.0, 7.0))
     assert calm.believed and planned(0.1).believed
     torn = replace(calm, checked=(replace(calm.checked[0], factor=replace(point, low=0.5)),))
     assert not torn.believed and "spans 69% of it" in torn.unsure

@@ -83,7 +83,7 @@ def test_probes_go_on_like_a_run_from_places_spread_over_the_text_and_never_past
 
 
 def test_under_a_check_probes_are_taken_between_texts_and_never_within_one(asked, capsys, monkeypatch):  # noqa: F811
-    """What slows the machine down for a minute then meets both the prediction and what it is held against."""
+    """What slows the machine down for a minute then affects both the prediction and the measurement."""
     seen = []
     place, text = cost_curve.Probes._place, plan_run._one_text  # asked for once a run
     monkeypatch.setattr(cost_curve.Probes, "_place", lambda self, run: seen.append("probe") or place(self, run))

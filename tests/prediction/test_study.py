@@ -1,4 +1,4 @@
-"""The study: a predictor is judged on kinds of text that its fit has not seen, and the recorded one is whole."""
+"""The study: a predictor is tested on kinds of text that its fit has not seen, and the recorded study is complete."""
 
 from __future__ import annotations
 
@@ -10,10 +10,22 @@ import pytest
 from specviz.__main__ import main
 from specviz.errors import TraceError
 from specviz.prediction import study_run
-from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
-from specviz.prediction.predict import openings, readable
-from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell, left_out
-from specviz.prediction.study_run import TEXTS_FOLDER, Size, run_study, statistics
+from specviz.prediction.predict import openings
+from specviz.prediction.study import (
+    DRAFTS,
+    KINDS,
+    STATISTICS,
+    TEMPERATURES,
+    TOP_PS,
+    Study,
+    StudyCell,
+    calibration,
+    calibration_error,
+    left_out,
+    over_kinds,
+    reliability,
+)
+from specviz.prediction.study_run import TEXTS_FOLDER, StudySize, run_study, statistics
 from specviz.records import ASSETS
 from specviz.settings import Settings
 
@@ -24,7 +36,7 @@ TEXTS = {
 }
 
 
-SIZE = Size(openings=4, opening=8, length=16, gamma=3)
+SIZE = StudySize(openings=4, opening=8, length=16, gamma=3)
 
 
 @pytest.fixture(scope="module")
@@ -64,11 +76,11 @@ def test_every_cell_is_measured_or_says_why_not(small):
         assert cell.statistics.keys() == STATISTICS.keys() and all(0.0 <= x < 99.0 for x in cell.statistics.values())
         assert 0 <= cell.accepted <= cell.tested and cell.tokens == 4 * 16 <= cell.rounds * 4
         assert cell.accepted + cell.rounds >= cell.tokens - 4, (
-            "what is kept, and one more a pass, but for a last round without room"
+            "the accepted ones and one more per pass, except for a last round that is cut"
         )
 
 
-def test_at_temperature_0_the_forecast_is_what_is_measured(small):
+def test_at_temperature_0_the_prediction_is_what_is_measured(small):
     for cell in small.measured():
         if cell.temperature == 0.0:
             assert cell.kept == pytest.approx(cell.share) and cell.per_pass == pytest.approx(cell.tokens / cell.rounds)
@@ -76,14 +88,14 @@ def test_at_temperature_0_the_forecast_is_what_is_measured(small):
 
 def test_statistics_of_greedy_distributions_are_all_one_number(pair):
     """One-hot distributions: the overlap, both divergences and the agreement say whether two tokens are one."""
-    own = openings(readable(pair, TEXTS["bedtime"], 8, 16), 8, 16, 3)
+    own = openings(pair, TEXTS["bedtime"], 8, 16, 3)
     found, _ = statistics(pair, Settings(temperature=0.0, length=16), own)
     assert found["overlap"] == pytest.approx(found["kl_pq"]) == pytest.approx(found["kl_qp"]) == pytest.approx(found["agreement"])
     assert found["entropy_p"] == found["entropy_q"] == 0.0
 
 
 def test_a_kind_is_predicted_by_a_line_that_never_saw_it():
-    """Two kinds on y = x, a third far off it: the third is predicted on the line, whatever it measured."""
+    """Two kinds on y = x, a third far off it: the third is predicted on the line, whatever was measured on it."""
     x, kinds = np.array([0.1, 0.3, 0.2, 0.6, 0.4, 0.5]), np.array(["a", "a", "b", "b", "c", "c"])
     y = np.array([0.1, 0.3, 0.2, 0.6, 0.9, 0.0])
     assert left_out(x, y, kinds)[4:] == pytest.approx([0.4, 0.5])

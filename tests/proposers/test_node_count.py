@@ -10,7 +10,7 @@ from specviz.commands import record
 from specviz.errors import TraceError
 from specviz.export.facts import decode_command
 from specviz.figures.drafting_methods import methods as figures
-from specviz.measure.curves import Budget, Curves
+from specviz.measure.curves import Curves, NodeBudget
 from specviz.measure.methods import ENTRIES, MethodRow
 from specviz.proposers.trees import node_count
 from specviz.proposers.trees.node_count import SCHEMA, Paying, Point, with_paying_nodes
@@ -112,7 +112,7 @@ def test_recording_keeps_the_points_of_the_measured_curves(monkeypatch, tmp_path
     from specviz.__main__ import main
 
     budgets = {
-        f"{name}, temperature {t}": (Budget(2, 1.5, 0.1, 1.1), Budget(4, 1.9, 0.1, 1.3 - t))
+        f"{name}, temperature {t}": (NodeBudget(2, 1.5, 0.1, 1.1), NodeBudget(4, 1.9, 0.1, 1.3 - t))
         for name in ("draft's tree",)
         for t in (0, 1)
     }

@@ -1,6 +1,6 @@
-"""The laboratory around the rule: exact rows keep their own distribution, mistakes do not, and a microscope finds where greedy texts part.
+"""Serving setups: exact ones keep their own distribution, mistakes do not, and the place where greedy texts part is found.
 
-'Exact' is with respect to the distribution of the target as it is served: every row is held against itself, alone and one token at a time.
+'Exact' is with respect to the target as it is served: every setup is compared with itself, one token per pass.
 """
 
 from __future__ import annotations
@@ -20,14 +20,15 @@ from specviz.measure.estimate import Estimate
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs import loading
 from specviz.models.pairs.loading import load_pair
+from specviz.prediction.predict import openings
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.serving import served
-from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText, Microscope, parting
+from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTies, NearTieSummary, parting
 from specviz.serving.near_ties_run import written
-from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, Laboratory, from_json, to_json
-from specviz.serving.setups_run import SetupEffort, cut_from, laboratory, timing, written_from
+from specviz.serving.setups import ENTRIES, EXACT, LOSSY, REFERENCE, TOLERANCE, SetupComparison, from_json, to_json
+from specviz.serving.setups_run import SetupEffort, compare_setups, timing, written_from
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, texts
 from specviz.verification.warp import warp
@@ -39,17 +40,17 @@ BOOK = TEXT[0] * 6
 
 
 @pytest.fixture(scope="module")
-def shown(pair) -> Laboratory:
+def shown(pair) -> SetupComparison:
     """Every row on the tiny pair, with the watch's shares."""
     shares = []
-    found = laboratory(
-        pair, SETTINGS, cut_from(pair, BOOK, 8, 8, 2), EFFORT, "book.txt", lambda share, doing: shares.append(share)
+    found = compare_setups(
+        pair, SETTINGS, openings(pair, BOOK, 8, 8, 2), EFFORT, "book.txt", lambda share, doing: shares.append(share)
     )
     assert shares == sorted(shares) and shares[0] >= 0.0 and shares[-1] <= 1.0
     return found
 
 
-def test_exact_rows_keep_their_own_distribution_and_mistakes_do_not(shown):
+def test_exact_setups_keep_their_own_distribution_and_mistakes_do_not(shown):
     """Rounding in float32 explains TOLERANCE."""
     assert along_text.TOLERANCE == TOLERANCE
     for row in shown.rows:
@@ -61,7 +62,7 @@ def test_exact_rows_keep_their_own_distribution_and_mistakes_do_not(shown):
             assert row.own.worst > 1e-3, row.key
 
 
-def test_every_row_but_the_reference_has_another_distribution_and_a_mistake_alone_is_what_it_means_to_be(shown):
+def test_every_setup_but_the_reference_has_another_distribution_and_a_mistake_has_that_of_the_setup_it_means(shown):
     for row in shown.rows:
         if row.key == REFERENCE:
             assert row.apart is None
@@ -88,7 +89,7 @@ def test_a_reference_whose_runs_lie_far_apart_is_no_verdict(shown):
     assert "spans 40% of their median" in said and f"at most {UNSTEADY:.0%}" in said
 
 
-def test_a_file_gives_the_laboratory_back_and_damage_is_one_sentence(shown):
+def test_a_file_gives_the_comparison_back_and_damage_is_one_sentence(shown):
     text = to_json(shown)
     assert from_json(text) == shown
     damaged = (text[:-3], "[]", text.replace('"key": "bf16"', '"key": "bf17"'), text.replace("setups-2", "setups-9"),
@@ -120,7 +121,9 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     monkeypatch.setattr(served, "WORD", "xylophone")
     with pytest.raises(ModelError, match="xylophone"):
         served.banned(pair)
-    found = laboratory(pair, SETTINGS, cut_from(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban"))
+    found = compare_setups(
+        pair, SETTINGS, openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
+    )
     assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.microscope.seen("bf16")
 
 
@@ -137,14 +140,14 @@ def test_intervals_are_of_texts():
     assert (wide.value, wide.low, wide.high) == (0.2, 0.0, 0.4)
 
 
-# the microscope
+# near ties
 
 
 def test_the_first_place_that_differs_is_found():
     one = GreedyText((1, 2, 3, 4), (0.9, 0.8, 0.02, 0.7))
     assert parting(one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7))) == 2
     assert parting(one, one) is None and parting(one, GreedyText((9,), (1.0,))) == 0
-    seen = ArmSummary(
+    seen = NearTieSummary(
         "bf16", (GreedyPair((0,), one, GreedyText((1, 2, 5, 4), (0.9, 0.8, 0.01, 0.7)), {}), GreedyPair((0,), one, one, {}))
     )
     assert len(seen.parted) == 1 and seen.parted[0].margins == (0.02, 0.01) and (seen.there, seen.largest) == (0.02, 0.02)
@@ -193,8 +196,8 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
 def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
     seen = shown.microscope.seen("fp32-blocks")
-    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.microscope.arms) == set(ARMS)
-    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), cut_from(pair, BOOK, 8, 8, 2)[0]
+    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.microscope.arms) == set(COMPARISONS)
+    settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), openings(pair, BOOK, 8, 8, 2)[0]
     alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)
     for one in seen.pairings:
@@ -202,15 +205,15 @@ def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_gre
             assert len(text.tokens) == len(text.margins) == EFFORT.greedy and set(text.tokens) <= one.pieces.keys()
 
 
-def test_an_arm_that_is_none_is_damage():
+def test_an_unknown_comparison_is_damage():
     with pytest.raises(ValueError, match="arms"):
-        Microscope({"bf17": ()})
+        NearTies({"bf17": ()})
 
 
 # the command
 
 
-def test_record_writes_a_laboratory_and_refuses_no_runs(pair, tmp_path, monkeypatch, capsys):
+def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(loading, "load_pair", lambda *key: pair)
     for name, value in {"OPENING": 6, "LENGTH": 5, "TOKENS": 4, "GREEDY": 4}.items():
         monkeypatch.setattr(record, name, value)
@@ -228,6 +231,6 @@ def test_record_writes_a_laboratory_and_refuses_no_runs(pair, tmp_path, monkeypa
 
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
     ways = {REFERENCE: served.served(pair, REFERENCE)}
-    places = cut_from(pair, BOOK, 6, 5, 2)
+    places = openings(pair, BOOK, 6, 5, 2)
     fields, spread = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

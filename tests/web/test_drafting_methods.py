@@ -11,7 +11,7 @@ from specviz.errors import SettingsError
 from specviz.figures.drafting_methods import block_gain
 from specviz.figures.drafting_methods import matrix as figures_matrix
 from specviz.figures.drafting_methods import methods as figures
-from specviz.measure.methods import CHOICES, ENTRIES, Lineup
+from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
 from specviz.web.common.queue import Stopped, Ticket
@@ -33,7 +33,7 @@ def ready(page_pair, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def shown() -> Lineup:
+def shown() -> MethodComparison:
     return recorded()["1"]
 
 

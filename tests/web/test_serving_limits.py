@@ -10,8 +10,8 @@ import pytest
 from specviz.errors import SettingsError
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
-from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText
-from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, Laboratory
+from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
+from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
 from specviz.web.common.queue import Queue, Stopped
@@ -20,7 +20,7 @@ from specviz.web.serving_limits.state import Ask, Surroundings, recorded
 from tests.pages import FreeTicket, first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
-HAND_MADE = ArmSummary("bf16", tuple(
+HAND_MADE = NearTieSummary("bf16", tuple(
     GreedyPair((1, 2), GreedyText((3, 4, 5), (2.0, 0.5, margin)), GreedyText((3, 4, last), (2.1, 0.4, margin)), PIECES)
     for margin, last in ((0.01, 6), (0.03, 7), (1.0, 5), (0.0, 5))
 ))  # fmt: skip
@@ -36,7 +36,7 @@ def ready(pair, monkeypatch):
 
 
 @pytest.fixture(scope="module")
-def shown() -> Laboratory:
+def shown() -> SetupComparison:
     return recorded()
 
 
@@ -75,7 +75,7 @@ def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
             assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own law"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
-    assert set(shown.microscope.arms) == set(ARMS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
+    assert set(shown.microscope.arms) == set(COMPARISONS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
     assert not shown.microscope.seen("fp32-blocks").parted, "draft tokens change nothing"
 
 
@@ -113,7 +113,7 @@ def test_the_microscope_draws_margins_up_to_where_texts_part():
     assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
     assert list(named["texts diverge"].y) == [0.01, 0.03] and list(named["texts diverge"].x) == [2, 2]
     assert min(named["same token"].y) == ties.FLOOR, "a tie stands on the edge"
-    lines = ties.margins(ArmSummary("int8", HAND_MADE.pairings[:1]))
+    lines = ties.margins(NearTieSummary("int8", HAND_MADE.pairings[:1]))
     assert [trace.name for trace in lines.data] == ["float32", "int8", "texts diverge"]
     assert list(lines.data[1].y) == [2.1, 0.4, 0.01]
 
@@ -132,10 +132,10 @@ def test_the_microscopes_words_follow_its_counts():
     assert "Of 4 greedy texts of 3 tokens, 2 diverge between float32 and bfloat16, the first after 2 tokens." in said
     assert "0.02 (median), at most 0.03" in said and f"{3 / 12:.1%} of the positions" in said
     assert (
-        ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[2:]))
+        ties.conclusion(NearTieSummary("int8", HAND_MADE.pairings[2:]))
         == "Float32 and int8 write the same tokens in 2 greedy texts of 3 tokens."
     )
-    one = ties.conclusion(ArmSummary("int8", HAND_MADE.pairings[:1]))
+    one = ties.conclusion(NearTieSummary("int8", HAND_MADE.pairings[:1]))
     assert one.startswith(
         "The greedy texts diverge between float32 and int8, after 2 tokens. The gap between the two largest logits there is 0.01; "
     )

@@ -8,7 +8,7 @@ from specviz.figures.common.narration import number
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, REST, label, safe, short
 from specviz.measure.estimate import interval_of
-from specviz.measure.methods import First, Lineup, MethodRow
+from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
 from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 
@@ -54,12 +54,12 @@ def evidence(row: MethodRow) -> str:
     return f"computed: TV {number(first.written_tv)}; {drawn}"
 
 
-def certain(first: First) -> bool:
+def certain(first: FirstToken) -> bool:
     """Whether the target is certain of one token, so that nothing is random."""
     return first.upper == 0.0
 
 
-def table(one: Lineup) -> list[dict[str, object]]:
+def table(one: MethodComparison) -> list[dict[str, object]]:
     """A line for each row, in the order of the methods; its columns are COLUMNS."""
     return [
         dict(zip(COLUMNS, (row.entry.name, row.per_pass, row.ms and row.ms.value, signed(row), list(row.shares),
@@ -68,7 +68,7 @@ def table(one: Lineup) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def details(one: Lineup) -> list[dict[str, object]]:
+def details(one: MethodComparison) -> list[dict[str, object]]:
     """What stands behind the table: the rule, every count, the interval of the times."""
     rows = []
     for row in one.rows:
@@ -79,7 +79,7 @@ def details(one: Lineup) -> list[dict[str, object]]:
     return rows
 
 
-def conclusion(one: Lineup) -> str:
+def conclusion(one: MethodComparison) -> str:
     """What the table shows, in two sentences."""
     exact = [row for row in one.rows if row.exact and row.per_pass is not None and row.key != "target"]
     lossy = [row for row in one.rows if not row.exact and not row.reason]
@@ -98,7 +98,7 @@ def conclusion(one: Lineup) -> str:
     return said
 
 
-def positions(one: Lineup) -> str:
+def positions(one: MethodComparison) -> str:
     """What the shares by position mean, which differs between rules."""
     said = "Accepted, by position: a draft token is checked only if those before it were accepted; the share is of these checks."
     if any(row.entry.settings.get("rule") == "block" and row.tested for row in one.rows):
@@ -126,13 +126,13 @@ def _speed(row: MethodRow) -> float:
     return row.per_pass or 0.0
 
 
-def name_of(first: First, cell: int) -> str:
+def name_of(first: FirstToken, cell: int) -> str:
     """A cell's token with its spaces shown."""
     raw = first.labels[cell]
     return label((0,), True, {0: raw}) if raw else REST
 
 
-def cells(first: First) -> list[dict[str, object]]:
+def cells(first: FirstToken) -> list[dict[str, object]]:
     """Every cell as a row of a table."""
     rows = []
     for cell, probs in enumerate(first.probs):
@@ -142,7 +142,7 @@ def cells(first: First) -> list[dict[str, object]]:
     return rows
 
 
-def same_distribution_conclusion(first: First) -> str:
+def same_distribution_conclusion(first: FirstToken) -> str:
     """What the samples with adversarial draft tokens show, as the figure's text."""
     if certain(first) and first.tv == 0.0:
         return f"All {first.n:,} first tokens written with adversarial draft tokens are the one that the target is certain of."
@@ -157,7 +157,7 @@ def same_distribution_conclusion(first: First) -> str:
     )
 
 
-def same_distribution(first: First, kind: str = "light") -> go.Figure:
+def same_distribution(first: FirstToken, kind: str = "light") -> go.Figure:
     """Samples as bars, the exact distribution as marks, and the band of sampling noise. All other tokens stand in the table."""
     places = _heaviest(first)
     figure = go.Figure()
@@ -172,7 +172,7 @@ def same_distribution(first: First, kind: str = "light") -> go.Figure:
     return _laid_out(figure, first, places, "share of all first tokens")
 
 
-def shortcut_conclusion(first: First) -> str:
+def shortcut_conclusion(first: FirstToken) -> str:
     """What typical acceptance does to the distribution, as its figure's text."""
     if first.written_tv < 1e-9:
         return "Typical acceptance follows the target's distribution here: one token is certain."
@@ -185,7 +185,7 @@ def shortcut_conclusion(first: First) -> str:
     )  # fmt: skip
 
 
-def shortcut(first: First, kind: str = "light") -> go.Figure:
+def shortcut(first: FirstToken, kind: str = "light") -> go.Figure:
     """What the shortcut writes as hatched bars, the target's distribution as marks, and the entropy threshold as a line over p."""
     places = _heaviest(first)
     figure = go.Figure()
@@ -200,7 +200,7 @@ def shortcut(first: First, kind: str = "light") -> go.Figure:
     return _laid_out(figure, first, places, "probability of the first token")
 
 
-def _heaviest(first: First) -> list[int]:
+def _heaviest(first: FirstToken) -> list[int]:
     """Cells of single tokens, the likeliest first."""
     return [cell for cell, raw in enumerate(first.labels) if raw]
 
@@ -214,7 +214,7 @@ def _mark(kind: str) -> dict[str, object]:
     return {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
 
 
-def _laid_out(figure: go.Figure, first: First, places: list[int], title: str) -> go.Figure:
+def _laid_out(figure: go.Figure, first: FirstToken, places: list[int], title: str) -> go.Figure:
     most = max(
         [*(first.probs[cell] for cell in places), *(first.shares[cell] for cell in places), *(first.written or ())[: len(places)]]
     )

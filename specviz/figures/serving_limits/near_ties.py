@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import DRAWS, GRID, label, safe
-from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair
+from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 
 FEW = 3  # texts up to which each is drawn as lines
 FLOOR = 1e-3  # margins below stand on this edge of the logarithmic axis
@@ -19,9 +19,9 @@ BINS = 14
 MARGIN = "gap between the two largest logits"
 
 
-def conclusion(seen: ArmSummary) -> str:
+def conclusion(seen: NearTieSummary) -> str:
     """What one comparison shows."""
-    arm, many, parted = ARMS[seen.key], len(seen.pairings), seen.parted
+    arm, many, parted = COMPARISONS[seen.key], len(seen.pairings), seen.parted
     length = max(len(one.first.tokens) for one in seen.pairings)
     texts = f"{many} greedy texts" if many > 1 else "the greedy text"
     if not parted:
@@ -40,13 +40,13 @@ def conclusion(seen: ArmSummary) -> str:
     )
 
 
-def margins(seen: ArmSummary, kind: str = "light") -> go.Figure:
+def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
     figure, grey = go.Figure(), DRAWS[kind]
     if len(seen.pairings) <= FEW:
         for one in seen.pairings:
-            _line(figure, one.first.margins, one.shared, ARMS[seen.key].first, getattr(MEANINGS["target"], kind), "solid")
-            _line(figure, one.second.margins, one.shared, ARMS[seen.key].second, grey, "dot")
+            _line(figure, one.first.margins, one.shared, COMPARISONS[seen.key].first, getattr(MEANINGS["target"], kind), "solid")
+            _line(figure, one.second.margins, one.shared, COMPARISONS[seen.key].second, grey, "dot")
     else:
         x = [place for one in seen.pairings for place in range(one.shared)]
         y = [at_least(margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
@@ -65,7 +65,7 @@ def _line(figure: go.Figure, found: Sequence[float], shared: int, name: str, col
                        hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
 
 
-def spread(seen: ArmSummary, kind: str = "light") -> go.Figure:
+def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     """Distribution of the gaps: at all positions, and where texts diverge, each as shares of their own number."""
     figure = go.Figure()
     edges, everywhere, there = histogram(seen)
@@ -84,7 +84,7 @@ def spread(seen: ArmSummary, kind: str = "light") -> go.Figure:
     return figure
 
 
-def histogram(seen: ArmSummary) -> tuple[list[float], list[float], list[float]]:
+def histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[float]]:
     """Logarithms of the edges of BINS equal bins (BINS + 1,), and the share of all places and of the partings in each.
 
     What lies below FLOOR is counted into the first bin.
@@ -101,9 +101,9 @@ def histogram(seen: ArmSummary) -> tuple[list[float], list[float], list[float]]:
     return edges, shares(seen.all_margins), shares([one.margins[0] for one in seen.parted])
 
 
-def partings(seen: ArmSummary) -> list[dict[str, object]]:
+def partings(seen: NearTieSummary) -> list[dict[str, object]]:
     """Every position where two texts diverge, the earliest first."""
-    arm = ARMS[seen.key]
+    arm = COMPARISONS[seen.key]
     return [
         {"after": _end(one), "position": one.place, arm.first: tokens(one)[0], arm.second: tokens(one)[1],
          f"gap, {arm.first}": one.margins[0], f"gap, {arm.second}": one.margins[1]}

@@ -8,7 +8,7 @@ from specviz.figures.common.narration import number
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, safe, short
 from specviz.measure.estimate import Estimate, interval_of
-from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, Laboratory, SetupRow
+from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 
 COLUMNS = ("target served as", "TV by draft tokens", "verdict", "exact relative to", "TV to float32", "acceptance rate",
            "tokens per pass", "speed, no draft", "speed, drafted")  # fmt: skip
@@ -16,7 +16,7 @@ SIGNS = {EXACT: "✓", ROUNDING: "≈", LOSSY: "✗"}
 LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 
 
-def table(one: Laboratory) -> list[dict[str, object]]:
+def table(one: SetupComparison) -> list[dict[str, object]]:
     """A line for each row; its columns are COLUMNS. Speeds that are too uncertain are left out; the details hold them with their spread."""
     return [
         dict(zip(COLUMNS, (row.entry.name, _draft_tokens(row), "–" if row.reason else row.verdict, row.reason or row.entry.probs,
@@ -35,7 +35,7 @@ def _mean(found: Estimate | None) -> str:
     return "" if found is None else f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
 
 
-def _speed(one: Laboratory, found: Estimate | None) -> float | None:
+def _speed(one: SetupComparison, found: Estimate | None) -> float | None:
     return found.value if one.steady and found is not None else None
 
 
@@ -45,12 +45,12 @@ def _draft_tokens(row: SetupRow) -> str:
     return f"{number(row.own.mean)}, ≤ {number(row.own.worst)}"
 
 
-def entries(one: Laboratory) -> list[tuple[str, str]]:
+def entries(one: SetupComparison) -> list[tuple[str, str]]:
     """Name and sentence of each row."""
     return [(row.entry.name, row.reason or row.entry.said) for row in one.rows]
 
 
-def details(one: Laboratory) -> list[dict[str, object]]:
+def details(one: SetupComparison) -> list[dict[str, object]]:
     """The counts, prefixes and times from which the table is made."""
     rows = []
     for row in one.rows:
@@ -66,7 +66,7 @@ def _span(found: Estimate | None) -> str:
     return "" if found is None else f"{found.low:.2f} to {found.high:.2f}"
 
 
-def conclusion(one: Laboratory) -> str:
+def conclusion(one: SetupComparison) -> str:
     """What the table shows: how far setups move the distribution, how little draft tokens add to that, and what mistakes do."""
     rows = [row for row in one.rows if row.own is not None]
     moved = [row for row in rows if row.apart is not None and row.verdict != LOSSY]
@@ -89,7 +89,7 @@ def conclusion(one: Laboratory) -> str:
     return said + (f" The mistakes change it by up to TV {', '.join(wrong)}." if wrong else "")
 
 
-def distances(one: Laboratory, kind: str = "light") -> go.Figure:
+def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     """For each row the distance of its distribution from float32's, and what draft tokens change about it, on one logarithmic axis."""
     rows = [row for row in one.rows if row.own is not None]
     places = list(range(len(rows)))[::-1]

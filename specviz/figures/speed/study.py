@@ -11,8 +11,17 @@ from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import DRAWS, GRID
 from specviz.figures.speed.plan import PLAIN, banded, laid_out, names
 from specviz.measure.estimate import Estimate
-from specviz.prediction.calibration import calibration, calibration_error, over_kinds, reliability
-from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, Study, StudyCell
+from specviz.prediction.study import (
+    DRAFTS,
+    KINDS,
+    STATISTICS,
+    Study,
+    StudyCell,
+    calibration,
+    calibration_error,
+    over_kinds,
+    reliability,
+)
 
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by predicted acceptance rate: a mean of each

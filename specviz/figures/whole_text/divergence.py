@@ -10,7 +10,7 @@ from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.common.narration import number
 from specviz.figures.common.theme import LEGEND, MEANINGS
 from specviz.figures.exactness.evidence import DRAWS, GRID, safe, short
-from specviz.measure.divergence import TOPS, Kind, Read, Spread, spread
+from specviz.measure.divergence_profile import TOPS, DivergenceProfile, ScoredText, WordKind, divergence_profile
 from specviz.measure.estimate import CONFIDENCE, Estimate
 from specviz.measure.word_kinds import MEANT
 
@@ -18,7 +18,7 @@ AROUND = 4  # tokens before one that its label shows
 FEW = 10  # tokens of a kind; with fewer nothing is said of it
 
 
-def along(read: Read, kind: str = "light") -> go.Figure:
+def along(read: ScoredText, kind: str = "light") -> go.Figure:
     """1 - beta at each token as a bar, hatched where the models differ most."""
     forks, apart = set(read.forks), read.apart
     labels = [_label(read, place) for place in range(len(read.beta))]
@@ -45,7 +45,7 @@ def along(read: Read, kind: str = "light") -> go.Figure:
     return figure
 
 
-def _label(read: Read, place: int) -> str:
+def _label(read: ScoredText, place: int) -> str:
     """The token with some of what stands before it."""
     first = max(0, place - AROUND)
     shown = [
@@ -54,7 +54,7 @@ def _label(read: Read, place: int) -> str:
     return safe("".join(shown[:-1])) + f"<b>{safe(shown[-1])}</b>"
 
 
-def along_conclusion(read: Read) -> str:
+def along_conclusion(read: ScoredText) -> str:
     """How often draft tokens are rejected on average, and where most often."""
     apart = read.apart
     if not apart.any():
@@ -67,7 +67,7 @@ def along_conclusion(read: Read) -> str:
     )
 
 
-def lorenz(curves: Sequence[tuple[str, Spread]], kind: str = "light") -> go.Figure:
+def lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "light") -> go.Figure:
     """The Lorenz curve of each text or set of texts, the first as a solid line with marks at the top shares, and the even spread."""
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="spread evenly", hoverinfo="skip", showlegend=False,
@@ -102,7 +102,7 @@ def _ink(kind: str) -> str:
     return "#1a1f26" if kind == "light" else "#e8ecf1"
 
 
-def lorenz_conclusion(curves: Sequence[tuple[str, Spread]]) -> str:
+def lorenz_conclusion(curves: Sequence[tuple[str, DivergenceProfile]]) -> str:
     """What the top 1% and 10% of the tokens hold in the first curve, and the top 10% in each other."""
     one = curves[0][1]
     if not one.total:
@@ -117,7 +117,7 @@ def lorenz_conclusion(curves: Sequence[tuple[str, Spread]]) -> str:
     return said + _half(one)
 
 
-def _half(one: Spread) -> str:
+def _half(one: DivergenceProfile) -> str:
     """How few tokens hold half of the divergence, and at how many there is none."""
     few = next(x for x, y in zip(one.x, one.y, strict=True) if y >= 0.5)
     same = 1.0 - next(x for x, y in zip(one.x, one.y, strict=True) if y >= 1.0 - 1e-9)
@@ -131,7 +131,7 @@ def _interval(share: Estimate) -> str:
     return f" ({share.low:.0%} to {share.high:.0%})"
 
 
-def kinds(one: Spread, own: Spread | None = None, kind: str = "light") -> go.Figure:
+def kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: str = "light") -> go.Figure:
     """Mean 1 - beta of each kind of word with its interval, the largest on top; ``own``: of one text, as open circles."""
     order = sorted(one.kinds, key=lambda row: row.apart.value)
     figure = go.Figure()
@@ -152,7 +152,7 @@ def kinds(one: Spread, own: Spread | None = None, kind: str = "light") -> go.Fig
 
 
 def _dots(
-    figure: go.Figure, rows: Sequence[Kind], places: Mapping[str, int], symbol: str, colour: str, name: str, lower: float
+    figure: go.Figure, rows: Sequence[WordKind], places: Mapping[str, int], symbol: str, colour: str, name: str, lower: float
 ) -> None:
     values = [row.apart.value for row in rows]
     ends = [end for row in rows for end in (row.apart.low, row.apart.high)]
@@ -164,7 +164,7 @@ def _dots(
                        hovertemplate="%{customdata}<br>1 − β %{x:.3f}<extra></extra>")  # fmt: skip
 
 
-def kinds_conclusion(one: Spread) -> str:
+def kinds_conclusion(one: DivergenceProfile) -> str:
     """At which kind of word the models differ most and least, where the intervals do not overlap."""
     rows = sorted((row for row in one.kinds if row.count >= FEW), key=lambda row: row.apart.value)
     if len(rows) < 2:
@@ -180,15 +180,15 @@ def kinds_conclusion(one: Spread) -> str:
     )
 
 
-def _most(rows: Sequence[Kind]) -> Kind:
+def _most(rows: Sequence[WordKind]) -> WordKind:
     return max(rows, key=lambda row: row.divergence.value)
 
 
-def _mean(row: Kind) -> str:
+def _mean(row: WordKind) -> str:
     return f"{number(row.apart.value)} ({number(row.apart.low)} to {number(row.apart.high)})"
 
 
-def kinds_table(one: Spread) -> list[dict[str, object]]:
+def kinds_table(one: DivergenceProfile) -> list[dict[str, object]]:
     """Each kind with its counts, means and intervals."""
     rows = []
     for row in one.kinds:
@@ -197,7 +197,7 @@ def kinds_table(one: Spread) -> list[dict[str, object]]:
     return rows
 
 
-def tops_table(curves: Sequence[tuple[str, Spread]]) -> list[dict[str, object]]:
+def tops_table(curves: Sequence[tuple[str, DivergenceProfile]]) -> list[dict[str, object]]:
     """The top shares of every curve."""
     return [
         {"texts": name, "tokens": one.count}
@@ -211,7 +211,9 @@ def _numbers(share: Estimate) -> str:
     return said if share.n < 2 else f"{said} ({share.low:.3f} to {share.high:.3f})"
 
 
-def curves_of(own: Read, surveys: Mapping[str, Sequence[Read]]) -> list[tuple[str, Spread]]:
+def curves_of(own: ScoredText, surveys: Mapping[str, Sequence[ScoredText]]) -> list[tuple[str, DivergenceProfile]]:
     """This text's spread first, then that of each recorded set of texts. surveys: name of a distribution -> readings."""
-    found = [("this text", spread((own,)))]
-    return found + [(f"{len(reads)} recorded texts, {name}", spread(tuple(reads))) for name, reads in surveys.items() if reads]
+    found = [("this text", divergence_profile((own,)))]
+    return found + [
+        (f"{len(reads)} recorded texts, {name}", divergence_profile(tuple(reads))) for name, reads in surveys.items() if reads
+    ]

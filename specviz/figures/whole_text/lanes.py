@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 from specviz.figures.common.glyphs import braces, glyphs, is_special, name, piece, unfinished, whole
 from specviz.figures.common.narration import number
 from specviz.figures.one_round.stage import write_cursor
-from specviz.measure.divergence import Read
+from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.estimate import interval_of
 from specviz.measure.passage import ACCEPTED, ALONE, BONUS, LANES, REPLACED, SPECULATIVE, WRITTEN, Lane, Passage, Token
 from specviz.settings import Settings
@@ -112,7 +112,7 @@ def forks_payload(one: Passage) -> dict[str, Any] | None:
     return {"id": f"{one.settings.to_query()}", "forks": rows}
 
 
-def _fork(read: Read, place: int) -> dict[str, Any]:
+def _fork(read: ScoredText, place: int) -> dict[str, Any]:
     probs, raw = read.forks[place], piece(read.pieces, read.tokens[place])
     bars = [
         {"glyphs": glyphs(piece(read.pieces, token), token), "p": p, "q": q, "mine": token == read.tokens[place]}
@@ -136,7 +136,7 @@ def _tail(text: str, most: int = 44) -> str:
     return flat if len(flat) <= most else "… " + flat[-most:].split(" ", 1)[-1]
 
 
-def fork_sentence(read: Read, place: int) -> str:
+def fork_sentence(read: ScoredText, place: int) -> str:
     """Both models' likeliest tokens there, and the one that was written."""
     probs = read.forks[place]
     target, draft = (max(zip(row, probs.tokens, strict=True), key=lambda pair: pair[0]) for row in (probs.p, probs.q))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.whole_text.lanes import SAID, TITLES
-from specviz.measure.divergence import Read
+from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.passage import LANES, Passage
 
 
@@ -22,7 +22,7 @@ def tokens_table(one: Passage) -> list[dict[str, object]]:
 
 def places_table(one: Passage) -> list[dict[str, object]]:
     """Every token of the target's text with what both models gave it."""
-    read: Read | None = one.read
+    read: ScoredText | None = one.read
     if read is None:
         return []
     return [

@@ -8,7 +8,7 @@ from specviz.export.drafting_methods import other_proposers
 from specviz.export.facts import facts
 from specviz.export.package import Package
 from specviz.figures.drafting_methods import methods as figures
-from specviz.measure.methods import Lineup
+from specviz.measure.methods import MethodComparison
 from specviz.models.pairs.names import as_options
 from specviz.web.common.download import Offer, ready
 from specviz.web.drafting_methods.state import Gallery, block_gain, recorded_matrix
@@ -23,7 +23,7 @@ def offer(gallery: Gallery) -> Offer:
     return ready(lineup_package(gallery, one), said)
 
 
-def lineup_package(gallery: Gallery, one: Lineup) -> Package:
+def lineup_package(gallery: Gallery, one: MethodComparison) -> Package:
     choice = gallery.question.choice
     link = gallery.question.link() | {"prompt": one.settings.prompt}
     said = facts(
@@ -33,7 +33,7 @@ def lineup_package(gallery: Gallery, one: Lineup) -> Package:
     return other_proposers(one, choice, said, block_gain(), recorded_matrix())
 
 
-def command(one: Lineup) -> str:
+def command(one: MethodComparison) -> str:
     """What runs the same rows without the page, under all of its laws; times are those of the machine it runs on."""
     settings = one.settings
     draws = max((row.first.n for row in one.rows if row.first), default=1)

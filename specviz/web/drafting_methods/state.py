@@ -9,7 +9,7 @@ from typing import Any
 
 from specviz.errors import SettingsError
 from specviz.figures.drafting_methods import matrix
-from specviz.measure.methods import ENTRIES, Lineup, chosen, from_json
+from specviz.measure.methods import ENTRIES, MethodComparison, chosen, from_json
 from specviz.prediction.plan import SpeedPlan
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
@@ -23,7 +23,7 @@ LENGTH = 32  # tokens of each row on this page
 
 
 @lru_cache(maxsize=1)
-def recorded() -> dict[str, Lineup]:
+def recorded() -> dict[str, MethodComparison]:
     """The gallery that the page opens with, by choice; empty where the file is missing or damaged."""
     return of_file(RECORDED, from_json, {})
 
@@ -88,10 +88,10 @@ def opening(base: Settings) -> Settings:
 
 
 class Gallery(Findings):
-    """What was asked, with every lineup that this visitor has run: (prompt, pair, choice) -> Lineup."""
+    """What was asked, with every lineup that this visitor has run: (prompt, pair, choice) -> MethodComparison."""
 
     def key_of(self, question: Ask) -> tuple[str, str, str]:
         return question.settings.prompt, question.settings.pair, question.choice
 
-    def recorded(self) -> Lineup | None:
+    def recorded(self) -> MethodComparison | None:
         return recorded().get(self.question.choice)

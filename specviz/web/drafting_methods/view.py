@@ -13,7 +13,7 @@ from specviz.figures.drafting_methods import block_gain as gain_words
 from specviz.figures.drafting_methods import matrix
 from specviz.figures.drafting_methods import methods as figures
 from specviz.figures.drafting_methods.tree import tree_payload
-from specviz.measure.methods import CHOICES, ENTRIES, Lineup, MethodRow
+from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
 from specviz.proposers.trees import node_count
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, from_fields
@@ -93,7 +93,7 @@ def buttons(gallery: Gallery) -> None:
     session.watch("lineup")
 
 
-def found(gallery: Gallery, one: Lineup) -> None:
+def found(gallery: Gallery, one: MethodComparison) -> None:
     notes([measured(gallery, one)], "lineup-notes-from")
     table(gallery, one)
     said(figures.conclusion(one), "lineup-said")
@@ -106,7 +106,7 @@ def found(gallery: Gallery, one: Lineup) -> None:
     folds(one)
 
 
-def measured(gallery: Gallery, one: Lineup) -> str:
+def measured(gallery: Gallery, one: MethodComparison) -> str:
     """Where the numbers come from; for a recorded gallery also of which text."""
     when = f"measured {one.date} on {machine(one.machine)}; {one.runs} runs of {one.settings.length} tokens."
     if gallery.own:
@@ -116,7 +116,7 @@ def measured(gallery: Gallery, one: Lineup) -> str:
     return f"Recorded, {when}"
 
 
-def table(gallery: Gallery, one: Lineup) -> None:
+def table(gallery: Gallery, one: MethodComparison) -> None:
     """The gallery as rows, one of which can be selected; the address keeps which."""
     keys, asked = [row.key for row in one.rows], gallery.question.row
     lines = [line | {WHO: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
@@ -162,7 +162,7 @@ def gain() -> None:
         st.dataframe(gain_words.rows(plan), hide_index=True, alt=sentence)
 
 
-def pictures(one: Lineup, kind: str) -> None:
+def pictures(one: MethodComparison, kind: str) -> None:
     bad, short = one.row("adversarial"), one.row("typical")
     left, right = st.container(key="lineup-third").columns(2, gap="large")
     if bad is not None and bad.first is not None:
@@ -196,7 +196,7 @@ def every_rule() -> None:
                 st.text(f"{cells}: {why}")
 
 
-def folds(one: Lineup) -> None:
+def folds(one: MethodComparison) -> None:
     with st.expander("The numbers behind the pictures"):
         st.dataframe(figures.details(one), hide_index=True)
         for key in ("adversarial", "typical"):

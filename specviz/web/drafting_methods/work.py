@@ -13,7 +13,7 @@ def run_all(gallery: Gallery, ticket: Ticket, ask: Ask) -> None:
     """Run the gallery for what was asked. It takes its place only when it is whole; stopped, nothing has changed."""
     settings = ask.settings
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.measure.methods_run import line_up
+    from specviz.measure.methods_run import compare_methods
 
-    gallery.keep(ticket, ask, line_up(pair, settings, TURNS, DRAWS, ticket.tick))
+    gallery.keep(ticket, ask, compare_methods(pair, settings, TURNS, DRAWS, ticket.tick))
     ticket.tick(1.0)

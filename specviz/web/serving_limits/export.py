@@ -9,7 +9,7 @@ from specviz.export.package import Package
 from specviz.export.serving_limits import around_the_rule
 from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.names import as_options
-from specviz.serving.setups import Laboratory
+from specviz.serving.setups import SetupComparison
 from specviz.web.common.download import Offer, ready
 from specviz.web.serving_limits.state import Surroundings
 
@@ -23,7 +23,7 @@ def offer(surroundings: Surroundings) -> Offer:
     return ready(around_package(surroundings, one), said)
 
 
-def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
+def around_package(surroundings: Surroundings, one: SetupComparison) -> Package:
     arm, link = surroundings.question.arm, surroundings.question.link()
     link = link if surroundings.own else {key: value for key, value in link.items() if key != "prompt"}
     commands = [] if surroundings.own else [command(one)]
@@ -34,7 +34,7 @@ def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
     return around_the_rule(one, arm, said)
 
 
-def command(one: Laboratory) -> str:
+def command(one: SetupComparison) -> str:
     """What records the same rows without the page; times are those of the machine it runs on."""
     settings = one.settings
     words = ["python", "-m", "specviz", "record", "setups"]

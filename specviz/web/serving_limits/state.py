@@ -8,8 +8,8 @@ from functools import lru_cache
 
 from specviz.errors import SettingsError
 from specviz.records import ASSETS, of_file
-from specviz.serving.near_ties import ARMS
-from specviz.serving.setups import Laboratory, from_json
+from specviz.serving.near_ties import COMPARISONS
+from specviz.serving.setups import SetupComparison, from_json
 from specviz.settings import Settings
 from specviz.web.common.access import linked
 from specviz.web.common.page import Findings, known_pair
@@ -20,7 +20,7 @@ GAMMA = 2  # draft tokens of a round: of the fixed lengths two pay best on the s
 
 
 @lru_cache(maxsize=1)
-def recorded() -> Laboratory | None:
+def recorded() -> SetupComparison | None:
     """The laboratory that the page opens with; None where the file is missing or damaged."""
     return of_file(RECORDED, from_json, None)
 
@@ -38,8 +38,8 @@ class Ask:
     def __post_init__(self) -> None:
         plain = replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None, uniforms={}, gamma=GAMMA)
         object.__setattr__(self, "settings", plain)
-        if self.arm not in ARMS:
-            raise SettingsError("arm", self.arm[:60], f"one of {', '.join(ARMS)}")
+        if self.arm not in COMPARISONS:
+            raise SettingsError("arm", self.arm[:60], f"one of {', '.join(COMPARISONS)}")
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
@@ -62,10 +62,10 @@ class Ask:
 
 
 class Surroundings(Findings):
-    """What was asked, with every laboratory that this visitor has run: (prompt, pair) -> Laboratory."""
+    """What was asked, with every laboratory that this visitor has run: (prompt, pair) -> SetupComparison."""
 
     def key_of(self, question: Ask) -> tuple[str, str]:
         return question.settings.prompt, question.settings.pair
 
-    def recorded(self) -> Laboratory | None:
+    def recorded(self) -> SetupComparison | None:
         return recorded()

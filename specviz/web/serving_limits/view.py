@@ -6,8 +6,8 @@ import streamlit as st
 
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
-from specviz.serving.near_ties import ARMS
-from specviz.serving.setups import Laboratory
+from specviz.serving.near_ties import COMPARISONS
+from specviz.serving.setups import SetupComparison
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.parts import PLOT, escaped, head, machine, notes, picture, said, tables
@@ -72,10 +72,10 @@ def fields(surroundings: Surroundings) -> tuple[Ask, list[str]]:
     form.prompt(text)
     arm = under.segmented_control(
         "Near ties between",
-        list(ARMS),
+        list(COMPARISONS),
         default=ask.arm,
         required=True,
-        format_func=lambda name: ARMS[name].name,
+        format_func=lambda name: COMPARISONS[name].name,
         **form.key("arm"),
     )
     settings, problems = from_fields(form.raw, ask.settings)
@@ -89,7 +89,7 @@ def buttons(surroundings: Surroundings) -> None:
     session.watch("around")
 
 
-def found(surroundings: Surroundings, one: Laboratory) -> None:
+def found(surroundings: Surroundings, one: SetupComparison) -> None:
     kind, conclusion = session.theme(), figures.conclusion(one)
     notes([measured(surroundings, one)], "around-notes-from")
     table(one)
@@ -103,7 +103,7 @@ def found(surroundings: Surroundings, one: Laboratory) -> None:
     folds(one)
 
 
-def measured(surroundings: Surroundings, one: Laboratory) -> str:
+def measured(surroundings: Surroundings, one: SetupComparison) -> str:
     """Where the numbers come from."""
     size = f"{one.texts} texts of {one.length} tokens, {one.runs} runs; {one.date}, {machine(one.machine)}."
     slow = "" if one.steady else f" No verdict on speed: {one.unsteady}"
@@ -112,7 +112,7 @@ def measured(surroundings: Surroundings, one: Laboratory) -> str:
     return f"Recorded on passages of {one.text}: {size}{slow} Press the button to measure it on your text."
 
 
-def table(one: Laboratory) -> None:
+def table(one: SetupComparison) -> None:
     config = {}
     for name, width in WIDTHS.items():
         helped = {"width": width, "help": COLUMN_HELP.get(name), "pinned": name == SERVED}
@@ -129,7 +129,7 @@ def table(one: Laboratory) -> None:
                  alt=figures.conclusion(one), placeholder="", key="around-table")  # fmt: skip
 
 
-def microscope(one: Laboratory, arm: str, kind: str) -> None:
+def microscope(one: SetupComparison, arm: str, kind: str) -> None:
     seen = one.microscope.seen(arm)
     st.markdown(
         "### Near ties\nGreedy decoding follows the largest logit. Two ways to compute the same target write different texts where its two "
@@ -147,7 +147,7 @@ def microscope(one: Laboratory, arm: str, kind: str) -> None:
         tables("Where they differ, and what each writes there", ties.partings(seen))
 
 
-def folds(one: Laboratory) -> None:
+def folds(one: SetupComparison) -> None:
     with st.expander("What each row is"):
         st.markdown("\n".join(f"- **{name}**: {escaped(what)}" for name, what in figures.entries(one)))
     tables("The numbers behind the table", figures.details(one))

@@ -15,11 +15,11 @@ def run_all(surroundings: Surroundings, ticket: Ticket, ask: Ask) -> None:
     settings = ask.settings
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.serving.served import refuse_uncompared
-    from specviz.serving.setups_run import SetupEffort, laboratory, written_from
+    from specviz.serving.setups_run import SetupEffort, compare_setups, written_from
 
     refuse_uncompared(pair)
     ticket.tick(0.0, "The target continues your text")
     places = written_from(pair, settings, settings.prompt, LENGTH, TEXTS)
     effort = SetupEffort(POSITIONS, TURNS, TOKENS, 1, GREEDY)
-    surroundings.keep(ticket, ask, laboratory(pair, settings, places, effort, "your text", ticket.tick))
+    surroundings.keep(ticket, ask, compare_setups(pair, settings, places, effort, "your text", ticket.tick))
     ticket.tick(1.0)

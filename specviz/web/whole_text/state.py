@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from specviz.errors import SettingsError
-from specviz.measure.divergence import Read, Spread, spread
+from specviz.measure.divergence_profile import DivergenceProfile, ScoredText, divergence_profile
 from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
@@ -29,16 +29,16 @@ def recorded() -> dict[str, Passage]:
     return of_file(RECORDED, from_json, {})
 
 
-def surveys(pair: str) -> dict[str, tuple[Read, ...]]:
+def surveys(pair: str) -> dict[str, tuple[ScoredText, ...]]:
     """The recorded texts of this pair, by distribution; none for a pair that was not recorded."""
     return {name: one.survey for name, one in recorded().items() if one.survey and one.settings.pair == pair}
 
 
-def recorded_spread(settings: Settings) -> Spread | None:
+def recorded_spread(settings: Settings) -> DivergenceProfile | None:
     """The recorded texts of this pair under just this distribution, together; None where there are none."""
     known = surveys(settings.pair)
     return next(
-        (spread(known[name]) for name, one in recorded().items() if name in known and alike(one.settings, settings)), None
+        (divergence_profile(known[name]) for name, one in recorded().items() if name in known and alike(one.settings, settings)), None
     )
 
 

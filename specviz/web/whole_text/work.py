@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 
-from specviz.measure.passage import Event
+from specviz.measure.passage import TimedRound
 from specviz.web.common import cache, loads
 from specviz.web.common.queue import Ticket
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
@@ -23,7 +23,7 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
 
     shown = [0.0, 0]  # when the page was last given something new, and how much of it there was
 
-    def watch(share: float, doing: str, events: Sequence[Event]) -> None:
+    def watch(share: float, doing: str, events: Sequence[TimedRound]) -> None:
         if len(events) > shown[1] and time.monotonic() - shown[0] > SHOWN_EVERY:
             state.put(ticket, now=passage_run.so_far(pair, settings, events))
             shown[:] = time.monotonic(), len(events)

@@ -1,7 +1,7 @@
-"""The finished cells of a study that is still being made, in a file beside its record: stopped at any moment, it goes on from there.
+"""The finished cells of a study that is still being made, in a file beside its record: a study that was stopped goes on from there.
 
 JSON: what was asked of which models, texts and versions, then the cells with all their digits, and a digest of both. The file is always
-whole: it is made beside its place and put there by one renaming.
+complete, because it is written under another name and then renamed.
 """
 
 from __future__ import annotations
@@ -23,10 +23,11 @@ Key = tuple[str, float, float | None, str]
 
 
 @dataclass(slots=True)
-class KeptCells:
-    """The file and what it holds; ``path`` None keeps nothing.
+class StudyCheckpoint:
+    """The file and its content.
 
-    asked  what cells follow from, JSON-ready: a file of another study is refused
+    path   None: nothing is saved
+    asked  everything that determines the cells, JSON-ready; a file with another value is refused
     cells  by kind, temperature, top-p and draft
     """
 
@@ -35,41 +36,28 @@ class KeptCells:
     cells: dict[Key, StudyCell] = field(default_factory=dict)
 
     @classmethod
-    def open(cls, path: Path | None, asked: dict[str, Any]) -> KeptCells:
+    def open(cls, path: Path | None, asked: dict[str, Any]) -> StudyCheckpoint:
         """What is there already, or nothing yet. Raises TraceError for a file that is damaged or of another study, and SettingsError
         where no file can be written."""
-        kept = cls(path, json.loads(canonical(asked)))
-        if path is not None:
-            if os.path.exists(path):  # unlike Path.exists, false where nobody may look
-                kept.cells = {key(cell): cell for cell in _read(path, kept.asked)}
-            kept.write()
-        return kept
+        saved = cls(path, json.loads(canonical(asked)))
+        if path is not None and os.path.exists(path):  # unlike Path.exists, false where nobody may look
+            saved.add(*_read(path, saved.asked))
+        else:
+            saved.add()
+        return saved
 
-    def add(self, cell: StudyCell) -> None:
-        """A cell is finished: the file holds it from now on."""
-        self.cells[key(cell)] = cell
-        self.write()
-
-    def write(self) -> None:
-        """Put the file in its place, whole. Raises SettingsError where that cannot be done; the earlier one then stays."""
+    def add(self, *cells: StudyCell) -> None:
+        """Save finished cells. Raises SettingsError if the file cannot be written; the earlier one then stays."""
+        self.cells |= {(cell.kind, cell.temperature, cell.top_p, cell.draft): cell for cell in cells}
         if self.path is not None:
-            body = {"asked": self.asked, "cells": [cell_record(cell) for cell in self.cells.values()]}
+            body = {"asked": self.asked, "cells": [json.loads(json.dumps(asdict(cell))) for cell in self.cells.values()]}
             write(self.path, SCHEMA.text(body | {"digest": digest(body)}), over=True, name="resume")
-
-
-def key(cell: StudyCell) -> Key:
-    return cell.kind, cell.temperature, cell.top_p, cell.draft
-
-
-def cell_record(cell: StudyCell) -> dict[str, Any]:
-    """JSON-ready, with all digits: what a study rounds for its record may not depend on whether it was interrupted."""
-    return json.loads(json.dumps(asdict(cell)))
 
 
 def _read(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
     """The cells of a file. Raises TraceError with a sentence."""
     what = f"The file '{path}' of a study's cells"
-    stored, cells = replace(SCHEMA, what=what).read(read_text(path, what), _made)
+    stored, cells = replace(SCHEMA, what=what).read(read_text(path, what), _checked)
     if other := first_difference(stored, asked):
         raise TraceError(
             f"'{path}' keeps cells of another study: {other}. Repeat that study's command to go on with it, or name another file."
@@ -77,7 +65,7 @@ def _read(path: Path, asked: dict[str, Any]) -> list[StudyCell]:
     return cells
 
 
-def _made(record: dict[str, Any]) -> tuple[dict[str, Any], list[StudyCell]]:
+def _checked(record: dict[str, Any]) -> tuple[dict[str, Any], list[StudyCell]]:
     if record.pop("digest") != digest(record):
         raise ValueError("its cells are not those that were written; remove it to begin anew")
     return record["asked"], [build(StudyCell, cell) for cell in record["cells"]]

@@ -1,4 +1,4 @@
-"""How many short draws a second, three ways side by side: one text after the other, in batches, on shared distributions."""
+"""Samples per second of short texts, by three ways of sampling: one after the other, in batches, and on shared distributions."""
 
 from __future__ import annotations
 
@@ -23,15 +23,16 @@ from specviz.verification.token_rule import TokenRule
 
 BATCH = 64
 ONE_BY_ONE, BATCHED, SHARED = "one after the other", f"batches of {BATCH}", "shared distributions"
-SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # draws of one run
+SHORT = {ONE_BY_ONE: 40, BATCHED: 512}  # samples of one run
 UNIT = "draws/s"
 
 
 @dataclass(frozen=True, slots=True)
-class Rates:
-    """One prompt: draws per second by each way, and how many times the first way's rate that is.
+class SamplingRates:
+    """One prompt: samples per second by each way, and the ratio of each rate to that of one after the other.
 
-    entropy  of the first token's distribution, nats; seconds  of the ``draws`` on shared distributions, which are made once
+    entropy  of the first token's distribution, nats
+    seconds  that the ``draws`` samples on shared distributions took; they are drawn once
     """
 
     prompt: str
@@ -42,13 +43,18 @@ class Rates:
     ratios: dict[str, float]
 
 
-def draw_rates(pair: Pair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, say: Callable = print) -> list[Rates]:
-    """Interleaved runs of the first two ways around one long run of the third, at temperature 1, for each prompt of the bench."""
+def sampling_rates(
+    pair: Pair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, say: Callable = print
+) -> list[SamplingRates]:
+    """Interleaved runs of the first two ways around one long run of the third, at temperature 1, for each of the bench's prompts.
+
+    draws  samples on shared distributions; length  tokens of each; runs  of the first two ways
+    """
     asked = {name: Settings(prompt=prompt, length=length, gamma=gamma) for name, prompt in PROMPTS.items()}
     return [_one(pair, name, draws, settings, runs, say) for name, settings in asked.items()]
 
 
-def _one(pair: Pair, name: str, draws: int, settings: Settings, runs: int, say: Callable) -> Rates:
+def _one(pair: Pair, name: str, draws: int, settings: Settings, runs: int, say: Callable) -> SamplingRates:
     ids = pair.encode(settings.prompt)
 
     def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
@@ -64,7 +70,7 @@ def _one(pair: Pair, name: str, draws: int, settings: Settings, runs: int, say: 
     short.until(runs)
     rates = {way: short.rate(way, count, UNIT) for way, count in SHORT.items()} | {SHARED: long.rate(SHARED, draws, UNIT)}
     ratios = {way: rate.value / rates[ONE_BY_ONE].value for way, rate in rates.items()}
-    return Rates(name, _entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
+    return SamplingRates(name, _entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
 
 
 def _arguments(pair: Pair, settings: Settings) -> tuple:
@@ -78,12 +84,12 @@ def _entropy(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> float:
 
 
 def peak_megabytes() -> float:
-    """Most memory this process has held."""
+    """The most memory that this process has held, in MB."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
 
 
-def as_text(found: list[Rates]) -> str:
+def as_text(found: list[SamplingRates]) -> str:
     """A table, and the medians over prompts."""
     lines = [f"draws per second; {found[0].draws:,} draws on shared distributions; temperature 1"]
     for one in found:

@@ -1,0 +1,32 @@
+"""Passes over text that is already there: a model's distributions at each of its tokens, many tokens in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from torch import Tensor
+
+from specviz.models.base import LanguageModel
+from specviz.randomness import Prefix
+from specviz.verification.draft_tree import ROOT, DraftTree
+
+AT_ONCE = 64  # tokens of one pass
+
+
+def chain_of(tokens: Sequence[int]) -> DraftTree:
+    """Known tokens as a chain that nobody drafted."""
+    nodes = len(tokens)
+    return DraftTree((tuple(tokens),), (tuple(range(ROOT, nodes - 1)),), (None,), ((None,) * nodes,), "text")
+
+
+def distributions_along(
+    source: LanguageModel, prompt: Sequence[int], tokens: Sequence[int], at_once: int = AT_ONCE
+) -> Iterator[tuple[slice, Tensor]]:
+    """The distribution before each of the tokens after a prompt, ``at_once`` of them in a pass.
+
+    yields  (slice of the tokens, (n, V) float64), in order
+    """
+    for begin in range(0, len(tokens), at_once):
+        some = tokens[begin : begin + at_once]
+        row = Prefix((*prompt, *tokens[:begin]), begin, len(tokens) - begin)
+        yield slice(begin, begin + len(some)), source.distributions([row], chain_of(some[:-1]))[0]
