@@ -11,8 +11,8 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.figures.common.glyphs import glyphs
+from specviz.figures.common.labels import safe, short
 from specviz.figures.common.theme import MEANINGS
-from specviz.figures.exactness.evidence import safe, short
 from specviz.statistics.variation import cell_band
 
 INK = "#444444"

@@ -11,6 +11,7 @@ from specviz.web.common import terms
 from specviz.web.common.signs import ALL, escaped
 
 PLOT = {"displayModeBar": False}
+MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?", "too few draws": "?"}  # of verdicts
 
 
 def head(name: str, title: str, lede: str) -> None:
@@ -31,9 +32,11 @@ def said(text: str, key: str, plain: bool = False) -> None:
     st.container(key=key).markdown(escaped(text, ALL if plain else "$~"))
 
 
-def answer(name: str, mark: str) -> Any:
-    """The container of a page's verdict; a rejection has another line beside it."""
-    return st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
+def verdict(name: str, mark: str, words: str, seen: str) -> Any:
+    """A page's verdict after its sign; a rejection has another line beside it. Returns the container, for what belongs to it."""
+    place = st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
+    place.markdown(f"## {MARKS[mark]} {words}\n{seen}")
+    return place
 
 
 def picture(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:
