@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.common.labels import REST, safe, short
+from specviz.figures.common.labels import REST, label, safe, short
 from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
 
 LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100
+CELLS = 18  # most cells of a picture
 BINS = 10
 FEW = 5  # with fewer cells every one gets its bar
 DWARF = 2.5  # a pooled bar so many times the next one is left to the table
@@ -45,6 +47,17 @@ class CellShares:
         low, high = _band(probs, n)
         return cls(name, tuple(labels), tuple(whole), tuple(probs.tolist()), tuple(counts), tuple(low), tuple(high), n)
 
+    @classmethod
+    def of_report(cls, report: Mapping[str, Any]) -> CellShares:
+        """The heaviest cells of a report on samples; their bands hold for all of its cells together."""
+        one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
+        cells = sorted(one["cells"], key=lambda cell: -cell["mass"])
+        labels, whole = [label(cell["begins"], cell["whole"], pieces) for cell in cells], [cell["whole"] for cell in cells]
+        masses, counts = np.array([cell["mass"] for cell in cells]), [cell["count"] for cell in cells]
+        found = cls.of(report["decoder"], labels, whole, masses, counts, one["n"])
+        columns = ("labels", "whole", "probs", "counts", "low", "high")
+        return replace(found, **{name: getattr(found, name)[:CELLS] for name in columns})
+
     @property
     def shares(self) -> tuple[float, ...]:
         return tuple(count / self.n if self.n else 0.0 for count in self.counts)
@@ -71,11 +84,6 @@ class CellShares:
     def order(self) -> list[int]:
         """The cells, heaviest first."""
         return sorted(range(len(self.probs)), key=lambda place: -self.probs[place])
-
-    def heaviest(self, most: int) -> CellShares:
-        """At most so many cells."""
-        places, columns = self.order[:most], ("labels", "whole", "probs", "counts", "low", "high")
-        return replace(self, **{name: tuple(getattr(self, name)[place] for place in places) for name in columns})
 
     @property
     def bars(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specviz.figures.common.labels import label
-from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.exactness.evidence import CELLS, CellShares
 from specviz.settings import Settings
 from specviz.web.common import cache, loads
 from specviz.web.common.page import PageState, Work
@@ -27,10 +27,13 @@ if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
     from specviz.evidence.partition import Partition
 
+    Shard = Callable[[int, int, Watch], Samples]
+    More = Callable[[Sequence[Samples]], dict[str, Any]]
+
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each test, as in evidence/looks.py; a test compares them
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
 SHARD = 250_000  # most samples of a shard: memory, and how often the pictures are drawn again
-CELLS, LEAST = 18, 0.002  # most cells of a picture, and their least probability
+LEAST = 0.002  # probability of a cell of the pictures
 CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
 
 
@@ -151,14 +154,7 @@ def possible(cells: Partition) -> Partition:
 
 
 def draw(
-    state: SamplingState,
-    ticket: Ticket,
-    count: int,
-    most: int,
-    ends: Sequence[int],
-    shard: Callable[[int, int, Watch], Samples],
-    more: Callable[[Sequence[Samples]], dict[str, Any]],
-    before: int = 0,
+    state: SamplingState, ticket: Ticket, count: int, most: int, ends: Sequence[int], shard: Shard, more: More, before: int = 0
 ) -> None:
     """So many more samples of both decoders, shard by shard, with each test as soon as its number of samples is reached.
 

@@ -13,10 +13,10 @@ from specviz.web.exactness.state import Exam
 
 def offer(exam: Exam) -> Offer:
     """What can be exported; nothing until the exact distribution is known."""
-    if exam.of_files is not None:
+    if exam.report is not None:
         from specviz.export.report import package as of_report
 
-        return ready(of_report(exam.of_files.report))
+        return ready(of_report(exam.report))
     return Offer("is-it-exact") if exam.result.arms is None else ready(exact_package(exam))
 
 

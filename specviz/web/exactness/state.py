@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from specviz.errors import SettingsError, SpecvizError
-from specviz.figures.exactness.evidence import CellShares, SeedPValues
+from specviz.figures.exactness.evidence import SeedPValues
 from specviz.settings import Settings
 from specviz.web.common.access import linked
 from specviz.web.common.page import Work, known_pair
@@ -96,22 +96,14 @@ class Upload:
     content: bytes = field(repr=False)
 
 
-@dataclass(frozen=True, slots=True)
-class FileReport:
-    """The report on one or two sample files, and its heaviest cells as a picture where the exact distribution is known."""
-
-    report: Mapping[str, Any]
-    picture: CellShares | None = None
-
-
 class Exam(SamplingState):
-    """A question with everything that was found. of_files: the report on sample files; taken: the uploads that were taken last."""
+    """A question with everything that was found. report: on sample files, as JSON; taken: the uploads that it is about."""
 
     empty = ExactnessResult()
 
     def begin_anew(self) -> None:
         super().begin_anew()
-        self.of_files: FileReport | None = None
+        self.report: Mapping[str, Any] | None = None
         self.taken: tuple[str, ...] = ()
 
     def take(self, uploads: Sequence[Upload], examine: Work) -> None:
@@ -124,7 +116,7 @@ class Exam(SamplingState):
             return
         self.taken, self.said = chosen, []
         if not uploads:
-            self.of_files, self.ticket = None, None
+            self.report, self.ticket = None, None
         elif len(uploads) > 2:
             self.said = [
                 f"One file is tested against the target’s distribution, two files against each other. You gave {len(uploads)}."
@@ -135,24 +127,17 @@ class Exam(SamplingState):
             self.submit(examine, tuple(uploads))
 
     def ask(self, count: object, draw: Work) -> None:
-        """Ask for so many more samples. What cannot be done becomes a sentence, and everything stays as it is."""
+        """Ask for so many more samples, as typed. What cannot be done becomes a sentence, and everything stays as it is."""
+        digits = str(count).replace(",", "").replace(" ", "")
         try:
-            if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+            if not digits.isdecimal() or not (number := int(digits)):
                 raise SettingsError("samples", count, f"a whole number from 1 to {self.question.most:,}")
             left = self.question.most - self.result.n
             if left <= 0:
                 raise SpecvizError(f"The plan ends at {self.question.most:,} samples. Choose another seed to begin again.")
-            self.submit(draw, min(count, left))
+            self.submit(draw, min(number, left))
         except SpecvizError as error:
             self.said = [str(error)]
-
-
-def whole_number(text: str) -> object:
-    """What was typed as a number; the text itself where it is none."""
-    try:
-        return int(str(text).replace(",", "").replace(" ", ""))
-    except ValueError:
-        return text
 
 
 def another(question: Question, raw: Mapping[str, Any], read: Callable) -> tuple[Question, list[str]]:

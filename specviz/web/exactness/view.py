@@ -10,19 +10,7 @@ from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.parts import head, notes, picture, tables
 from specviz.web.common.verdict import RULE, counted
 from specviz.web.exactness import export, words, work
-from specviz.web.exactness.state import (
-    FILE,
-    LARGEST,
-    LENGTHS,
-    SEED_SAMPLES,
-    SEEDS,
-    SOURCES,
-    Exam,
-    Question,
-    Upload,
-    another,
-    whole_number,
-)
+from specviz.web.exactness.state import FILE, LARGEST, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another
 
 STEPS = {1: "1 sample", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
 LEDE = (
@@ -87,7 +75,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
         if right.button("Sample that many", key="exact-count-go", disabled=exam.busy):
-            exam.ask(whole_number(count), work.draw)
+            exam.ask(count, work.draw)
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = another(asked, form.raw, from_fields)
     notes(problems, place=top)
@@ -170,18 +158,19 @@ def folds(exam: Exam) -> None:
 
 def of_files(exam: Exam, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
-    if exam.of_files is None:
+    report = exam.report
+    if report is None:
         st.caption(
             "One file is tested against the target’s exact distribution under the settings of this page. Two files, such as speculative "
             "decoding on and off, are tested against each other; that needs no weights."
         )
         return
-    report, shown = exam.of_files.report, exam.of_files.picture
     place = parts.verdict("exact", report["verdict"], report["sentence"], words.ALARMS)
     place.container(key="exact-text-file").text(words.described(report))
     if report["note"]:
         notes([report["note"]], "exact-notes-file")
-    if shown:
+    if report["answers"][0]["cells"]:
+        shown = evidence.CellShares.of_report(report)
         picture(evidence.cell_bars(shown, evidence.axis_end(shown), kind), "exact", "file", shown.conclusion, sentence=False)
         st.markdown(
             "The most likely cells, made from the exact distribution alone; … stands for every text that begins like this. "

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,12 +12,11 @@ import numpy as np
 
 from specviz.errors import SpecvizError
 from specviz.export.facts import proposing
-from specviz.figures.common.labels import label
-from specviz.figures.exactness.evidence import CellShares, SeedPValues
+from specviz.figures.exactness.evidence import SeedPValues
 from specviz.web.common import cache, loads, sampling
 from specviz.web.common.queue import Ticket
-from specviz.web.common.sampling import CELLS, SHARD, SIZES, Bench
-from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SOURCES, ExactnessResult, Exam, FileReport, Upload
+from specviz.web.common.sampling import SHARD, SIZES, Bench
+from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SOURCES, ExactnessResult, Exam, Upload
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
@@ -123,7 +122,7 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
         found = compare(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
-        return exam.put(ticket, of_files=FileReport(found))
+        return exam.put(ticket, report=found)
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
@@ -133,13 +132,4 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     def watch(share: float) -> None:
         ticket.tick(0.3 + 0.7 * share, "Testing the samples")
 
-    report = against_distribution(files[0], replace(settings, prompt=files[0].prompt), plan, pair, watch)
-    exam.put(ticket, of_files=FileReport(report, heaviest(report)))
-
-
-def heaviest(report: Mapping[str, Any]) -> CellShares:
-    """The heaviest cells of a report. Their bands hold for all of its cells together."""
-    one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
-    names = [label(cell["begins"], cell["whole"], pieces) for cell in one["cells"]]
-    whole, masses, counts = ([cell[key] for cell in one["cells"]] for key in ("whole", "mass", "count"))
-    return CellShares.of(report["decoder"], names, whole, np.array(masses), counts, one["n"]).heaviest(CELLS)
+    exam.put(ticket, report=against_distribution(files[0], replace(settings, prompt=files[0].prompt), plan, pair, watch))

@@ -51,13 +51,7 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
     case, names = trial.question, [HIDDEN, *MISTAKES]
     form = Form("broken", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
     which, text = st.columns([4, 6])
-    mistake = which.selectbox(
-        "Mistake",
-        names,
-        index=names.index(case.mistake),
-        format_func=lambda one: words.title(one, MISTAKES),
-        **form.key("mistake"),
-    )
+    mistake = which.selectbox("Mistake", names, index=names.index(case.mistake), format_func=words.title, **form.key("mistake"))
     form.prompt(text)
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")

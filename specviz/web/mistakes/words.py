@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import TYPE_CHECKING
 
-from specviz.evidence.mutants.mistakes import Mistake
+from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.figures.mistakes import Curve, raised
 from specviz.web.common.sampling import SIZES
 from specviz.web.common.verdict import Verdict, detectable, next_test, rejection, tail, too_early
@@ -25,9 +25,9 @@ TIERS = {"enumerated": "by enumeration", "analytic": "by the analytic check", "i
          "tokens per pass": "by tokens per pass", "sampled": "by samples"}  # fmt: skip
 
 
-def title(name: str, mistakes: dict[str, Mistake]) -> str:
+def title(name: str) -> str:
     """An entry of the list."""
-    return f"{mistakes[name].name} ({name})" if name in mistakes else "A hidden mistake: which decoder is wrong?"
+    return f"{MISTAKES[name].name} ({name})" if name in MISTAKES else "A hidden mistake: which decoder is wrong?"
 
 
 def reported(mistake: Mistake) -> str:
