@@ -37,7 +37,7 @@ from tests.fresh import run_fresh
 
 LABORATORY = setups.from_json(e.text("surroundings"))
 SEEN = LABORATORY.microscope.seen(e.ARM)
-HIDDEN = replace(e.CURVE, wrong=None, looks=())  # two decoders, and which is wrong is not to be seen
+HIDDEN = replace(e.CURVE, wrong=None, tests=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make
     "nothing drawn yet": lambda: evidence.cell_bars(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
     "a long foreign name": lambda: evidence.cell_bars(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
