@@ -17,19 +17,12 @@ SIGMAS = 3.0  # standard errors that two shares must lie apart to be called diff
 
 
 @dataclass(frozen=True, slots=True)
-class InterimTest:
-    """A test after a number of samples that was fixed beforehand. rejected: whether it rejected each decoder."""
-
-    n: int
-    rejected: tuple[bool, bool]
-
-
-@dataclass(frozen=True, slots=True)
 class Curve:
     """Distance between counts and exact distribution on one set of cells, after growing numbers of samples.
 
-    names  of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
-    n      samples; tv  of each decoder, (K, 2); mean, upper  what sampling noise leaves: its mean, and at most 99 times in 100
+    names     of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
+    n         samples; tv  of each decoder, (K, 2); mean, upper  what sampling noise leaves: its mean, and at most 99 times in 100
+    rejected  whether the test at each n rejected the wrong decoder, None where none is planned; empty where that is not to be seen
     """
 
     names: tuple[str, str]
@@ -38,12 +31,12 @@ class Curve:
     tv: tuple[tuple[float, float], ...] = ()
     mean: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
-    tests: tuple[InterimTest, ...] = ()
+    rejected: tuple[bool | None, ...] = ()
 
     @property
     def caught(self) -> int | None:
         """Samples at the first test that rejected the wrong decoder."""
-        return next((test.n for test in self.tests if self.wrong is not None and test.rejected[self.wrong]), None)
+        return next((n for n, rejected in zip(self.n, self.rejected, strict=False) if rejected), None)
 
     @property
     def conclusion(self) -> str:
@@ -59,14 +52,12 @@ class Curve:
 
     @property
     def table(self) -> list[dict[str, object]]:
-        tests = {test.n: test for test in self.tests}
         rows = []
-        for n, tv, mean, upper in zip(self.n, self.tv, self.mean, self.upper, strict=True):
+        for place, (n, tv, mean, upper) in enumerate(zip(self.n, self.tv, self.mean, self.upper, strict=True)):
             row = {"samples": f"{n:,}"} | {name: round(value, 5) for name, value in zip(self.names, tv, strict=True)}
             row |= {"sampling noise, mean": round(mean, 5), "sampling noise, 99%": round(upper, 5)}
-            found = tests.get(n)
-            if self.wrong is not None:
-                row["check"] = ("rejected" if found.rejected[self.wrong] else "not rejected") if found else ""
+            if self.rejected:
+                row["check"] = {None: "", False: "not rejected", True: "rejected"}[self.rejected[place]]
             rows.append(row)
         return rows
 

@@ -18,7 +18,7 @@ from specviz.evidence.mutants.mistakes import MISTAKES, TIERS
 from specviz.evidence.partition import Partition
 from specviz.figures import mistakes as figures
 from specviz.figures.exactness.evidence import CellShares
-from specviz.figures.mistakes import Curve, InterimTest, Speed
+from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.sampling import MOST_SLOW, SIZES
@@ -89,7 +89,7 @@ def line(**options) -> Curve:
 
 
 def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
-    one = line(tests=(InterimTest(100, (False, False)), InterimTest(1000, (False, True))))
+    one = line(rejected=(False, True))
     band, right, wrong = figures.curve(one).data
     assert (list(band.y), list(right.customdata), list(wrong.y)) == ([0.12, 0.04], [0.1, 0.0], [0.2, 0.15])
     assert right.y[1] == figures.FLOOR, "a logarithmic axis has no 0"
@@ -113,9 +113,9 @@ def test_speeds_are_compared_with_their_errors():
     right, wrong = Speed("right rule", 9, 1000, 600, 2000, 1000), Speed("wrong rule", 9, 1000, 900, 2400, 1000)
     assert (figures.raised(right, wrong), figures.raised(wrong, right), figures.raised(right, right)) == (1, -1, 0)
     assert figures.raised(replace(right, checked=0, accepted=0), wrong) == 0
-    kept, passes = figures.speeds((right, wrong), 1).data
-    assert (list(kept.y), list(passes.y)) == ([0.6, 0.9], [2.0, 2.4])
-    assert list(kept.marker.pattern.shape) == ["", "/"]
+    rates, passes = figures.speeds((right, wrong), 1).data
+    assert (list(rates.y), list(passes.y)) == ([0.6, 0.9], [2.0, 2.4])
+    assert list(rates.marker.pattern.shape) == ["", "/"]
 
 
 def answered(counts: tuple[int, ...], **changes) -> MistakeResult:

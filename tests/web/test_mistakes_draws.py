@@ -133,7 +133,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one = hidden("B")
     work.draw(one, FreeTicket(), 1000)
     curve = one.result.picture(one.question, one.revealed)
-    assert (curve.wrong, curve.tests, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
+    assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
     said = words.verdict(one)
     assert one.question.known.name not in said.words + said.seen + words.speed_sentence(one)
     one.take_guess("A")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
-from specviz.figures.mistakes import Curve, InterimTest, Speed
+from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 from specviz.web.common.access import linked
 from specviz.web.common.page import known_pair
@@ -93,14 +93,11 @@ class Case:
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Case, list[str]]:
         """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
-        said = [CHOSEN] if base.edited and "prompt" not in query else []
-        settings = replace(base, uniforms={})
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
-        found, sentences = linked(mine)
-        settings = replace(settings, **{key: getattr(found, key) for key in mine})
-        said += sentences
+        found, left_out = linked(mine)
+        settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = known_pair(settings, base)
-        said += unknown
+        said = [*([CHOSEN] if base.edited and "prompt" not in query else []), *left_out, *unknown]
         if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "length", "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:
@@ -140,8 +137,10 @@ class MistakeResult(SamplingResult):
         if self.curve is None:
             return None
         mistake, arm = case.wrong
-        tests = (InterimTest(pair[0].plan.n, tuple(one.verdict == "rejected" for one in pair)) for pair in self.looks)
-        return replace(self.curve, wrong=arm if revealed and mistake else None, tests=tuple(tests) if revealed else ())
+        if not (revealed and mistake):
+            return self.curve
+        rejected = {pair[arm].plan.n: pair[arm].verdict == "rejected" for pair in self.looks}
+        return replace(self.curve, wrong=arm, rejected=tuple(map(rejected.get, self.curve.n)))
 
 
 class Trial(SamplingState):
