@@ -91,9 +91,7 @@ class Bench:
         key = settings.pair, settings.device, settings.dtype
         self.pair = loads.waited(ticket, key, cache.weights)
         self.models = cache.identity(*key)
-        importlib.import_module(
-            "pandas"
-        )  # Plotly looks for it while it draws, and must not meet it half imported by another visitor
+        importlib.import_module("pandas")  # Plotly looks for it in any thread, and must not meet it half imported
         ticket.tick(doing="Computing the exact distribution")
         from specviz.evidence import looks
         from specviz.evidence.partition import exact_partition

@@ -63,7 +63,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
     if form.raw["source"] == FILE:  # its prompt is the file's
         text.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
-            key=upload_key(exam), max_upload_size=LARGEST,
+            key=f"exact-file-{exam.turn}", max_upload_size=LARGEST,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
         )  # fmt: skip
     else:
@@ -82,13 +82,9 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
     return question, problems
 
 
-def upload_key(exam: Exam) -> str:
-    return f"exact-file-{exam.turn}"
-
-
 def uploads(exam: Exam) -> list[Upload]:
     """What this visitor's browser sent; nobody else's session sees it."""
-    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(upload_key(exam)) or ()]
+    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(f"exact-file-{exam.turn}") or ()]
 
 
 def buttons(exam: Exam) -> None:
