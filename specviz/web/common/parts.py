@@ -11,7 +11,7 @@ from specviz.web.common import terms
 from specviz.web.common.signs import ALL, escaped
 
 PLOT = {"displayModeBar": False}
-MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗", "untold": "?", "too few draws": "?"}  # of verdicts
+MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗"}  # of verdicts; any other decides nothing
 
 
 def head(name: str, title: str, lede: str) -> None:
@@ -35,7 +35,7 @@ def said(text: str, key: str, plain: bool = False) -> None:
 def verdict(name: str, mark: str, words: str, seen: str) -> Any:
     """A page's verdict after its sign; a rejection has another line beside it. Returns the container, for what belongs to it."""
     place = st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
-    place.markdown(f"## {MARKS[mark]} {words}\n{seen}")
+    place.markdown(f"## {MARKS.get(mark, '?')} {words}\n{seen}")
     return place
 
 

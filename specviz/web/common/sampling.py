@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
     from specviz.evidence.partition import Partition
 
-    Shard = Callable[[int, int, Watch], Samples]
-    More = Callable[[Sequence[Samples]], dict[str, Any]]
+    Sampler = Callable[[int, int, Watch], Samples]
+    Fields = Callable[[Sequence[Samples]], dict[str, Any]]
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each test, as in evidence/looks.py; a test compares them
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
@@ -152,12 +152,19 @@ def possible(cells: Partition) -> Partition:
 
 
 def draw(
-    state: SamplingState, ticket: Ticket, count: int, most: int, ends: Sequence[int], shard: Shard, more: More, before: int = 0
+    state: SamplingState,
+    ticket: Ticket,
+    count: int,
+    most: int,
+    ends: Sequence[int],
+    sampler: Sampler,
+    more: Fields,
+    before: int = 0,
 ) -> None:
     """So many more samples of both decoders, shard by shard, with each test as soon as its number of samples is reached.
 
     most    samples in a shard; ends  numbers of samples that no shard goes past, SIZES among them
-    shard   (arm, number, watch) -> the next samples of a decoder
+    sampler (arm, number, watch) -> the next samples of a decoder
     more    (samples of both) -> further fields of the result, once the samples are counted
     before  samples that this piece of work has drawn already
     """
@@ -169,7 +176,7 @@ def draw(
     while done < count:
         size = min([count - done, most, *(end - bench.n for end in ends if end > bench.n)])
         doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
-        arms = [shard(arm, size, partial(watch, doing, done + size * arm / 2.0, size)) for arm in (0, 1)]
+        arms = [sampler(arm, size, partial(watch, doing, done + size * arm / 2.0, size)) for arm in (0, 1)]
         looks = state.result.looks + bench.add(arms)  # all or nothing: from here nothing asks whether to stop
         state.put(ticket, result=replace(state.result, arms=bench.picture(), looks=looks, **more(arms)))
         done += size

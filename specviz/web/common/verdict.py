@@ -26,7 +26,7 @@ RULE = (
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """mark: a key of parts.MARKS; words: the answer; seen: what could have been seen, and what could not."""
+    """mark: waiting | consistent | rejected | untold; words: the answer; seen: what could have been seen, and what could not."""
 
     mark: str
     words: str

@@ -31,7 +31,7 @@ def verdict(exam: Exam) -> Verdict:
         return Verdict(
             "rejected", f"Not exact: {samples} do not follow the target’s distribution.", f"{rejection(found)} {_pooled(found)}"
         )
-    if found.verdict == "too few draws":
+    if not found.partition.tells:
         return Verdict("untold", f"{samples} cannot decide: all texts share one cell.", next_test(exam))
     words = f"{SOURCES[exam.question.source]} is consistent with the target’s exact distribution: {samples}, no difference seen."
     return Verdict("consistent", words, " ".join(filter(None, (detectable(found), _pooled(found), next_test(exam)))))

@@ -80,7 +80,7 @@ def verdict(trial: Trial) -> Verdict:
         return Verdict("untold", words, _unseen(case) or f"Try another text. {next_test(trial)}")
     found = result.looks[-1][1]
     words = f"Not detected yet: {found.plan.n:,} samples of the wrong rule show no difference."
-    seen = "All texts share one cell here, so nothing can be decided." if found.verdict == "too few draws" else detectable(found)
+    seen = detectable(found) if found.partition.tells else "All texts share one cell here, so nothing can be decided."
     return Verdict("untold", words, " ".join(filter(None, (seen, _unseen(case) or _inside(found), next_test(trial)))))
 
 
