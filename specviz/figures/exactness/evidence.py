@@ -162,10 +162,7 @@ class SeedPValues:
     @property
     def counts(self) -> tuple[int, ...]:
         """How many fall into each tenth."""
-        result = [0] * BINS
-        for value in self.values:
-            result[min(BINS - 1, int(value * BINS))] += 1
-        return tuple(result)
+        return tuple(np.histogram(self.values, BINS, (0.0, 1.0))[0].tolist())
 
     @property
     def uniform(self) -> bool:

@@ -74,7 +74,7 @@ def verdict(trial: Trial) -> Verdict:
     if early := too_early(trial, "Sample, and watch the two distances separate."):
         return early
     if trial.detected:
-        return Verdict("rejected", f"{_detected(trial)}.", _caught(trial))
+        return Verdict("rejected", _detected(trial), _why(trial))
     if result.n == result.same:
         words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
         return Verdict("untold", words, _unseen(case) or f"Try another text. {next_test(trial)}")
@@ -85,10 +85,10 @@ def verdict(trial: Trial) -> Verdict:
 
 
 def _detected(trial: Trial) -> str:
-    return f"Detected: {trial.detected.plan.n:,} samples were enough"
+    return f"Detected: {trial.detected.plan.n:,} samples were enough."
 
 
-def _caught(trial: Trial) -> str:
+def _why(trial: Trial) -> str:
     """The test that detected the mistake, the one before it, and what the tests say of the correct decoder."""
     found, looks, right = trial.detected, trial.result.looks, 1 - trial.question.wrong[1]
     said, place = rejection(found), SIZES.index(found.plan.n)
@@ -123,10 +123,8 @@ def _revealed(trial: Trial) -> Verdict:
     truth = f"decoder {case.answer} is wrong: {case.known.name}" if case.known else "both follow the target’s distribution"
     said = f"You guessed after {trial.guessed_at:,} samples. "
     if case.known:
-        detected = (
-            _detected(trial) if trial.detected else "The tests have not detected it yet. Draw more samples to see when they do"
-        )
-        said += f"{case.known.wrong} {reported(case.known)} {detected}."
+        not_yet = "The tests have not detected it yet. Draw more samples to see when they do."
+        said += f"{case.known.wrong} {reported(case.known)} {_detected(trial) if trial.detected else not_yet}"
     return Verdict("consistent" if good else "rejected", f"{'Right' if good else 'No'}: {truth}.", said)
 
 
