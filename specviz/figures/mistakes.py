@@ -107,7 +107,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a decoder accepted over some texts. checked, accepted: draft tokens; tokens: written in so many target passes."""
+    """What a decoder accepted over some texts. checked, accepted: draft tokens; tokens: written in these target passes."""
 
     name: str
     texts: int

@@ -16,7 +16,7 @@ LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within th
 CELLS = 18  # most cells of a picture
 BINS = 10
 FEW = 5  # with fewer cells every one gets its bar
-DWARF = 2.5  # a pooled bar so many times the next one is left to the table
+DWARF = 2.5  # a pooled bar longer than this many times the next one is left to the table
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ def cell_bars(one: CellShares, end: float, kind: str = "light") -> go.Figure:
 
 @dataclass(frozen=True, slots=True)
 class SeedPValues:
-    """P-values of many runs, each with its own seed and so many samples. low, high: the band of the number in each tenth."""
+    """P-values of many runs, each with its own seed and its own samples. low, high: the band of the number in each tenth."""
 
     values: tuple[float, ...]
     samples: int

@@ -1,7 +1,7 @@
 """Two decoders sampled side by side, and tested at numbers of samples fixed beforehand: what Is it exact? and Break it share.
 
-A shard is a pure function of (settings, first, count), so samples add up over clicks, and a click that was stopped has lost
-nothing but its last shard. Of a million samples only counts are kept. No Streamlit, and torch only inside the work.
+A shard is a pure function of (settings, first, count), so samples add up over clicks, and a click that is stopped loses only
+its last shard. Of a million samples only the counts stay. Torch is imported inside the work alone.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import importlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import compress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -147,7 +148,7 @@ def possible(cells: Partition) -> Partition:
     """Without cells that the target never writes; the tests find a sample there. The first cell stays, for all other texts."""
     keep = cells.masses > 0.0
     keep[0] = True
-    names = tuple(name for name, kept in zip(cells.names, keep, strict=True) if kept)
+    names = tuple(compress(cells.names, keep))
     return replace(cells, names=names, masses=cells.masses[keep], whole=cells.whole[keep])
 
 
@@ -161,7 +162,7 @@ def draw(
     more: Fields,
     before: int = 0,
 ) -> None:
-    """So many more samples of both decoders, shard by shard, with each test as soon as its number of samples is reached.
+    """Draw ``count`` more samples of both decoders, shard by shard, with each test as soon as its number of samples is reached.
 
     most    samples in a shard; ends  numbers of samples that no shard goes past, SIZES among them
     sampler (arm, number, watch) -> the next samples of a decoder

@@ -127,7 +127,7 @@ class Exam(SamplingState):
             self.submit(examine, tuple(uploads))
 
     def ask(self, count: object, draw: Work) -> None:
-        """Ask for so many more samples, as typed. What cannot be done becomes a sentence, and everything stays as it is."""
+        """Ask for more samples, a number as it was typed. What cannot be done becomes a sentence, and nothing else changes."""
         digits = str(count).replace(",", "").replace(" ", "")
         try:
             if not digits.isdecimal() or not (number := int(digits)):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
 
-THROUGH_ENGINE = 100  # a click for so many samples or fewer runs through the engine, caches and all
+THROUGH_ENGINE = 100  # most samples of a click that runs through the engine and its caches
 ENGINE_SHARD = 2000  # where only the engine can draw: some seconds between two pictures
 SLOW_SHARD = 8  # of a decoder that writes one text at a time: well under a second
 TEXTS = 200  # latest samples that are searched for two different texts
@@ -44,7 +44,7 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
 
 
 def draw(exam: Exam, ticket: Ticket, count: int) -> None:
-    """So many more samples of the decoder, and of target-only sampling under the next seed."""
+    """Draw ``count`` more samples of the decoder, and of target-only sampling under the next seed."""
     bench = prepared(exam, ticket)
     from specviz.evidence import sources
 

@@ -52,7 +52,7 @@ def prepared(trial: Trial, ticket: Ticket) -> Bench:
 
 
 def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
-    """So many more samples of both decoders. before: samples that this piece of work has drawn already."""
+    """Draw ``count`` more samples of both decoders. before: samples that this piece of work has drawn already."""
     bench, case = prepared(trial, ticket), trial.question
     from specviz.decoding.sampler import decoded, shared_distributions
     from specviz.statistics.variation import total_variation, tv_null_band
