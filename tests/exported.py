@@ -21,8 +21,8 @@ from specviz.export.drafting_methods import other_proposers
 from specviz.export.package import Package
 from specviz.export.serving_limits import around_the_rule
 from specviz.export.whole_text import whole_text
-from specviz.figures.exactness.evidence import Filling, Flat
-from specviz.figures.mistakes import Curve, Look, Speed
+from specviz.figures.exactness.evidence import CellShares, SeedPValues
+from specviz.figures.mistakes import Curve, Speed
 from specviz.figures.speed.surface import Spot
 from specviz.measure import methods, passage
 from specviz.prediction.batches import BatchSpeeds
@@ -38,21 +38,21 @@ SAID = {"models": {"pair": "storybook", "dtype": "float32"}, "versions": {"specv
 SETTINGS = Settings(prompt="Once", length=1)
 PLAN, BATCH, STUDIED, CHOICE, DISTRIBUTION, ARM = "storybook 1", "storybook 1", "storybook", "1", "temperature 1", "bf16"
 WHAT_IF = (4, Spot(0.7, 0.1), Spot(0.61, 0.23))
-FILLING = Filling(
+FILLING = CellShares(
     "Speculative decoding", ("·the", "·a", "any other text", "·it …"), (True, True, False, False), (0.3, 0.25, 0.1, 0.35),
     (310, 245, 100, 345), (0.26, 0.21, 0.07, 0.29), (0.34, 0.29, 0.13, 0.41), 1000,
 )  # fmt: skip
-WRONG = Filling(
+WRONG = CellShares(
     "R5", ("·the", "·a", "any other text", "·it …"), (True, True, False, False), (0.3, 0.25, 0.1, 0.35), (420, 180, 120, 280),
     (0.26, 0.21, 0.07, 0.29), (0.34, 0.29, 0.13, 0.41), 1000,
 )  # fmt: skip
-FLAT = Flat(tuple(round((0.37 * k) % 1.0, 4) for k in range(40)), 300, 0, 12)
+FLAT = SeedPValues(tuple(round((0.37 * k) % 1.0, 4) for k in range(40)), 300, 0, 12)
 LOOKS = tuple(
     {"decoder": name, "draws": n, "test": "chi-square", "p_value": p, "level": 0.0005, "detectable_tv": tv, "verdict": verdict}
     for name, n, p, tv, verdict in (("Speculative decoding", 100, 0.41, 0.31, "consistent"), ("R5", 1000, 1e-7, 0.09, "rejected"))
 )
 CURVE = Curve(("right rule", "wrong rule"), 1, (10, 100, 1000), ((0.2, 0.3), (0.06, 0.25), (0.02, 0.24)), (0.2, 0.07, 0.021),
-              (0.3, 0.1, 0.034), (Look(100, (False, True)),))  # fmt: skip
+              (0.3, 0.1, 0.034), (None, True, None))  # fmt: skip
 SPEEDS = (Speed("right rule", 96, 1000, 600, 1500, 800), Speed("wrong rule", 95, 1001, 703, 1607, 809))
 COLUMNS = {
     "p": (0.5, 0.3, 0.2), "q": (0.25, 0.45, 0.3), "overlap": (0.25, 0.3, 0.2), "residual": (0.25, 0.0, 0.0),

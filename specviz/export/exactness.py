@@ -10,7 +10,7 @@ from specviz.export.facts import conditions
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures import mistakes
 from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import Filling, Flat
+from specviz.figures.exactness.evidence import CellShares, SeedPValues
 from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 
@@ -23,15 +23,20 @@ Look = Mapping[str, Any]  # keys of LOOKS
 
 
 def exact(
-    settings: Settings, arms: Sequence[Filling], looks: Sequence[Look], flat: Flat | None, verdict: str, said: Mapping[str, Any]
+    settings: Settings,
+    arms: Sequence[CellShares],
+    looks: Sequence[Look],
+    flat: SeedPValues | None,
+    verdict: str,
+    said: Mapping[str, Any],
 ) -> Package:
     """The page's draws in their cells, its looks and, where they were asked for, p-values under many seeds.
 
     verdict  in words, as the page says it; said  of the manifest
     """
-    end, where = evidence.top(*arms), conditions(settings, said["models"])
+    end, where = evidence.axis_end(*arms), conditions(settings, said["models"])
     pictures = {
-        f"draws-{number}": Picture(partial(evidence.filling, one, end), one.name) for number, one in enumerate(arms, start=1)
+        f"draws-{number}": Picture(partial(evidence.cell_bars, one, end), one.name) for number, one in enumerate(arms, start=1)
     }
     captions = [f"{_after(one, settings)} {verdict} {where}" if not number else f"{_after(one, settings)} {where}"
                 for number, one in enumerate(arms)]  # fmt: skip
@@ -42,7 +47,9 @@ def exact(
     }
     tables = {"cells.csv": lambda: (CELLS, _cells(arms)), "looks.csv": lambda: (LOOKS, _looks(looks))}
     if flat:
-        pictures["p-values"] = Picture(partial(evidence.flat, flat), f"{len(flat.values)} runs of {flat.draws:,} samples")
+        pictures["p-values"] = Picture(
+            partial(evidence.p_value_bars, flat), f"{len(flat.values)} runs of {flat.samples:,} samples"
+        )
         captions.append(f"{flat.conclusion} {where}")
         record["p_values"] = list(flat.values)
         tables["p-values.csv"] = lambda: (FLAT, _flat(flat))
@@ -51,7 +58,7 @@ def exact(
 
 def break_it(
     settings: Settings,
-    arms: Sequence[Filling],
+    arms: Sequence[CellShares],
     looks: Sequence[Look],
     curve: Curve,
     speeds: tuple[Speed, Speed],
@@ -66,7 +73,7 @@ def break_it(
         captions.append(f"{curve.conclusion} {where}")
     pictures["speed"] = Picture(partial(mistakes.speeds, speeds, curve.wrong))
     captions.append(
-        " ".join(f"{one.name} accepts {one.kept:,} of {one.tested:,} draft tokens in {one.texts} texts." for one in speeds)
+        " ".join(f"{one.name} accepts {one.accepted:,} of {one.checked:,} draft tokens in {one.texts} texts." for one in speeds)
     )
     if curve.n and curve.wrong is not None:
         one = arms[curve.wrong]
@@ -88,25 +95,25 @@ def break_it(
     return Package("break-it", "Break it", {"draws.json": record}, tables, pictures, tuple(captions), said)
 
 
-def _after(one: Filling, settings: Settings) -> str:
+def _after(one: CellShares, settings: Settings) -> str:
     """What a picture of draws shows, and after which words."""
     tokens = "1 token" if settings.length == 1 else f"{settings.length} tokens"
     return f"{one.conclusion} {tokens[0].upper()}{tokens[1:]} after {quoted(settings.prompt)}."
 
 
-def _rows(one: Filling) -> Iterator[list[Any]]:
+def _rows(one: CellShares) -> Iterator[list[Any]]:
     for place in sorted(range(len(one.probs)), key=lambda place: -one.probs[place]):
         band = [one.low[place], one.high[place]] if one.n else ["", ""]
         yield [one.name, one.labels[place], one.whole[place], one.probs[place], one.counts[place], one.shares[place], *band]
 
 
-def _cells(arms: Sequence[Filling]) -> Iterator[list[Any]]:
+def _cells(arms: Sequence[CellShares]) -> Iterator[list[Any]]:
     for one in arms:
         for row in _rows(one):
             yield [row[0], quoted(row[1]), *row[2:]]
 
 
-def _cells_record(one: Filling) -> dict[str, Any]:
+def _cells_record(one: CellShares) -> dict[str, Any]:
     return {"decoder": one.name, "n": one.n, "cells": [dict(zip(CELLS[1:], row[1:], strict=True)) for row in _rows(one)]}
 
 
@@ -115,7 +122,7 @@ def _looks(looks: Sequence[Look]) -> Iterator[list[Any]]:
         yield [one[key] for key in LOOKS]
 
 
-def _flat(flat: Flat) -> Iterator[list[Any]]:
+def _flat(flat: SeedPValues) -> Iterator[list[Any]]:
     bins = len(flat.counts)
     for place, count in enumerate(flat.counts):
         yield [place / bins, (place + 1) / bins, count, len(flat.values) / bins, flat.low, flat.high]
@@ -129,4 +136,4 @@ def _curve(curve: Curve) -> Iterator[list[Any]]:
 
 def _speeds(speeds: Sequence[Speed]) -> Iterator[list[Any]]:
     for one in speeds:
-        yield [one.name, one.texts, one.tested, one.kept, one.tokens, one.passes]
+        yield [one.name, one.texts, one.checked, one.accepted, one.tokens, one.passes]

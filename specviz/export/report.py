@@ -53,8 +53,8 @@ def pictures(record: Mapping[str, Any]) -> dict[str, Picture]:
     for number, one in enumerate(record["answers"], 1):
         name = f"{number}-{_slug(one['mode'])}"
         if one["cells"]:
-            found[f"histogram-{name}"] = Picture(partial(figures.histogram, figures.Histogram.of(one, record.get("pieces", {}))))
-        found[f"tests-{name}"] = Picture(partial(figures.tests, figures.PValues.of(one)))
+            found[f"histogram-{name}"] = Picture(partial(figures.histogram, one, record.get("pieces", {})))
+        found[f"tests-{name}"] = Picture(partial(figures.tests, one))
     return found
 
 

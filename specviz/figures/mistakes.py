@@ -8,28 +8,21 @@ from math import log10, sqrt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.figures.common.theme import LEGEND, MEANINGS
+from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
 from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import BAND, GRID, Filling
+from specviz.figures.exactness.evidence import CellShares
 
 FLOOR = 1e-4  # distances below are drawn here: the axis is logarithmic and 0 has no place on it
 SIGMAS = 3.0  # standard errors that two shares must lie apart to be called different
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """A check whose place was fixed beforehand. n samples; rejected: whether its tests rejected, of each decoder."""
-
-    n: int
-    rejected: tuple[bool, bool]
-
-
-@dataclass(frozen=True, slots=True)
 class Curve:
     """Distance between counts and exact distribution on one set of cells, after growing numbers of samples.
 
-    names  of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
-    n      samples; tv  of each decoder, (K, 2); mean, upper  what sampling noise leaves: its mean, and at most 99 times in 100
+    names     of the two decoders; wrong  which of them is drawn as the wrong one, None where that is not to be seen
+    n         samples; tv  of each decoder, (K, 2); mean, upper  what sampling noise leaves: its mean, and at most 99 times in 100
+    rejected  whether the test at each n rejected the wrong decoder, None where none is planned; empty where that is not to be seen
     """
 
     names: tuple[str, str]
@@ -38,12 +31,12 @@ class Curve:
     tv: tuple[tuple[float, float], ...] = ()
     mean: tuple[float, ...] = ()
     upper: tuple[float, ...] = ()
-    looks: tuple[Look, ...] = ()
+    rejected: tuple[bool | None, ...] = ()
 
     @property
     def caught(self) -> int | None:
-        """Samples at the first check that rejected the wrong decoder."""
-        return next((look.n for look in self.looks if self.wrong is not None and look.rejected[self.wrong]), None)
+        """Samples at the first test that rejected the wrong decoder."""
+        return next((n for n, rejected in zip(self.n, self.rejected, strict=False) if rejected), None)
 
     @property
     def conclusion(self) -> str:
@@ -59,14 +52,12 @@ class Curve:
 
     @property
     def table(self) -> list[dict[str, object]]:
-        looked = {look.n: look for look in self.looks}
         rows = []
-        for n, tv, mean, upper in zip(self.n, self.tv, self.mean, self.upper, strict=True):
+        for place, (n, tv, mean, upper) in enumerate(zip(self.n, self.tv, self.mean, self.upper, strict=True)):
             row = {"samples": f"{n:,}"} | {name: round(value, 5) for name, value in zip(self.names, tv, strict=True)}
             row |= {"sampling noise, mean": round(mean, 5), "sampling noise, 99%": round(upper, 5)}
-            found = looked.get(n)
-            if self.wrong is not None:
-                row["check"] = ("rejected" if found.rejected[self.wrong] else "not rejected") if found else ""
+            if self.rejected:
+                row["check"] = {None: "", False: "not rejected", True: "rejected"}[self.rejected[place]]
             rows.append(row)
         return rows
 
@@ -74,7 +65,7 @@ class Curve:
 def style(wrong: int | None, arm: int, kind: str) -> dict[str, object]:
     """Colour, dash, sign and hatch of a decoder: the right one in the target's blue, the wrong one in the colour of a rejection."""
     if wrong is None:
-        grey = evidence.DRAWS[kind]
+        grey = GREY[kind]
         return {"color": grey, "dash": ("solid", "dot")[arm], "symbol": ("circle", "square-open")[arm], "hatch": ("", ".")[arm]}
     bad = arm == wrong
     color = getattr(MEANINGS["rejected" if bad else "target"], kind)
@@ -82,17 +73,17 @@ def style(wrong: int | None, arm: int, kind: str) -> dict[str, object]:
 
 
 def curve(one: Curve, kind: str = "light") -> go.Figure:
-    """Both distances over the number of samples, the band of sampling noise, and the check that detected the wrong one."""
+    """Both distances over the number of samples, the band of sampling noise, and the test that detected the wrong one."""
     figure = go.Figure()
     figure.add_scatter(x=one.n, y=[max(FLOOR, value) for value in one.upper], mode="lines", line={"width": 0}, fill="tozeroy",
                        fillcolor=BAND, name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
     for arm, name in enumerate(one.names):
-        look = style(one.wrong, arm, kind)
+        drawn = style(one.wrong, arm, kind)
         values = [value[arm] for value in one.tv]
         figure.add_scatter(
             x=one.n, y=[max(FLOOR, value) for value in values], customdata=values, name=name, mode="lines+markers",
-            line={"color": look["color"], "dash": look["dash"], "width": 2.5},
-            marker={"symbol": look["symbol"], "size": 8, "color": look["color"]},
+            line={"color": drawn["color"], "dash": drawn["dash"], "width": 2.5},
+            marker={"symbol": drawn["symbol"], "size": 8, "color": drawn["color"]},
             hovertemplate=f"{name}: TV %{{customdata:.4f}} after %{{x:,}} samples<extra></extra>",
         )  # fmt: skip
     if one.caught:
@@ -100,7 +91,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
         figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": style(one.wrong, one.wrong, kind)["color"]})
         figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✗ detected at {one.caught:,}", showarrow=False,
                               xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
-                              font={"size": 13, "color": evidence.DRAWS[kind]})  # under the line at 1  # fmt: skip
+                              font={"size": 13, "color": GREY[kind]})  # under the line at 1  # fmt: skip
     end = max(3.0, log10(max(one.n, default=1000)))
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="samples of each decoder, logarithmic", gridcolor=GRID,
@@ -116,18 +107,18 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
 
 @dataclass(frozen=True, slots=True)
 class Speed:
-    """What a decoder accepted over some texts. tested, kept: draft tokens checked and accepted; tokens written in so many target passes."""
+    """What a decoder accepted over some texts. checked, accepted: draft tokens; tokens: written in these target passes."""
 
     name: str
     texts: int
-    tested: int
-    kept: int
+    checked: int
+    accepted: int
     tokens: int
     passes: int
 
     @property
-    def share(self) -> float:
-        return self.kept / self.tested if self.tested else 0.0
+    def acceptance_rate(self) -> float:
+        return self.accepted / self.checked if self.checked else 0.0
 
     @property
     def per_pass(self) -> float:
@@ -136,38 +127,40 @@ class Speed:
 
 def raised(right: Speed, wrong: Speed) -> int:
     """1 where the wrong one accepts clearly more of its draft tokens, -1 clearly fewer, 0 where the noise is too large to say."""
-    if not (right.tested and wrong.tested):
+    if not (right.checked and wrong.checked):
         return 0
-    middle = (right.kept + wrong.kept) / (right.tested + wrong.tested)
-    error = sqrt(max(1e-12, middle * (1.0 - middle) * (1.0 / right.tested + 1.0 / wrong.tested)))
-    apart = (wrong.share - right.share) / error
+    middle = (right.accepted + wrong.accepted) / (right.checked + wrong.checked)
+    error = sqrt(max(1e-12, middle * (1.0 - middle) * (1.0 / right.checked + 1.0 / wrong.checked)))
+    apart = (wrong.acceptance_rate - right.acceptance_rate) / error
     return int(apart > SIGMAS) - int(apart < -SIGMAS)
 
 
 def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") -> go.Figure:
     """Two small panels: the acceptance rate, and tokens per target pass."""
     figure = make_subplots(rows=1, cols=2, subplot_titles=("acceptance rate", "tokens per target pass"), horizontal_spacing=0.16)
-    for column, (value, form) in enumerate(((lambda one: one.share, ".1%"), (lambda one: one.per_pass, ".2f")), start=1):
+    for column, (value, form) in enumerate(
+        ((lambda one: one.acceptance_rate, ".1%"), (lambda one: one.per_pass, ".2f")), start=1
+    ):
         values = [value(one) for one in pair]
-        looks = [style(wrong, arm, kind) for arm in (0, 1)]
+        styles = [style(wrong, arm, kind) for arm in (0, 1)]
         figure.add_bar(
             x=[one.name for one in pair], y=values, text=[f"{one:{form}}" for one in values], textposition="outside",
-            cliponaxis=False, width=0.55, textfont={"color": evidence.DRAWS[kind]}, row=1, col=column, hoverinfo="skip",
-            marker={"color": [look["color"] for look in looks],
-                    "pattern": {"shape": [look["hatch"] for look in looks], "fillmode": "overlay", "fgcolor": "white", "size": 7}},
+            cliponaxis=False, width=0.55, textfont={"color": GREY[kind]}, row=1, col=column, hoverinfo="skip",
+            marker={"color": [one["color"] for one in styles],
+                    "pattern": {"shape": [one["hatch"] for one in styles], "fillmode": "overlay", "fgcolor": "white", "size": 7}},
         )  # fmt: skip
         figure.update_yaxes(range=[0, 1.18 * max(values, default=1.0) or 1.0], tickformat=".0%" if column == 1 else None, row=1,
                             col=column)  # fmt: skip
     figure.update_yaxes(gridcolor=GRID, fixedrange=True, zeroline=False, nticks=5)
     figure.update_xaxes(fixedrange=True, showgrid=False)
-    figure.update_annotations(font={"size": 13, "color": evidence.DRAWS[kind]})
+    figure.update_annotations(font={"size": 13, "color": GREY[kind]})
     figure.update_layout(height=340, margin={"l": 8, "r": 8, "t": 40, "b": 30}, showlegend=False, dragmode=False)
     return figure
 
 
-def wrong_cells(one: Filling, kind: str = "light") -> go.Figure:
+def wrong_cells(one: CellShares, kind: str = "light") -> go.Figure:
     """Samples of the wrong decoder beside the exact distribution, hatched."""
-    figure = evidence.filling(one, evidence.top(one), kind)
+    figure = evidence.cell_bars(one, evidence.axis_end(one), kind)
     marker = {
         "color": getattr(MEANINGS["rejected"], kind),
         "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6},

@@ -418,13 +418,13 @@ def test_is_it_exact(page_on_device, source):
     exam = exact_exam(length=2, source=source)
     for count in (20, 200) if source != "assisted" else (10,):
         exact_work.draw(exam, FreeTicket(), count)
-    assert exam.drawn.n == (220 if source != "assisted" else 10)
+    assert exam.result.n == (220 if source != "assisted" else 10)
 
 
 def test_many_seeds(page_on_device):
     exam = exact_exam(length=1)
     exact_work.many_seeds(exam, FreeTicket(), 2, 100)
-    assert exam.drawn is not None
+    assert exam.result is not None
 
 
 @pytest.mark.parametrize("mistake", (name if name in ("R5", "R20") else pytest.param(name, marks=SLOW) for name in MISTAKES))
@@ -432,7 +432,7 @@ def test_break_it(page_on_device, mistake, monkeypatch):
     monkeypatch.setattr(broken_work, "TEXTS", 3)
     trial = Trial(Case(Settings(prompt="Once upon"), mistake))
     broken_work.draw(trial, FreeTicket(), 20)
-    assert trial.drawn.n == 20
+    assert trial.result.n == 20
 
 
 @pytest.mark.slow

@@ -37,12 +37,12 @@ from tests.fresh import run_fresh
 
 LABORATORY = setups.from_json(e.text("setups"))
 SEEN = LABORATORY.microscope.seen(e.ARM)
-HIDDEN = replace(e.CURVE, wrong=None, looks=())  # two decoders, and which is wrong is not to be seen
+HIDDEN = replace(e.CURVE, wrong=None, rejected=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make
-    "nothing drawn yet": lambda: evidence.filling(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
-    "a long foreign name": lambda: evidence.filling(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
+    "nothing drawn yet": lambda: evidence.cell_bars(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
+    "a long foreign name": lambda: evidence.cell_bars(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
     "which is wrong is hidden": lambda: mistakes.curve(HIDDEN),
-    "caught late": lambda: mistakes.curve(replace(e.CURVE, n=(10, 1000, 10**6), looks=(mistakes.Look(10**6, (False, True)),))),
+    "caught late": lambda: mistakes.curve(replace(e.CURVE, n=(10, 1000, 10**6), rejected=(False, None, True))),
     "nothing kept": lambda: mistakes.speeds((mistakes.Speed("a", 0, 0, 0, 0, 0), mistakes.Speed("b", 0, 0, 0, 0, 0)), 1),
     "few greedy texts": lambda: near_ties.margins(replace(SEEN, pairings=SEEN.pairings[:2])),
     "kinds of words of two heaps": lambda: divergence.kinds(*(e.packages()["passage"].pictures["kinds"].page.args[0],) * 2),

@@ -23,7 +23,7 @@ from specviz.evidence.sample_files.reading import parse
 from specviz.export.exactness import exact
 from specviz.export.facts import facts
 from specviz.export.rounds import one_round, one_token
-from specviz.figures.exactness.evidence import Filling, Flat
+from specviz.figures.exactness.evidence import CellShares, SeedPValues
 from specviz.figures.one_token.distributions import Panel, panels
 from specviz.figures.one_token.token import PRESETS, token_payload
 from specviz.settings import Settings
@@ -37,7 +37,7 @@ ROOT = Path(__file__).resolve().parents[2]
 TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
 SETTINGS = Settings(prompt='=1+1 "猫" $x$', length=1)
 FOLDS = {"proposers": "lineup"}  # address of a page -> whose export its widgets call it, where that is another word
-FILLING = Filling(
+FILLING = CellShares(
     "Speculative decoding",
     ("·the", "=1+1", "$x$ <b>", "猫 …", "any other text"),
     (True, True, True, False, False),
@@ -47,7 +47,7 @@ FILLING = Filling(
     (0.34, 0.29, 0.24, 0.18, 0.13),
     1000,
 )
-FLAT = Flat(tuple((k + 0.5) / 40 for k in range(40)), 300, 0, 12)
+FLAT = SeedPValues(tuple((k + 0.5) / 40 for k in range(40)), 300, 0, 12)
 
 
 def package(**more):

@@ -26,7 +26,6 @@ from specviz.export import report as bundle
 from specviz.export.folder import write
 from specviz.export.matplotlib_adapter import printable
 from specviz.figures.exactness import report as figures
-from specviz.figures.exactness.report import Histogram, PValues
 from specviz.settings import Settings
 from specviz.statistics.variation import cell_band
 
@@ -89,16 +88,17 @@ def test_no_file_holds_a_date(found):
 
 
 def test_a_rejected_test_is_drawn_as_one_and_a_p_value_too_small_for_the_axis_at_its_edge():
-    drawn = PValues.of(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
-    named = {trace.name: trace for trace in figures.tests(drawn).data}
-    assert drawn.rejected == (True, True) and list(named["rejected"].x) == [figures.LEAST_P] * 2 and "not rejected" not in named
+    drawn = figures.tests(made((500, 1990, 10, 1000, 1000, 500))["answers"][0])
+    named = {trace.name: trace for trace in drawn.data}
+    assert list(named["rejected"].x) == [figures.LEAST_P] * 2 and "not rejected" not in named
 
 
 def test_a_cell_without_a_draw_stands_on_the_edge_and_the_axis_says_so(record):
-    drawn = Histogram.of(record["answers"][0], PIECES)
-    assert 0.0 in drawn.share and drawn.placed(0.0) == drawn.edge < min(drawn.probs)
-    axis = figures.histogram(drawn).layout.xaxis
-    assert "no sample" in axis.title.text and axis.range[0] == math.log10(drawn.edge)
+    drawn = figures.histogram(record["answers"][0], PIECES)
+    probs, shares = drawn.data
+    edge = shares.x[list(shares.customdata).index(0.0)]
+    assert edge == min(shares.x) < min(probs.x)
+    assert "no sample" in drawn.layout.xaxis.title.text and drawn.layout.xaxis.range[0] == math.log10(edge)
 
 
 def test_the_band_of_a_cell_holds_its_share_as_often_as_it_says():
@@ -130,9 +130,8 @@ def test_no_text_in_a_table_is_taken_for_a_formula(found):
 
 
 def test_labels_with_markup_foreign_letters_and_half_characters_are_shown_as_they_are(record):
-    drawn = Histogram.of(record["answers"][0], PIECES)
-    assert {"$x$·<b> …", "猫‹E2›", "all others", "·the …"} <= set(drawn.labels)
-    assert "&lt;b&gt;" in "".join(figures.histogram(drawn).layout.yaxis.ticktext)
+    shown = figures.histogram(record["answers"][0], PIECES).layout.yaxis.ticktext
+    assert {"&#36;x&#36;·&lt;b&gt; …", "猫‹E2›", "all others", "·the …"} <= set(shown)
     assert printable("猫 é") in ("猫 é", "‹U+732B› é")
 
 

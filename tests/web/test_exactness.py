@@ -1,6 +1,6 @@
-"""Is it exact?: links and bad input become sentences, draws add up over clicks, looks follow their plan, pictures say what is so.
+"""Is it exact?: links and bad input become sentences, samples add up over clicks, tests follow their plan, pictures say what is so.
 
-Draws are fixed by their seeds; a right decoder is rejected with probability .001 over seeds, and the seeds here are the first tried.
+Samples are fixed by their seeds; a right decoder is rejected with probability 0.001 over seeds, and the seeds here are the first tried.
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
+from specviz.figures.common.labels import REST
 from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import Filling
+from specviz.figures.exactness.evidence import CellShares
 from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.controls import from_fields
 from specviz.web.common.queue import Queue
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import Drawn, Question, another, whole_number
+from specviz.web.exactness.state import ExactnessResult, Question, another
 from tests.pages import BASE, first_paint, on_tiny_pair, settle
 from tests.pages import exact_exam as exam
 
@@ -63,31 +64,36 @@ def test_fields_that_cannot_be_used_leave_the_question_as_it_is(raw, sentence):
     assert another(question, raw, from_fields) == (question, [sentence])
 
 
-@pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None))
-def test_a_number_of_draws_that_cannot_be_drawn_gets_a_sentence(count):
+@pytest.mark.parametrize("count", (0, -5, True, 2.5, "many", None, "", "1e3", "²"))
+def test_a_number_of_samples_that_cannot_be_drawn_gets_a_sentence(count):
     asked = exam()
     asked.ask(count, work.draw)
-    assert asked.said == [f"draws must be a whole number from 1 to 1,000,000, got {count!r}."]
-    assert (asked.ticket, asked.drawn) == (None, Drawn())
+    assert asked.said == [f"samples must be a whole number from 1 to 1,000,000, got {count!r}."]
+    assert (asked.ticket, asked.result) == (None, ExactnessResult())
 
 
 def test_numbers_are_read_as_people_write_them():
-    assert [whole_number(text) for text in ("2,500", " 10 000 ", "0", "x")] == [2500, 10000, 0, "x"]
+    counts: list[int] = []
+    for text in ("2,500", " 10 000 ", "7"):
+        asked = exam()
+        asked.ask(text, lambda exam, ticket, count: counts.append(count))
+        assert asked.ticket.ended.wait(10)
+    assert counts == [2500, 10000, 7]
 
 
 # pictures
 
 
-def some(n: int = 100, counts=(60, 30, 10)) -> Filling:
-    return Filling("Speculative decoding", ("·a", "·<b>$x$ …", evidence.REST), (True, False, False), (0.5, 0.3, 0.2), counts,
+def some(n: int = 100, counts=(60, 30, 10)) -> CellShares:
+    return CellShares("Speculative decoding", ("·a", "·<b>$x$ …", REST), (True, False, False), (0.5, 0.3, 0.2), counts,
                    (0.35, 0.2, 0.05), (0.65, 0.42, 0.35), n)  # fmt: skip
 
 
 def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
     one = some()
-    figure = evidence.filling(one, evidence.top(one))
-    band, bars, law = figure.data
-    assert (list(bars.x), list(law.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
+    figure = evidence.cell_bars(one, evidence.axis_end(one))
+    band, bars, marks = figure.data
+    assert (list(bars.x), list(marks.x), list(band.base)) == ([0.6, 0.3, 0.1], [0.5, 0.3, 0.2], [0.35, 0.2, 0.05])
     assert list(np.add(band.base, band.x)) == pytest.approx([0.65, 0.42, 0.35])
     assert figure.layout.yaxis.ticktext == ("·a", "·&lt;b&gt;&#36;x&#36; …", "any other text")
     assert figure.layout.xaxis.title.text == "share of all samples"
@@ -95,30 +101,30 @@ def test_the_picture_holds_the_numbers_and_shows_labels_as_text():
 
 
 def test_a_pooled_bar_that_would_dwarf_the_others_is_left_to_the_table():
-    law = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
-    labels, fixed = ("·a …", evidence.REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
-    one = Filling("a", labels, (False, False, True, True, True, True), law, *fixed)
-    assert (one.drawn, one.hidden) == ((2, 3, 4, 5), (0, 1))
-    assert "2 pooled bars hold 70% of the probability" in words.fill_sentence(Drawn((one, one)))
-    assert replace(one, whole=(True,) * 6).drawn == (0, 2, 3, 4, 5), "one single text is always shown"
+    probs = (0.5, 0.2, 0.1, 0.08, 0.07, 0.05)
+    labels, fixed = ("·a …", REST, "·b", "·c", "·d", "·e"), ((0,) * 6, (0.0,) * 6, (1.0,) * 6, 0)
+    one = CellShares("a", labels, (False, False, True, True, True, True), probs, *fixed)
+    assert (one.bars, one.hidden) == ((2, 3, 4, 5), (0, 1))
+    assert "2 pooled bars hold 70% of the probability" in words.bars_sentence(ExactnessResult((one, one)))
+    assert replace(one, whole=(True,) * 6).bars == (0, 2, 3, 4, 5), "one single text is always shown"
 
 
 def test_the_words_for_who_cannot_see_it_say_what_is_so():
     assert "All 3 bars lie within sampling noise" in some().conclusion
     off = some(counts=(70, 20, 10))
     assert off.outside == ("·a",) and "1 of 3 bars lies outside" in off.conclusion
-    arms = Drawn((off, some()))
-    assert "Here some bars are outside (1 of “Speculative decoding”). The verdict comes from the tests" in words.fill_sentence(
+    arms = ExactnessResult((off, some()))
+    assert "Here some bars are outside (1 of “Speculative decoding”). The verdict comes from the tests" in words.bars_sentence(
         arms
     )
     assert "no samples yet" in some(0, (0, 0, 0)).conclusion
-    assert len(evidence.filling(some(0, (0, 0, 0)), 1.0).data) == 1
+    assert len(evidence.cell_bars(some(0, (0, 0, 0)), 1.0).data) == 1
 
 
 def test_the_command_repeats_the_question():
     one = exam(length=3, prompt="a 'b'", temperature=0.5)
     assert words.command(one) == (
-        "python -m specviz verify --pair storybook --prompt 'a '\"'\"'b'\"'\"'' --length 3 --samples 10000 --decoder speculative --seed 7 "
+        "python -m specviz verify --pair storybook '--prompt=a '\"'\"'b'\"'\"'' --decoder speculative --seed 7 --length 3 --samples 10000 "
         "--gamma 2 --temperature 0.5"
     )
 
@@ -132,7 +138,7 @@ def app(pair_folders, monkeypatch):
     cache.weights.clear()
 
 
-def test_a_click_draws_and_the_page_says_what_it_could_have_seen(app):
+def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert not app.exception
     assert len(app.get("plotly_chart")) == 2
     settle(app.button(key="exact-draw-100").click().run(), "exact")
@@ -146,7 +152,7 @@ def test_another_question_begins_anew_and_stands_in_the_address(app):
     settle(app.button(key="exact-draw-100").click().run(), "exact")
     app.selectbox(key="exact-length-0").set_value(1).run()
     settle(app, "exact")
-    assert (app.session_state["exact"].drawn.n, app.query_params["length"]) == (0, "1")
+    assert (app.session_state["exact"].result.n, app.query_params["length"]) == (0, "1")
     app.text_input(key="exact-temperature-0").set_value("-1").run()
     assert any("temperature must be a number" in one.value for one in app.text)
     assert app.session_state["exact"].question.settings.temperature == 1.0

@@ -1,6 +1,6 @@
-"""Is it exact?, what its draws say: they add up over clicks, looks follow their plan, p-values of many seeds lie flat.
+"""Is it exact?, what its samples say: they add up over clicks, tests follow their plan, p-values of many seeds are uniform.
 
-Draws are fixed by their seeds; a right decoder is rejected with probability .001 over seeds, and the seeds here are the first tried.
+Samples are fixed by their seeds; a right decoder is rejected with probability 0.001 over seeds, and the seeds here are the first tried.
 """
 
 from __future__ import annotations
@@ -12,27 +12,28 @@ import pytest
 
 from specviz.evidence import looks, sources
 from specviz.figures.exactness import evidence
-from specviz.figures.exactness.evidence import Filling, Flat
+from specviz.figures.exactness.evidence import CellShares, SeedPValues
 from specviz.web.common.queue import Queue, Stopped
+from specviz.web.common.sampling import SIZES
 from specviz.web.exactness import words, work
-from specviz.web.exactness.state import Drawn
+from specviz.web.exactness.state import ExactnessResult
 from tests.pages import FreeTicket
 from tests.pages import exact_exam as exam
 
 
-def test_draws_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
-    """30 and 70 draws through the engine and 900 on shared laws fall into the cells that one shard of 1,000 does."""
+def test_samples_add_up_over_clicks_to_those_of_one_shard(page_pair, pair):
+    """30 and 70 samples through the engine and 900 on shared distributions fall into the cells that one shard of 1,000 does."""
     clicks = exam()
     for count in (30, 70, 900):
         work.draw(clicks, FreeTicket(), count)
     question, bench = clicks.question, clicks.bench
     whole = sources.draw("speculative", sources.SHARED, pair, question.settings, bench.ids, 0, 1000)
     assert bench.counts[0].tolist() == bench.cells.counts(whole).tolist()
-    assert clicks.drawn.arms[0].counts == tuple(bench.counts[0].tolist())
-    assert (clicks.drawn.n, clicks.drawn.engine) == (1000, 100)
-    assert [look for look, _ in clicks.drawn.looks] == [0, 1]
+    assert clicks.result.arms[0].counts == tuple(bench.counts[0].tolist())
+    assert (clicks.result.n, clicks.result.engine) == (1000, 100)
+    assert [found.plan.n for (found,) in clicks.result.looks] == [100, 1000]
     first = sources.draw("speculative", sources.SHARED, pair, question.settings, bench.ids, 0, 100)
-    assert clicks.drawn.looks[0][1].counts.tolist() == bench.looks[0].counts(first).tolist()
+    assert clicks.result.looks[0][0].counts.tolist() == bench.looks[0].counts(first).tolist()
     other = sources.reference(pair, question.settings, bench.ids, 1000)
     assert bench.counts[1].tolist() == bench.cells.counts(other).tolist()
 
@@ -41,22 +42,22 @@ def test_right_decoders_are_consistent_and_say_what_could_have_been_seen(page_pa
     for source in ("speculative", "target"):
         one = exam(source=source)
         work.draw(one, FreeTicket(), 10_000)
-        said = words.verdict(one.drawn, one.question)
-        assert (said.mark, one.drawn.n) == ("consistent", 10_000)
-        assert f"total variation distance of {one.drawn.looks[-1][1].detectable_tv:.2g}" in said.seen
+        said = words.verdict(one)
+        assert (said.mark, one.result.n) == ("consistent", 10_000)
+        assert f"total variation distance of {one.result.looks[-1][0].detectable_tv:.2g}" in said.seen
         assert "several texts" in said.seen and "next test comes at 100,000" in said.seen
-        number, left, right = one.drawn.texts
+        number, left, right = one.result.texts
         assert left != right and number <= 10_000
 
 
-def test_assisted_generation_is_drawn_from_one_text_at_a_time(page_pair):
+def test_assisted_generation_is_sampled_one_text_at_a_time(page_pair):
     one = exam(length=1, source="assisted")
     work.draw(one, FreeTicket(), 100)
-    assert (one.drawn.n, one.drawn.engine, len(one.drawn.looks), one.question.most) == (100, 0, 1, 10_000)
+    assert (one.result.n, one.result.engine, len(one.result.looks), one.question.most) == (100, 0, 1, 10_000)
 
 
-def test_several_who_draw_from_the_one_global_generator_do_not_block_each_other(page_pair):
-    """They take turns of 20 ms at one machine; each draws what it draws alone."""
+def test_several_visitors_of_the_one_global_generator_do_not_block_each_other(page_pair):
+    """They take turns of 20 ms at one machine; each gets the samples that it gets alone."""
     queue, alone = Queue(places=2, turn=0.02), exam(length=1, source="assisted")
     work.draw(alone, FreeTicket(), 40)
     exams = [exam(length=1, source="assisted") for _ in range(4)]
@@ -64,7 +65,7 @@ def test_several_who_draw_from_the_one_global_generator_do_not_block_each_other(
         one.queue = queue
         one.ask(40, work.draw)
     assert all(one.ticket.ended.wait(60) for one in exams)
-    assert [one.drawn.arms[0].counts for one in exams] == [alone.drawn.arms[0].counts] * 4
+    assert [one.result.arms[0].counts for one in exams] == [alone.result.arms[0].counts] * 4
 
 
 @pytest.mark.parametrize("ticks", (3, 20, 40, 60))
@@ -73,39 +74,39 @@ def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(page_pair, ticks):
     try:
         work.draw(one, FreeTicket(ticks), 5000)
     except Stopped:
-        assert one.drawn.n < 5000
-    work.draw(one, FreeTicket(), 5000 - one.drawn.n)
+        assert one.result.n < 5000
+    work.draw(one, FreeTicket(), 5000 - one.result.n)
     work.draw(straight, FreeTicket(), 5000)
-    assert [arm.counts for arm in one.drawn.arms] == [arm.counts for arm in straight.drawn.arms]
-    assert [found.tests for _, found in one.drawn.looks] == [found.tests for _, found in straight.drawn.looks]
+    assert [arm.counts for arm in one.result.arms] == [arm.counts for arm in straight.result.arms]
+    assert [found.tests for (found,) in one.result.looks] == [found.tests for (found,) in straight.result.looks]
 
 
 def test_progress_rises_to_the_end(page_pair):
     ticket = FreeTicket()
     work.draw(exam(), ticket, 2000)
-    rising = ticket.shares[1:]  # the first belongs to the law
+    rising = ticket.shares[1:]  # the first belongs to the exact distribution
     assert rising == sorted(rising) and rising[-1] == 1.0
 
 
-def test_a_proposer_that_shared_laws_lack_is_drawn_through_the_engine_however_many_are_asked_for(page_pair, pair):
+def test_a_proposer_without_shared_distributions_runs_through_the_engine_however_many_samples_are_asked_for(page_pair, pair):
     one = exam(length=3, proposer="tree", tree="2-1", seed=5)
     work.draw(one, FreeTicket(), 300)
-    work.many_seeds(one, FreeTicket(), seeds=4, draws=300)
-    assert (one.drawn.n, one.drawn.engine, len(one.drawn.flat.values)) == (300, 300, 4)
-    assert one.drawn.notes[0] == "As the link asks: proposer tree, tree 2-1."
+    work.many_seeds(one, FreeTicket(), seeds=4, samples=300)
+    assert (one.result.n, one.result.engine, len(one.result.p_values.values)) == (300, 300, 4)
+    assert one.result.notes[0] == "As the link asks: proposer tree, tree 2-1."
     assert "--proposer tree --tree 2-1" in words.command(one)
     ids = pair.encode("Once upon")
     samples = sources.draw("speculative", sources.ENGINE, pair, one.question.settings, ids, 0, 300)
-    assert list(one.drawn.arms[0].counts) == one.bench.cells.counts(samples).tolist()
+    assert list(one.result.arms[0].counts) == one.bench.cells.counts(samples).tolist()
 
 
 def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
     one = exam(temperature=0.0)
     work.draw(one, FreeTicket(), 100)
-    assert "only one outcome" in one.drawn.notes[0]
-    said = words.verdict(one.drawn, one.question)
+    assert "only one outcome" in one.result.notes[0]
+    said = words.verdict(one)
     assert said.mark == "consistent" and "the test is equality. Every draw is that outcome." in said.seen
-    counts = one.drawn.looks[0][1].counts.copy()
+    counts = one.result.looks[0][0].counts.copy()
     heavy = counts.argmax()
     counts[heavy], counts[heavy - 1] = counts[heavy] - 1, counts[heavy - 1] + 1
     assert looks.judge(0, one.bench.looks[0], counts, "").verdict == "rejected", "one other text is enough"
@@ -114,73 +115,75 @@ def test_at_temperature_zero_the_test_is_equality_and_says_so(page_pair):
 def test_an_empty_prompt_says_where_it_begins(page_pair):
     one = exam(prompt="")
     work.prepared(one, FreeTicket())
-    assert list(one.drawn.notes) == ["The prompt is empty, so the text begins with the start token."]
+    assert list(one.result.notes) == ["The prompt is empty, so the text begins with the start token."]
 
 
-def test_draws_of_another_law_are_rejected_and_stay_rejected(page_pair, pair):
-    """Temperature .7 in place of 1: far more than the .05 that the look at 10,000 draws sees."""
+def test_samples_of_another_distribution_are_rejected_and_stay_rejected(page_pair, pair):
+    """Temperature 0.7 in place of 1: far more than the 0.05 that the test at 10,000 samples detects."""
     one = exam()
     work.prepared(one, FreeTicket())
     cold = sources.draw("target", sources.SHARED, pair, replace(one.question.settings, temperature=0.7), one.bench.ids, 0, 10_000)
     found = looks.judge(2, one.bench.looks[2], one.bench.looks[2].counts(cold), "")
-    drawn = replace(one.drawn, arms=tuple(replace(arm, n=10_000) for arm in one.drawn.arms), looks=((2, found),))
-    assert words.verdict(drawn, one.question).mark == "rejected"
+    rejected = ((found,),)
+    one.result = replace(one.result, arms=tuple(replace(arm, n=10_000) for arm in one.result.arms), looks=rejected)
+    assert words.verdict(one).mark == "rejected"
+    one.begin_anew()
     work.draw(one, FreeTicket(), 1000)
-    later = replace(drawn, looks=(*drawn.looks, *one.drawn.looks))
-    assert words.verdict(later, one.question).words.startswith("Not exact: 10,000 samples")
+    one.result = replace(one.result, looks=rejected + one.result.looks)
+    assert words.verdict(one).words.startswith("Not exact: 10,000 samples")
 
 
-def test_the_plan_ends_at_its_last_look():
+def test_the_plan_ends_at_its_last_test():
     one = exam()
-    arm = Filling("a", ("x",), (True,), (1.0,), (1_000_000,), (0.0,), (1.0,), 1_000_000)
-    one.drawn = Drawn((arm, arm))
+    arm = CellShares("a", ("x",), (True,), (1.0,), (1_000_000,), (0.0,), (1.0,), 1_000_000)
+    one.result = ExactnessResult((arm, arm))
     one.ask(1, work.draw)
     assert one.said == ["The plan ends at 1,000,000 samples. Choose another seed to begin again."]
 
 
-def test_the_looks_spend_one_false_alarm_rate_and_words_name_their_sizes():
+def test_the_tests_spend_one_false_alarm_rate_at_the_sizes_that_the_pages_name():
     plans = [looks.plan(look, 2) for look in range(looks.LOOKS.looks)]
-    assert tuple(one.n for one in plans) == words.SIZES
+    assert tuple(one.n for one in plans) == SIZES
     assert sum(one.level * looks.LOOKS.tests for one in plans) == pytest.approx(0.001)
     assert [looks.LOOKS.due(n) for n in (99, 100, 999, 10_000, 10_001, 10**7)] == [None, 0, 0, 2, 2, 4]
-    assert [row["n"] for row in looks.rule()] == list(words.SIZES)
+    assert [row["n"] for row in looks.rule()] == list(SIZES)
 
 
-def test_what_a_look_says_it_could_see_it_sees(page_pair):
-    """Look at 1,000 draws, 40 samples of a law at the stated distance: power .99, so 35 or fewer are rejected once in 20,000 times."""
+def test_what_a_test_says_it_could_detect_it_detects(page_pair):
+    """The test at 1,000 samples, 40 times from a distribution at the stated distance: power 0.99, so 35 or fewer are rejected once in 20,000 times."""
     one = exam()
     cells = work.prepared(one, FreeTicket()).looks[1]
-    law = cells.masses / cells.masses.sum()
-    tv = looks.judge(1, cells, np.random.default_rng(1).multinomial(1000, law), "").detectable_tv
-    order, up = np.argsort(-law), np.zeros(len(law), dtype=bool)
+    probs = cells.masses / cells.masses.sum()
+    tv = looks.judge(1, cells, np.random.default_rng(1).multinomial(1000, probs), "").detectable_tv
+    order, up = np.argsort(-probs), np.zeros(len(probs), dtype=bool)
     up[order[1:]] = True
-    half = law[up].sum()
-    moved = np.where(up, law * (1 + tv / half), law * (1 - tv / (1 - half)))
-    assert np.abs(moved - law).sum() / 2 == pytest.approx(tv)
+    half = probs[up].sum()
+    moved = np.where(up, probs * (1 + tv / half), probs * (1 - tv / (1 - half)))
+    assert np.abs(moved - probs).sum() / 2 == pytest.approx(tv)
     found = [looks.judge(1, cells, row, "").verdict for row in np.random.default_rng(2).multinomial(1000, moved, size=40)]
     assert found.count("rejected") >= 36
 
 
-def test_a_law_too_flat_for_any_cell_cannot_be_told(pair):
+def test_a_distribution_too_flat_for_any_cell_cannot_be_tested(pair):
     from specviz.evidence.partition import Partition
 
     cells = Partition(((),), np.array([1.0]), 2, np.array([False]))
     assert looks.judge(0, cells, np.array([100]), "").verdict == "too few samples"
 
 
-def test_p_values_of_many_seeds_lie_flat(page_pair):
-    """60 runs; each bar leaves its band with probability .001."""
+def test_p_values_of_many_seeds_are_uniform(page_pair):
+    """60 runs; each bar leaves its band with probability 0.001."""
     one, ticket = exam(), FreeTicket()
     work.many_seeds(one, ticket, 60, 300)
-    flat = one.drawn.flat
-    assert (len(flat.values), sum(flat.counts), flat.draws) == (60, 60, 300)
-    assert flat.flat and "are spread evenly" in flat.conclusion
-    assert len(set(flat.values)) > 50
+    found = one.result.p_values
+    assert (len(found.values), sum(found.counts), found.samples) == (60, 60, 300)
+    assert found.uniform and "are spread evenly" in found.conclusion
+    assert len(set(found.values)) > 50
 
 
-def test_piled_up_p_values_are_not_called_flat():
-    one = Flat((0.01,) * 60, 300, 0, 15)
-    assert not one.flat and "are not spread evenly" in one.conclusion
-    figure = evidence.flat(one)
+def test_piled_up_p_values_are_not_called_uniform():
+    one = SeedPValues((0.01,) * 60, 300, 0, 15)
+    assert not one.uniform and "are not spread evenly" in one.conclusion
+    figure = evidence.p_value_bars(one)
     assert list(figure.data[1].y) == [60] + [0] * 9
     assert (figure.layout.xaxis.title.text, figure.layout.yaxis.title.text) == ("p-value", "runs")

@@ -1,6 +1,6 @@
-"""Break it: the list is there without torch, both rules meet the same coins, looks follow their plan, words say what is so.
+"""Break it: the list is there without torch, both rules use the same random numbers, tests follow their plan, words say what is so.
 
-Draws are fixed by their seeds; a right decoder is rejected with probability .001 over seeds, and the seeds here are the first tried.
+Samples are fixed by their seeds; a right decoder is rejected with probability 0.001 over seeds, and the seeds here are the first tried.
 """
 
 from __future__ import annotations
@@ -8,17 +8,22 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
+from specviz.evidence import looks
 from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.mistakes import MISTAKES, TIERS
+from specviz.evidence.partition import Partition
 from specviz.figures import mistakes as figures
-from specviz.figures.mistakes import Curve, Look, Speed
+from specviz.figures.exactness.evidence import CellShares
+from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 from specviz.web.common import cache
+from specviz.web.common.sampling import MOST_SLOW, SIZES
 from specviz.web.mistakes import words
-from specviz.web.mistakes.state import HIDDEN, LOOKS, SLOW, Case, Found, Seen
+from specviz.web.mistakes.state import HIDDEN, Case, MistakeResult
 from tests.pages import first_paint, on_tiny_pair, settle
 from tests.web.test_mistakes_draws import BASE, trial
 
@@ -59,20 +64,20 @@ def test_a_link_leads_to_the_case_it_was_made_from(mistake):
     assert Case.of_link(case.link(), Settings()) == (case, [])
 
 
-def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_refused():
+def test_a_mistake_brings_its_own_settings_and_an_unknown_one_is_not_accepted():
     assert (Case(BASE, "R4").settings.temperature, Case(BASE, "R2").settings.top_k) == (0.5, 3)
     assert Case(BASE.with_uniform(0, "accept", 0.9), "R5").settings.uniforms == {}
     with pytest.raises(SettingsError, match="hidden or one of R1"):
         Case(BASE, "R99")
 
 
-def test_every_tier_that_drawing_cannot_see_has_a_sentence():
+def test_every_tier_that_sampling_cannot_see_has_a_sentence():
     assert set(words.UNSEEN) == set(TIERS) - {"sampled"} and set(words.TIERS) == set(TIERS)
     for name, one in MISTAKES.items():
         said = words.about(Case(BASE, name), 0.0)
         assert one.wrong in said and (words.UNSEEN.get(one.tier, "") in said)
         assert ("at most" in said) is (not one.shared)
-    assert (Case(BASE, "R8").most, Case(BASE, "R5").most) == (SLOW, LOOKS[-1])
+    assert (Case(BASE, "R8").most, Case(BASE, "R5").most) == (MOST_SLOW, SIZES[-1])
 
 
 # pictures and words
@@ -84,7 +89,7 @@ def line(**options) -> Curve:
 
 
 def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
-    one = line(looks=(Look(100, (False, False)), Look(1000, (False, True))))
+    one = line(rejected=(False, True))
     band, right, wrong = figures.curve(one).data
     assert (list(band.y), list(right.customdata), list(wrong.y)) == ([0.12, 0.04], [0.1, 0.0], [0.2, 0.15])
     assert right.y[1] == figures.FLOOR, "a logarithmic axis has no 0"
@@ -107,26 +112,34 @@ def test_the_sentence_under_the_curve_says_what_the_axis_cannot_show():
 def test_speeds_are_compared_with_their_errors():
     right, wrong = Speed("right rule", 9, 1000, 600, 2000, 1000), Speed("wrong rule", 9, 1000, 900, 2400, 1000)
     assert (figures.raised(right, wrong), figures.raised(wrong, right), figures.raised(right, right)) == (1, -1, 0)
-    assert figures.raised(replace(right, tested=0, kept=0), wrong) == 0
-    kept, passes = figures.speeds((right, wrong), 1).data
-    assert (list(kept.y), list(passes.y)) == ([0.6, 0.9], [2.0, 2.4])
-    assert list(kept.marker.pattern.shape) == ["", "/"]
+    assert figures.raised(replace(right, checked=0, accepted=0), wrong) == 0
+    rates, passes = figures.speeds((right, wrong), 1).data
+    assert (list(rates.y), list(passes.y)) == ([0.6, 0.9], [2.0, 2.4])
+    assert list(rates.marker.pattern.shape) == ["", "/"]
+
+
+def answered(counts: tuple[int, ...], **changes) -> MistakeResult:
+    """Both decoders with these counts in cells of probability 0.5, 0.5 and 0, judged at the test after 1,000 samples."""
+    cells = Partition(((), (1,), (2,)), np.array([0.5, 0.5, 0.0]), 2, np.array([False, True, True]))
+    found = replace(looks.judge(1, cells, np.array(counts), ""), **changes)
+    arm = CellShares.of("a", ("x", "y", "z"), cells.whole.tolist(), cells.masses, counts, 1000)
+    return MistakeResult((arm, arm), looks=((found, found),), same=10)
 
 
 def test_a_false_alarm_of_the_right_rule_is_called_one():
     one = trial()
-    found = Found(1000, True, "G", 0.0, 1e-4, 0.1, True, 0.5)
-    one.drawn = Seen(looks=((found, found),))
-    assert "a false alarm" in words._caught(one)[1] and "p < 10⁻³⁰⁰" in words._caught(one)[1]
+    one.result = answered((500, 499, 1))
+    said = words.verdict(one)
+    assert said.words == "Detected: 1,000 samples were enough." and "a false alarm" in said.seen
+    assert "p < 10⁻³⁰⁰" in said.seen, "one sample lies where the target never is"
 
 
 def test_what_can_hide_inside_a_cell_is_said():
     one = trial()
-    found = Found(1000, False, "G", 0.3, 1e-4, 0.1, True, 0.93)
-    arm = figures.Filling("a", ("x",), (True,), (1.0,), (1000,), (0.0,), (1.0,), 1000)
-    one.drawn = Seen((arm, arm), looks=((found, found),), same=10)
+    one.result = answered((500, 500, 0), pooled=0.93)
     assert "93% of the probability lies in cells" in words.verdict(one).seen
-    assert "inside one" not in words._inside(replace(found, pooled=0.1))
+    one.result = answered((500, 500, 0), pooled=0.1)
+    assert "lies in cells" not in words.verdict(one).seen
 
 
 # the page itself
@@ -138,7 +151,7 @@ def app(pair_folders, monkeypatch):
     cache.weights.clear()
 
 
-def test_a_click_catches_the_mistake_and_another_one_begins_anew(app):
+def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):
     assert not app.exception
     settle(app.button(key="broken-until").click().run(), "broken")
     assert not app.exception
@@ -147,13 +160,13 @@ def test_a_click_catches_the_mistake_and_another_one_begins_anew(app):
     assert len(charts) == 3 and all(chart.proto.alt for chart in charts)
     app.selectbox(key="broken-mistake-0").set_value("R18").run()
     settle(app, "broken")
-    assert (app.session_state["broken"].drawn.n, app.query_params["mistake"]) == (0, "R18")
+    assert (app.session_state["broken"].result.n, app.query_params["mistake"]) == (0, "R18")
 
 
 def test_a_hidden_one_is_guessed_and_revealed(app):
     app.selectbox(key="broken-mistake-0").set_value(HIDDEN).run()
     settle(app, "broken")
-    assert app.button(key="broken-guess-A").disabled, "nothing is drawn yet"
+    assert app.button(key="broken-guess-A").disabled, "nothing is sampled yet"
     settle(app.button(key="broken-next").click().run(), "broken")
     app.button(key="broken-guess-A").click().run()
     assert not app.exception

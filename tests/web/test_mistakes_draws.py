@@ -1,4 +1,4 @@
-"""Break it, what its draws say: both sides have the same coins, looks catch the mistake, a secret is kept."""
+"""Break it, what its samples say: both sides use the same random numbers, tests detect the mistake, a secret is kept."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from specviz.evidence import looks, sources
 from specviz.figures import mistakes as figures
 from specviz.settings import Settings
 from specviz.web.common.queue import Stopped
+from specviz.web.common.sampling import MOST_SLOW, SIZES
 from specviz.web.mistakes import words, work
-from specviz.web.mistakes.state import HIDDEN, HIDEABLE, LOOKS, SLOW, Case, Pairing, Trial
+from specviz.web.mistakes.state import HIDDEN, HIDEABLE, Case, TextPair, Trial
 from tests.pages import FreeTicket
 
 BASE = Settings(prompt="Once upon", seed=7)
@@ -28,44 +29,43 @@ def ready(page_pair, monkeypatch):
     monkeypatch.setattr(work, "TEXTS", 12)
 
 
-def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_coins(ready, pair):
+def test_both_sides_are_the_mutant_and_the_right_rule_with_the_same_random_numbers(ready, pair):
     one = trial()
     work.draw(one, FreeTicket(), 1000)
     case, bench = one.question, one.bench
     right, wrong = (sources.draw(name, sources.SHARED, pair, case.settings, bench.ids, 0, 1000) for name in ("speculative", "R5"))
     assert bench.counts[0].tolist() == bench.cells.counts(right).tolist()
     assert bench.counts[1].tolist() == bench.cells.counts(wrong).tolist()
-    assert one.drawn.same == int((right.tokens == wrong.tokens).all(1).sum())
-    assert one.drawn.curve.n == (10, 20, 50, 100, 200, 500, 1000)
-    law = bench.cells.masses / bench.cells.masses.sum()
-    apart = np.abs(bench.cells.counts(wrong) / 1000 - law).sum() / 2
-    assert one.drawn.curve.tv[-1][1] == pytest.approx(apart)
+    assert one.result.same == int((right.tokens == wrong.tokens).all(1).sum())
+    assert one.result.curve.n == (10, 20, 50, 100, 200, 500, 1000)
+    probs = bench.cells.masses / bench.cells.masses.sum()
+    apart = np.abs(bench.cells.counts(wrong) / 1000 - probs).sum() / 2
+    assert one.result.curve.tv[-1][1] == pytest.approx(apart)
     judged = looks.judge(1, bench.looks[1], bench.looks[1].counts(wrong), "")
-    assert one.drawn.looks[1][1].rejected is (judged.verdict == "rejected")
+    assert one.result.looks[1][1].verdict == judged.verdict
 
 
-def test_looks_are_those_of_the_plan():
-    assert tuple(looks.LOOKS.n(look) for look in range(looks.LOOKS.looks)) == LOOKS
-    assert set(LOOKS) <= set(work.POINTS)
+def test_every_test_is_at_a_point_of_the_curve():
+    assert set(SIZES) <= set(work.POINTS)
 
 
 @pytest.mark.parametrize("mistake", ("R5", "R18", "R4"))
-def test_drawing_until_it_is_caught_ends_at_the_look_that_catches_it(ready, mistake):
+def test_sampling_until_it_is_detected_ends_at_the_test_that_detects_it(ready, mistake):
     one = trial(mistake)
-    work.until_caught(one, FreeTicket())
-    assert one.caught and one.drawn.n in LOOKS[:4]
-    assert not any(pair[0].rejected for pair in one.drawn.looks), "the right rule passes"
+    work.until_detected(one, FreeTicket())
+    assert one.detected and one.result.n in SIZES[:4]
+    assert not any(right.verdict == "rejected" for right, _ in one.result.looks), "the right rule passes"
     said = words.verdict(one)
-    assert (said.mark, said.words) == ("rejected", f"Detected: {one.drawn.n:,} samples were enough.")
-    assert one.drawn.picture(one.question, True).caught == one.drawn.n
+    assert (said.mark, said.words) == ("rejected", f"Detected: {one.result.n:,} samples were enough.")
+    assert one.result.picture(one.question, True).caught == one.result.n
     assert "The correct one passes" in said.seen
 
 
-def test_a_coin_that_never_shows_zero_is_said_not_to_be_seen(ready):
+def test_a_random_number_that_is_never_zero_is_said_not_to_be_seen(ready):
     one = trial("R10")
     work.draw(one, FreeTicket(), 100)
     said = words.verdict(one)
-    assert one.drawn.same == 100 and one.drawn.alike == (12, 12)
+    assert one.result.same == 100 and one.result.alike == (12, 12)
     assert (
         said.mark == "untold" and "wrote the same in all 100 samples" in said.words and "a random number set by hand" in said.seen
     )
@@ -75,30 +75,30 @@ def test_a_coin_that_never_shows_zero_is_said_not_to_be_seen(ready):
 def test_a_mistake_of_whole_rounds_goes_through_the_engine(ready):
     one = trial("no-bonus")
     work.draw(one, FreeTicket(), 100)
-    right, wrong = one.drawn.speeds
-    assert wrong.per_pass < right.per_pass and one.question.most == SLOW
+    right, wrong = one.result.speeds
+    assert wrong.per_pass < right.per_pass and one.question.most == MOST_SLOW
     assert words.verdict(one).seen.endswith("The next test comes at 1,000 samples.")
 
 
-def test_the_stuck_coin_raises_acceptance_and_the_page_says_why(ready):
+def test_the_stuck_random_number_raises_acceptance_and_the_page_says_why(ready):
     one = trial("R18")
     work.prepared(one, FreeTicket())
-    assert figures.raised(*one.drawn.speeds) == 1
+    assert figures.raised(*one.result.speeds) == 1
     assert "looks faster because it is wrong" in words.speed_sentence(one)
 
 
 def test_texts_are_marked_at_their_first_different_token(ready, pair):
     one = trial("R5")
     work.prepared(one, FreeTicket())
-    for pairing in one.drawn.pairings:
-        assert pairing.first[0] != pairing.first[1]
-    numbers = [pairing.number for pairing in one.drawn.pairings]
+    for pair in one.result.pairs:
+        assert pair.first[0] != pair.first[1]
+    numbers = [pair.number for pair in one.result.pairs]
     assert numbers == sorted(numbers) and 1 <= len(numbers) <= 3
 
 
 def test_what_was_written_is_escaped():
     case = Case(replace(BASE, prompt="<b>x</b>"), "R5")
-    html = words.texts_html(case, (Pairing(1, " <i>", ("<script>", " a"), ("&", "")),))
+    html = words.texts_html(case, (TextPair(1, " <i>", ("<script>", " a"), ("&", "")),))
     assert "<script>" not in html and "&lt;script&gt;" in html and "&lt;b&gt;x" in html
     assert "</q>" in html and " <b class='wrong'>≠ a</b>" in html
 
@@ -109,14 +109,15 @@ def test_a_stop_keeps_whole_shards_and_the_next_click_goes_on(ready, ticks):
     try:
         work.draw(one, FreeTicket(ticks), 1000)
     except Stopped:
-        assert one.drawn.n < 1000
-    work.draw(one, FreeTicket(), 1000 - one.drawn.n)
+        assert one.result.n < 1000
+    work.draw(one, FreeTicket(), 1000 - one.result.n)
     work.draw(straight, FreeTicket(), 1000)
-    assert [arm.counts for arm in one.drawn.arms] == [arm.counts for arm in straight.drawn.arms]
-    assert (one.drawn.looks, one.drawn.curve) == (straight.drawn.looks, straight.drawn.curve)
+    assert [arm.counts for arm in one.result.arms] == [arm.counts for arm in straight.result.arms]
+    tests = [[[found.tests for found in pair] for pair in state.result.looks] for state in (one, straight)]
+    assert tests[0] == tests[1] and one.result.curve == straight.result.curve
 
 
-def test_seeds_hide_every_answer_and_every_mistake_that_draws_can_show():
+def test_seeds_hide_every_answer_and_every_mistake_that_samples_can_show():
     cases = [Case(replace(BASE, seed=seed), HIDDEN) for seed in range(200)]
     assert {case.answer for case in cases} == {"A", "B", "neither"}
     assert {case.wrong[0] for case in cases} - {None} == set(HIDEABLE) and len(HIDEABLE) >= 6
@@ -131,8 +132,8 @@ def hidden(answer: str) -> Trial:
 def test_nothing_gives_the_secret_away_before_the_guess(ready):
     one = hidden("B")
     work.draw(one, FreeTicket(), 1000)
-    curve = one.drawn.picture(one.question, one.revealed)
-    assert (curve.wrong, curve.looks, one.drawn.pairings, one.drawn.toy) == (None, (), (), 0.0)
+    curve = one.result.picture(one.question, one.revealed)
+    assert (curve.wrong, curve.rejected, one.result.pairs, one.result.toy) == (None, (), (), 0.0)
     said = words.verdict(one)
     assert one.question.known.name not in said.words + said.seen + words.speed_sentence(one)
     one.take_guess("A")
@@ -146,7 +147,7 @@ def test_nothing_gives_the_secret_away_before_the_guess(ready):
 def test_where_neither_is_wrong_both_pass(ready):
     one = hidden("neither")
     work.draw(one, FreeTicket(), 1000)
-    assert not any(found.rejected for pair in one.drawn.looks for found in pair)
+    assert not any(found.verdict == "rejected" for pair in one.result.looks for found in pair)
     one.take_guess("neither")
     assert words.verdict(one).words == "Right: both follow the target’s distribution."
-    assert one.drawn.picture(one.question, True).wrong is None
+    assert one.result.picture(one.question, True).wrong is None

@@ -1,4 +1,4 @@
-"""Files of draws on the page: tested as our own are, refused with a sentence, and nothing of what was found before is lost."""
+"""Sample files on the page: tested as our own samples are, not accepted with a sentence, and nothing of what was found before is lost."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 
 from specviz.decoding.samples import NONE
 from specviz.evidence import sources
+from specviz.figures.exactness.evidence import CellShares
 from specviz.settings import Settings
+from specviz.statistics.variation import cell_band
 from specviz.web.common import cache
 from specviz.web.common.queue import Queue
 from specviz.web.exactness import export, words
@@ -54,26 +56,35 @@ def exam(page_pair):
     return Exam(Question(BASE, FILE), Queue())
 
 
-def test_a_file_is_tested_against_the_law_and_says_what_could_have_been_seen(exam, draws):
+def test_a_file_is_tested_against_the_distribution_and_says_what_could_have_been_detected(exam, draws):
     took(exam, upload(lines(draws["right"])))
-    report = exam.filed.report
+    report = exam.report
     assert exam.notices == [] and report["verdict"] == "consistent" and report["n"] == 600
     assert report["settings"]["prompt"] == PROMPT, "the prompt is the file's"
     assert "would have shown a total variation of" in report["sentence"]
-    assert sum(exam.filed.picture.counts) <= 600 and exam.filed.picture.n == 600
+    shown = CellShares.of_report(report)
+    assert sum(shown.counts) <= 600 and shown.n == 600
     assert words.described(report) == "'draws.jsonl' (600 samples), after “Once upon”."
     assert len(words.file_tests(report)) == len(report["tests"])
 
 
-def test_draws_of_another_law_are_rejected(exam, draws):
-    assert took(exam, upload(lines(draws["cooler"]))).filed.report["verdict"] == "rejected"
+def test_samples_of_another_distribution_are_rejected(exam, draws):
+    assert took(exam, upload(lines(draws["cooler"]))).report["verdict"] == "rejected"
 
 
 def test_two_files_are_compared_without_weights(exam, draws, monkeypatch):
     monkeypatch.setattr(cache, "weights", lambda *key: pytest.fail("no weights are needed"))
     took(exam, upload(lines(draws["right"])), upload(lines(draws["cooler"]), "off.jsonl"))
-    assert exam.filed.report["mode"] == "two files" and exam.filed.report["verdict"] == "rejected"
-    assert exam.filed.picture is None
+    assert exam.report["mode"] == "two files" and exam.report["verdict"] == "rejected"
+    assert exam.report["answers"][0]["cells"] == []
+
+
+def test_of_many_cells_the_heaviest_are_shown_with_bands_for_all():
+    cells = [{"begins": [number], "whole": True, "mass": 0.025, "count": 25} for number in range(40)]
+    shown = CellShares.of_report({"decoder": "a file", "pieces": {}, "answers": [{"n": 1000, "cells": cells}]})
+    assert len(shown.bars) == len(shown.labels) == 18 and sum(shown.probs) == pytest.approx(18 * 0.025)
+    low, high = cell_band([0.025] * 40, 1000, 1 - 0.01 / 40)
+    assert (shown.low, shown.high, shown.outside) == (tuple(low[:18]), tuple(high[:18]), ())
 
 
 BAD = {
@@ -94,11 +105,11 @@ BAD = {
 
 @pytest.mark.parametrize("kind", BAD)
 def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(exam, draws, kind):
-    before = took(exam, upload(lines(draws["right"]))).filed
+    before = took(exam, upload(lines(draws["right"]))).report
     make, sentence = BAD[kind]
     took(exam, upload(make(draws["right"]), f"{kind}.jsonl"))
     assert len(exam.notices) == 1 and sentence in exam.notices[0]
-    assert exam.filed is before
+    assert exam.report is before
 
 
 def test_what_is_too_large_is_not_read(exam, monkeypatch):
@@ -113,18 +124,18 @@ def test_three_files_are_one_too_many_and_none_is_none(exam, draws):
     assert "You gave 3" in exam.notices[0]
     took(exam, upload(good))
     took(exam)
-    assert exam.filed is None and exam.notices == []
+    assert exam.report is None and exam.notices == []
 
 
 def test_the_same_file_is_tested_once_and_other_visitors_see_nothing_of_it(exam, draws):
     other = Exam(Question(BASE, FILE), exam.queue)
-    found = took(exam, upload(lines(draws["right"]))).filed
-    assert took(exam, upload(lines(draws["right"]))).filed is found
-    assert other.filed is None and other.notices == []
+    found = took(exam, upload(lines(draws["right"]))).report
+    assert took(exam, upload(lines(draws["right"]))).report is found
+    assert other.report is None and other.notices == []
 
 
 def test_what_was_found_about_a_file_can_be_exported(exam, draws):
     took(exam, upload(lines(draws["right"])))
     offer = export.offer(exam)
     assert offer.stem == "evidence" and "report.json" in offer.names
-    assert json.loads(offer.make().file("report.json")) == exam.filed.report
+    assert json.loads(offer.make().file("report.json")) == exam.report

@@ -29,6 +29,9 @@ def read_meanings(sheet: str) -> dict[str, Shade]:
 
 MEANINGS = read_meanings(TOKENS.read_text(encoding="utf-8"))  # target, draft, residual, rejected, bonus
 
+GREY = {"light": "#5b6673", "dark": "#9aa6b4"}  # samples, measurements and words in a chart
+BAND = "rgba(128, 140, 155, 0.30)"  # sampling noise
+GRID = "rgba(128, 140, 155, 0.22)"
 LEGEND = {  # one line over the whole width, also on a phone: one that wraps stays as high when the page grows wide again, and covers the data
     "orientation": "h", "xref": "container", "x": 0, "yref": "container", "y": 1, "yanchor": "top", "traceorder": "normal",
     "font": {"size": 11.5}, "itemwidth": 30,

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from specviz.figures.common.labels import REST, label, safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import LEGEND, MEANINGS
-from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, REST, label, safe, short
+from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
 from specviz.measure.estimate import interval_of
 from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
 from specviz.proposers.trees.node_count import Paying
@@ -165,7 +165,7 @@ def same_distribution(first: FirstToken, kind: str = "light") -> go.Figure:
     rows = _rows(places)
     figure.add_bar(x=wide, base=[first.low[cell] for cell in places], y=rows, orientation="h", width=0.86, marker={"color": BAND},
                    name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
-    figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": DRAWS[kind]},
+    figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": GREY[kind]},
                    name=f"{first.n:,} samples", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=rows, mode="markers", name="target’s exact distribution", hoverinfo="skip",
                        marker=_mark(kind))  # fmt: skip
@@ -194,8 +194,8 @@ def shortcut(first: FirstToken, kind: str = "light") -> go.Figure:
                    name="what it writes", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact distribution",
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
-    figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": DRAWS[kind]})
-    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": DRAWS[kind]},
+    figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": GREY[kind]})
+    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": GREY[kind]},
                           text=f"accepted above {number(first.edge, 3)}")  # fmt: skip
     return _laid_out(figure, first, places, "probability of the first token")
 

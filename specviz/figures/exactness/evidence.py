@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from html import escape
+from dataclasses import dataclass, replace
+from typing import Any
 
+import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.common.glyphs import glyphs
-from specviz.figures.common.theme import LEGEND, MEANINGS
+from specviz.figures.common.labels import REST, label, safe, short
+from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
 
-DRAWS = {"light": "#5b6673", "dark": "#9aa6b4"}  # what a decoder wrote; the distribution's own colour is the target's blue
-BAND = "rgba(128, 140, 155, 0.30)"
-GRID = "rgba(128, 140, 155, 0.22)"
+LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100
+CELLS = 18  # most cells of a picture
 BINS = 10
 FEW = 5  # with fewer cells every one gets its bar
-DWARF = 2.5  # a pooled bar so many times the next one is left to the table
+DWARF = 2.5  # a pooled bar longer than this many times the next one is left to the table
 
 
 @dataclass(frozen=True, slots=True)
-class Filling:
+class CellShares:
     """Samples of one decoder in cells that were chosen before any sample was drawn.
 
-    labels     (C,) a beginning each; whole  (C,) whether the bar is one single continuation
-    probs        (C,) exact mass; counts  (C,) samples; low, high  (C,) shares: sampling noise leaves all bars within them 99 times in 100
+    labels     (C,) a beginning each; whole  (C,) whether the cell is one single continuation
+    probs      (C,) exact probability; counts  (C,) samples
+    low, high  (C,) the band of each share
     n          samples so far, 0 before the first
     """
 
@@ -36,6 +37,26 @@ class Filling:
     low: tuple[float, ...]
     high: tuple[float, ...]
     n: int
+
+    @classmethod
+    def of(
+        cls, name: str, labels: Sequence[str], whole: Sequence[bool], masses: np.ndarray, counts: Sequence[int], n: int
+    ) -> CellShares:
+        """Counts beside the masses of their cells, (C,) float64, rescaled to sum to 1."""
+        probs = masses / masses.sum()
+        low, high = _band(probs, n)
+        return cls(name, tuple(labels), tuple(whole), tuple(probs.tolist()), tuple(counts), tuple(low), tuple(high), n)
+
+    @classmethod
+    def of_report(cls, report: Mapping[str, Any]) -> CellShares:
+        """The heaviest cells of a report on samples; their bands hold for all of its cells together."""
+        one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
+        cells = sorted(one["cells"], key=lambda cell: -cell["mass"])
+        labels, whole = [label(cell["begins"], cell["whole"], pieces) for cell in cells], [cell["whole"] for cell in cells]
+        masses, counts = np.array([cell["mass"] for cell in cells]), [cell["count"] for cell in cells]
+        found = cls.of(report["decoder"], labels, whole, masses, counts, one["n"])
+        columns = ("labels", "whole", "probs", "counts", "low", "high")
+        return replace(found, **{name: getattr(found, name)[:CELLS] for name in columns})
 
     @property
     def shares(self) -> tuple[float, ...]:
@@ -56,14 +77,18 @@ class Filling:
         if not self.outside:
             return f"{self.name}: {samples}. All {len(self.labels)} bars lie within sampling noise of the exact distribution."
         many = len(self.outside)
-        return (
-            f"{self.name}: {samples}. {many} of {len(self.labels)} bars {'lies' if many == 1 else 'lie'} outside sampling noise."
-        )
+        lie = "lies" if many == 1 else "lie"
+        return f"{self.name}: {samples}. {many} of {len(self.labels)} bars {lie} outside sampling noise."
 
     @property
-    def drawn(self) -> tuple[int, ...]:
+    def order(self) -> list[int]:
+        """The cells, heaviest first."""
+        return sorted(range(len(self.probs)), key=lambda place: -self.probs[place])
+
+    @property
+    def bars(self) -> tuple[int, ...]:
         """Which cells get a bar, heaviest first: all but pooled ones that would dwarf the rest."""
-        order = sorted(range(len(self.probs)), key=lambda place: (-self.probs[place], place))
+        order = self.order
         if len(order) >= FEW:
             order = [place for place in order if self.labels[place] != REST]
         while len(order) >= FEW and not self.whole[order[0]] and self.probs[order[0]] > DWARF * self.probs[order[1]]:
@@ -73,42 +98,28 @@ class Filling:
     @property
     def hidden(self) -> tuple[int, ...]:
         """Cells without a bar; the table has them."""
-        return tuple(sorted(set(range(len(self.probs))) - set(self.drawn)))
+        return tuple(sorted(set(range(len(self.probs))) - set(self.bars)))
 
     @property
     def table(self) -> list[dict[str, object]]:
         """Every cell as a row."""
-        rows = []
-        for place in sorted(range(len(self.probs)), key=lambda place: -self.probs[place]):
-            kind = "one text" if self.whole[place] else "pooled"
-            band = f"{self.low[place]:.4f} to {self.high[place]:.4f}" if self.n else ""
-            rows.append(
-                {"begins with": self.labels[place], "holds": kind, "exact distribution": round(self.probs[place], 5),
-                 "samples": self.counts[place], "share": round(self.shares[place], 5), "sampling noise, 99%": band}
-            )  # fmt: skip
-        return rows
+        return [
+            {"begins with": self.labels[place], "holds": "one text" if self.whole[place] else "pooled",
+             "exact distribution": round(self.probs[place], 5), "samples": self.counts[place], "share": round(self.shares[place], 5),
+             "sampling noise, 99%": f"{self.low[place]:.4f} to {self.high[place]:.4f}" if self.n else ""}
+            for place in self.order
+        ]  # fmt: skip
 
 
-REST = "any other text"
-
-
-def label(begins: Sequence[int], whole: bool, pieces: Mapping[int, str]) -> str:
-    """A cell's name: its tokens with their spaces shown, and … where other texts that begin so share the cell."""
-    if not begins:
-        return "(nothing)" if whole else REST
-    shown = "".join(glyph["t"] for token in begins for glyph in glyphs(bytes.fromhex(pieces.get(token, "")), token))
-    return shown if whole else f"{shown} …"
-
-
-def top(*fillings: Filling) -> float:
-    """Right end of the axis that several pictures share: room for the distribution, its marks and every bar."""
-    values = [max(1.35 * one.probs[place], 1.05 * one.shares[place]) for one in fillings for place in one.drawn]
+def axis_end(*arms: CellShares) -> float:
+    """Right end of the axis that several pictures share: wide enough for the distribution, its marks and every bar."""
+    values = [max(1.35 * one.probs[place], 1.05 * one.shares[place]) for one in arms for place in one.bars]
     return min(1.05, max(values, default=1.0))
 
 
-def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
+def cell_bars(one: CellShares, end: float, kind: str = "light") -> go.Figure:
     """Bars of the samples, marks of the exact distribution, and behind them the band of sampling noise. ``kind``: light or dark page."""
-    places, blue = one.drawn, getattr(MEANINGS["target"], kind)
+    places, blue = one.bars, getattr(MEANINGS["target"], kind)
     rows = list(range(len(places)))[::-1]
     low, high = [one.low[place] for place in places], [min(end, one.high[place]) for place in places]
     hover = [_hover(one, place) for place in places]
@@ -118,7 +129,7 @@ def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
         figure.add_bar(x=wide, base=low, y=rows, orientation="h", width=0.86, marker={"color": BAND}, name="sampling noise, 99%",
                        hoverinfo="skip")  # fmt: skip
         figure.add_bar(x=[one.shares[place] for place in places], y=rows, orientation="h", width=0.44,
-                       marker={"color": DRAWS[kind]}, name="share of the samples", hovertext=hover, hoverinfo="text")  # fmt: skip
+                       marker={"color": GREY[kind]}, name="share of the samples", hovertext=hover, hoverinfo="text")  # fmt: skip
     marker = {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
     figure.add_scatter(x=[one.probs[place] for place in places], y=rows, mode="markers", marker=marker, name="exact distribution",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
@@ -135,54 +146,51 @@ def filling(one: Filling, end: float, kind: str = "light") -> go.Figure:
 
 
 @dataclass(frozen=True, slots=True)
-class Flat:
-    """P-values of many runs, each with its own seed. low, high: counts; sampling noise leaves all bars within them 99 times in 100."""
+class SeedPValues:
+    """P-values of many runs, each with its own seed and its own samples. low, high: the band of the number in each tenth."""
 
     values: tuple[float, ...]
-    draws: int
+    samples: int
     low: int
     high: int
+
+    @classmethod
+    def of(cls, values: Sequence[float], samples: int) -> SeedPValues:
+        low, high = _band(np.full(BINS, 1.0 / BINS), len(values))
+        return cls(tuple(values), samples, round(low[0] * len(values)), round(high[0] * len(values)))
 
     @property
     def counts(self) -> tuple[int, ...]:
         """How many fall into each tenth."""
-        result = [0] * BINS
-        for value in self.values:
-            result[min(BINS - 1, int(value * BINS))] += 1
-        return tuple(result)
+        return tuple(np.histogram(self.values, BINS, (0.0, 1.0))[0].tolist())
 
     @property
-    def flat(self) -> bool:
+    def uniform(self) -> bool:
         return all(self.low <= count <= self.high for count in self.counts)
 
     @property
     def conclusion(self) -> str:
-        runs = f"{len(self.values)} runs of {self.draws:,} samples, each with its own seed"
-        if self.flat:
+        runs = f"{len(self.values)} runs of {self.samples:,} samples, each with its own seed"
+        if self.uniform:
             return f"{runs}: the p-values are spread evenly, as those of an exact decoder must be."
         return f"{runs}: the p-values are not spread evenly: some bars lie outside sampling noise."
 
     @property
     def table(self) -> list[dict[str, object]]:
-        band = f"{self.low} to {self.high}"
         return [
-            {
-                "p-value": f"{k / BINS:.1f} to {(k + 1) / BINS:.1f}",
-                "runs": count,
-                "expected": len(self.values) / BINS,
-                "sampling noise, 99%": band,
-            }
+            {"p-value": f"{k / BINS:.1f} to {(k + 1) / BINS:.1f}", "runs": count, "expected": len(self.values) / BINS,
+             "sampling noise, 99%": f"{self.low} to {self.high}"}
             for k, count in enumerate(self.counts)
-        ]
+        ]  # fmt: skip
 
 
-def flat(one: Flat, kind: str = "light") -> go.Figure:
+def p_value_bars(one: SeedPValues, kind: str = "light") -> go.Figure:
     """Ten bars, the height that each should have, and the band of sampling noise."""
     middle, blue = [(k + 0.5) / BINS for k in range(BINS)], getattr(MEANINGS["target"], kind)
     figure = go.Figure()
     figure.add_scatter(x=[0, 1, 1, 0], y=[one.low, one.low, one.high, one.high], mode="lines", fill="toself", fillcolor=BAND, line={"width": 0},
                        name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
-    figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": DRAWS[kind]}, name="runs",
+    figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": GREY[kind]}, name="runs",
                    hovertemplate="%{y} runs<extra></extra>")  # fmt: skip
     figure.add_scatter(x=[0, 1], y=[len(one.values) / BINS] * 2, mode="lines", line={"color": blue, "width": 3}, name="expected",
                        hoverinfo="skip")  # fmt: skip
@@ -194,15 +202,13 @@ def flat(one: Flat, kind: str = "light") -> go.Figure:
     return figure
 
 
-def safe(text: str) -> str:
-    """Text as Plotly shows it unread: its labels take a little HTML, and dollars for formulas."""
-    return escape(text, quote=False).replace("$", "&#36;")
+def _band(probs: np.ndarray, n: int) -> list[list[float]]:
+    """Low and high of the share of ``n`` samples in each cell; from 0 to 1 before the first."""
+    from specviz.statistics.variation import cell_band  # scipy, which a page has no use for before there are samples
+
+    return cell_band(probs, n, 1.0 - (1.0 - LEVEL) / len(probs)).tolist() if n else [[0.0] * len(probs), [1.0] * len(probs)]
 
 
-def short(text: str, most: int = 26) -> str:
-    return text if len(text) <= most else text[: most - 1] + "…"
-
-
-def _hover(one: Filling, place: int) -> str:
+def _hover(one: CellShares, place: int) -> str:
     said = f"{safe(one.labels[place])}<br>exact distribution {one.probs[place]:.3%}"
     return said + (f"<br>{one.counts[place]:,} of {one.n:,} samples, {one.shares[place]:.3%}" if one.n else "")

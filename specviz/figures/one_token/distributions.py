@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.figures.common.theme import MEANINGS
-from specviz.figures.exactness.evidence import GRID, safe
+from specviz.figures.common.labels import safe
+from specviz.figures.common.theme import GRID, MEANINGS
 
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "kept": "accepted", "replaced": "replaced"}
 COLOURS = {"p": "target", "q": "draft", "residual": "residual", "kept": "target", "replaced": "residual"}

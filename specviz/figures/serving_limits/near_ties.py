@@ -9,8 +9,8 @@ from math import log10
 
 import plotly.graph_objects as go
 
-from specviz.figures.common.theme import LEGEND, MEANINGS
-from specviz.figures.exactness.evidence import DRAWS, GRID, label, safe
+from specviz.figures.common.labels import label, safe
+from specviz.figures.common.theme import GREY, GRID, LEGEND, MEANINGS
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 
 FEW = 3  # texts up to which each is drawn as lines
@@ -42,7 +42,7 @@ def conclusion(seen: NearTieSummary) -> str:
 
 def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
-    figure, grey = go.Figure(), DRAWS[kind]
+    figure, grey = go.Figure(), GREY[kind]
     if len(seen.pairings) <= FEW:
         for one in seen.pairings:
             _line(figure, one.first.margins, one.shared, COMPARISONS[seen.key].first, getattr(MEANINGS["target"], kind), "solid")
@@ -70,7 +70,7 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     edges, everywhere, there = histogram(seen)
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
-    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": DRAWS[kind], "opacity": 0.45},
+    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": GREY[kind], "opacity": 0.45},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
     if seen.parted:
         hatch = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}

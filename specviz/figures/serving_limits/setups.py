@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from specviz.figures.common.labels import safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import LEGEND, MEANINGS
-from specviz.figures.exactness.evidence import BAND, DRAWS, GRID, safe, short
+from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
 from specviz.measure.estimate import Estimate, interval_of
 from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 
@@ -97,7 +97,7 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     figure.add_vrect(x0=LEAST, x1=TOLERANCE, fillcolor=BAND, line_width=0, layer="below")
     figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="rounding",
-                          font={"size": 12, "color": DRAWS[kind]})  # fmt: skip
+                          font={"size": 12, "color": GREY[kind]})  # fmt: skip
     for row, place in zip(rows, places, strict=True):
         ends = [max(LEAST, row.own.mean), max(LEAST, row.own.worst)]
         figure.add_scatter(

@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from specviz.figures.common.theme import LEGEND, MEANINGS
-from specviz.figures.exactness.evidence import DRAWS, GRID
+from specviz.figures.common.theme import GREY, GRID, LEGEND, MEANINGS
 from specviz.measure.estimate import Estimate
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.reported import ROWS
@@ -36,9 +35,9 @@ def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     _line(figure, gammas, [row.leviathan for row in plan.rows], "Leviathan", "dot", kind)
     measured = [row for row in plan.checked if row.factor is not None]
     _measured(figure, [row.gamma for row in measured], [row.factor for row in measured], kind)
-    figure.add_hline(y=1.0, line={"width": 1.2, "color": DRAWS[kind]})
+    figure.add_hline(y=1.0, line={"width": 1.2, "color": GREY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
-                          text="target-only sampling", font={"size": 12, "color": DRAWS[kind]})  # fmt: skip
+                          text="target-only sampling", font={"size": 12, "color": GREY[kind]})  # fmt: skip
     return laid_out(figure, gammas, "speed-up over target-only sampling")
 
 
@@ -102,7 +101,7 @@ def _measured(figure: go.Figure, x: list[int], found: Sequence[Estimate], kind: 
         return
     spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
               "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
-    colour = DRAWS[kind]
+    colour = GREY[kind]
     figure.add_scatter(x=x, y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
                        marker={"size": 8, "symbol": "diamond", "color": colour}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
 
@@ -125,7 +124,7 @@ def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -
     """
     for name, y in _apart(ends, APART * top).items():
         figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
-                              font={"size": LETTERS, "color": DRAWS[kind]})  # fmt: skip
+                              font={"size": LETTERS, "color": GREY[kind]})  # fmt: skip
     figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))
 
 

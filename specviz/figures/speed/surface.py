@@ -7,8 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.common.theme import LEGEND
-from specviz.figures.exactness.evidence import GRID
+from specviz.figures.common.theme import GRID, LEGEND
 from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, factor_grid, highest_cost, pays, wall_clock_factor
 

@@ -11,6 +11,7 @@ from specviz.web.common import terms
 from specviz.web.common.signs import ALL, escaped
 
 PLOT = {"displayModeBar": False}
+MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗"}  # of verdicts; any other decides nothing
 
 
 def head(name: str, title: str, lede: str) -> None:
@@ -31,13 +32,15 @@ def said(text: str, key: str, plain: bool = False) -> None:
     st.container(key=key).markdown(escaped(text, ALL if plain else "$~"))
 
 
-def answer(name: str, mark: str) -> Any:
-    """The container of a page's verdict; a rejection has another line beside it."""
-    return st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
+def verdict(name: str, mark: str, words: str, seen: str) -> Any:
+    """A page's verdict after its sign; a rejection has another line beside it. Returns the container, for what belongs to it."""
+    place = st.container(key=f"{name}-verdict{'-rejected' if mark == 'rejected' else ''}")
+    place.markdown(f"## {MARKS.get(mark, '?')} {words}\n{seen}")
+    return place
 
 
 def picture(figure: Any, name: str, key: str, conclusion: str, sentence: bool = True, plain: bool = False) -> None:
-    """A figure with its conclusion, as a sentence under it and as the text that screen readers read."""
+    """A figure with its conclusion as its alternative text, and as a sentence under it."""
     st.plotly_chart(figure, key=f"{name}-figure-{key}", config=PLOT, alt=conclusion)
     if sentence:
         said(conclusion, f"{name}-said-{key}", plain)

@@ -48,6 +48,18 @@ def base() -> Settings:
     return Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")
 
 
+def by_link(state: type[State], question: Any) -> Callable[[dict[str, str], State | None], State]:
+    """For ``current``: the state of a page whose question the address alone says."""
+
+    def opened(query: dict[str, str], before: State | None) -> State:
+        wanted, left_out = question.of_link(query, base())
+        new = state(wanted)
+        new.said = left_out
+        return new
+
+    return opened
+
+
 def keep_link(state: PageState) -> None:
     """Write the address after the question was changed, and when the page is come back to.
 

@@ -1,29 +1,16 @@
-"""The page Is it exact? on screen: the question's fields, the buttons, and the part that fills while samples come in."""
+"""The page Is it exact? on screen: the question's fields, the buttons, and pictures that fill while samples come in."""
 
 from __future__ import annotations
-
-from collections.abc import Mapping
 
 import streamlit as st
 
 from specviz.figures.exactness import evidence
-from specviz.web.common import download, session
+from specviz.web.common import download, parts, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
-from specviz.web.common.parts import answer, head, notes, picture, tables
+from specviz.web.common.parts import head, notes, picture, tables
+from specviz.web.common.verdict import RULE, counted
 from specviz.web.exactness import export, words, work
-from specviz.web.exactness.state import (
-    FILE,
-    LARGEST,
-    LENGTHS,
-    SEED_DRAWS,
-    SEEDS,
-    SOURCES,
-    Exam,
-    Question,
-    Upload,
-    another,
-    whole_number,
-)
+from specviz.web.exactness.state import FILE, LARGEST, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another
 
 STEPS = {1: "1 sample", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
 LEDE = (
@@ -33,13 +20,15 @@ LEDE = (
 
 
 def page() -> None:
-    exam = session.current("exact", opened)
+    exam = session.current("exact", session.by_link(Exam, Question))
     head("exact", "Is it exact?", LEDE)
     question, problems = fields(exam)
     exam.choose(question)
     notes(problems, "exact-notes-fields")
-    exam.take(uploads(exam), work.examine_files)
-    exam.prepare(work.prepared)
+    if question.source == FILE:
+        exam.take(uploads(exam), work.examine_files)
+    else:
+        exam.prepare(work.prepared)
     session.keep_link(exam)
     download.fold("exact", lambda: export.offer(exam))
     if question.source == FILE:
@@ -49,21 +38,15 @@ def page() -> None:
         return
     buttons(exam)
     notes(exam.notices, "exact-notes-live")
-    notes(exam.drawn.notes, "exact-notes-law")
-    verdict(exam)
-    if exam.drawn.arms is None:
+    notes(exam.result.notes, "exact-notes-distribution")
+    said = words.verdict(exam)
+    parts.verdict("exact", said.mark, said.words, said.seen)
+    if exam.result.arms is None:
         st.caption("The exact distribution appears here as soon as the models are loaded.")
         return
     pictures(exam, session.theme())
     seeds(exam, session.theme())
     folds(exam)
-
-
-def opened(query: Mapping[str, str], before: Exam | None) -> Exam:
-    question, left_out = Question.of_link(query, session.base())
-    exam = Exam(question)
-    exam.said = left_out
-    return exam
 
 
 def fields(exam: Exam) -> tuple[Question, list[str]]:
@@ -80,7 +63,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
     if form.raw["source"] == FILE:  # its prompt is the file's
         text.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
-            key=upload_key(exam), max_upload_size=LARGEST,
+            key=f"exact-file-{exam.turn}", max_upload_size=LARGEST,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
         )  # fmt: skip
     else:
@@ -92,61 +75,50 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
         if right.button("Sample that many", key="exact-count-go", disabled=exam.busy):
-            exam.ask(whole_number(count), work.draw)
+            exam.ask(count, work.draw)
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = another(asked, form.raw, from_fields)
     notes(problems, place=top)
     return question, problems
 
 
-def upload_key(exam: Exam) -> str:
-    return f"exact-file-{exam.turn}"
-
-
 def uploads(exam: Exam) -> list[Upload]:
     """What this visitor's browser sent; nobody else's session sees it."""
-    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(upload_key(exam)) or ()]
+    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(f"exact-file-{exam.turn}") or ()]
 
 
 def buttons(exam: Exam) -> None:
-    full = exam.drawn.n >= exam.question.most
+    n, most = exam.result.n, exam.question.most
     with st.container(horizontal=True, vertical_alignment="center", key="exact-buttons"):
         for count, name in STEPS.items():
-            slow = count > exam.question.most
-            hint = "This decoder writes one text at a time and would need hours." if slow else None
-            if st.button(name, key=f"exact-draw-{count}", disabled=exam.busy or full or slow, help=hint):
+            hint = "This decoder writes one text at a time and would need hours." if count > most else None
+            if st.button(name, key=f"exact-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
                 exam.ask(count, work.draw)
                 st.rerun()
         if not exam.busy:
-            st.caption(words.drawn_so_far(exam.drawn))
+            st.caption(f"{counted(n)} so far" if n else "")
     session.watch("exact")
 
 
-def verdict(exam: Exam) -> None:
-    said = words.verdict(exam.drawn, exam.question)
-    with answer("exact", said.mark):
-        st.markdown(f"## {words.MARKS[said.mark]} {said.words}\n{said.seen}")
-
-
 def pictures(exam: Exam, kind: str) -> None:
-    drawn = exam.drawn
-    end = evidence.top(*drawn.arms)
-    if drawn.texts:
+    result = exam.result
+    end = evidence.axis_end(*result.arms)
+    if result.texts:
         st.markdown(
-            f"**Same distribution, different texts.** Sample {drawn.texts[0]:,} of each; a single text cannot tell them apart, only the distribution can."
+            f"**Same distribution, different texts.** Sample {result.texts[0]:,} of each; a single text cannot tell them apart, only the distribution can."
         )
-    for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), drawn.arms, strict=True)):
+    for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
             st.container(key=f"exact-name-{arm}").markdown(shown.name)
-            if drawn.texts:
-                st.container(key=f"exact-text-{arm}").text(words.continued(exam.question, drawn.texts[1 + arm]))
-            picture(evidence.filling(shown, end, kind), "exact", str(arm), shown.conclusion, sentence=False)
+            if result.texts:
+                st.container(key=f"exact-text-{arm}").text(words.continued(exam.question, result.texts[1 + arm]))
+            picture(evidence.cell_bars(shown, end, kind), "exact", str(arm), shown.conclusion, sentence=False)
     with st.container(key="exact-said"):
-        st.markdown(" ".join(filter(None, (words.fill_sentence(drawn), words.engine_sentence(drawn, exam.question)))))
+        st.markdown(" ".join(filter(None, (words.bars_sentence(result), words.engine_sentence(result, exam.question)))))
 
 
 def seeds(exam: Exam, kind: str) -> None:
-    flat = exam.drawn.flat
+    found = exam.result.p_values
     with st.container(key="exact-flat"):
         st.markdown("## One run may pass by chance. What about many?")
         if exam.question.source == "assisted":
@@ -156,25 +128,25 @@ def seeds(exam: Exam, kind: str) -> None:
             return
         left, right = st.columns([2, 3], gap="large")
         left.markdown(
-            f"Each of {SEEDS} runs has its own seed, {SEED_DRAWS} samples and a p-value. If the decoder is exact, every p-value is equally "
+            f"Each of {SEEDS} runs has its own seed, {SEED_SAMPLES} samples and a p-value. If the decoder is exact, every p-value is equally "
             "likely and the bars are level. If it is not, the p-values pile up at the left."
         )
         session.ask(left, exam, f"Run {SEEDS} seeds", "exact-seeds", work.many_seeds)
-        if flat:
-            left.markdown(flat.conclusion)
+        if found:
+            left.markdown(found.conclusion)
             with right:
-                picture(evidence.flat(flat, kind), "exact", "flat", flat.conclusion, sentence=False)
+                picture(evidence.p_value_bars(found, kind), "exact", "flat", found.conclusion, sentence=False)
 
 
 def folds(exam: Exam) -> None:
     from specviz.evidence.looks import rule  # torch comes with it, which is there once there are pictures
 
-    flat = exam.drawn.flat
-    rows = [(shown.name, shown.table) for shown in exam.drawn.arms] + ([("P-values of many runs", flat.table)] if flat else [])
-    tables("The numbers behind the pictures", *rows)
+    result = exam.result
+    seeds = [("P-values of many runs", result.p_values.table)] if result.p_values else []
+    tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
     with st.expander("When this page tests, and what it could detect"):
-        st.markdown(words.RULE)
-        st.dataframe(words.looks_table(exam.drawn, rule()), hide_index=True)
+        st.markdown(RULE)
+        st.dataframe(words.tests_table(result, rule()), hide_index=True)
         st.caption(words.TABLE)
         st.markdown("The same test on the command line, with tests that also look inside the cells:")
         st.code(words.command(exam), language=None, wrap_lines=True)
@@ -182,20 +154,20 @@ def folds(exam: Exam) -> None:
 
 def of_files(exam: Exam, kind: str) -> None:
     """Verdict, picture and tests. What files and people wrote is text, never markdown."""
-    if exam.filed is None:
+    report = exam.report
+    if report is None:
         st.caption(
             "One file is tested against the target’s exact distribution under the settings of this page. Two files, such as speculative "
             "decoding on and off, are tested against each other; that needs no weights."
         )
         return
-    report, shown = exam.filed.report, exam.filed.picture
-    with answer("exact", report["verdict"]):
-        st.markdown(f"## {words.FILE_MARKS[report['verdict']]} {report['sentence']}\n{words.ALARMS}")
-        st.container(key="exact-text-file").text(words.described(report))
+    place = parts.verdict("exact", report["verdict"], report["sentence"], words.ALARMS)
+    place.container(key="exact-text-file").text(words.described(report))
     if report["note"]:
         notes([report["note"]], "exact-notes-file")
-    if shown:
-        picture(evidence.filling(shown, evidence.top(shown), kind), "exact", "file", shown.conclusion, sentence=False)
+    if report["answers"][0]["cells"]:
+        shown = evidence.CellShares.of_report(report)
+        picture(evidence.cell_bars(shown, evidence.axis_end(shown), kind), "exact", "file", shown.conclusion, sentence=False)
         st.markdown(
             "The most likely cells, made from the exact distribution alone; … stands for every text that begins like this. "
             "Sampling noise alone leaves all bars inside the grey bands 99 times in 100."

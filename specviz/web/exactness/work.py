@@ -1,13 +1,9 @@
-"""What runs in the queue for Is it exact?: samples in shards, looks, p-values under many seeds, and files of samples.
-
-Every step ticks its ticket several times a second. A shard is a pure function of (settings, first, count), so draws add up
-over clicks, and a stopped click has lost nothing but its last shard. Of a million draws only counts are kept.
-"""
+"""What runs in the queue for Is it exact?: samples in shards, p-values of many seeds, and reports on sample files."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,114 +11,70 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specviz.errors import SpecvizError
-from specviz.figures.exactness.evidence import Filling, Flat, label
-from specviz.web.common import cache, loads
+from specviz.export.facts import proposing
+from specviz.figures.exactness.evidence import SeedPValues
+from specviz.web.common import cache, loads, sampling
 from specviz.web.common.queue import Ticket
-from specviz.web.exactness.bench import BAND, SHOWN, Bench, only_outcome
-from specviz.web.exactness.state import SEED_DRAWS, SEEDS, SOURCES, Drawn, Exam, Filed, Upload, guessed, started
+from specviz.web.common.sampling import SHARD, SIZES, Bench
+from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SOURCES, ExactnessResult, Exam, Upload
 
 if TYPE_CHECKING:
+    from specviz.decoding.sampler import Watch
     from specviz.decoding.samples import Samples
 
-THROUGH_ENGINE = 100  # a click of so many draws or fewer goes through the engine, caches and all
-SHARD = 250_000  # most draws of a shard: memory, and how often the picture fills
-ENGINE_SHARD = 2000  # where the engine alone draws: some seconds between two pictures
-SLOW_SHARD = 8  # of a decoder that draws one text at a time: well under a second
-TEXTS = 200  # latest draws that are searched for two different texts
+THROUGH_ENGINE = 100  # most samples of a click that runs through the engine and its caches
+ENGINE_SHARD = 2000  # where only the engine can draw: some seconds between two pictures
+SLOW_SHARD = 8  # of a decoder that writes one text at a time: well under a second
+TEXTS = 200  # latest samples that are searched for two different texts
 TV, TV_OF_TWO = 0.01, 0.1  # distance that a file must show, where its samples can; that two files must show
 _global_generator = threading.Lock()  # transformers draws from torch's one global generator
 
 
 def prepared(exam: Exam, ticket: Ticket) -> Bench:
-    """The bench, made once; the picture shows the law before anything is drawn."""
+    """The bench, made once; the picture shows the exact distribution before anything is sampled."""
     if exam.bench is None:
-        settings, bench = exam.question.settings, Bench(exam, ticket)
-        own = guessed(settings) if exam.question.source == "speculative" else ""
-        notes = tuple(filter(None, (started(settings), own, only_outcome(bench))))
-        exam.put(ticket, bench=bench, drawn=Drawn(bench.picture(names(exam)), notes=notes))
+        settings, source = exam.question.settings, exam.question.source
+        names = SOURCES[source], SOURCES["target"] + (", another seed" if source == "target" else "")
+        bench = Bench(settings, names, 1, ticket)
+        others = ", ".join(f"{name.replace('_', ' ')} {value}" for name, value in proposing(settings.to_record()).items())
+        notes = bench.notes(settings, f"As the link asks: {others}." if others and source == "speculative" else "")
+        exam.put(ticket, bench=bench, result=ExactnessResult(bench.picture(), notes=notes))
     ticket.tick(1.0)
     return exam.bench
 
 
-def names(exam: Exam) -> tuple[str, str]:
-    """What stands over the two pictures."""
-    source = exam.question.source
-    return SOURCES[source], SOURCES["target"] + (", another seed" if source == "target" else "")
-
-
 def draw(exam: Exam, ticket: Ticket, count: int) -> None:
-    """So many more draws of both arms, shard by shard; a look as soon as its number is reached."""
-    bench, done = prepared(exam, ticket), 0
-    while done < count:
-        size = shard_size(exam, bench.n, count - done, count)
-
-        def watch(share: float, arm: int, done: int = done, size: int = size) -> None:
-            ticket.tick((done + size * (share + arm) / 2.0) / count, f"Sampling {bench.n:,} to {bench.n + size:,}")
-
-        arms = [_drawn(exam, bench, arm, size, count, lambda share, arm=arm: watch(share, arm)) for arm in (0, 1)]
-        _add(exam, ticket, bench, arms, through_engine(exam, count))
-        done += size
-        ticket.tick(done / count)
-
-
-def shard_size(exam: Exam, n: int, left: int, asked: int) -> int:
-    """Draws of the next shard: never past a look, so that each look judges exactly its number of draws."""
-    from specviz.evidence.looks import LOOKS
-
-    most = SLOW_SHARD if exam.question.source == "assisted" else ENGINE_SHARD if engine_alone(exam) else SHARD
-    to_look = [LOOKS.n(look) - n for look in range(LOOKS.looks) if LOOKS.n(look) > n]
-    return min([left, most, *to_look])
-
-
-def through_engine(exam: Exam, asked: int) -> bool:
-    """Whether the decoder under examination draws through the engine: few draws do, and all of a proposer that shared laws lack."""
-    return exam.question.source != "assisted" and (asked <= THROUGH_ENGINE or engine_alone(exam))
-
-
-def engine_alone(exam: Exam) -> bool:
+    """Draw ``count`` more samples of the decoder, and of target-only sampling under the next seed."""
+    bench = prepared(exam, ticket)
     from specviz.evidence import sources
 
-    return exam.question.source != "assisted" and bool(sources.engine_alone(exam.question.source, exam.question.settings))
+    settings, source = exam.question.settings, exam.question.source
+    only_engine, few = bool(sources.engine_alone(source, settings)), count <= THROUGH_ENGINE
+    most = SLOW_SHARD if source == "assisted" else ENGINE_SHARD if only_engine else SHARD
+    modes = [sources.ENGINE if engine else sources.SHARED for engine in (few or only_engine, few)]
 
-
-def _drawn(exam: Exam, bench: Bench, arm: int, size: int, asked: int, watch) -> Samples:
-    """A shard of one arm. The second arm is the target alone, under the next seed."""
-    from specviz.evidence import sources
-
-    settings = exam.question.settings
-    if arm == 0 and exam.question.source == "assisted":
+    def shard(arm: int, size: int, watch: Watch) -> Samples:
+        if arm == 1:
+            other = replace(settings, seed=(settings.seed + 1) % 2**63)
+            return sources.draw("target", modes[1], bench.pair, other, bench.ids, bench.n, size, watch)
+        if source != "assisted":
+            return sources.draw(source, modes[0], bench.pair, settings, bench.ids, bench.n, size, watch)
         while not _global_generator.acquire(timeout=0.1):
             watch(0.0)
-        try:  # nothing ticks in here: who gives way to others must not hold what they wait for
-            return sources.draw("assisted", "", bench.pair, settings, bench.ids, bench.n, size)
+        try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
+            return sources.draw(source, "", bench.pair, settings, bench.ids, bench.n, size)
         finally:
             _global_generator.release()
-    name = exam.question.source if arm == 0 else "target"
-    settings = settings if arm == 0 else replace(settings, seed=(settings.seed + 1) % 2**63)
-    mode = sources.ENGINE if asked <= THROUGH_ENGINE or (arm == 0 and engine_alone(exam)) else sources.SHARED
-    return sources.draw(name, mode, bench.pair, settings, bench.ids, bench.n, size, watch)
+
+    def more(arms: Sequence[Samples]) -> dict[str, Any]:
+        through = len(arms[0]) if source != "assisted" and modes[0] == sources.ENGINE else 0
+        return {"texts": _texts(bench, arms) or exam.result.texts, "engine": exam.result.engine + through}
+
+    sampling.draw(exam, ticket, count, most, SIZES, shard, more)
 
 
-def _add(exam: Exam, ticket: Ticket, bench: Bench, arms: list[Samples], engine: bool) -> None:
-    """Count a shard in, look where a look is due, and show it. All or nothing: nothing here asks whether to stop."""
-    from specviz.evidence import looks
-
-    seen, size, found = exam.drawn, len(arms[0]), list(exam.drawn.looks)
-    for counts, samples in zip(bench.counts, arms, strict=True):
-        counts += bench.cells.counts(samples)
-    for look, cells in enumerate(bench.looks):
-        if bench.n < looks.LOOKS.n(look):
-            bench.look_counts[look] += cells.counts(arms[0])
-    bench.n += size
-    for look, cells in enumerate(bench.looks):
-        if bench.n == looks.LOOKS.n(look):
-            found.append((look, looks.judge(look, cells, bench.look_counts[look], "draws as they came")))
-    more = {"texts": _texts(bench, arms) or seen.texts, "engine": seen.engine + (size if engine else 0)}
-    exam.put(ticket, drawn=replace(seen, arms=bench.picture(names(exam)), looks=tuple(found), **more))
-
-
-def _texts(bench: Bench, arms: list[Samples]) -> tuple[int, str, str] | None:
-    """The latest draw of which the two arms wrote different texts."""
+def _texts(bench: Bench, arms: Sequence[Samples]) -> tuple[int, str, str] | None:
+    """The latest sample of which the two arms wrote different texts."""
     from specviz.decoding.samples import NONE
 
     for back in range(1, min(TEXTS, len(arms[0])) + 1):
@@ -133,68 +85,51 @@ def _texts(bench: Bench, arms: list[Samples]) -> tuple[int, str, str] | None:
     return None
 
 
-def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, draws: int = SEED_DRAWS) -> None:
-    """One p-value for each of many seeds: chi-square of few draws on cells of their own, fixed before."""
+def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
+    """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
     bench = prepared(exam, ticket)
     from specviz.evidence import sources
     from specviz.evidence.partition import exact_partition
     from specviz.statistics.goodness import chi_square
-    from specviz.statistics.variation import cell_band
 
-    settings, stops = exam.question.settings, bench.pair.eos_token_ids
-    mode = sources.ENGINE if engine_alone(exam) else sources.SHARED
+    settings, source = exam.question.settings, exam.question.source
+    mode = sources.ENGINE if sources.engine_alone(source, settings) else sources.SHARED
     target, _ = bench.pair.open(settings)
-    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / draws, stops)
+    cells = exact_partition(target, bench.ids, settings.length, 16, 5.0 / samples, bench.pair.eos_token_ids)
     if (cells.masses > 0).sum() < 2:
         raise SpecvizError("P-values need a distribution with several cells; here all samples fall into one.")
-    law, values = cells.masses / cells.masses.sum(), []
+    probs, values = cells.masses / cells.masses.sum(), []
     for number in range(seeds):
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
-        samples = sources.draw(exam.question.source, mode, bench.pair, own, bench.ids, 0, draws, lambda share: ticket.tick())
-        values.append(chi_square(cells.counts(samples), law).p_value)
+        drawn = sources.draw(source, mode, bench.pair, own, bench.ids, 0, samples, lambda share: ticket.tick())
+        values.append(chi_square(cells.counts(drawn), probs).p_value)
         if len(values) % 40 == 0 or len(values) == seeds:
-            ((low, *_), (high, *_)) = cell_band([0.1] * 10, len(values), 1.0 - (1.0 - BAND) / 10) * len(values)
-            exam.put(ticket, drawn=replace(exam.drawn, flat=Flat(tuple(values), draws, round(low), round(high))))
+            exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.of(values, samples)))
     ticket.tick(1.0)
 
 
 def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
-    """One file against the law of the target, or two against each other. The report takes its place only when it is whole."""
+    """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     loads.libraries(ticket)
+    from specviz.evidence.experiment import Plan
+    from specviz.evidence.sample_files.against_weights import against_distribution
     from specviz.evidence.sample_files.reading import parse
     from specviz.evidence.sample_files.two_files import compare
 
     settings = exam.question.settings
-    heaps = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
-    if len(heaps) == 2:
+    files = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
+    if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
-        found = compare(*heaps, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
-        return exam.put(ticket, filed=Filed(found))
-    from specviz.evidence.experiment import Plan
-    from specviz.evidence.sample_files.against_weights import against_distribution
-
+        found = compare(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
+        return exam.put(ticket, report=found)
     pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
     def plan(n: int, length: int) -> Plan:
         return Plan.fitting(n, length, TV)
 
-    asked = replace(settings, prompt=heaps[0].prompt)
-    report = against_distribution(
-        heaps[0], asked, plan, pair, lambda share: ticket.tick(0.3 + 0.7 * share, "Testing the samples")
-    )
-    exam.put(ticket, filed=Filed(report, _heaviest(report)))
+    def watch(share: float) -> None:
+        ticket.tick(0.3 + 0.7 * share, "Testing the samples")
 
-
-def _heaviest(report: Mapping[str, Any]) -> Filling:
-    """The heaviest cells of a report, with the band that chance leaves all of them in."""
-    from specviz.statistics.variation import cell_band
-
-    one, pieces = report["answers"][0], {int(token): raw for token, raw in report["pieces"].items()}
-    cells = sorted(one["cells"], key=lambda cell: -cell["mass"])[:SHOWN]
-    law = np.array([cell["mass"] for cell in cells]) / sum(cell["mass"] for cell in one["cells"])
-    low, high = cell_band(law, one["n"], 1.0 - (1.0 - BAND) / len(law)).tolist()
-    names = tuple(label(cell["begins"], cell["whole"], pieces) for cell in cells)
-    columns = (tuple(cell["whole"] for cell in cells), tuple(law.tolist()), tuple(cell["count"] for cell in cells))
-    return Filling(report["decoder"], names, *columns, tuple(low), tuple(high), one["n"])
+    exam.put(ticket, report=against_distribution(files[0], replace(settings, prompt=files[0].prompt), plan, pair, watch))

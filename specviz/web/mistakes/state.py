@@ -1,26 +1,34 @@
-"""One visitor's trial of a mistake: which one, what was drawn with and without it, what was guessed. Plain records, no torch."""
+"""One visitor's trial of a mistake: which one, what was sampled with and without it, what was guessed. Plain records, no torch."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
-from specviz.figures.exactness.evidence import Filling
-from specviz.figures.mistakes import Curve, Look, Speed
+from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 from specviz.web.common.access import linked
 from specviz.web.common.page import known_pair
-from specviz.web.exactness.state import CHOSEN, Exam
+from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
+
+if TYPE_CHECKING:
+    from specviz.evidence.experiment import Answer
 
 HIDDEN = "hidden"
 FIRST = "R5"  # until somebody chooses: the commonest one
-LOOKS = (100, 1_000, 10_000, 100_000, 1_000_000)  # of evidence/looks.py; a test compares them
-SLOW = 10_000  # most draws of a mistake that only the engine can draw
 GUESSES = ("A", "B", "neither")
-GAME = {"temperature": 1.0, "top_k": None, "top_p": None, "min_p": None, "gamma": 2, "length": 3}  # tell nothing about the secret
+GAME = {
+    "temperature": 1.0,
+    "top_k": None,
+    "top_p": None,
+    "min_p": None,
+    "gamma": 2,
+    "length": 3,
+}  # of a hidden mistake; they tell nothing about it
 HIDEABLE = tuple(
     one.id
     for one in MISTAKES.values()
@@ -51,9 +59,9 @@ class Case:
         """The mistake that is made (None: none is) and which of the two decoders makes it. A game's seed alone decides."""
         if not self.hidden:
             return self.mistake, 1
-        luck = random.Random(f"hidden {self.settings.seed}")
-        answer = luck.choice(GUESSES)
-        return (None, 1) if answer == "neither" else (luck.choice(HIDEABLE), GUESSES.index(answer))
+        stream = random.Random(f"hidden {self.settings.seed}")
+        answer = stream.choice(GUESSES)
+        return (None, 1) if answer == "neither" else (stream.choice(HIDEABLE), GUESSES.index(answer))
 
     @property
     def answer(self) -> str:
@@ -71,7 +79,7 @@ class Case:
 
     @property
     def most(self) -> int:
-        return LOOKS[-1] if self.shared else SLOW
+        return SIZES[-1] if self.shared else MOST_SLOW
 
     @property
     def names(self) -> tuple[str, str]:
@@ -85,14 +93,11 @@ class Case:
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Case, list[str]]:
         """The trial of a link, over ``base`` where it is silent, and a sentence for each value that was left out."""
-        said = [CHOSEN] if base.edited and "prompt" not in query else []
-        settings = replace(base, uniforms={})
         mine = {key: query[key] for key in ("prompt", "seed", "pair") if key in query}
-        found, sentences = linked(mine)
-        settings = replace(settings, **{key: getattr(found, key) for key in mine})
-        said += sentences
+        found, left_out = linked(mine)
+        settings = replace(base, uniforms={}, **{key: getattr(found, key) for key in mine})
         settings, unknown = known_pair(settings, base)
-        said += unknown
+        said = [*([CHOSEN] if base.edited and "prompt" not in query else []), *left_out, *unknown]
         if others := sorted({"temperature", "top_k", "top_p", "min_p", "gamma", "length", "uniforms"} & set(query)):
             said.append(f"The link's {', '.join(others)} was left out: each mistake brings the settings that show it.")
         try:
@@ -102,8 +107,8 @@ class Case:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
-    """Two texts under the same coins. same: what both begin with; then each one's first token of its own, and its rest."""
+class TextPair:
+    """Two texts from the same random numbers. same: what both begin with; then each one's first token of its own, and its rest."""
 
     number: int
     same: str
@@ -112,63 +117,39 @@ class Pairing:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What the tests of a look said of one decoder.
+class MistakeResult(SamplingResult):
+    """What was found so far; both decoders are tested.
 
-    p       the smaller p-value; level  what each of the tests was allowed
-    detectable  the distance on the cells that is seen 99 times in 100; told  whether there is more than one cell
-    pooled  mass of the cells that hold more than one text
+    pairs     longer texts from the same random numbers, the first that differ; alike  of how many texts how many were the same
+    speeds    what both accept; toy  the mistake's enumerated distance on its own small tables
+    same      samples in which both wrote the same tokens
     """
 
-    n: int
-    rejected: bool
-    test: str
-    p: float
-    level: float
-    detectable: float
-    told: bool
-    pooled: float
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """What was found so far.
-
-    arms      draws of both decoders in cells, in the order of ``Case.names``; None until the law is known
-    pairings  longer texts under the same coins, the first that differ; alike  of how many texts how many were the same
-    speeds    what both keep; toy  the mistake's enumerated distance on its own small tables
-    same      draws in which both wrote the same tokens
-    """
-
-    arms: tuple[Filling, Filling] | None = None
-    pairings: tuple[Pairing, ...] = ()
+    pairs: tuple[TextPair, ...] = ()
     alike: tuple[int, int] = (0, 0)
     speeds: tuple[Speed, Speed] | None = None
     toy: float = 0.0
     curve: Curve | None = None
-    looks: tuple[tuple[Found, Found], ...] = ()
     same: int = 0
-    notes: tuple[str, ...] = ()
-
-    @property
-    def n(self) -> int:
-        return self.arms[0].n if self.arms else 0
 
     def picture(self, case: Case, revealed: bool) -> Curve | None:
         """The curve, with what a visitor may see of it."""
         if self.curve is None:
             return None
-        looks = tuple(Look(pair[0].n, tuple(one.rejected for one in pair)) for pair in self.looks)
         mistake, arm = case.wrong
-        return replace(self.curve, wrong=arm if revealed and mistake else None, looks=looks if revealed else ())
+        if not (revealed and mistake):
+            return self.curve
+        rejected = {pair[arm].plan.n: pair[arm].verdict == "rejected" for pair in self.looks}
+        return replace(self.curve, wrong=arm, rejected=tuple(map(rejected.get, self.curve.n)))
 
 
-class Trial(Exam):
-    """A case with everything drawn for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
+class Trial(SamplingState):
+    """A case with everything sampled for it. guess: A, B or neither, once it was made; guessed_at: after how many samples."""
+
+    empty = MistakeResult()
 
     def begin_anew(self) -> None:
         super().begin_anew()
-        self.drawn = Seen()
         self.guess: str | None = None
         self.guessed_at = 0
 
@@ -178,16 +159,12 @@ class Trial(Exam):
         return not self.question.hidden or self.guess is not None
 
     @property
-    def caught(self) -> bool:
+    def detected(self) -> Answer | None:
+        """The first test that rejected the mistake."""
         mistake, arm = self.question.wrong
-        return mistake is not None and any(pair[arm].rejected for pair in self.drawn.looks)
-
-    @property
-    def next_look(self) -> int | None:
-        """Samples of the look that comes next; None after the last."""
-        return next((n for n in LOOKS if self.drawn.n < n <= self.question.most), None)
+        return next((pair[arm] for pair in self.result.looks if mistake and pair[arm].verdict == "rejected"), None)
 
     def take_guess(self, guess: str) -> None:
         """The first guess counts."""
         if self.guess is None and guess in GUESSES:
-            self.guess, self.guessed_at = guess, self.drawn.n
+            self.guess, self.guessed_at = guess, self.result.n

@@ -1,9 +1,8 @@
-"""The page Break it on screen: which mistake, the two texts, and the pictures that part while samples come in."""
+"""The page Break it on screen: which mistake, the two texts, and pictures that separate while samples come in."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import replace
 
 import streamlit as st
@@ -11,10 +10,10 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.figures import mistakes as figures
-from specviz.web.common import download, session
+from specviz.web.common import download, parts, session
 from specviz.web.common.controls import Form, from_fields
-from specviz.web.common.parts import answer, head, notes, picture, tables
-from specviz.web.exactness.words import MARKS, RULE
+from specviz.web.common.parts import head, notes, picture, tables
+from specviz.web.common.verdict import RULE, verify_command
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
 
@@ -22,7 +21,7 @@ LEDE = "What does a wrong rule look like, and after how many samples is it detec
 
 
 def page() -> None:
-    trial = session.current("broken", opened)
+    trial = session.current("broken", session.by_link(Trial, Case))
     head("broken", "Break it", LEDE)
     case, problems = fields(trial)
     trial.choose(case)
@@ -31,26 +30,20 @@ def page() -> None:
     session.keep_link(trial)
     download.fold("broken", lambda: export.offer(trial))
     if not case.hidden:
-        st.container(key="broken-about").markdown(words.about(case, trial.drawn.toy))
+        st.container(key="broken-about").markdown(words.about(case, trial.result.toy))
     buttons(trial)
     notes(trial.notices, "broken-notes-live")
-    notes(trial.drawn.notes, "broken-notes-law")
+    notes(trial.result.notes, "broken-notes-distribution")
     verdict(trial)
-    if trial.drawn.arms is None:
+    if trial.result.arms is None:
         st.caption("The texts and pictures appear here as soon as the models are loaded.")
         return
-    if trial.drawn.pairings:
+    if trial.result.pairs:
         st.markdown(words.texts_title(trial))
-        st.html(words.texts_html(case, trial.drawn.pairings))
-    pictures(trial, session.theme())
-    folds(trial)
-
-
-def opened(query: Mapping[str, str], before: Trial | None) -> Trial:
-    case, left_out = Case.of_link(query, session.base())
-    trial = Trial(case)
-    trial.said = left_out
-    return trial
+        st.html(words.texts_html(case, trial.result.pairs))
+    curve = trial.result.picture(case, trial.revealed)
+    pictures(trial, curve, session.theme())
+    folds(trial, curve)
 
 
 def fields(trial: Trial) -> tuple[Case, list[str]]:
@@ -58,13 +51,7 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
     case, names = trial.question, [HIDDEN, *MISTAKES]
     form = Form("broken", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
     which, text = st.columns([4, 6])
-    mistake = which.selectbox(
-        "Mistake",
-        names,
-        index=names.index(case.mistake),
-        format_func=lambda one: words.title(one, MISTAKES),
-        **form.key("mistake"),
-    )
+    mistake = which.selectbox("Mistake", names, index=names.index(case.mistake), format_func=words.title, **form.key("mistake"))
     form.prompt(text)
     with st.container(key="fold"), st.popover("Settings", width="content"):
         top = st.container(key="problems")
@@ -82,13 +69,13 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
 
 
 def buttons(trial: Trial) -> None:
-    case, n, coming = trial.question, trial.drawn.n, trial.next_look
+    case, n, coming = trial.question, trial.result.n, trial.next_test
     with st.container(horizontal=True, vertical_alignment="center", key="broken-buttons"):
         if not case.hidden:
-            session.ask(st, trial, "Sample until it is detected", "broken-until", work.until_caught, type="primary",
-                        disabled=trial.caught or not coming)  # fmt: skip
+            session.ask(st, trial, "Sample until it is detected", "broken-until", work.until_detected, type="primary",
+                        disabled=bool(trial.detected) or not coming)  # fmt: skip
         label = f"Sample to {coming:,}" if coming else "All samples drawn"
-        session.ask(st, trial, label, "broken-next", work.to_next_look, disabled=not coming)
+        session.ask(st, trial, label, "broken-next", work.to_next_test, disabled=not coming)
         if case.hidden and trial.revealed:
             st.button("Another hidden one", key="broken-another", on_click=another, args=(trial,), disabled=trial.busy)
         st.caption(f"{words.conditions(case)}" + (f" · {n:,} samples of each so far" if n else ""))
@@ -96,7 +83,7 @@ def buttons(trial: Trial) -> None:
 
 
 def another(trial: Trial) -> None:
-    """A game with another seed, in fields of its own."""
+    """Another hidden mistake: another seed, in fields of its own."""
     trial.enter()
     trial.choose(replace(trial.question, settings=replace(trial.question.settings, seed=secrets.randbelow(1_000_000))))
     trial.turn += 1
@@ -104,48 +91,47 @@ def another(trial: Trial) -> None:
 
 def verdict(trial: Trial) -> None:
     said = words.verdict(trial)
-    with answer("broken", said.mark):
-        st.markdown(f"## {MARKS[said.mark]} {said.words}\n{said.seen}")
-        if not trial.revealed:
-            with st.container(horizontal=True):
-                for guess in GUESSES:
-                    label = "Neither is wrong" if guess == "neither" else f"{guess} is wrong"
-                    st.button(
-                        label, key=f"broken-guess-{guess}", on_click=trial.take_guess, args=(guess,), disabled=not trial.drawn.n
-                    )
+    place = parts.verdict("broken", said.mark, said.words, said.seen)
+    if trial.revealed:
+        return
+    with place.container(horizontal=True):
+        for guess in GUESSES:
+            label = "Neither is wrong" if guess == "neither" else f"{guess} is wrong"
+            st.button(label, key=f"broken-guess-{guess}", on_click=trial.take_guess, args=(guess,), disabled=not trial.result.n)
 
 
-def pictures(trial: Trial, kind: str) -> None:
-    drawn, curve = trial.drawn, trial.drawn.picture(trial.question, trial.revealed)
+def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
+    result = trial.result
     left, right = st.columns([3, 2], gap="large")
     with left:
         st.markdown("**How far from the exact distribution?**")
-        if drawn.n:
+        if result.n:
             picture(figures.curve(curve, kind), "broken", "curve", curve.conclusion, sentence=False)
-        st.container(key="broken-said-curve").markdown(words.curve_sentence(curve, drawn.same, drawn.n, trial.question.hidden))
+        said = words.curve_sentence(curve, result.same, result.n, trial.question.hidden)
+        st.container(key="broken-said-curve").markdown(said)
     with right:
         st.markdown("**How fast?**")
-        one, other = drawn.speeds
-        alt = f"{one.name} accepts {one.share:.1%} of its draft tokens, {other.name} {other.share:.1%}."
-        picture(figures.speeds(drawn.speeds, curve.wrong, kind), "broken", "speed", alt, sentence=False)
+        one, other = result.speeds
+        alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."
+        picture(figures.speeds(result.speeds, curve.wrong, kind), "broken", "speed", alt, sentence=False)
         st.container(key="broken-said-speed").markdown(words.speed_sentence(trial))
-    if drawn.n and curve.wrong is not None:
-        wrong = drawn.arms[curve.wrong]
+    if result.n and curve.wrong is not None:
+        wrong = result.arms[curve.wrong]
         st.markdown("**Where do the wrong rule’s samples go?**")
         picture(figures.wrong_cells(wrong, kind), "broken", "cells", wrong.conclusion, sentence=False)
         st.container(key="broken-said-cells").markdown(words.cells_sentence(trial))
 
 
-def folds(trial: Trial) -> None:
-    drawn, curve = trial.drawn, trial.drawn.picture(trial.question, trial.revealed)
+def folds(trial: Trial, curve: figures.Curve) -> None:
+    result, case = trial.result, trial.question
     speeds = [
-        {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.tested, "accepted": one.kept, "tokens": one.tokens,
+        {"decoder": one.name, "texts": one.texts, "draft tokens checked": one.checked, "accepted": one.accepted, "tokens": one.tokens,
          "target passes": one.passes}
-        for one in drawn.speeds
+        for one in result.speeds
     ]  # fmt: skip
-    tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in drawn.arms))
+    tables("The numbers behind the pictures", curve.table, speeds, *((arm.name, arm.table) for arm in result.arms))
     with st.expander("When this page tests"):
-        st.markdown(f"{RULE} The distance is computed on {len(drawn.arms[0].probs)} cells.")
-        if not trial.question.hidden:
+        st.markdown(f"{RULE} The distance is computed on {len(result.arms[0].probs)} cells.")
+        if not case.hidden:
             st.markdown("The same mistake on the command line, with tests that also look inside the cells:")
-            st.code(words.command(trial.question), language=None, wrap_lines=True)
+            st.code(verify_command(case.settings, case.mistake), language=None, wrap_lines=True)

@@ -1,16 +1,18 @@
-"""What the page Break it says: what a mistake does, when it was caught, what cannot be seen by drawing, and what speed tells."""
+"""What the page Break it says: what a mistake does, when it was detected, what sampling cannot show, and what speed tells."""
 
 from __future__ import annotations
 
-import shlex
 from html import escape
+from typing import TYPE_CHECKING
 
-from specviz.evidence.mutants.mistakes import Mistake
-from specviz.figures.common.narration import number
+from specviz.evidence.mutants.mistakes import MISTAKES, Mistake
 from specviz.figures.mistakes import Curve, raised
-from specviz.models.pairs.names import as_options
-from specviz.web.exactness.words import TAIL, Verdict
-from specviz.web.mistakes.state import Case, Found, Pairing, Trial
+from specviz.web.common.sampling import SIZES
+from specviz.web.common.verdict import Verdict, detectable, next_test, rejection, tail, too_early
+from specviz.web.mistakes.state import Case, TextPair, Trial
+
+if TYPE_CHECKING:
+    from specviz.evidence.experiment import Answer
 
 UNSEEN = {
     "enumerated": "Sampling hardly shows this one on real text. *Enumeration* detects it: the rule's outcomes on small tables are added up one by one.",
@@ -23,9 +25,9 @@ TIERS = {"enumerated": "by enumeration", "analytic": "by the analytic check", "i
          "tokens per pass": "by tokens per pass", "sampled": "by samples"}  # fmt: skip
 
 
-def title(name: str, mistakes: dict[str, Mistake]) -> str:
+def title(name: str) -> str:
     """An entry of the list."""
-    return f"{mistakes[name].name} ({name})" if name in mistakes else "A hidden mistake: which decoder is wrong?"
+    return f"{MISTAKES[name].name} ({name})" if name in MISTAKES else "A hidden mistake: which decoder is wrong?"
 
 
 def reported(mistake: Mistake) -> str:
@@ -42,8 +44,8 @@ def conditions(case: Case) -> str:
     settings = case.settings
     parts = [f"temperature {settings.temperature:g}"]
     parts += [f"{name} {value:g}" for name, value in (("top-k", settings.top_k), ("top-p", settings.top_p)) if value is not None]
-    guesses = "1 draft token per round" if settings.gamma == 1 else f"{settings.gamma} draft tokens per round"
-    return ", ".join([*parts, guesses, f"{settings.length} tokens per sample", f"seed {settings.seed}"])
+    drafted = "1 draft token per round" if settings.gamma == 1 else f"{settings.gamma} draft tokens per round"
+    return ", ".join([*parts, drafted, f"{settings.length} tokens per sample", f"seed {settings.seed}"])
 
 
 def about(case: Case, toy: float) -> str:
@@ -57,62 +59,50 @@ def about(case: Case, toy: float) -> str:
         said += f" Enumerated on small tables, its distribution has a total variation distance of {small} from the target’s."
     elif mistake.tier in ("injected random number", "tokens per pass"):
         said += " Its enumerated distance is 0."
-    return said + (
-        "" if mistake.shared else f" Sampling it takes the full decoder, so this page draws at most {case.most:,} samples."
-    )
+    if not mistake.shared:
+        said += f" Sampling it takes the full decoder, so this page draws at most {case.most:,} samples."
+    return said
 
 
 def verdict(trial: Trial) -> Verdict:
-    """What the looks have found so far."""
-    case, drawn, looks = trial.question, trial.drawn, trial.drawn.looks
+    """What the tests have found so far."""
+    case, result = trial.question, trial.result
     if not trial.revealed:
         return Verdict("waiting", *_game(trial))
     if case.hidden:
         return _revealed(trial)
-    if not drawn.n:
-        return Verdict("waiting", "There are no samples yet.", "Sample, and watch the two distances separate.")
-    if trial.caught:
-        return Verdict("rejected", *_caught(trial))
-    if drawn.n == drawn.same:
-        words = f"On this text the two decoders wrote the same in all {drawn.n:,} samples: with the same random numbers the mistake changes nothing here."
-        return Verdict("untold", words, _unseen(case) or f"Try another text. {_next(trial)}")
-    if not looks:
-        return Verdict(
-            "waiting", f"{drawn.n:,} samples so far: too few to tell.", f"The first test comes at {trial.next_look:,}."
-        )
-    seen = looks[-1][1]
-    words = f"Not detected yet: {seen.n:,} samples of the wrong rule show no difference."
-    return Verdict("untold", words, " ".join(filter(None, (_could(seen), _unseen(case) or _inside(seen), _next(trial)))))
+    if early := too_early(trial, "Sample, and watch the two distances separate."):
+        return early
+    if trial.detected:
+        return Verdict("rejected", _detected(trial), _why(trial))
+    if result.n == result.same:
+        words = f"On this text the two decoders wrote the same in all {result.n:,} samples: with the same random numbers the mistake changes nothing here."
+        return Verdict("untold", words, _unseen(case) or f"Try another text. {next_test(trial)}")
+    found = result.looks[-1][1]
+    words = f"Not detected yet: {found.plan.n:,} samples of the wrong rule show no difference."
+    seen = detectable(found) if found.partition.tells else "All texts share one cell here, so nothing can be decided."
+    return Verdict("untold", words, " ".join(filter(None, (seen, _unseen(case) or _inside(found), next_test(trial)))))
 
 
-def _caught(trial: Trial) -> tuple[str, str]:
-    arm = trial.question.wrong[1]
-    places = [place for place, pair in enumerate(trial.drawn.looks) if pair[arm].rejected]
-    found, right = trial.drawn.looks[places[0]][arm], trial.drawn.looks[-1][1 - arm]
-    before = f"The test before, at {trial.drawn.looks[places[0] - 1][arm].n:,} samples, detected nothing. " if places[0] else ""
-    small = "p < 10⁻³⁰⁰" if found.p < 1e-300 else f"p = {number(found.p)}"
-    said = f"The {found.test} test: {small}, at a level of {number(found.level)}. {before}"
-    if any(pair[1 - arm].rejected for pair in trial.drawn.looks):
-        return (
-            f"Detected: {found.n:,} samples were enough.",
-            said + "The correct one was rejected too: a false alarm, which happens in 1 of 1,000 runs.",
-        )
-    return (
-        f"Detected: {found.n:,} samples were enough.",
-        said + f"The correct one passes: {right.n:,} samples, no difference seen.",
-    )
+def _detected(trial: Trial) -> str:
+    return f"Detected: {trial.detected.plan.n:,} samples were enough."
 
 
-def _could(seen: Found) -> str:
-    if not seen.told:
-        return "All texts share one cell here, so nothing can be decided."
-    return f"A distribution at a distance of {seen.detectable:.2g} would have been detected 99 times in 100."
+def _why(trial: Trial) -> str:
+    """The test that detected the mistake, the one before it, and what the tests say of the correct decoder."""
+    found, looks, right = trial.detected, trial.result.looks, 1 - trial.question.wrong[1]
+    said, place = rejection(found), SIZES.index(found.plan.n)
+    if place:
+        said += f" The test before, at {SIZES[place - 1]:,} samples, detected nothing."
+    if any(pair[right].verdict == "rejected" for pair in looks):
+        return f"{said} The correct one was rejected too: a false alarm, which happens in 1 of 1,000 runs."
+    return f"{said} The correct one passes: {looks[-1][right].plan.n:,} samples, no difference seen."
 
 
-def _inside(seen: Found) -> str:
-    if seen.pooled < 0.2:
+def _inside(found: Answer) -> str:
+    if found.pooled < 0.2:
         return ""
-    return f"{seen.pooled:.0%} of the probability lies in cells that hold several texts. Differences inside a cell show only in `verify`; its command is below."
+    return f"{found.pooled:.0%} of the probability lies in cells that hold several texts. Differences inside a cell show only in `verify`; its command is below."
 
 
 def _unseen(case: Case) -> str:
@@ -120,31 +110,22 @@ def _unseen(case: Case) -> str:
     return "" if tier == "sampled" else f"It is not detected by sampling, but {TIERS[tier]}."
 
 
-def _next(trial: Trial) -> str:
-    return f"The next test comes at {trial.next_look:,} samples." if trial.next_look else "This was the last test of the plan."
-
-
 def _game(trial: Trial) -> tuple[str, str]:
-    if not trial.drawn.n:
+    if not trial.result.n:
         return "One of these decoders is wrong, or none. Which?", "Sample as much as you like; the first guess counts."
-    return (
-        f"{trial.drawn.n:,} samples of each. Which one is wrong?",
-        "Guess now, or draw more samples: what looks like sampling noise may be a mistake.",
-    )
+    seen = "Guess now, or draw more samples: what looks like sampling noise may be a mistake."
+    return f"{trial.result.n:,} samples of each. Which one is wrong?", seen
 
 
 def _revealed(trial: Trial) -> Verdict:
     case = trial.question
     good = trial.guess == case.answer
     truth = f"decoder {case.answer} is wrong: {case.known.name}" if case.known else "both follow the target’s distribution"
-    words = f"{'Right' if good else 'No'}: {truth}."
     said = f"You guessed after {trial.guessed_at:,} samples. "
     if case.known:
-        said += f"{case.known.wrong} {reported(case.known)} "
-        said += (
-            _caught(trial)[0] if trial.caught else "The tests have not detected it yet. Draw more samples to see when they do."
-        )
-    return Verdict("consistent" if good else "rejected", words, said)
+        not_yet = "The tests have not detected it yet. Draw more samples to see when they do."
+        said += f"{case.known.wrong} {reported(case.known)} {_detected(trial) if trial.detected else not_yet}"
+    return Verdict("consistent" if good else "rejected", f"{'Right' if good else 'No'}: {truth}.", said)
 
 
 def curve_sentence(curve: Curve, same: int, n: int, hidden: bool) -> str:
@@ -163,7 +144,7 @@ def curve_sentence(curve: Curve, same: int, n: int, hidden: bool) -> str:
 
 def speed_sentence(trial: Trial) -> str:
     """The lesson of the second picture."""
-    speeds, case = trial.drawn.speeds, trial.question
+    speeds, case = trial.result.speeds, trial.question
     counted = f"Counted on {speeds[0].texts} longer texts of each."
     mistake, arm = case.wrong
     if not trial.revealed or not mistake:
@@ -171,17 +152,17 @@ def speed_sentence(trial: Trial) -> str:
     right, wrong = speeds[1 - arm], speeds[arm]
     way = raised(right, wrong)
     if way > 0:
-        said = f"The mistake accepts {wrong.share:.0%} of its draft tokens instead of {right.share:.0%}: **it looks faster because it is wrong.** "
+        said = f"The mistake accepts {wrong.acceptance_rate:.0%} of its draft tokens instead of {right.acceptance_rate:.0%}: **it looks faster because it is wrong.** "
         return said + f"A higher acceptance rate does not mean a better decoder. {counted}"
     if way < 0:
-        return f"The mistake accepts fewer draft tokens, {wrong.share:.0%} instead of {right.share:.0%}: it is wrong and slower. {counted}"
+        return f"The mistake accepts fewer draft tokens, {wrong.acceptance_rate:.0%} instead of {right.acceptance_rate:.0%}: it is wrong and slower. {counted}"
     if wrong.per_pass < 0.95 * right.per_pass:
         return f"It accepts as many draft tokens, but each target pass writes {wrong.per_pass:.2f} tokens instead of {right.per_pass:.2f}. {counted}"
     return f"Both accept about as many draft tokens, so speed does not show this mistake. {counted}"
 
 
 def cells_sentence(trial: Trial) -> str:
-    arm = trial.drawn.arms[trial.question.wrong[1]]
+    arm = trial.result.arms[trial.question.wrong[1]]
     if not arm.outside:
         return "So far sampling noise explains every bar of the wrong rule."
     many = len(arm.outside)
@@ -189,7 +170,7 @@ def cells_sentence(trial: Trial) -> str:
 
 
 def texts_title(trial: Trial) -> str:
-    alike, of = trial.drawn.alike
+    alike, of = trial.result.alike
     if alike == of:
         return f"**Same random numbers, same texts.** In all {of} texts of 16 tokens the two rules wrote the same."
     return (
@@ -198,14 +179,13 @@ def texts_title(trial: Trial) -> str:
     )
 
 
-def texts_html(case: Case, pairings: tuple[Pairing, ...]) -> str:
+def texts_html(case: Case, pairs: tuple[TextPair, ...]) -> str:
     """The texts side by side. Everything that a model or a person wrote is escaped."""
-    tail = case.settings.prompt if len(case.settings.prompt) <= TAIL else "… " + case.settings.prompt[-TAIL:].partition(" ")[2]
     rows = []
-    for one in pairings:
+    for one in pairs:
         for arm, (name, kind) in enumerate(zip(case.names, ("right", "wrong"), strict=True)):
             mark = _marked(one.first[arm], kind) if one.first[0] != one.first[1] else ""
-            before = f"<i>{_shown(tail)}</i>{_shown(one.same)}"
+            before = f"<i>{_shown(tail(case.settings.prompt))}</i>{_shown(one.same)}"
             rows.append(f"<p class='{kind}'><span>{one.number} · {name}</span><q>{before}{mark}{_shown(one.rest[arm])}</q></p>")
     return f"<div class='broken-texts'>{''.join(rows)}</div>"
 
@@ -218,17 +198,3 @@ def _marked(token: str, kind: str) -> str:
 
 def _shown(text: str) -> str:
     return escape(text.replace("\n", "↵"))
-
-
-def command(case: Case) -> str:
-    """The command that tries the same mistake without the page."""
-    settings = case.settings
-    parts = [
-        "python",
-        "-m",
-        "specviz",
-        "verify",
-        *as_options(settings.pair),
-    ]
-    parts += ["--decoder", case.mistake, "--prompt", settings.prompt, "--seed", str(settings.seed)]
-    return shlex.join(parts)

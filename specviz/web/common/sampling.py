@@ -1,0 +1,184 @@
+"""Two decoders sampled side by side, and tested at numbers of samples fixed beforehand: what Is it exact? and Break it share.
+
+A shard is a pure function of (settings, first, count), so samples add up over clicks, and a click that is stopped loses only
+its last shard. Of a million samples only the counts stay. Torch is imported inside the work alone.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from specviz.figures.common.labels import label
+from specviz.figures.exactness.evidence import CELLS, CellShares
+from specviz.settings import Settings
+from specviz.web.common import cache, loads
+from specviz.web.common.page import PageState, Work
+from specviz.web.common.queue import Queue, Ticket
+
+if TYPE_CHECKING:
+    from specviz.decoding.sampler import Watch
+    from specviz.decoding.samples import Samples
+    from specviz.evidence.experiment import Answer
+    from specviz.evidence.partition import Partition
+
+    Sampler = Callable[[int, int, Watch], Samples]
+    Fields = Callable[[Sequence[Samples]], dict[str, Any]]
+
+SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each test, as in evidence/looks.py; a test compares them
+MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
+SHARD = 250_000  # most samples of a shard: memory, and how often the pictures are drawn again
+LEAST = 0.002  # probability of a cell of the pictures
+CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingResult:
+    """What was found so far.
+
+    arms   the samples of both decoders; None until the exact distribution is known
+    looks  the answers of each test, in the order of the plan: one for each decoder that is tested
+    notes  sentences about what is unusual here
+    """
+
+    arms: tuple[CellShares, CellShares] | None = None
+    looks: tuple[tuple[Answer, ...], ...] = ()
+    notes: tuple[str, ...] = ()
+
+    @property
+    def n(self) -> int:
+        return self.arms[0].n if self.arms else 0
+
+
+class SamplingState(PageState):
+    """A question with everything that was sampled for it. A question says how many samples it allows, ``most``.
+
+    empty  the result before there is one; bench  what the work keeps between clicks
+    """
+
+    empty = SamplingResult()
+
+    def __init__(self, question: Any, queue: Queue | None = None):
+        super().__init__(question, queue)
+        self.begin_anew()
+
+    def begin_anew(self) -> None:
+        self.result: Any = self.empty
+        self.bench: Any = None
+
+    def prepare(self, prepared: Work) -> None:
+        """Ask for the exact distribution and its cells, once."""
+        if self.ticket is None:
+            said = self.said
+            self.submit(prepared)
+            self.said = said + self.said
+
+    @property
+    def next_test(self) -> int | None:
+        """Samples at the test that comes next; None after the last."""
+        return next((n for n in SIZES if self.result.n < n <= self.question.most), None)
+
+
+class Bench:
+    """The open pair, the cells of pictures and tests, and the counts of both decoders. tested: how many of them, from the first."""
+
+    def __init__(self, settings: Settings, names: tuple[str, str], tested: int, ticket: Ticket):
+        key = settings.pair, settings.device, settings.dtype
+        self.pair = loads.waited(ticket, key, cache.weights)
+        self.models = cache.identity(*key)
+        importlib.import_module("pandas")  # Plotly looks for it in any thread, and must not meet it half imported
+        ticket.tick(doing="Computing the exact distribution")
+        from specviz.evidence import looks
+        from specviz.evidence.partition import exact_partition
+
+        self.names, self.n, self.ids = names, 0, self.pair.encode(settings.prompt)
+        target, stops = self.pair.open(settings)[0], self.pair.eos_token_ids
+        self.cells = possible(exact_partition(target, self.ids, settings.length, CELLS, LEAST, stops))
+        self.looks: list[Partition] = []
+        for look in range(len(SIZES)):
+            ticket.tick()
+            self.looks.append(looks.partition(target, self.ids, look, settings.length, stops))
+        self.counts = [np.zeros(len(self.cells.names), dtype=np.int64) for _ in names]
+        self.look_counts = [[np.zeros(len(one.names), dtype=np.int64) for one in self.looks] for _ in range(tested)]
+        pieces = self.pair.pieces({token for name in self.cells.names for token in name})
+        self.labels = [label(*cell, pieces) for cell in zip(self.cells.names, self.cells.whole.tolist(), strict=True)]
+
+    def picture(self) -> tuple[CellShares, ...]:
+        """Both decoders so far."""
+        fixed = self.labels, self.cells.whole.tolist(), self.cells.masses
+        return tuple(
+            CellShares.of(name, *fixed, counts.tolist(), self.n) for name, counts in zip(self.names, self.counts, strict=True)
+        )
+
+    def add(self, arms: Sequence[Samples]) -> tuple[tuple[Answer, ...], ...]:
+        """Count a shard of each decoder in. Returns the answers of a test that is due after it."""
+        from specviz.evidence.looks import judge
+
+        for counts, samples in zip(self.counts, arms, strict=True):
+            counts += self.cells.counts(samples)
+        for look_counts, samples in zip(self.look_counts, arms, strict=False):
+            for size, cells, counts in zip(SIZES, self.looks, look_counts, strict=True):
+                if self.n < size:
+                    counts += cells.counts(samples)
+        self.n += len(arms[0])
+        return tuple(
+            tuple(judge(look, self.looks[look], one[look], name) for name, one in zip(self.names, self.look_counts, strict=False))
+            for look, size in enumerate(SIZES)
+            if size == self.n
+        )
+
+    def notes(self, settings: Settings, other: str = "") -> tuple[str, ...]:
+        """Sentences about an empty prompt, about ``other``, and about a distribution that leaves nothing to test."""
+        empty = "" if settings.prompt else "The prompt is empty, so the text begins with the start token."
+        one = ""
+        if self.cells.certain:
+            one = "The distribution has only one outcome (temperature 0, or a cut that leaves one token): the test is equality, sample by sample."
+        elif not self.cells.tells:
+            one = "All continuations share one cell. This distribution is too flat for a picture, and samples cannot be told apart here."
+        return tuple(filter(None, (empty, other, one)))
+
+
+def possible(cells: Partition) -> Partition:
+    """Without cells that the target never writes; the tests find a sample there. The first cell stays, for all other texts."""
+    keep = cells.masses > 0.0
+    keep[0] = True
+    names = tuple(compress(cells.names, keep))
+    return replace(cells, names=names, masses=cells.masses[keep], whole=cells.whole[keep])
+
+
+def draw(
+    state: SamplingState,
+    ticket: Ticket,
+    count: int,
+    most: int,
+    ends: Sequence[int],
+    sampler: Sampler,
+    more: Fields,
+    before: int = 0,
+) -> None:
+    """Draw ``count`` more samples of both decoders, shard by shard, with each test as soon as its number of samples is reached.
+
+    most    samples in a shard; ends  numbers of samples that no shard goes past, SIZES among them
+    sampler (arm, number, watch) -> the next samples of a decoder
+    more    (samples of both) -> further fields of the result, once the samples are counted
+    before  samples that this piece of work has drawn already
+    """
+    bench, done, count = state.bench, before, before + count
+
+    def watch(doing: str, before: int, size: int, share: float) -> None:
+        ticket.tick((before + size * share / 2.0) / count, doing)
+
+    while done < count:
+        size = min([count - done, most, *(end - bench.n for end in ends if end > bench.n)])
+        doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
+        arms = [sampler(arm, size, partial(watch, doing, done + size * arm / 2.0, size)) for arm in (0, 1)]
+        looks = state.result.looks + bench.add(arms)  # all or nothing: from here nothing asks whether to stop
+        state.put(ticket, result=replace(state.result, arms=bench.picture(), looks=looks, **more(arms)))
+        done += size
+        ticket.tick(done / count)
