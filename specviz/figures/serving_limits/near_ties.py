@@ -9,8 +9,9 @@ from math import log10
 
 import plotly.graph_objects as go
 
-from specviz.figures.common.theme import LEGEND, MEANINGS
-from specviz.figures.exactness.evidence import DRAWS, GRID, label, safe
+from specviz.figures.common.charts import frame, hatched
+from specviz.figures.common.theme import MEANINGS
+from specviz.figures.exactness.evidence import DRAWS, label, safe
 from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair
 
 FEW = 3  # texts up to which each is drawn as lines
@@ -44,25 +45,24 @@ def margins(seen: ArmSummary, kind: str = "light") -> go.Figure:
     """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
     figure, grey = go.Figure(), DRAWS[kind]
     if len(seen.pairings) <= FEW:
+        arm, blue = ARMS[seen.key], getattr(MEANINGS["target"], kind)
         for one in seen.pairings:
-            _line(figure, one.first.margins, one.shared, ARMS[seen.key].first, getattr(MEANINGS["target"], kind), "solid")
-            _line(figure, one.second.margins, one.shared, ARMS[seen.key].second, grey, "dot")
+            for name, text, colour, dash in ((arm.first, one.first, blue, "solid"), (arm.second, one.second, grey, "dot")):
+                y = [max(FLOOR, margin) for margin in text.margins[: one.shared + 1]]
+                figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": colour, "dash": dash},
+                                   hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
     else:
         x = [place for one in seen.pairings for place in range(one.shared)]
-        y = [at_least(margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
+        y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
         figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": grey, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
     parted = seen.parted
-    figure.add_scatter(x=[one.place for one in parted], y=[at_least(one.margins[0]) for one in parted], mode="markers", name="texts diverge",
+    figure.add_scatter(x=[one.place for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts diverge",
                        marker={"symbol": "x", "size": 11, "color": getattr(MEANINGS["rejected"], kind)},
                        customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
-    return _laid_out(figure, "position in the text, in tokens")
-
-
-def _line(figure: go.Figure, found: Sequence[float], shared: int, name: str, colour: str, dash: str) -> None:
-    y = [at_least(margin) for margin in found[: shared + 1]]
-    figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": colour, "dash": dash},
-                       hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
+    frame(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
+    figure.update_yaxes(type="log", dtick=1)
+    return figure
 
 
 def spread(seen: ArmSummary, kind: str = "light") -> go.Figure:
@@ -73,14 +73,12 @@ def spread(seen: ArmSummary, kind: str = "light") -> go.Figure:
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": DRAWS[kind], "opacity": 0.45},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
     if seen.parted:
-        hatch = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}
-        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts diverge", marker={"color": getattr(MEANINGS["rejected"], kind), "pattern": hatch},
+        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts diverge", marker=hatched(kind),
                        hovertemplate="%{y:.0%} of the divergences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
-    _laid_out(figure, MARGIN)
-    figure.update_layout(barmode="overlay", bargap=0.0)
+    frame(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{10.0**tick:g}" for tick in ticks])
-    figure.update_yaxes(type="linear", title="share of positions", tickformat=".0%", dtick=None)
+    figure.update_yaxes(tickformat=".0%")
     return figure
 
 
@@ -95,7 +93,7 @@ def histogram(seen: ArmSummary) -> tuple[list[float], list[float], list[float]]:
     def shares(found: Sequence[float]) -> list[float]:
         counts = [0] * BINS
         for margin in found:
-            counts[min(BINS - 1, bisect_right(edges, log10(at_least(margin))) - 1)] += 1
+            counts[min(BINS - 1, bisect_right(edges, log10(max(FLOOR, margin))) - 1)] += 1
         return [count / max(1, len(found)) for count in counts]
 
     return edges, shares(seen.all_margins), shares([one.margins[0] for one in seen.parted])
@@ -124,22 +122,3 @@ def _end(one: GreedyPair, count: int = 8) -> str:
     """The last tokens before they diverge, as text."""
     before = (*one.begins, *one.first.tokens[: one.place])[-count:]
     return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")
-
-
-def at_least(margin: float) -> float:
-    return max(FLOOR, margin)
-
-
-def _laid_out(figure: go.Figure, across: str) -> go.Figure:
-    figure.update_layout(
-        height=340,
-        margin={"l": 8, "r": 12, "t": 46, "b": 46},
-        dragmode=False,
-        hovermode="closest",
-        legend=LEGEND,
-        showlegend=True,
-    )
-    figure.update_xaxes(title=across, gridcolor=GRID, zeroline=False, fixedrange=True)
-    figure.update_yaxes(type="log", title=MARGIN, dtick=1, gridcolor=GRID, zeroline=False, fixedrange=True,
-                        automargin=True)  # fmt: skip
-    return figure
