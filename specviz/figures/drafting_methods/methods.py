@@ -69,8 +69,8 @@ def details(one: Lineup) -> list[dict[str, object]]:
     for row in one.rows:
         spread = f"{row.ms.low:.1f} to {row.ms.high:.1f}" if row.ms else ""
         counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
-        rows.append({"method": row.entry.name, "in words": row.entry.draft_token, "rule": row.rule, "tokens": row.tokens or None,
-                     "passes": row.passes or None, "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
+        rows.append({"method": row.entry.name, "rule": row.rule, "tokens": row.tokens or None, "passes": row.passes or None,
+                     "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
     return rows
 
 

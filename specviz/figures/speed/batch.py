@@ -28,7 +28,7 @@ def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     ends = [-0.15, places[-1] + 0.15]
     figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": DRAWS[kind]},
                        hoverinfo="skip")  # fmt: skip
-    frame(figure, 340, "texts in the batch", "speed-up over target-only sampling")
+    frame(figure, 340, "texts in the batch", "speed-up")
     names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
     figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in found.rows], range=ends)
     return figure
@@ -44,7 +44,7 @@ def passes(found: BatchSpeeds, kind: str = "light") -> go.Figure:
         line = {"width": 1.0 + 0.25 * place, "color": DRAWS[kind], "dash": "solid" if place else "dash"}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    frame(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in passes over one token of each text")
+    frame(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
     names(figure, {name: values[-1] for name, values in lines.items()}, sizes[-1], kind)
     figure.update_xaxes(tickvals=sizes, range=[0.8, sizes[-1] + 0.2])
     return figure

@@ -29,7 +29,7 @@ def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
 def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
     simpler = {"one alpha per depth": "linear", "Leviathan": "leviathan"}
-    figure = _over_gamma(plan, "factor", simpler, "speed-up over target-only sampling", kind)
+    figure = _over_gamma(plan, "factor", simpler, "speed-up", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": DRAWS[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
                           text="target-only sampling", font={"size": 12, "color": DRAWS[kind]})  # fmt: skip

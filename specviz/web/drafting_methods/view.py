@@ -29,13 +29,13 @@ WHO, PER_PASS, MS, VERDICT, ACCEPTED, NODES, EVIDENCE = figures.COLUMNS
 COLUMN_HELP = {
     VERDICT: "✓ exact: the text follows the target’s distribution. ✗ lossy: it follows another one.",
     PER_PASS: "Tokens written per target pass.",
-    ACCEPTED: "How often a draft token at the first, second, … position of a round was accepted, among those checked there. "
+    ACCEPTED: "By position: how often a draft token at the first, second, … position of a round was accepted, among those checked there. "
     "The block rule checks all of them: how many rounds accepted at least that many.",
     MS: "Milliseconds per token: the median over the runs. All rows ran interleaved on one machine.",
     EVIDENCE: "Enumerated: on small tables all outcomes of this rule with this method were added up, and they give the target’s distribution. "
     "Sampled: the total variation distance of first tokens from the exact distribution of this text, and the bound that sampling noise "
     "stays below 99 times in 100. Computed: the distance of the distribution that the rule writes.",
-    NODES: "Nodes of the tree, or tokens of the chain, that one target pass verified. Several tree sizes were measured: trees here have the "
+    NODES: "Draft tokens per target pass: nodes of the tree, or tokens of the chain, that one pass verified. Several tree sizes were measured: trees here have the "
     "fastest size, larger ones have 15 nodes.",
 }
 LEGEND = "✓ exact: the samples follow the target’s distribution. ✗ lossy: the tests detect it, as expected. = lossy, but this text is the target’s. Reasons for blank cells:"
@@ -77,14 +77,14 @@ def table(state: MethodsState, one: Lineup) -> None:
     keys, chosen = [row.key for row in one.rows], state.question.row
     lines = [line | {WHO: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
-    config: dict[str, Any] = {  # the first three columns are as wide as a phone
-        VERDICT: text(width=125, help=COLUMN_HELP[VERDICT]),
+    config: dict[str, Any] = {  # the first three are as wide as a phone, all as a laptop’s page
+        VERDICT: text(width=164, help=COLUMN_HELP[VERDICT]),
         WHO: text("method", width=164, pinned=True, help=COLUMN_HELP[VERDICT]),
         PER_PASS: number("per pass", width=76, format="%.2f", help=COLUMN_HELP[PER_PASS]),
-        MS: number("ms/token", width=80, format="%.1f", help=COLUMN_HELP[MS]),
-        NODES: number("draft tokens per pass", format="%.1f", help=COLUMN_HELP[NODES]),
-        ACCEPTED: st.column_config.BarChartColumn("accepted, by position", y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]),
-        EVIDENCE: text("evidence", width="large", help=COLUMN_HELP[EVIDENCE]),
+        MS: number("ms/token", width=78, format="%.1f", help=COLUMN_HELP[MS]),
+        NODES: number("drafted", width=78, format="%.1f", help=COLUMN_HELP[NODES]),
+        ACCEPTED: st.column_config.BarChartColumn("accepted", width=112, y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]),
+        EVIDENCE: text("evidence", width=520, help=COLUMN_HELP[EVIDENCE]),
     }
     event = st.dataframe(
         lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",

@@ -97,7 +97,9 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
         st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
         return
     with right:
-        st.markdown("### Speed\nSpeed depends on the tokens per round and on what a round costs.")
+        st.markdown(
+            "### Speed\nSpeed depends on the tokens per round and on what a round costs. The band is the middle 95% of resampled texts and timings."
+        )
         by = ", ".join(f"{WAYS.get(name, name)} {gamma}" for name, gamma in plan.chosen_by.items())
         picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
 
