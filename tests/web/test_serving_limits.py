@@ -13,7 +13,7 @@ from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import ARMS, ArmSummary, GreedyPair, GreedyText
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, Laboratory
 from specviz.settings import Settings
-from specviz.web.common import cache, warmup
+from specviz.web.common import cache, measured, warmup
 from specviz.web.common.queue import Queue, Stopped
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
@@ -153,6 +153,15 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
     assert len(visit.shown.microscope.arms["bf16"]) == 1
     assert visit.choose(replace(ask, arm="int8")) and visit.own, "another arm only shows"
     assert not visit.choose(replace(ask, arm="int8")) and visit.choose(SetupsQuestion(Settings(prompt="Once"))) and not visit.own
+
+
+def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
+    before = SetupsState(SetupsQuestion(Settings(prompt="Once")), Queue())
+    before.found = {("Twice", Settings().pair): recorded()}
+    monkeypatch.setattr(measured.session, "base", Settings)
+    monkeypatch.setattr(measured.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
+    after = measured.current("around", SetupsState, SetupsQuestion.of_link)
+    assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
 
 
 def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):

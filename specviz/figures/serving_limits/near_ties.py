@@ -22,21 +22,23 @@ MARGIN = "gap between the two largest logits"
 
 def conclusion(seen: ArmSummary) -> str:
     """What one comparison shows."""
-    arm, many, parted = ARMS[seen.key], len(seen.pairings), seen.parted
+    arm, parted = ARMS[seen.key], seen.parted
     length = max(len(one.first.tokens) for one in seen.pairings)
-    texts = f"{many} greedy texts" if many > 1 else "the greedy text"
+    texts = f"{len(seen.pairings)} greedy texts" if len(seen.pairings) > 1 else "the greedy text"
     if not parted:
         return f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write the same tokens in {texts} of {length} tokens."
-    first = min(one.place for one in parted)
+    first, several = min(one.place for one in parted), len(parted) > 1
+    where = f"between {arm.first} and {arm.second}, {'the first ' if several else ''}" + (
+        f"after {first} tokens" if first else "at the first token"
+    )
     said = (
-        f"Of {texts} of {length} tokens, {len(parted)} diverge{'s' if len(parted) == 1 else ''}"
-        if many > 1
+        f"Of {texts} of {length} tokens, {len(parted)} diverge{'' if several else 's'}"
+        if len(seen.pairings) > 1
         else "The greedy texts diverge"
     )
-    said += f" between {arm.first} and {arm.second}, {'the first ' if len(parted) > 1 else ''}{f'after {first} tokens' if first else 'at the first token'}. "
-    return said + (
-        f"The gap between the two largest logits there is {seen.there:.2g}{' (median)' if len(parted) > 1 else ''}"
-        f"{f', at most {seen.largest:.2g}' if len(parted) > 1 else ''}; its median over all positions is {seen.typical:.2g}. "
+    gap = f"{seen.there:.2g} (median), at most {seen.largest:.2g}" if several else f"{seen.there:.2g}"
+    return (
+        f"{said} {where}. The gap between the two largest logits there is {gap}; its median over all positions is {seen.typical:.2g}. "
         f"{seen.as_near:.1%} of the positions are at least as close to a tie."
     )
 
