@@ -12,7 +12,7 @@ import pytest
 from specviz.decoding.run import run
 from specviz.figures.common.components import component, modules
 from specviz.figures.common.narration import checked, number
-from specviz.figures.drafting_methods.tree import layout, mask, tree_payload, walk
+from specviz.figures.drafting_methods.tree import check_order, layout, mask, tree_payload
 from specviz.measure.methods import ENTRIES, chosen
 from specviz.settings import Settings
 from specviz.trace import Decision, Ending, Round, Trace
@@ -88,7 +88,7 @@ def test_a_tree_of_two_levels_stands_as_drawn_by_hand():
 def test_every_checked_draft_token_is_a_step_once_and_siblings_come_in_their_order(traces):
     for trace in traces:
         round_ = trace.rounds[0]
-        order = walk(round_)
+        order = check_order(round_)
         assert sorted(order) == checked(round_)
         payload = tree_payload(trace)
         assert [step["node"] for step in payload["steps"] if step["kind"] == "uniform"] == order

@@ -1,4 +1,4 @@
-"""Other proposers: the recorded gallery opens without torch, links lead back, a run takes its place, bad input is a sentence."""
+"""Drafting methods: the recorded comparison opens without torch, links lead back, a run takes its place, bad input is a sentence."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
 from specviz.web.common.queue import Stopped, Ticket
+from specviz.web.drafting_methods import export, view, work
 from specviz.web.drafting_methods import state as web
-from specviz.web.drafting_methods import view, work
-from specviz.web.drafting_methods.state import Ask, Gallery, opening, recorded
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, opening, recorded
 from tests.pages import PROMPT, FreeTicket, first_paint
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -26,9 +26,9 @@ BASE = Settings(prompt="Once upon")
 
 @pytest.fixture
 def ready(page_pair, monkeypatch):
-    """The work without a server: the tiny pair is what the page's weights are, and each row is drawn less."""
-    monkeypatch.setattr(work, "TURNS", 1)
-    monkeypatch.setattr(work, "DRAWS", 20)
+    """The work without a server: the tiny pair is what the page's weights are, and each row has few samples."""
+    monkeypatch.setattr(work, "RUNS", 1)
+    monkeypatch.setattr(work, "SAMPLES", 20)
     monkeypatch.setattr(web, "LENGTH", 6)
 
 
@@ -43,7 +43,7 @@ def opened_page(query: dict[str, str]) -> dict:
     return first_paint("proposers", query, f"{PROMPT}, {rows}")
 
 
-def test_the_recorded_gallery_opens_without_torch_and_says_where_it_was_measured():
+def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measured():
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["rows"], seen["figures"], seen["tree"]) == (0, [], len(ENTRIES), 2, 15)
     assert "Run all methods" in seen["buttons"] and "Stop" not in seen["buttons"]
@@ -63,19 +63,19 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 def test_a_link_leads_to_what_it_was_made_from():
     for choice in CHOICES:
-        ask = Ask(opening(BASE), choice, "typical")
-        assert Ask.of_link(ask.link(), Settings()) == (ask, [])
-    assert Ask.of_link({}, BASE)[0].settings.prompt == "Once upon"
+        ask = MethodsQuestion(opening(BASE), choice, "typical")
+        assert MethodsQuestion.of_link(ask.link(), Settings()) == (ask, [])
+    assert MethodsQuestion.of_link({}, BASE)[0].settings.prompt == "Once upon"
 
 
 def test_another_pair_is_refused_by_a_link_and_a_row_by_name():
-    ask, said = Ask.of_link({"pair": "a|b"}, BASE)
+    ask, said = MethodsQuestion.of_link({"pair": "a|b"}, BASE)
     assert ask.settings.pair in PAIRS and len(said) == 1
     with pytest.raises(SettingsError, match="one of target, draft"):
-        Ask(BASE, "1", "bush")
+        MethodsQuestion(BASE, "1", "bush")
 
 
-def test_the_recorded_gallery_holds_every_row_under_every_law():
+def test_the_recorded_comparison_holds_every_row_under_every_choice():
     found = recorded()
     assert list(found) == list(CHOICES)
     for choice, one in found.items():
@@ -85,8 +85,8 @@ def test_the_recorded_gallery_holds_every_row_under_every_law():
             assert bool(row.reason) is (row.ms is None) is (row.trace is None)
 
 
-def test_the_recorded_exact_rows_are_the_targets_law_and_typical_acceptance_is_not(shown):
-    """Each row's own bound holds 99 times in 100; 1.5 times it is never reached by chance at 2,000 draws."""
+def test_the_recorded_exact_rows_follow_the_target_and_typical_acceptance_does_not(shown):
+    """Each row's own bound holds 99 times in 100; 1.5 times it is never reached by sampling noise at 2,000 samples."""
     for row in shown.rows:
         if row.exact and not row.reason:
             assert row.first.tv < 1.5 * row.first.upper
@@ -117,15 +117,15 @@ def test_the_conclusion_names_the_slowest_and_the_fastest_exact_row(shown):
     assert f"{min(row.per_pass for row in exact):.2f}" in said and "TV 0.44" in said
 
 
-def test_the_adversarys_figure_shows_draws_law_and_band(shown):
+def test_the_adversarys_figure_shows_samples_distribution_and_band(shown):
     first = shown.row("adversarial").first
-    band, draws, law = figures.same_distribution(first).data
+    band, samples, exact = figures.same_distribution(first).data
     places = [cell for cell, raw in enumerate(first.labels) if raw]
-    assert list(draws.x) == [first.shares[cell] for cell in places]
-    assert list(law.x) == [first.probs[cell] for cell in places]
+    assert list(samples.x) == [first.shares[cell] for cell in places]
+    assert list(exact.x) == [first.probs[cell] for cell in places]
     assert list(band.base) == [first.low[cell] for cell in places]
     assert (
-        f"{first.n:,}" in draws.name and figures.same_distribution(first).layout.xaxis.title.text == "share of all first tokens"
+        f"{first.n:,}" in samples.name and figures.same_distribution(first).layout.xaxis.title.text == "share of all first tokens"
     )
     assert "within sampling noise" in figures.same_distribution_conclusion(first)
 
@@ -137,18 +137,18 @@ def test_where_the_target_is_certain_the_words_say_so():
     assert "certain of" not in figures.same_distribution_conclusion(replace(first, tv=0.1, counts=(1800, 200)))
 
 
-def test_a_decoder_far_from_the_law_is_not_called_the_same(shown):
+def test_a_decoder_far_from_the_target_is_not_called_the_same(shown):
     first = replace(shown.row("adversarial").first, tv=0.3)
     assert "99 times in 100" in figures.same_distribution_conclusion(
         first
     ) and "within sampling noise" not in figures.same_distribution_conclusion(first)
 
 
-def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
+def test_the_shortcuts_figure_shows_both_distributions_and_the_threshold(shown):
     first = shown.row("typical").first
-    written, law = figures.shortcut(first, "dark").data
+    written, exact = figures.shortcut(first, "dark").data
     places = [cell for cell, raw in enumerate(first.labels) if raw]
-    assert list(written.x) == [first.written[cell] for cell in places] and list(law.x) == [first.probs[cell] for cell in places]
+    assert list(written.x) == [first.written[cell] for cell in places] and list(exact.x) == [first.probs[cell] for cell in places]
     (line,) = figures.shortcut(first).layout.shapes
     assert line.x0 == line.x1 == first.edge
     said = figures.shortcut_conclusion(first)
@@ -157,39 +157,39 @@ def test_the_shortcuts_figure_shows_both_laws_and_the_threshold(shown):
 
 
 def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
-    gallery = Gallery(Ask(opening(BASE)))
-    before = gallery.shown
-    assert not gallery.own and before == recorded()["1"]
+    state = MethodsState(MethodsQuestion(opening(BASE)))
+    before = state.shown
+    assert not state.own and before == recorded()["1"]
     with pytest.raises(Stopped):
-        work.run_all(gallery, FreeTicket(5), gallery.question)
-    assert gallery.shown == before
+        work.run_all(state, FreeTicket(5), state.question)
+    assert state.shown == before
     ticket = FreeTicket()
-    work.run_all(gallery, ticket, gallery.question)
-    assert gallery.own and gallery.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
+    work.run_all(state, ticket, state.question)
+    assert state.own and state.shown.settings.prompt == "Once upon" and ticket.shares[-1] == 1.0
     assert all(0.0 <= share <= 1.0 for share in ticket.shares)
-    assert view.measured(gallery, gallery.shown).startswith("Your run, measured")
-    gallery.choose(replace(gallery.question, choice="0"))
-    assert not gallery.own and gallery.shown == recorded()["0"]
-    assert "Recorded for the text" in view.measured(gallery, gallery.shown)
+    assert view.measured_on(state, state.shown).startswith("Your run, measured")
+    state.choose(replace(state.question, choice="0"))
+    assert not state.own and state.shown == recorded()["0"]
+    assert "Recorded for the text" in view.measured_on(state, state.shown)
 
 
-def test_another_row_lets_the_work_go_on_and_another_law_stops_it():
-    gallery = Gallery(Ask(opening(BASE)))
-    gallery.ticket = ticket = Ticket(gallery.queue, work.run_all, None)
-    assert not gallery.choose(gallery.question)
-    assert gallery.choose(replace(gallery.question, row="draft")) and gallery.ticket is ticket and not ticket.dropped
-    assert gallery.choose(replace(gallery.question, choice="0")) and gallery.ticket is None and ticket.dropped
+def test_another_row_lets_the_work_go_on_and_another_choice_stops_it():
+    state = MethodsState(MethodsQuestion(opening(BASE)))
+    state.ticket = ticket = Ticket(state.queue, work.run_all, None)
+    assert not state.choose(state.question)
+    assert state.choose(replace(state.question, row="draft")) and state.ticket is ticket and not ticket.dropped
+    assert state.choose(replace(state.question, choice="0")) and state.ticket is None and ticket.dropped
     with pytest.raises(Stopped):
-        gallery.keep(ticket, gallery.question, "late")
-    assert not gallery.own
+        state.keep(ticket, state.question, "late")
+    assert not state.own
 
 
 def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
     monkeypatch.setattr(web, "RECORDED", tmp_path / "none.json")
     recorded.cache_clear()
     try:
-        gallery = Gallery(Ask.of_link({}, BASE)[0])
-        assert recorded() == {} and gallery.shown is None and gallery.question.settings.length == web.LENGTH
+        state = MethodsState(MethodsQuestion.of_link({}, BASE)[0])
+        assert recorded() == {} and state.shown is None and state.question.settings.length == web.LENGTH
     finally:
         recorded.cache_clear()
 
@@ -198,10 +198,8 @@ def test_an_export_holds_the_rows_and_both_pictures_from_the_same_record(shown):
     import csv
     import io
 
-    from specviz.web.drafting_methods.export import lineup_package
-
-    gallery = Gallery(Ask(opening(BASE), "1", "tree"))
-    package = lineup_package(gallery, shown)
+    state = MethodsState(MethodsQuestion(opening(BASE), "1", "tree"))
+    package = export.offer(state).make()
     assert package.names[:4] == ("methods.json", "rows.csv", "first-tokens.csv", "block-gain.csv")
     rows = list(csv.DictReader(io.StringIO(package.file("rows.csv").decode("utf-8-sig"))))
     assert [row["row"] for row in rows] == list(ENTRIES)
@@ -238,13 +236,12 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     import shlex
 
     from specviz.commands import record
-    from specviz.web.drafting_methods.export import command
 
     parser = argparse.ArgumentParser()
     record.arguments(parser)
-    found = parser.parse_args(shlex.split(command(shown))[4:])
-    assert (found.what, found.prompt, found.runs, found.samples) == (
-        "methods",
+    found = parser.parse_args(shlex.split(export.command(shown))[4:])
+    assert (found.gallery, found.prompt, found.runs, found.samples) == (
+        True,
         shown.settings.prompt,
         shown.runs,
         shown.rows[0].first.n,

@@ -24,11 +24,11 @@ from specviz.models.pairs.names import Places
 from specviz.settings import Settings
 from specviz.web.common import access, download, frame, session, untrusted, warmup
 from specviz.web.common.queue import Queue
-from specviz.web.drafting_methods.state import Ask, Gallery
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from tests.web.test_one_round import served_before
 
 ROOT = Path(__file__).resolve().parents[2]
-DRAFTING = Ask(Settings(prompt="Once upon"))
+DRAFTING = MethodsQuestion(Settings(prompt="Once upon"))
 
 
 @pytest.fixture(autouse=True)
@@ -137,7 +137,7 @@ def test_nothing_of_an_export_is_built_before_its_fold_is_opened(page, monkeypat
 def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     """As long as nothing changed the fragment draws its line and asks for nothing; then it asks for the page, once for each change."""
     queue, reruns, lines = Queue(places=1, turn=1e9, short=1e9), [], []
-    held, end = queue.submit(blocking), Gallery(DRAFTING, queue)
+    held, end = queue.submit(blocking), MethodsState(DRAFTING, queue)
     end.submit(lambda state, ticket: ticket.tick())
     stub = SimpleNamespace(
         session_state={"lineup": end},

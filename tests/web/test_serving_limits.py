@@ -1,4 +1,4 @@
-"""Around the rule: the recorded laboratory opens without torch, links lead back, a run takes its place, pictures show the record's numbers."""
+"""Serving limits: the recorded measurement opens without torch, links lead back, a run takes its place, pictures show the record's numbers."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
 from specviz.settings import Settings
-from specviz.web.common import cache, warmup
+from specviz.web.common import cache, measured, warmup
 from specviz.web.common.queue import Queue, Stopped
 from specviz.web.serving_limits import export, work
-from specviz.web.serving_limits.state import Ask, Surroundings, recorded
+from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
 from tests.pages import FreeTicket, first_paint
 
 PIECES = {token: bytes([96 + token]).hex() for token in range(1, 9)}
@@ -31,7 +31,7 @@ def ready(pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and everything is small."""
     monkeypatch.setattr(warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(cache, "weights", lambda *key: pair)
-    for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "TURNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
+    for name, value in {"TEXTS": 2, "LENGTH": 5, "POSITIONS": 3, "RUNS": 1, "TOKENS": 4, "GREEDY": 6}.items():
         monkeypatch.setattr(work, name, value)
 
 
@@ -45,7 +45,7 @@ def opened_page(query: dict[str, str]) -> dict:
     return first_paint("around", query)
 
 
-def test_the_recorded_laboratory_opens_without_torch_and_says_where_it_was_made():
+def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
     seen = opened_page({})
     assert (seen["errors"], seen["heavy"], seen["figures"]) == (0, [], 3) and "Measure every setup" in seen["buttons"]
     assert any(one.startswith("Recorded on passages of dorothy") and "cores" in one for one in seen["text"])
@@ -59,20 +59,20 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 
 def test_a_link_leads_to_what_it_was_made_from():
-    for ask in (Ask(Settings(prompt="Once"), "int8"), Ask(Settings())):
-        assert Ask.of_link(ask.link(), Settings(prompt="other")) == (ask, [])
+    for ask in (SetupsQuestion(Settings(prompt="Once"), "int8"), SetupsQuestion(Settings())):
+        assert SetupsQuestion.of_link(ask.link(), Settings(prompt="other")) == (ask, [])
     with pytest.raises(SettingsError, match="arm must be one of bf16"):
-        Ask(Settings(), "fp4")
-    cut = Ask(Settings(temperature=0.5, top_k=3, gamma=7).with_uniform(0, "accept", 0.1)).settings
+        SetupsQuestion(Settings(), "fp4")
+    cut = SetupsQuestion(Settings(temperature=0.5, top_k=3, gamma=7).with_uniform(0, "accept", 0.1)).settings
     assert (cut.temperature, cut.top_k, cut.gamma, cut.edited) == (1.0, None, 2, False)
 
 
-def test_the_recorded_laboratory_holds_every_row_and_says_what_it_must(shown):
-    assert [row.key for row in shown.rows] == list(ENTRIES) and shown.settings == Ask(Settings()).settings
+def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
+    assert [row.key for row in shown.rows] == list(ENTRIES) and shown.settings == SetupsQuestion(Settings()).settings
     for row in shown.rows:
         assert row.own.prefixes >= 100
         if row.entry.kind == EXACT:
-            assert row.own.worst <= TOLERANCE, f"{row.key} does not keep its own law"
+            assert row.own.worst <= TOLERANCE, f"{row.key} changes its own distribution"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
     assert set(shown.microscope.arms) == set(COMPARISONS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
@@ -107,7 +107,7 @@ def test_the_picture_of_distances_shows_both_of_every_row_on_a_log_axis(shown):
     assert (figure.layout.xaxis.type, figure.layout.xaxis.title.text) == ("log", "total variation")
 
 
-def test_the_microscope_draws_margins_up_to_where_texts_part():
+def test_margins_are_drawn_up_to_where_texts_diverge():
     figure = ties.margins(HAND_MADE)
     named = {trace.name: trace for trace in figure.data}
     assert list(named["same token"].x) == [0, 1, 0, 1, 0, 1, 2, 0, 1, 2]
@@ -127,7 +127,7 @@ def test_the_histogram_counts_every_margin_once():
     assert list(bars.data[0].y) == everywhere and list(bars.data[1].y) == there
 
 
-def test_the_microscopes_words_follow_its_counts():
+def test_the_conclusion_of_near_ties_follows_its_counts():
     said = ties.conclusion(HAND_MADE)
     assert "Of 4 greedy texts of 3 tokens, 2 diverge between float32 and bfloat16, the first after 2 tokens." in said
     assert "0.02 (median), at most 0.03" in said and f"{3 / 12:.1%} of the positions" in said
@@ -143,20 +143,29 @@ def test_the_microscopes_words_follow_its_counts():
     assert (line["after"], line["float32"], line["bfloat16"]) == ("…abcd", "e", "f")
 
 
-def test_a_laboratory_of_a_visitors_text_takes_its_place(ready):
-    ask = Ask(Settings(prompt="Once upon a time"))
-    visit, ticket = Surroundings(ask, Queue()), FreeTicket()
+def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
+    ask = SetupsQuestion(Settings(prompt="Once upon a time"))
+    visit, ticket = SetupsState(ask, Queue()), FreeTicket()
     assert visit.shown is recorded() and not visit.own
     work.run_all(visit, ticket, ask)
     assert visit.own and [row.key for row in visit.shown.rows] == list(ENTRIES) and visit.shown.text == "your text"
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
     assert len(visit.shown.microscope.arms["bf16"]) == 1
     assert visit.choose(replace(ask, arm="int8")) and visit.own, "another arm only shows"
-    assert not visit.choose(replace(ask, arm="int8")) and visit.choose(Ask(Settings(prompt="Once"))) and not visit.own
+    assert not visit.choose(replace(ask, arm="int8")) and visit.choose(SetupsQuestion(Settings(prompt="Once"))) and not visit.own
+
+
+def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
+    before = SetupsState(SetupsQuestion(Settings(prompt="Once")), Queue())
+    before.found = {("Twice", Settings().pair): recorded()}
+    monkeypatch.setattr(measured.session, "base", Settings)
+    monkeypatch.setattr(measured.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
+    after = measured.current("around", SetupsState, SetupsQuestion.of_link)
+    assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
 
 
 def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
-    visit = Surroundings(Ask(Settings(prompt="Once upon")), Queue())
+    visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), Queue())
     for ticks in (0, 3, 25):
         with pytest.raises(Stopped):
             work.run_all(visit, FreeTicket(ticks), visit.question)
@@ -164,16 +173,16 @@ def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):
 
 
 def test_a_text_too_long_is_a_sentence_on_the_page(ready):
-    visit = Surroundings(Ask(Settings(prompt="Once upon a time " * 40)), Queue())
+    visit = SetupsState(SetupsQuestion(Settings(prompt="Once upon a time " * 40)), Queue())
     visit.submit(work.run_all, visit.question)
     visit.ticket.ended.wait(30)
     assert "prompt must be at most" in visit.notices[0] and visit.found == {}
 
 
 def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(shown):
-    visit = Surroundings(Ask(Settings()), Queue())
-    package = export.around_package(visit, shown)
-    assert {"laboratory.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
+    visit = SetupsState(SetupsQuestion(Settings()), Queue())
+    package = export.offer(visit).make()
+    assert {"setups.json", "rows.csv", "greedy.csv", "distances.svg", "margins.png", "spread.pdf", "figures.html"} <= set(
         package.names
     )
     rows = package.file("rows.csv")

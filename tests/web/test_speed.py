@@ -19,7 +19,7 @@ from specviz.theory import wall_clock_factor
 from specviz.web.common.queue import Queue, Stopped
 from specviz.web.speed import export, work
 from specviz.web.speed.sections import of_batches
-from specviz.web.speed.state import Ask, Forecasts, batches, recorded, shown_text, study
+from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, recorded, shown_text, study
 from tests.pages import FreeTicket, first_paint
 from tests.prediction.test_plan import TEXT, curve, planned
 
@@ -180,32 +180,32 @@ def test_the_papers_table_stands_beside_its_formula():
 
 
 def test_a_plan_of_a_visitors_text_takes_its_place(ready):
-    ask = Ask(TEXT.strip())
-    forecasts, ticket = Forecasts(ask, Queue()), FreeTicket()
-    assert forecasts.shown is recorded()["storybook 1"] and not forecasts.own
-    work.make(forecasts, ticket, ask)
-    assert forecasts.own and [row.gamma for row in forecasts.shown.rows] == [1, 2, 3] and forecasts.shown.costs is not None
+    ask = SpeedQuestion(TEXT.strip())
+    state, ticket = SpeedState(ask, Queue()), FreeTicket()
+    assert state.shown is recorded()["storybook 1"] and not state.own
+    work.make(state, ticket, ask)
+    assert state.own and [row.gamma for row in state.shown.rows] == [1, 2, 3] and state.shown.costs is not None
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
-    assert not forecasts.choose(ask) and forecasts.choose(Ask(ask.text, Choice("ngram"))) and not forecasts.own
+    assert not state.choose(ask) and state.choose(SpeedQuestion(ask.text, Choice("ngram"))) and not state.own
 
 
 def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
-    forecasts = Forecasts(Ask(TEXT), Queue())
+    state = SpeedState(SpeedQuestion(TEXT), Queue())
     with pytest.raises(Stopped):
-        work.make(forecasts, FreeTicket(5), forecasts.question)
-    assert forecasts.found == {}
+        work.make(state, FreeTicket(5), state.question)
+    assert state.found == {}
 
 
 def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):
-    forecasts = Forecasts(Ask("Once upon"), Queue())
-    forecasts.submit(work.make, forecasts.question)
-    forecasts.ticket.ended.wait(30)
-    assert "at least 20 tokens long" in forecasts.notices[0] and forecasts.found == {}
+    state = SpeedState(SpeedQuestion("Once upon"), Queue())
+    state.submit(work.make, state.question)
+    state.ticket.ended.wait(30)
+    assert "at least 20 tokens long" in state.notices[0] and state.found == {}
 
 
 def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(shown):
-    forecasts = Forecasts(Ask(shown_text()), Queue())
-    package = export.fast_package(forecasts, shown)
+    state = SpeedState(SpeedQuestion(shown_text()), Queue())
+    package = export.offer(state).make()
     figures_ = (
         "tokens.svg",
         "kept-over-temperature.pdf",

@@ -11,7 +11,7 @@ from specviz.prediction.plans import Choice
 from specviz.settings import Settings
 from specviz.web.common.queue import Queue
 from specviz.web.speed.sections import followed, running, slider, tabs, what_if
-from specviz.web.speed.state import Ask, Forecasts, batches, shown_text
+from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, shown_text
 from tests.pages import first_paint
 from tests.prediction.test_plan import TEXT, planned
 
@@ -25,12 +25,16 @@ def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
 
 def test_a_link_leads_to_what_it_was_made_from():
     what = {"tab": "what-if", "alpha": 0.0, "c": 0.07, "gamma": 16}
-    for ask in (Ask(shown_text(), Choice("ngram", "0")), Ask("The cat sat on the mat."), Ask(shown_text(), **what)):
-        assert Ask.of_link(ask.link(), Settings()) == (ask, [])
-    assert Ask(shown_text()).link().keys() == {"draft", "temperature"}, "where one begins needs no words"
-    assert "text" not in Ask("a" * 5000).link()
+    for ask in (
+        SpeedQuestion(shown_text(), Choice("ngram", "0")),
+        SpeedQuestion("The cat sat on the mat."),
+        SpeedQuestion(shown_text(), **what),
+    ):
+        assert SpeedQuestion.of_link(ask.link(), Settings()) == (ask, [])
+    assert SpeedQuestion(shown_text()).link().keys() == {"draft", "temperature"}, "where one begins needs no words"
+    assert "text" not in SpeedQuestion("a" * 5000).link()
     with pytest.raises(SettingsError, match="at most 20,000 characters"):
-        Ask("a" * 20_001)
+        SpeedQuestion("a" * 20_001)
 
 
 @pytest.mark.parametrize(
@@ -46,16 +50,16 @@ def test_a_link_leads_to_what_it_was_made_from():
     ),
 )
 def test_a_place_that_a_link_has_wrong_is_a_sentence_and_the_rest_is_kept(name, value, said):
-    ask, sentences = Ask.of_link({"c": "0.3", "tab": "many", name: value}, Settings())
-    assert getattr(ask, name) == getattr(Ask(""), name) and len(sentences) == 1
+    ask, sentences = SpeedQuestion.of_link({"c": "0.3", "tab": "many", name: value}, Settings())
+    assert getattr(ask, name) == getattr(SpeedQuestion(""), name) and len(sentences) == 1
     assert sentences[0].startswith(f"The link's {name} was left out: ") and said in sentences[0]
     assert name == "c" or ask.c == 0.3
 
 
 def test_a_plan_under_way_goes_on_while_tabs_are_opened_and_sliders_moved():
-    ask = Ask(TEXT)
-    forecasts = Forecasts(ask, Queue())
-    assert forecasts.serves(replace(ask, tab="many", alpha=0.3)) and not forecasts.serves(replace(ask, choice=Choice("ngram")))
+    ask = SpeedQuestion(TEXT)
+    state = SpeedState(ask, Queue())
+    assert state.serves(replace(ask, tab="many", alpha=0.3)) and not state.serves(replace(ask, choice=Choice("ngram")))
 
 
 def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
@@ -70,7 +74,7 @@ def test_a_link_opens_the_tab_and_the_sliders_that_it_names():
 
 def test_sliders_begin_at_the_running_pair_and_keep_what_was_chosen():
     plan, choice = planned(0.5), Choice()
-    ask = Ask(TEXT, choice)
+    ask = SpeedQuestion(TEXT, choice)
     here = what_if(ask, plan, None)
     assert here.spot.c == pytest.approx(plan.costs.c) == pytest.approx(0.1) and here.gamma == int(plan.best.value)
     assert here.spot.alpha == pytest.approx(plan.row(here.gamma).alpha, abs=0.006)

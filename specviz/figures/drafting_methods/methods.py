@@ -4,23 +4,17 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from specviz.figures.common.charts import frame, hatched
 from specviz.figures.common.labels import REST, label, safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import BAND, GREY, MEANINGS
 from specviz.measure.estimate import interval_of
 from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
 from specviz.proposers.trees.node_count import Paying
 from specviz.settings import Settings
 
-COLUMNS = (
-    "method",
-    "tokens per pass",
-    "ms per token",
-    "verdict",
-    "accepted, by position",
-    "draft tokens per pass",
-    "how that is known",
-)
+COLUMNS = ("method", "tokens per pass", "ms per token", "verdict", "accepted, by position", "draft tokens per pass",
+           "how that is known")  # fmt: skip
 
 
 def verdict(row: MethodRow) -> str:
@@ -30,15 +24,14 @@ def verdict(row: MethodRow) -> str:
     return "exact" if row.exact else "lossy, same text here" if row.coincides else "lossy"
 
 
-def signed(row: MethodRow) -> str:
-    """The verdict after the sign that it has in the matrix."""
-    word = verdict(row)
-    return word if row.reason else f"{'✓' if row.exact else '=' if row.coincides else '✗'} {word}"
+def sign(row: MethodRow) -> str:
+    """Of the verdict, as in the matrix."""
+    return "–" if row.reason else "✓" if row.exact else "=" if row.coincides else "✗"
 
 
 def marked(row: MethodRow) -> str:
     """The row's name after the sign of its verdict: on a phone only the column of names stays in sight."""
-    return f"{signed(row)[0]} {row.entry.name}"
+    return f"{sign(row)} {row.entry.name}"
 
 
 def evidence(row: MethodRow) -> str:
@@ -46,12 +39,13 @@ def evidence(row: MethodRow) -> str:
     if row.reason:
         return row.reason
     first = row.first
-    drawn = f"sampled: TV {number(first.tv, 3)} (noise up to {number(first.upper, 3)})"
-    if certain(first):
-        drawn = f"sampled: all {first.n:,} equal" if first.tv == 0.0 else drawn
+    if certain(first) and first.tv == 0.0:
+        sampled = f"sampled: all {first.n:,} equal"
+    else:
+        sampled = f"sampled: TV {number(first.tv, 3)} (noise up to {number(first.upper, 3)})"
     if row.exact:
-        return f"enumerated; {drawn}"
-    return f"computed: TV {number(first.written_tv)}; {drawn}"
+        return f"enumerated; {sampled}"
+    return f"computed: TV {number(first.written_tv)}; {sampled}"
 
 
 def certain(first: FirstToken) -> bool:
@@ -61,11 +55,12 @@ def certain(first: FirstToken) -> bool:
 
 def table(one: MethodComparison) -> list[dict[str, object]]:
     """A line for each row, in the order of the methods; its columns are COLUMNS."""
-    return [
-        dict(zip(COLUMNS, (row.entry.name, row.per_pass, row.ms and row.ms.value, signed(row), list(row.shares),
-                           None if row.reason else row.nodes, evidence(row)), strict=True))
-        for row in one.rows
-    ]  # fmt: skip
+    rows = []
+    for row in one.rows:
+        verdict_ = "–" if row.reason else f"{sign(row)} {verdict(row)}"
+        rows.append((row.entry.name, row.per_pass, row.ms and row.ms.value, verdict_, list(row.shares),
+                     None if row.reason else row.nodes, evidence(row)))  # fmt: skip
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
 
 def details(one: MethodComparison) -> list[dict[str, object]]:
@@ -74,8 +69,8 @@ def details(one: MethodComparison) -> list[dict[str, object]]:
     for row in one.rows:
         spread = f"{row.ms.low:.1f} to {row.ms.high:.1f}" if row.ms else ""
         counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
-        rows.append({"method": row.entry.name, "in words": row.entry.draft_token, "rule": row.rule, "tokens": row.tokens or None,
-                     "passes": row.passes or None, "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
+        rows.append({"method": row.entry.name, "rule": row.rule, "tokens": row.tokens or None, "passes": row.passes or None,
+                     "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
     return rows
 
 
@@ -85,7 +80,7 @@ def conclusion(one: MethodComparison) -> str:
     lossy = [row for row in one.rows if not row.exact and not row.reason]
     if not exact:
         return "No method could run here."
-    best, worst = max(exact, key=_speed), min(exact, key=_speed)
+    best, worst = max(exact, key=lambda row: row.per_pass), min(exact, key=lambda row: row.per_pass)
     said = (
         f"Every exact method follows the target’s distribution. Tokens per target pass range from {worst.per_pass:.2f} ({worst.entry.name}) "
         f"to {best.per_pass:.2f} ({best.entry.name})."
@@ -120,10 +115,6 @@ def sized(row: MethodRow, paying: Paying | None) -> str:
         f"({paying.machine.get('processor', 'one machine')}): {best.speed:.2f} times the speed of target-only sampling. {tried[-1].nodes} nodes "
         f"give {tried[-1].tokens_per_pass:.2f} tokens per target pass instead of {best.tokens_per_pass:.2f}, but run at {tried[-1].speed:.2f} times."
     )  # fmt: skip
-
-
-def _speed(row: MethodRow) -> float:
-    return row.per_pass or 0.0
 
 
 def name_of(first: FirstToken, cell: int) -> str:
@@ -189,8 +180,7 @@ def shortcut(first: FirstToken, kind: str = "light") -> go.Figure:
     """What the shortcut writes as hatched bars, the target's distribution as marks, and the entropy threshold as a line over p."""
     places = _heaviest(first)
     figure = go.Figure()
-    marker = {"color": getattr(MEANINGS["rejected"], kind), "pattern": {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}}  # fmt: skip
-    figure.add_bar(x=[first.written[cell] for cell in places], y=_rows(places), orientation="h", width=0.5, marker=marker,
+    figure.add_bar(x=[first.written[cell] for cell in places], y=_rows(places), orientation="h", width=0.5, marker=hatched(kind),
                    name="what it writes", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact distribution",
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
@@ -215,16 +205,12 @@ def _mark(kind: str) -> dict[str, object]:
 
 
 def _laid_out(figure: go.Figure, first: FirstToken, places: list[int], title: str) -> go.Figure:
-    most = max(
-        [*(first.probs[cell] for cell in places), *(first.shares[cell] for cell in places), *(first.written or ())[: len(places)]]
-    )
-    figure.update_layout(
-        barmode="overlay", height=129 + 21 * max(4, len(places)), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False,
-        legend=LEGEND,
-    )  # fmt: skip
+    most = max(x for row in (first.probs, first.shares, first.written or ()) for x in row[: len(places)])
+    rows = max(4, len(places))
+    frame(figure, 129 + 21 * rows, title, barmode="overlay")
     ticks = [safe(short(name_of(first, cell))) for cell in places]
-    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, max(4, len(places)) + 0.5], showgrid=False, zeroline=False,
-                        automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
-    figure.update_xaxes(range=[0, min(1.05, 1.12 * most)], tickformat=".0%" if most > 0.1 else ".1%", gridcolor=GRID, zeroline=False,
-                        fixedrange=True, title=title, nticks=6, tickfont={"size": 12})  # fmt: skip
+    figure.update_yaxes(tickvals=_rows(places), ticktext=ticks, range=[-0.6, rows + 0.5], showgrid=False, ticks="", tickfont={"size": 12})  # fmt: skip
+    figure.update_xaxes(
+        range=[0, min(1.05, 1.12 * most)], tickformat=".0%" if most > 0.1 else ".1%", nticks=6, tickfont={"size": 12}
+    )
     return figure

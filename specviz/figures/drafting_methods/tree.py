@@ -30,18 +30,18 @@ def tree_payload(trace: Trace) -> dict[str, Any]:
     end = round_.accepted_path[-1] if round_.accepted_path else ROOT
     places, lines = layout(parents, end, round_.ending.token is not None)
     before = [piece(trace.pieces, token) for token in trace.prompt_ids]
-    words, order = Words(trace, round_), walk(round_)
+    narration, order = RoundNarration(trace, round_), check_order(round_)
     return {
         "id": trace.digest()[:16],
         "before": _tail(whole(b"".join(raw for raw in before if not is_special(raw)))),
-        "nodes": [_node(words, node, node in order) | places[node] for node in range(len(parents))],
+        "nodes": [_node(narration, node, node in order) | places[node] for node in range(len(parents))],
         "mask": mask(parents),
         "path": list(round_.accepted_path),
-        "ending": _ending(words) | places[len(parents)] if round_.ending.token is not None else None,
+        "ending": _ending(narration) | places[len(parents)] if round_.ending.token is not None else None,
         "endKind": round_.ending.kind,
         "columns": max((one["col"] for one in places), default=0) + 1,
         "lines": lines,
-        "steps": _steps(words, order),
+        "steps": _steps(narration, order),
     }
 
 
@@ -77,7 +77,7 @@ def layout(parents: Sequence[int], end: int, more: bool) -> tuple[list[dict[str,
     return places, lines
 
 
-def walk(round_: Round) -> list[int]:
+def check_order(round_: Round) -> list[int]:
     """Nodes in the order in which they were checked: siblings one after the other, then those below the accepted one."""
     counted, accepted, order, node = checked(round_), set(round_.accepted_path), [], ROOT
     parents = [one.parent for one in round_.proposals]
@@ -93,34 +93,34 @@ def _tail(text: str) -> str:
     return text if len(text) <= TAIL else text[-TAIL:].partition(" ")[2] or text[-TAIL:]
 
 
-def _steps(words: Words, order: Sequence[int]) -> list[dict[str, Any]]:
-    rows = [{"kind": "tree", "node": None, "sentence": words.opening(len({*map(words.depth, range(len(words.parents)))}))}]
+def _steps(narration: RoundNarration, order: Sequence[int]) -> list[dict[str, Any]]:
+    rows = [{"kind": "tree", "node": None, "sentence": narration.opening()}]
     for index in order:
-        rows.append({"kind": "uniform", "node": index, "sentence": words.uniform(index)})
-        if words.hands_on(index):
-            rows.append({"kind": "residual", "node": index, "sentence": words.residual(index)})
-    rows.append({"kind": "end", "node": None, "sentence": words.ending()})
-    rows.append({"kind": "tally", "node": None, "sentence": words.tally(len(words.parents) - len(order))})
+        rows.append({"kind": "uniform", "node": index, "sentence": narration.uniform(index)})
+        if narration.leaves_residual(index):
+            rows.append({"kind": "residual", "node": index, "sentence": narration.residual(index)})
+    rows.append({"kind": "end", "node": None, "sentence": narration.ending()})
+    rows.append({"kind": "tally", "node": None, "sentence": narration.tally(len(narration.parents) - len(order))})
     return rows
 
 
-def _node(words: Words, index: int, checked_: bool) -> dict[str, Any]:
-    one, round_ = words.round.proposals[index], words.round
+def _node(narration: RoundNarration, index: int, checked_: bool) -> dict[str, Any]:
+    one, round_ = narration.round.proposals[index], narration.round
     fate = "unchecked" if not checked_ else "accepted" if index in round_.accepted_path else "rejected"
     return {
-        "glyphs": _glyphs(words.trace, one.token), "name": words.name(one.token), "parent": one.parent, "fate": fate,
+        "glyphs": _glyphs(narration.trace, one.token), "name": narration.name(one.token), "parent": one.parent, "fate": fate,
         "p": one.p, "q": one.q, "u": one.u, "threshold": one.threshold,
-        "bars": _bars(round_.distributions[index], words.trace, one.token) if round_.distributions else [],
-        "met": "left" if words.rule == "token" and checked_ and words.before(index) else "target",
+        "bars": _bars(round_.distributions[index], narration.trace, one.token) if round_.distributions else [],
+        "met": "left" if narration.rule == "token" and checked_ and narration.before(index) else "target",
     }  # fmt: skip
 
 
-def _ending(words: Words) -> dict[str, Any]:
-    end, rejected, distributions = words.round.ending, words.rejected(), words.round.distributions
+def _ending(narration: RoundNarration) -> dict[str, Any]:
+    end, rejected, distributions = narration.round.ending, narration.rejected(), narration.round.distributions
     probs = distributions[-1 if rejected is None else rejected] if distributions else None
     return {
-        "glyphs": _glyphs(words.trace, end.token), "name": words.name(end.token), "kind": end.kind, "u": end.u,
-        "parent": words.end(), "bars": _bars(probs, words.trace, end.token),
+        "glyphs": _glyphs(narration.trace, end.token), "name": narration.name(end.token), "kind": end.kind, "u": end.u,
+        "parent": narration.end(), "bars": _bars(probs, narration.trace, end.token),
     }  # fmt: skip
 
 
@@ -148,7 +148,7 @@ def below(parents: Sequence[int], node: int) -> list[int]:
     return [index for index, parent in enumerate(parents) if parent == node]
 
 
-class Words:
+class RoundNarration:
     """What one round's nodes and its ending are called, and the sentence of every step."""
 
     def __init__(self, trace: Trace, round_: Round):
@@ -174,15 +174,14 @@ class Words:
         """0 for a draft token right after the text."""
         return 0 if self.parents[node] == ROOT else 1 + self.depth(self.parents[node])
 
-    def opening(self, depths: int) -> str:
-        """depths: how many draft tokens stand one below the other at most."""
+    def opening(self) -> str:
         count = len(self.parents)
         if not count:
             return "Nothing is drafted here: one target pass gives one token."
         chain = all(len(below(self.parents, node)) <= 1 for node in range(ROOT, count))
         shape = f"A chain of {count}" if chain else f"A tree of {count}"
         tokens = f"draft token{'' if count == 1 else 's'}"
-        levels = "" if chain else f", {depths} deep"
+        levels = "" if chain else f", {1 + max(map(self.depth, range(count)))} deep"
         return (
             f"{shape} {tokens}{levels}. One target pass gives the distribution after each of them: "
             "the attention mask lets each see the text, its ancestors and itself."
@@ -218,7 +217,7 @@ class Words:
         """Siblings that were rejected before it."""
         return sum(1 for one in below(self.parents, self.parents[index]) if one < index)
 
-    def hands_on(self, index: int) -> bool:
+    def leaves_residual(self, index: int) -> bool:
         """Whether its rejection leaves a residual that is used next, and the trace holds it."""
         one = self.round.proposals[index]
         if not self.round.distributions or one.accepted is not False:

@@ -9,8 +9,9 @@ from math import log10
 
 import plotly.graph_objects as go
 
+from specviz.figures.common.charts import frame, hatched
 from specviz.figures.common.labels import label, safe
-from specviz.figures.common.theme import GREY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import GREY, MEANINGS
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 
 FEW = 3  # texts up to which each is drawn as lines
@@ -21,21 +22,23 @@ MARGIN = "gap between the two largest logits"
 
 def conclusion(seen: NearTieSummary) -> str:
     """What one comparison shows."""
-    arm, many, parted = COMPARISONS[seen.key], len(seen.pairings), seen.parted
+    arm, parted = COMPARISONS[seen.key], seen.parted
     length = max(len(one.first.tokens) for one in seen.pairings)
-    texts = f"{many} greedy texts" if many > 1 else "the greedy text"
+    texts = f"{len(seen.pairings)} greedy texts" if len(seen.pairings) > 1 else "the greedy text"
     if not parted:
         return f"{arm.first[0].upper()}{arm.first[1:]} and {arm.second} write the same tokens in {texts} of {length} tokens."
-    first = min(one.place for one in parted)
+    first, several = min(one.place for one in parted), len(parted) > 1
+    where = f"between {arm.first} and {arm.second}, {'the first ' if several else ''}" + (
+        f"after {first} tokens" if first else "at the first token"
+    )
     said = (
-        f"Of {texts} of {length} tokens, {len(parted)} diverge{'s' if len(parted) == 1 else ''}"
-        if many > 1
+        f"Of {texts} of {length} tokens, {len(parted)} diverge{'' if several else 's'}"
+        if len(seen.pairings) > 1
         else "The greedy texts diverge"
     )
-    said += f" between {arm.first} and {arm.second}, {'the first ' if len(parted) > 1 else ''}{f'after {first} tokens' if first else 'at the first token'}. "
-    return said + (
-        f"The gap between the two largest logits there is {seen.there:.2g}{' (median)' if len(parted) > 1 else ''}"
-        f"{f', at most {seen.largest:.2g}' if len(parted) > 1 else ''}; its median over all positions is {seen.typical:.2g}. "
+    gap = f"{seen.there:.2g} (median), at most {seen.largest:.2g}" if several else f"{seen.there:.2g}"
+    return (
+        f"{said} {where}. The gap between the two largest logits there is {gap}; its median over all positions is {seen.typical:.2g}. "
         f"{seen.as_near:.1%} of the positions are at least as close to a tie."
     )
 
@@ -44,25 +47,24 @@ def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
     figure, grey = go.Figure(), GREY[kind]
     if len(seen.pairings) <= FEW:
+        arm, blue = COMPARISONS[seen.key], getattr(MEANINGS["target"], kind)
         for one in seen.pairings:
-            _line(figure, one.first.margins, one.shared, COMPARISONS[seen.key].first, getattr(MEANINGS["target"], kind), "solid")
-            _line(figure, one.second.margins, one.shared, COMPARISONS[seen.key].second, grey, "dot")
+            for name, text, colour, dash in ((arm.first, one.first, blue, "solid"), (arm.second, one.second, grey, "dot")):
+                y = [max(FLOOR, margin) for margin in text.margins[: one.shared + 1]]
+                figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": colour, "dash": dash},
+                                   hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
     else:
         x = [place for one in seen.pairings for place in range(one.shared)]
-        y = [at_least(margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
+        y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
         figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": grey, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
     parted = seen.parted
-    figure.add_scatter(x=[one.place for one in parted], y=[at_least(one.margins[0]) for one in parted], mode="markers", name="texts diverge",
+    figure.add_scatter(x=[one.place for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts diverge",
                        marker={"symbol": "x", "size": 11, "color": getattr(MEANINGS["rejected"], kind)},
                        customdata=[[one.margins[0], one.margins[1], *map(safe, tokens(one))] for one in parted],
                        hovertemplate="token %{x}: %{customdata[2]} or %{customdata[3]}<br>gaps %{customdata[0]:.2g}, %{customdata[1]:.2g}<extra></extra>")  # fmt: skip
-    return _laid_out(figure, "position in the text, in tokens")
-
-
-def _line(figure: go.Figure, found: Sequence[float], shared: int, name: str, colour: str, dash: str) -> None:
-    y = [at_least(margin) for margin in found[: shared + 1]]
-    figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": colour, "dash": dash},
-                       hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
+    frame(figure, 340, "position in the text, in tokens", MARGIN, showlegend=True)
+    figure.update_yaxes(type="log", dtick=1)
+    return figure
 
 
 def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
@@ -73,14 +75,12 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": GREY[kind], "opacity": 0.45},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
     if seen.parted:
-        hatch = {"shape": "/", "fillmode": "overlay", "fgcolor": "white", "size": 6}
-        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts diverge", marker={"color": getattr(MEANINGS["rejected"], kind), "pattern": hatch},
+        figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts diverge", marker=hatched(kind),
                        hovertemplate="%{y:.0%} of the divergences<extra></extra>")  # fmt: skip
     ticks = list(range(round(log10(FLOOR)), round(edges[-1]) + 1))
-    _laid_out(figure, MARGIN)
-    figure.update_layout(barmode="overlay", bargap=0.0)
+    frame(figure, 340, MARGIN, "share of positions", showlegend=True, barmode="overlay", bargap=0.0)
     figure.update_xaxes(tickvals=ticks, ticktext=[f"{10.0**tick:g}" for tick in ticks])
-    figure.update_yaxes(type="linear", title="share of positions", tickformat=".0%", dtick=None)
+    figure.update_yaxes(tickformat=".0%")
     return figure
 
 
@@ -95,7 +95,7 @@ def histogram(seen: NearTieSummary) -> tuple[list[float], list[float], list[floa
     def shares(found: Sequence[float]) -> list[float]:
         counts = [0] * BINS
         for margin in found:
-            counts[min(BINS - 1, bisect_right(edges, log10(at_least(margin))) - 1)] += 1
+            counts[min(BINS - 1, bisect_right(edges, log10(max(FLOOR, margin))) - 1)] += 1
         return [count / max(1, len(found)) for count in counts]
 
     return edges, shares(seen.all_margins), shares([one.margins[0] for one in seen.parted])
@@ -124,22 +124,3 @@ def _end(one: GreedyPair, count: int = 8) -> str:
     """The last tokens before they diverge, as text."""
     before = (*one.begins, *one.first.tokens[: one.place])[-count:]
     return "…" + b"".join(bytes.fromhex(one.pieces[token]) for token in before).decode("utf-8", "replace")
-
-
-def at_least(margin: float) -> float:
-    return max(FLOOR, margin)
-
-
-def _laid_out(figure: go.Figure, across: str) -> go.Figure:
-    figure.update_layout(
-        height=340,
-        margin={"l": 8, "r": 12, "t": 46, "b": 46},
-        dragmode=False,
-        hovermode="closest",
-        legend=LEGEND,
-        showlegend=True,
-    )
-    figure.update_xaxes(title=across, gridcolor=GRID, zeroline=False, fixedrange=True)
-    figure.update_yaxes(type="log", title=MARGIN, dtick=1, gridcolor=GRID, zeroline=False, fixedrange=True,
-                        automargin=True)  # fmt: skip
-    return figure

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from specviz.figures.common.charts import frame
 from specviz.figures.common.labels import safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
-from specviz.measure.estimate import Estimate, interval_of
+from specviz.figures.common.theme import BAND, GREY, MEANINGS
+from specviz.measure.estimate import interval_of
 from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 
 COLUMNS = ("target served as", "TV by draft tokens", "verdict", "exact relative to", "TV to float32", "acceptance rate",
@@ -18,31 +19,18 @@ LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 
 def table(one: SetupComparison) -> list[dict[str, object]]:
     """A line for each row; its columns are COLUMNS. Speeds that are too uncertain are left out; the details hold them with their spread."""
-    return [
-        dict(zip(COLUMNS, (row.entry.name, _draft_tokens(row), "–" if row.reason else row.verdict, row.reason or row.entry.probs,
-                           _mean(row.apart), row.overlap and row.overlap.value, row.per_pass, _speed(one, row.alone),
-                           _speed(one, row.drafted)), strict=True))
-        for row in one.rows
-    ]  # fmt: skip
+    rows = []
+    for row in one.rows:
+        own = "" if row.own is None else f"{number(row.own.mean)}, ≤ {number(row.own.worst)}"
+        speeds = [speed and speed.value if one.steady else None for speed in (row.alone, row.drafted)]
+        rows.append((row.entry.name, own, "–" if row.reason else row.verdict, row.reason or row.entry.probs,
+                     row.apart and number(row.apart.value), row.overlap and row.overlap.value, row.per_pass, *speeds))  # fmt: skip
+    return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
 
 def marked(row: SetupRow) -> str:
     """The row's name after the sign of its verdict: on a phone only the column of names stays in sight."""
     return f"{'–' if row.reason else SIGNS[row.verdict]} {row.entry.name}"
-
-
-def _mean(found: Estimate | None) -> str:
-    return "" if found is None else f"{number(found.value)} ({number(found.low)} to {number(found.high)})"
-
-
-def _speed(one: SetupComparison, found: Estimate | None) -> float | None:
-    return found.value if one.steady and found is not None else None
-
-
-def _draft_tokens(row: SetupRow) -> str:
-    if row.own is None:
-        return ""
-    return f"{number(row.own.mean)}, ≤ {number(row.own.worst)}"
 
 
 def entries(one: SetupComparison) -> list[tuple[str, str]]:
@@ -55,15 +43,13 @@ def details(one: SetupComparison) -> list[dict[str, object]]:
     rows = []
     for row in one.rows:
         own, ms = row.own, row.ms
+        alone, drafted = (f"{speed.low:.2f} to {speed.high:.2f}" if speed else "" for speed in (row.alone, row.drafted))
+        apart = f"{number(row.apart.low)} to {number(row.apart.high)}" if row.apart else ""
         rows.append({COLUMNS[0]: row.entry.name, "prefixes checked": own and own.prefixes, "near ties left out": own and own.near_ties,
-                     "accepted of checked": f"{row.kept} of {row.tested}" if row.tested else "", "tokens": row.tokens or None, "passes": row.passes or None,
-                     "ms per token, no draft": ms and ms[0], "ms per token, drafted": ms and ms[1],
-                     f"speed, no draft, {interval_of(one.runs)}": _span(row.alone), "speed, drafted": _span(row.drafted)})  # fmt: skip
+                     "TV to float32, 95% interval": apart, "accepted of checked": f"{row.kept} of {row.tested}" if row.tested else "",
+                     "tokens": row.tokens or None, "passes": row.passes or None, "ms per token, no draft": ms and ms[0],
+                     "ms per token, drafted": ms and ms[1], f"speed, no draft, {interval_of(one.runs)}": alone, "speed, drafted": drafted})  # fmt: skip
     return rows
-
-
-def _span(found: Estimate | None) -> str:
-    return "" if found is None else f"{found.low:.2f} to {found.high:.2f}"
 
 
 def conclusion(one: SetupComparison) -> str:
@@ -79,14 +65,13 @@ def conclusion(one: SetupComparison) -> str:
         f"({far.entry.name}). In the exact rows draft tokens change the served distribution by TV "
         f"{number(max(row.own.worst for row in exact))} at most."
     )
-    rounded = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == ROUNDING]
-    said += (
-        f" Where passes over several tokens round differently, they change it by up to TV {', '.join(rounded)}."
-        if rounded
-        else ""
-    )
-    wrong = [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == LOSSY]
-    return said + (f" The mistakes change it by up to TV {', '.join(wrong)}." if wrong else "")
+    for verdict, sentence in (
+        (ROUNDING, " Where passes over several tokens round differently, they change it by up to TV {}."),
+        (LOSSY, " The mistakes change it by up to TV {}."),
+    ):
+        if worst := [f"{number(row.own.worst)} ({row.entry.name})" for row in rows if row.verdict == verdict]:
+            said += sentence.format(", ".join(worst))
+    return said
 
 
 def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
@@ -99,10 +84,8 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="rounding",
                           font={"size": 12, "color": GREY[kind]})  # fmt: skip
     for row, place in zip(rows, places, strict=True):
-        ends = [max(LEAST, row.own.mean), max(LEAST, row.own.worst)]
-        figure.add_scatter(
-            x=ends, y=[place, place], mode="lines", line={"width": 2.4, "color": red}, showlegend=False, hoverinfo="skip"
-        )
+        figure.add_scatter(x=[max(LEAST, row.own.mean), max(LEAST, row.own.worst)], y=[place, place], mode="lines",
+                           line={"width": 2.4, "color": red}, showlegend=False, hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[max(LEAST, row.own.worst) for row in rows], y=places, mode="markers", name="change by draft tokens, at most",
                        marker={"symbol": "diamond", "size": 10, "color": red}, customdata=[row.entry.name for row in rows],
                        hovertemplate="%{customdata}: at most %{x:.2g}<extra></extra>")  # fmt: skip
@@ -110,9 +93,8 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=[max(LEAST, row.apart.value) for row, _ in moved], y=[place for _, place in moved], mode="markers",
                        name="distance to float32, mean", marker={"symbol": "circle", "size": 11, "color": blue},
                        customdata=[row.entry.name for row, _ in moved], hovertemplate="%{customdata}: mean %{x:.2g}<extra></extra>")  # fmt: skip
-    figure.update_layout(height=110 + 31 * len(rows), margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, legend=LEGEND)
+    frame(figure, 110 + 31 * len(rows), "total variation")
     figure.update_yaxes(tickvals=places, ticktext=[safe(short(row.entry.name, 30)) for row in rows], range=[-0.6, len(rows) - 0.1],
-                        showgrid=False, zeroline=False, automargin=True, fixedrange=True, ticks="", tickfont={"size": 12})  # fmt: skip
-    figure.update_xaxes(type="log", range=[-8, 0.12], dtick=2, exponentformat="power", gridcolor=GRID, zeroline=False, fixedrange=True,
-                        title="total variation")  # fmt: skip
+                        showgrid=False, ticks="", tickfont={"size": 12})  # fmt: skip
+    figure.update_xaxes(type="log", range=[-8, 0.12], dtick=2, exponentformat="power")
     return figure

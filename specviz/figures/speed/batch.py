@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import plotly.graph_objects as go
 
+from specviz.figures.common.charts import frame
 from specviz.figures.common.theme import BAND, GREY
-from specviz.figures.speed.plan import PLAIN, banded, laid_out, names
+from specviz.figures.speed.plan import PLAIN, banded, names
 from specviz.prediction.batches import BatchSpeeds
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -24,11 +25,12 @@ def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     if found.steady and last is not None and first is not None:
         figure.add_vrect(x0=found.rows.index(last), x1=found.rows.index(first), fillcolor=BAND, line_width=0, layer="below",
                          annotation={"text": "stops paying", "font": {"size": 11.5, "color": GREY[kind]}}, annotation_position="outside top")  # fmt: skip
-    figure.add_scatter(x=[-0.15, places[-1] + 0.15], y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GREY[kind]},
+    ends = [-0.15, places[-1] + 0.15]
+    figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GREY[kind]},
                        hoverinfo="skip")  # fmt: skip
-    laid_out(figure, places, "speed-up over target-only sampling")
+    frame(figure, 340, "texts in the batch", "speed-up")
     names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
-    figure.update_xaxes(title="texts in the batch", ticktext=[str(rows) for rows in found.rows], range=[-0.15, places[-1] + 0.15])
+    figure.update_xaxes(tickvals=places, ticktext=[str(rows) for rows in found.rows], range=ends)
     return figure
 
 
@@ -42,9 +44,9 @@ def passes(found: BatchSpeeds, kind: str = "light") -> go.Figure:
         line = {"width": 1.0 + 0.25 * place, "color": GREY[kind], "dash": "solid" if place else "dash"}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
-    laid_out(figure, sizes, "cost, in passes over one token of each text")
+    frame(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")
     names(figure, {name: values[-1] for name, values in lines.items()}, sizes[-1], kind)
-    figure.update_xaxes(title="tokens of each text in a pass, gamma + 1", range=[0.8, sizes[-1] + 0.2])
+    figure.update_xaxes(tickvals=sizes, range=[0.8, sizes[-1] + 0.2])
     return figure
 
 
@@ -52,26 +54,22 @@ def passes_conclusion(found: BatchSpeeds) -> str:
     """What the longest and a short pass cost, on one text and on the most."""
     short, long = found.gammas[min(1, len(found.gammas) - 1)], found.gammas[-1]
     one, many = found.rows[0], found.rows[-1]
-
-    def said(rows: int, gamma: int) -> str:
-        return f"{found.cost(rows, gamma).value:.2f}"
-
+    cost = {(rows, gamma): f"{found.cost(rows, gamma).value:.2f}" for rows in (one, many) for gamma in (short, long)}
     return (
-        f"With {_texts(one)}, a pass over {short + 1} tokens takes {said(one, short)} times as long as over one, and over {long + 1} tokens {said(one, long)}. With "
-        f"{_texts(many)}, it takes {said(many, short)} and {said(many, long)} times as long. Batching uses compute that one text leaves idle."
+        f"With {_texts(one)}, a pass over {short + 1} tokens takes {cost[one, short]} times as long as over one, and over {long + 1} tokens "
+        f"{cost[one, long]}. With {_texts(many)}, it takes {cost[many, short]} and {cost[many, long]} times as long. Batching uses compute "
+        "that one text leaves idle."
     )
 
 
 def rows(found: BatchSpeeds, key: str) -> list[dict[str, object]]:
     """Every number of texts and every gamma as a row."""
-    table = []
-    for count in found.rows:
-        for gamma in found.gammas:
-            one, cost = found.factor(key, count, gamma), found.cost(count, gamma)
-            table.append({"texts": count, "gamma": gamma, "speed-up": f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})",
-                          "cost, in passes over one token": f"{cost.value:.3f} ({cost.low:.3f} to {cost.high:.3f})",
-                          "tokens per target pass": round(found.tokens(key, gamma).value, 3)})  # fmt: skip
-    return table
+    return [
+        {"texts": count, "gamma": gamma, "speed-up": found.factor(key, count, gamma).said(".3f"),
+         "cost, in passes over one token": found.cost(count, gamma).said(".3f"), "tokens per target pass": round(found.tokens(key, gamma).value, 3)}
+        for count in found.rows
+        for gamma in found.gammas
+    ]  # fmt: skip
 
 
 def _texts(rows: int) -> str:

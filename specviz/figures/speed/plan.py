@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import plotly.graph_objects as go
 
-from specviz.figures.common.theme import GREY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.charts import frame
+from specviz.figures.common.theme import GREY, MEANINGS
 from specviz.measure.estimate import Estimate
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.reported import ROWS
@@ -19,26 +20,37 @@ WASH = {"light": "rgba(0, 114, 178, .16)", "dark": "rgba(63, 160, 219, .22)"}
 
 def tokens(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Tokens per target pass over gamma: the prediction with its band, two simpler formulas, what was measured."""
-    gammas, figure = [row.gamma for row in plan.rows], go.Figure()
-    banded(figure, gammas, [row.tokens for row in plan.rows], "predicted", kind)
-    _line(figure, gammas, [row.hazards for row in plan.rows], "one alpha per depth", "dash", kind)
-    _line(figure, gammas, [row.independent for row in plan.rows], "one alpha", "dot", kind)
-    _measured(figure, [row.gamma for row in plan.checked], [row.tokens for row in plan.checked], kind)
-    return laid_out(figure, gammas, "tokens per target pass")
+    return _over_gamma(
+        plan, "tokens", {"one alpha per depth": "hazards", "one alpha": "independent"}, "tokens per target pass", kind
+    )
 
 
 def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
-    gammas, figure = [row.gamma for row in plan.rows], go.Figure()
-    banded(figure, gammas, [row.factor for row in plan.rows], "predicted", kind)
-    _line(figure, gammas, [row.linear for row in plan.rows], "one alpha per depth", "dash", kind)
-    _line(figure, gammas, [row.leviathan for row in plan.rows], "Leviathan", "dot", kind)
-    measured = [row for row in plan.checked if row.factor is not None]
-    _measured(figure, [row.gamma for row in measured], [row.factor for row in measured], kind)
+    simpler = {"one alpha per depth": "linear", "Leviathan": "leviathan"}
+    figure = _over_gamma(plan, "factor", simpler, "speed-up", kind)
     figure.add_hline(y=1.0, line={"width": 1.2, "color": GREY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
                           text="target-only sampling", font={"size": 12, "color": GREY[kind]})  # fmt: skip
-    return laid_out(figure, gammas, "speed-up over target-only sampling")
+    return figure
+
+
+def _over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], title: str, kind: str) -> go.Figure:
+    """One field of the plan's rows with its band, simpler formulas (name on screen -> field), and the same field as measured."""
+    figure, gammas = go.Figure(), [row.gamma for row in plan.rows]
+    banded(figure, gammas, [getattr(row, name) for row in plan.rows], "predicted", kind)
+    for (formula, field), dash in zip(simpler.items(), ("dash", "dot"), strict=True):
+        figure.add_scatter(x=gammas, y=[getattr(row, field) for row in plan.rows], mode="lines", name=formula,
+                           line={"width": 1.8, "dash": dash, "color": PLAIN}, hovertemplate=f"{formula}: %{{y:.3f}}<extra></extra>")  # fmt: skip
+    if measured := {row.gamma: one for row in plan.checked if (one := getattr(row, name)) is not None}:
+        found = measured.values()
+        spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
+                  "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
+        figure.add_scatter(x=list(measured), y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
+                           marker={"size": 8, "symbol": "diamond", "color": GREY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
+    frame(figure, 340, "gamma, draft tokens per round", title)
+    figure.update_xaxes(tickvals=gammas)
+    return figure
 
 
 def tokens_conclusion(plan: SpeedPlan) -> str:
@@ -60,12 +72,12 @@ def rows(plan: SpeedPlan) -> list[dict[str, object]]:
     """Every gamma as a row of a table."""
     found = []
     for row in plan.rows:
-        line: dict[str, object] = {"gamma": row.gamma, "predicted": _said(row.tokens), "one alpha per depth": round(row.hazards, 3),
+        line: dict[str, object] = {"gamma": row.gamma, "predicted": row.tokens.said(".3f"), "one alpha per depth": round(row.hazards, 3),
                                    "one alpha": round(row.independent, 3), "on the text itself": round(row.own_text, 3), "alpha": round(row.alpha, 3)}  # fmt: skip
         measured = next((one for one in plan.checked if one.gamma == row.gamma), None)
-        line["measured"] = None if measured is None else _said(measured.tokens)
-        line["predicted speed-up"] = None if row.factor is None else _said(row.factor)
-        line["measured speed-up"] = None if measured is None or measured.factor is None else _said(measured.factor)
+        line["measured"] = None if measured is None else measured.tokens.said(".3f")
+        line["predicted speed-up"] = None if row.factor is None else row.factor.said(".3f")
+        line["measured speed-up"] = None if measured is None or measured.factor is None else measured.factor.said(".3f")
         found.append(line)
     return found
 
@@ -79,41 +91,12 @@ def published() -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _said(one: Estimate) -> str:
-    return f"{one.value:.3f} ({one.low:.3f} to {one.high:.3f})"
-
-
 def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
     colour = getattr(MEANINGS["target"], kind)
     figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
                        fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
     figure.add_scatter(x=x, y=[one.value for one in found], mode="lines", name=name, line={"width": 2.6, "color": colour},
                        hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
-
-
-def _line(figure: go.Figure, x: list[int], y: Sequence[float | None], name: str, dash: str, kind: str) -> None:
-    figure.add_scatter(x=x, y=list(y), mode="lines", name=name, line={"width": 1.8, "dash": dash, "color": PLAIN},
-                       hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
-
-
-def _measured(figure: go.Figure, x: list[int], found: Sequence[Estimate], kind: str) -> None:
-    if not found:
-        return
-    spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
-              "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
-    colour = GREY[kind]
-    figure.add_scatter(x=x, y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
-                       marker={"size": 8, "symbol": "diamond", "color": colour}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
-
-
-def laid_out(figure: go.Figure, x: Sequence[float], title: str) -> go.Figure:
-    figure.update_layout(
-        height=340, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest",
-        legend=LEGEND,
-    )  # fmt: skip
-    figure.update_xaxes(title="gamma, draft tokens per round", tickvals=list(x), gridcolor=GRID, zeroline=False, fixedrange=True)
-    figure.update_yaxes(title=title, gridcolor=GRID, zeroline=False, fixedrange=True, automargin=True)
-    return figure
 
 
 def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -> None:

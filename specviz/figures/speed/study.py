@@ -7,8 +7,9 @@ from math import ceil, floor
 
 import plotly.graph_objects as go
 
-from specviz.figures.common.theme import GREY, GRID, LEGEND, MEANINGS
-from specviz.figures.speed.plan import PLAIN, banded, laid_out, names
+from specviz.figures.common.charts import frame
+from specviz.figures.common.theme import GREY, MEANINGS
+from specviz.figures.speed.plan import PLAIN, banded, names
 from specviz.measure.estimate import Estimate
 from specviz.prediction.study import (
     DRAFTS,
@@ -25,7 +26,7 @@ from specviz.prediction.study import (
 TEMPERATURE, TOP_P = AXES = ("temperature", "top-p")
 GROUPS = 8  # of cells, by predicted acceptance rate: a mean of each
 WIDE = 1.96  # standard errors on each side of a share
-ROOM = 0.15  # of an axis, between two numbers under it
+APART = 0.15  # of an axis, between two numbers under it
 
 
 def cells_over(study: Study, draft: str, axis: str) -> dict[float, list[StudyCell]]:
@@ -55,20 +56,20 @@ def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
     banded(figure, places, list(over.values()), "mean over kinds of text", kind)
     figure.data[-1].update(mode="lines+markers")
     last = places[-1]
-    laid_out(figure, places, "acceptance rate")
+    frame(figure, 340, axis, "acceptance rate")
     names(figure, {KINDS[name]: by[name][last] for name in _ends(by, last)}, 1.0, kind)
     figure.update_yaxes(range=[0, 1])
     edge = 0.03 * (last - places[0])
     labels = [f"{place:g}" if place in _spaced(places) else "" for place in places]
-    figure.update_xaxes(title=axis, range=[places[0] - edge, last + edge], ticktext=labels, tickangle=0)
+    figure.update_xaxes(tickvals=places, range=[places[0] - edge, last + edge], ticktext=labels, tickangle=0)
     return figure
 
 
 def _spaced(places: Sequence[float]) -> list[float]:
-    """The places whose numbers have room on a phone: from the last one down, each at least ROOM of the axis from the one before."""
+    """The places whose numbers do not overlap on a phone: from the last one down, each at least APART of the axis from the one before."""
     found = [places[-1]]
     for place in reversed(places[:-1]):
-        if found[-1] - place >= ROOM * (places[-1] - places[0]) - 1e-9:
+        if found[-1] - place >= APART * (places[-1] - places[0]) - 1e-9:
             found.append(place)
     return found
 
@@ -91,7 +92,7 @@ def kept_conclusion(study: Study, draft: str, axis: str) -> str:
     flat = [(cell, place) for place, cells in places.items() for cell in cells]
     low, high = min(flat, key=lambda pair: pair[0].share), max(flat, key=lambda pair: pair[0].share)
     return (
-        f"The mean acceptance rate is {_said(one)} at {axis} {first:g} and {_said(two)} at {last:g}. Single kinds of text range from "
+        f"The mean acceptance rate is {one.said()} at {axis} {first:g} and {two.said()} at {last:g}. Single kinds of text range from "
         f"{low[0].share:.2f} ({KINDS[low[0].kind]}, {low[1]:g}) to {high[0].share:.2f} ({KINDS[high[0].kind]}, {high[1]:g})."
     )
 
@@ -200,20 +201,12 @@ def bins(study: Study, draft: str) -> list[dict[str, object]]:
     ]  # fmt: skip
 
 
-def _said(one: Estimate) -> str:
-    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
-
-
 def _diagonal(figure: go.Figure) -> None:
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", line={"width": 1, "dash": "dot", "color": PLAIN}, hoverinfo="skip", showlegend=False, name="equal")  # fmt: skip
 
 
 def _square(figure: go.Figure, x: str, y: str, ends: tuple[float, float]) -> go.Figure:
     edge = 0.02 * (ends[1] - ends[0])
-    both = {"range": [ends[0] - edge, ends[1] + edge], "gridcolor": GRID, "zeroline": False, "fixedrange": True}
-    figure.update_layout(
-        height=380, margin={"l": 8, "r": 12, "t": 46, "b": 46}, dragmode=False, hovermode="closest", legend=LEGEND
-    )
-    figure.update_xaxes(title=x, **both)
-    figure.update_yaxes(title=y, automargin=True, **both)
+    both = [ends[0] - edge, ends[1] + edge]
+    frame(figure, 380, x, y, xaxis_range=both, yaxis_range=both)
     return figure

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import plotly.graph_objects as go
 
-from specviz.figures.common.theme import GRID, LEGEND
+from specviz.figures.common.charts import frame
 from specviz.settings import GAMMA_MAX
 from specviz.theory import best_gamma, factor_grid, highest_cost, pays, wall_clock_factor
 
@@ -51,21 +51,17 @@ def surface(gamma: int, chosen: Spot, running: Spot | None, kind: str = "light")
         whole = reached == 1.0
         line = {"color": INK[kind], "width": 2.6 if whole else 0.8}
         figure.add_scatter(
-            x=c, y=alpha, mode="lines", line=line, name=ALONE if whole else level(reached), showlegend=whole, hoverinfo="skip"
+            x=c, y=alpha, mode="lines", line=line, name=ALONE if whole else f"{reached:g}", showlegend=whole, hoverinfo="skip"
         )
         place = int(0.6 * len(c))
-        figure.add_annotation(x=c[place], y=alpha[place], text=level(reached), showarrow=False, font={"size": 11.5, "color": INK[kind]},
+        figure.add_annotation(x=c[place], y=alpha[place], text=f"{reached:g}", showarrow=False, font={"size": 11.5, "color": INK[kind]},
                               bgcolor=SHADES[kind][1][1], opacity=0.9, borderpad=1)  # fmt: skip
     if running is not None:
         figure.add_scatter(x=[running.c], y=[running.alpha], mode="markers", name="the chosen pair", hovertemplate="the chosen pair: alpha %{y:.3f}, c %{x:.3f}<extra></extra>",
                            marker={"size": 13, "symbol": "diamond", "color": INK[kind], "line": {"color": SHADES[kind][1][1], "width": 1.4}})  # fmt: skip
     figure.add_scatter(x=[chosen.c], y=[chosen.alpha], mode="markers", name="what if", hovertemplate="what if: alpha %{y:.2f}, c %{x:.2f}<extra></extra>",
                        marker={"size": 19, "symbol": "circle-open", "color": INK[kind], "line": {"width": 2.2}})  # fmt: skip
-    figure.update_layout(
-        height=400, margin={"l": 8, "r": 12, "t": 40, "b": 46}, dragmode=False, hovermode="closest", legend=LEGEND
-    )
-    figure.update_xaxes(title=ACROSS, range=[0, 1], gridcolor=GRID, zeroline=False, fixedrange=True)
-    figure.update_yaxes(title=UP, range=[0, 1], gridcolor=GRID, zeroline=False, fixedrange=True)
+    frame(figure, 400, ACROSS, UP, xaxis_range=[0, 1], yaxis_range=[0, 1])
     return figure
 
 
@@ -81,11 +77,6 @@ def levels(gamma: int) -> list[tuple[float, list[float], list[float]]]:
         if len(points) > 1:
             found.append((reached, [c for c, _ in points], [alpha for _, alpha in points]))
     return found
-
-
-def level(reached: float) -> str:
-    """A line's name."""
-    return f"{reached:g}"
 
 
 def in_words(gamma: int, chosen: Spot) -> str:

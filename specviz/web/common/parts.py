@@ -53,7 +53,7 @@ def tables(title: str, *rows: Sequence[Mapping[str, Any]] | tuple[str, Sequence[
             if isinstance(one, tuple):
                 st.caption(one[0])
                 one = one[1]
-            st.dataframe(one, hide_index=True)
+            st.dataframe(one, hide_index=True, placeholder="")
 
 
 def machine(found: Mapping[str, Any]) -> str:

@@ -1,44 +1,41 @@
-"""What Drafting methods takes along: the gallery on screen as a package."""
+"""The export of Drafting methods: the comparison on screen as a package."""
 
 from __future__ import annotations
 
 import shlex
 
-from specviz.export.drafting_methods import other_proposers
+from specviz.export.drafting_methods import drafting_methods
 from specviz.export.facts import facts
-from specviz.export.package import Package
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import MethodComparison
 from specviz.models.pairs.names import as_options
 from specviz.web.common.download import Offer, ready
-from specviz.web.drafting_methods.state import Gallery, block_gain, recorded_matrix
+from specviz.web.drafting_methods.state import MethodsState, block_gain, recorded_matrix
 
 
-def offer(gallery: Gallery) -> Offer:
-    """What there is to take along; nothing until there is a gallery."""
-    one = gallery.shown
+def offer(state: MethodsState) -> Offer:
+    """What can be exported; nothing until there is a comparison."""
+    one = state.shown
     if one is None:
         return Offer("other-proposers")
-    said = "" if gallery.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”."
-    return ready(lineup_package(gallery, one), said)
-
-
-def lineup_package(gallery: Gallery, one: MethodComparison) -> Package:
-    choice = gallery.question.choice
-    link = gallery.question.link() | {"prompt": one.settings.prompt}
+    link = state.question.link() | {"prompt": one.settings.prompt}
     said = facts(
-        one.settings, one.models, "proposers", link, [command(one)], n=max((row.first.n for row in one.rows if row.first), default=0),
-        turns=one.runs, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
+        one.settings, one.models, "proposers", link, [command(one)], n=samples(one), turns=one.runs,
+        machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.conclusion(one),
     )  # fmt: skip
-    return other_proposers(one, choice, said, block_gain(), recorded_matrix())
+    package = drafting_methods(one, state.question.choice, said, block_gain(), recorded_matrix())
+    return ready(package, "" if state.own else f"This is the recorded comparison, for the text “{one.settings.prompt}”.")
+
+
+def samples(one: MethodComparison) -> int:
+    """First tokens drawn of a row; 0 where no row could run."""
+    return max((row.first.n for row in one.rows if row.first), default=0)
 
 
 def command(one: MethodComparison) -> str:
-    """What runs the same rows without the page, under all of its laws; times are those of the machine it runs on."""
+    """What measures the same rows without the page, at every temperature and top-p of it; times are those of the machine it runs on."""
     settings = one.settings
-    draws = max((row.first.n for row in one.rows if row.first), default=1)
-    words = ["python", "-m", "specviz", "record", "methods"]
-    words += as_options(settings.pair)
-    words += [f"--prompt={settings.prompt}", "--seed", str(settings.seed), "--gamma", str(settings.gamma)]
-    words += ["--max-new-tokens", str(settings.length), "--runs", str(one.runs), "--samples", str(draws), "--out", "methods.json"]
+    words = ["python", "-m", "specviz", "record", "methods", *as_options(settings.pair), f"--prompt={settings.prompt}"]
+    words += ["--seed", str(settings.seed), "--gamma", str(settings.gamma), "--max-new-tokens", str(settings.length)]
+    words += ["--runs", str(one.runs), "--samples", str(max(1, samples(one))), "--out", "methods.json"]
     return shlex.join(words)

@@ -1,8 +1,7 @@
-"""The page Drafting methods on screen: prompt, sampling and one button; the gallery as rows; below it what the chosen row did."""
+"""The page Drafting methods on screen: prompt, sampling and one button; the methods as rows; below them a round of the chosen row."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -13,30 +12,30 @@ from specviz.figures.drafting_methods import block_gain as gain_words
 from specviz.figures.drafting_methods import matrix
 from specviz.figures.drafting_methods import methods as figures
 from specviz.figures.drafting_methods.tree import tree_payload
-from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison, MethodRow
+from specviz.measure.methods import MethodComparison, MethodRow
 from specviz.proposers.trees import node_count
-from specviz.web.common import download, session
-from specviz.web.common.controls import Form, from_fields
+from specviz.web.common import measured, session
 from specviz.web.common.parts import escaped, head, machine, notes, picture, said
 from specviz.web.drafting_methods import export, work
-from specviz.web.drafting_methods.state import Ask, Gallery, block_gain, recorded_matrix
+from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
 
 LEDE = (
     "Who may draft? Anything may. The acceptance rule verifies every draft token, so every exact row writes the target’s distribution. "
     "A bad drafting method costs only speed."
 )
-NAMES = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
+ABOUT = "All methods run interleaved on this text, in about half a minute on two cores. Select a row to see one of its rounds."
+SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 WHO, PER_PASS, MS, VERDICT, ACCEPTED, NODES, EVIDENCE = figures.COLUMNS
 COLUMN_HELP = {
     VERDICT: "✓ exact: the text follows the target’s distribution. ✗ lossy: it follows another one.",
     PER_PASS: "Tokens written per target pass.",
-    ACCEPTED: "How often a draft token at the first, second, … position of a round was accepted, among those checked there. "
+    ACCEPTED: "By position: how often a draft token at the first, second, … position of a round was accepted, among those checked there. "
     "The block rule checks all of them: how many rounds accepted at least that many.",
     MS: "Milliseconds per token: the median over the runs. All rows ran interleaved on one machine.",
     EVIDENCE: "Enumerated: on small tables all outcomes of this rule with this method were added up, and they give the target’s distribution. "
     "Sampled: the total variation distance of first tokens from the exact distribution of this text, and the bound that sampling noise "
     "stays below 99 times in 100. Computed: the distance of the distribution that the rule writes.",
-    NODES: "Nodes of the tree, or tokens of the chain, that one target pass verified. Several tree sizes were measured: trees here have the "
+    NODES: "Draft tokens per target pass: nodes of the tree, or tokens of the chain, that one pass verified. Several tree sizes were measured: trees here have the "
     "fastest size, larger ones have 15 nodes.",
 }
 LEGEND = "✓ exact: the samples follow the target’s distribution. ✗ lossy: the tests detect it, as expected. = lossy, but this text is the target’s. Reasons for blank cells:"
@@ -44,105 +43,63 @@ _component = st.components.v2.component("specviz_tree", **component("tree"))
 
 
 def page() -> None:
-    gallery = session.current("lineup", opened)
+    state = measured.current("lineup", MethodsState, MethodsQuestion.of_link)
     head("lineup", "Drafting methods", LEDE)
-    ask, problems = fields(gallery)
-    gallery.choose(ask)
-    notes(problems, "lineup-notes-fields")
-    download.fold("lineup", lambda: export.offer(gallery))
-    buttons(gallery)
-    notes(gallery.notices, "lineup-notes-live")
-    if gallery.shown is None:
+    question, problems = measured.prompt_and_choice("lineup", state, "choice", "Sampling", SAMPLING)
+    measured.run("lineup", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)
+    one = state.shown
+    if one is None:
         st.caption("The comparison appears here once it has run.")
-    else:
-        found(gallery, gallery.shown)
-    session.keep_link(gallery)
-
-
-def opened(query: Mapping[str, str], before: Gallery | None) -> Gallery:
-    ask, left_out = Ask.of_link(query, session.base())
-    state = Gallery(ask)
-    state.said = left_out
-    return state
-
-
-def fields(gallery: Gallery) -> tuple[Ask, list[str]]:
-    """Prompt and sampling: what they ask for, and sentences where one cannot be used."""
-    ask = gallery.question
-    form = Form("lineup", gallery.turn, {"prompt": ask.settings.prompt})
-    text, sampling = st.columns([6, 4])
-    form.prompt(text)
-    choice = sampling.segmented_control(
-        "Sampling",
-        list(CHOICES),
-        default=ask.choice,
-        required=True,
-        format_func=lambda one: NAMES.get(one, one),
-        **form.key("law"),
-    )
-    settings, problems = from_fields(form.raw, ask.settings)
-    return (ask if problems else Ask(settings, choice or ask.choice, ask.row)), problems
-
-
-def buttons(gallery: Gallery) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="lineup-buttons"):
-        session.ask(st, gallery, "Run all methods", "lineup-run", work.run_all, gallery.question, type="primary")
-        st.caption(
-            "All methods run interleaved on this text, in about half a minute on two cores. Select a row to see one of its rounds."
-        )
-    session.watch("lineup")
-
-
-def found(gallery: Gallery, one: MethodComparison) -> None:
-    notes([measured(gallery, one)], "lineup-notes-from")
-    table(gallery, one)
+        return
+    notes([measured_on(state, one)], "lineup-notes-from")
+    table(state, one)
     said(figures.conclusion(one), "lineup-said")
     st.caption(escaped(figures.positions(one)))
-    row = one.row(gallery.question.row)
-    if row is not None:
-        chosen(row)
-    pictures(one, session.theme())
+    if row := one.row(state.question.row):
+        a_round(row)
+    first_tokens(one, session.theme())
     every_rule()
-    folds(one)
+    numbers(one)
 
 
-def measured(gallery: Gallery, one: MethodComparison) -> str:
-    """Where the numbers come from; for a recorded gallery also of which text."""
+def measured_on(state: MethodsState, one: MethodComparison) -> str:
+    """Where the numbers come from; for a recorded comparison also of which text."""
     when = f"measured {one.date} on {machine(one.machine)}; {one.runs} runs of {one.settings.length} tokens."
-    if gallery.own:
+    if state.own:
         return f"Your run, {when}"
-    if gallery.question.settings.prompt != one.settings.prompt:
+    if state.question.settings.prompt != one.settings.prompt:
         return f"Recorded for the text “{one.settings.prompt}”, {when} Press the button to compare them on yours."
     return f"Recorded, {when}"
 
 
-def table(gallery: Gallery, one: MethodComparison) -> None:
-    """The gallery as rows, one of which can be selected; the address keeps which."""
-    keys, asked = [row.key for row in one.rows], gallery.question.row
+def table(state: MethodsState, one: MethodComparison) -> None:
+    """The methods as rows, one of which can be selected; the address holds which."""
+    keys, chosen = [row.key for row in one.rows], state.question.row
     lines = [line | {WHO: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     text, number = st.column_config.TextColumn, st.column_config.NumberColumn
-    config: dict[str, Any] = {  # the first three columns are as wide as a phone
-        VERDICT: text(width=125, help=COLUMN_HELP[VERDICT]),
+    config: dict[str, Any] = {  # the first three are as wide as a phone, all as a laptop’s page
+        VERDICT: text(width=164, help=COLUMN_HELP[VERDICT]),
         WHO: text("method", width=164, pinned=True, help=COLUMN_HELP[VERDICT]),
         PER_PASS: number("per pass", width=76, format="%.2f", help=COLUMN_HELP[PER_PASS]),
-        MS: number("ms/token", width=80, format="%.1f", help=COLUMN_HELP[MS]),
-        NODES: number("draft tokens per pass", format="%.1f", help=COLUMN_HELP[NODES]),
-        ACCEPTED: st.column_config.BarChartColumn("accepted, by position", y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]),
-        EVIDENCE: text("evidence", width="large", help=COLUMN_HELP[EVIDENCE]),
+        MS: number("ms/token", width=78, format="%.1f", help=COLUMN_HELP[MS]),
+        NODES: number("drafted", width=78, format="%.1f", help=COLUMN_HELP[NODES]),
+        ACCEPTED: st.column_config.BarChartColumn("accepted", width=112, y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]),
+        EVIDENCE: text("evidence", width=520, help=COLUMN_HELP[EVIDENCE]),
     }
     event = st.dataframe(
         lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
-        selection_default={"selection": {"rows": [keys.index(asked)]}} if asked in keys else None,
+        selection_default={"selection": {"rows": [keys.index(chosen)]}} if chosen in keys else None,
         alt=f"{figures.conclusion(one)} {figures.positions(one)}", placeholder="",
-        key=f"lineup-table-{gallery.turn}-{gallery.question.choice}-{int(gallery.own)}",
+        key=f"lineup-table-{state.turn}-{state.question.choice}-{int(state.own)}",
     )  # fmt: skip
-    picked = next((keys[place] for place in event.selection.rows if isinstance(place, int) and 0 <= place < len(keys)), asked)
-    if picked != asked:
-        gallery.choose(replace(gallery.question, row=picked))
+    picked = next((keys[place] for place in event.selection.rows if isinstance(place, int) and 0 <= place < len(keys)), chosen)
+    state.choose(replace(state.question, row=picked))
+    session.keep_link(state)
 
 
-def chosen(row: MethodRow) -> None:
-    st.container(key="lineup-second").markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.draft_token}")
+def a_round(row: MethodRow) -> None:
+    """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
+    st.container(key="lineup-second").markdown(f"### {row.entry.name}: one round\n{row.entry.draft_token}")
     if row.reason:
         notes([row.reason], "lineup-notes-row")
     elif row.trace is not None:
@@ -150,19 +107,14 @@ def chosen(row: MethodRow) -> None:
         if sized := figures.sized(row, node_count.recorded()):
             st.caption(escaped(sized))
         _component(key="lineup-tree", data={"payload": tree_payload(row.trace)})
-        if row.key == "block":
-            gain()
+        plan = block_gain() if row.key == "block" else None
+        if plan is not None and (sentence := gain_words.sentence(plan)):
+            said(sentence, "lineup-said-gain")
+            st.dataframe(gain_words.rows(plan), hide_index=True, alt=sentence)
 
 
-def gain() -> None:
-    """What the block rule gains over the token rule, recorded."""
-    plan = block_gain()
-    if plan is not None and (sentence := gain_words.sentence(plan)):
-        said(sentence, "lineup-said-gain")
-        st.dataframe(gain_words.rows(plan), hide_index=True, alt=sentence)
-
-
-def pictures(one: MethodComparison, kind: str) -> None:
+def first_tokens(one: MethodComparison, kind: str) -> None:
+    """Two distributions of the first token: that of the worst draft, and that of a lossy rule."""
     bad, short = one.row("adversarial"), one.row("typical")
     left, right = st.container(key="lineup-third").columns(2, gap="large")
     if bad is not None and bad.first is not None:
@@ -189,14 +141,14 @@ def every_rule() -> None:
             f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} reproduces it."
         )
         st.html(matrix.html(record))
-        st.container(key="lineup-said-matrix").markdown(matrix.conclusion(record))
+        said(matrix.conclusion(record), "lineup-said-matrix")
         st.caption(LEGEND)
         with st.container(key="lineup-blank"):
             for why, cells in (row.values() for row in matrix.blanks(record)):
                 st.text(f"{cells}: {why}")
 
 
-def folds(one: MethodComparison) -> None:
+def numbers(one: MethodComparison) -> None:
     with st.expander("The numbers behind the pictures"):
         st.dataframe(figures.details(one), hide_index=True)
         for key in ("adversarial", "typical"):

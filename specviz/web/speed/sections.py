@@ -12,7 +12,7 @@ from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import DRAFTS, Choice
 from specviz.theory import best_gamma
-from specviz.web.speed.state import NUMBERS, TABS, Ask
+from specviz.web.speed.state import NUMBERS, TABS, SpeedQuestion
 
 NEAREST = {"storybook-8bit": "storybook-distilled"}  # whose rounds are shown where a draft's own were not recorded
 ILLUSTRATED = 0.2  # c where a plan has none: a place for the slider, and no claim
@@ -39,36 +39,39 @@ def running(choice: Choice, plan: SpeedPlan | None, many: BatchSpeeds | None, ga
     return Spot(row.alpha, many.c) if many is not None and choice.key in many.rounds else None
 
 
-def what_if(ask: Ask, plan: SpeedPlan | None, many: BatchSpeeds | None) -> WhatIf:
+def what_if(question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None) -> WhatIf:
     """Where the sliders stand: where they were moved, else at the running pair and the gamma planned, or else the formula's best."""
-    choice = ask.choice
+    choice = question.choice
     planned = plan.row(int(plan.best.value)) if plan and plan.best else None
     here = running(choice, plan, many, planned.gamma if planned else 1) or Spot(plan.rows[0].alpha if plan else 0.5, ILLUSTRATED)
-    gamma = ask.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
+    gamma = question.gamma or (planned.gamma if planned else best_gamma(here.factors()) or 1)
     alpha, c = (
-        round(min(1.0, getattr(here, name)), 2) if getattr(ask, name) is None else getattr(ask, name) for name in ("alpha", "c")
+        round(min(1.0, getattr(here, name)), 2) if getattr(question, name) is None else getattr(question, name)
+        for name in ("alpha", "c")
     )
     return WhatIf(gamma, Spot(alpha, c))
 
 
-def followed(ask: Ask, plan: SpeedPlan | None, many: BatchSpeeds | None, state: Mapping[str, Any], turn: int) -> Ask:
+def followed(
+    question: SpeedQuestion, plan: SpeedPlan | None, many: BatchSpeeds | None, state: Mapping[str, Any], turn: int
+) -> SpeedQuestion:
     """What is asked once tabs and sliders have been touched (a page's state); what was never drawn stays as it was asked.
 
     A slider that stands where it begins was not moved: a link says nothing of it.
     """
     title = state.get(tabs(turn))
-    tab = next((name for name, one in TABS.items() if one == title), ask.tab)
-    begin = what_if(Ask(ask.text, ask.choice), plan, many)
+    tab = next((name for name, one in TABS.items() if one == title), question.tab)
+    begin = what_if(SpeedQuestion(question.text, question.choice), plan, many)
     first = {"alpha": begin.spot.alpha, "c": begin.spot.c, "gamma": begin.gamma}
     moved = {}
     for name in NUMBERS:
-        value = state.get(slider(name, ask.choice, turn))
+        value = state.get(slider(name, question.choice, turn))
         if value is not None:
             moved[name] = None if round(value, 2) == first[name] else round(value, 2)
     try:
-        return replace(ask, tab=tab, **moved)
+        return replace(question, tab=tab, **moved)
     except SettingsError:  # a slider beyond its ends comes from no honest browser
-        return replace(ask, tab=tab)
+        return replace(question, tab=tab)
 
 
 def tabs(turn: int) -> str:

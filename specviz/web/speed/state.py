@@ -1,10 +1,10 @@
-"""One visitor's plans: what is asked, what was found, and what stood there recorded. Plain records, no torch."""
+"""What a visitor wants predicted on How fast?, and the recorded plans that stand there until then. Plain records, no torch."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from specviz.errors import SettingsError
 from specviz.prediction.batches import BatchSpeeds
@@ -13,6 +13,7 @@ from specviz.prediction.plans import TEXT, Choice, from_json
 from specviz.prediction.study import Study
 from specviz.records import ASSETS, of_file
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
+from specviz.web.common import links
 from specviz.web.common.page import Findings
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
@@ -56,8 +57,8 @@ def shown_text() -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What a visitor wants to know. Raises SettingsError for a text that is too long, and for places that are none.
+class SpeedQuestion:
+    """What a visitor wants to know. Raises SettingsError for a text that is too long, and for values out of range.
 
     text  of the kind that will be written; choice  draft and temperature
     tab   the open one; alpha, c, gamma  where the sliders of What if? were moved to, None: where they begin
@@ -86,44 +87,38 @@ class Ask:
         return self.choice.under(Settings())
 
     def link(self) -> dict[str, str]:
-        """Query parameters under which someone else finds the same; a long text of one's own stays out of it."""
+        """Query parameters under which someone else finds the same; a long text of one's own is left out."""
         query = {"draft": self.choice.draft, "temperature": self.choice.temperature}
         query |= {"tab": self.tab} if self.tab != next(iter(TABS)) else {}
         query |= {name: f"{value:g}" for name in NUMBERS if (value := getattr(self, name)) is not None}
         return query if self.text == shown_text() or len(self.text) > LINKED else query | {"text": self.text}
 
     @classmethod
-    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[Ask, list[str]]:
+    def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SpeedQuestion, list[str]]:
         """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
-        ask, said = cls(query.get("text", shown_text())[:PROMPT_MAX].strip()), []
-        for name in ("draft", "temperature", "tab", *NUMBERS):
-            if name in query:
-                try:
-                    ask = ask._with(name, query[name])
-                except SettingsError as error:
-                    said.append(f"The link's {name} was left out: {error}")
-        return ask, said
-
-    def _with(self, name: str, text: str) -> Ask:
-        """The same with one value of a link."""
-        if name in ("draft", "temperature"):
-            return replace(self, choice=replace(self.choice, **{name: text}))
-        return replace(self, **{name: _number(name, text) if name in NUMBERS else text})
+        return links.values_of(query, cls(query.get("text", shown_text())[:PROMPT_MAX].strip()), PUT)
 
 
-def _number(name: str, text: str) -> float:
+def _with_number(name: str, question: SpeedQuestion, text: str) -> SpeedQuestion:
     try:
-        return round(NUMBERS[name](text), 2)  # the sliders' own steps
+        value = round(NUMBERS[name](text), 2)  # the sliders' own steps
     except ValueError:
         raise SettingsError(name, text[:60], "a number") from None
+    return replace(question, **{name: value})
 
 
-class Forecasts(Findings):
-    """What was asked, with every plan that this visitor has made: (text, choice) -> SpeedPlan."""
+PUT = {  # parameter of a link -> the question with its text as a value
+    "draft": lambda one, text: replace(one, choice=replace(one.choice, draft=text)),
+    "temperature": lambda one, text: replace(one, choice=replace(one.choice, temperature=text)),
+    "tab": lambda one, text: replace(one, tab=text),
+    **{name: partial(_with_number, name) for name in NUMBERS},
+}
 
-    KEPT = 8
 
-    def key_of(self, question: Ask) -> tuple[str, str]:
+class SpeedState(Findings):
+    """The question, and every plan that this visitor has had made: (text, choice) -> SpeedPlan."""
+
+    def key_of(self, question: SpeedQuestion) -> tuple[str, str]:
         return question.text, question.choice.key
 
     def recorded(self) -> SpeedPlan | None:

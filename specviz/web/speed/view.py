@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 
 import streamlit as st
@@ -13,105 +12,76 @@ from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as study_figures
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.plans import DRAFTS, TEMPERATURES, Choice
+from specviz.prediction.plans import TEMPERATURES, Choice
 from specviz.prediction.reported import SOURCE
 from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
-from specviz.web.common import download, session
+from specviz.web.common import measured, session
 from specviz.web.common.controls import Form
 from specviz.web.common.parts import head, machine, notes, picture, said, tables
 from specviz.web.speed import export, sections, work
-from specviz.web.speed.state import TABS, Ask, Forecasts, batches, shown_text, study
+from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, shown_text, study
 
 LEDE = (
     "How much faster is speculative decoding, and can it be predicted? Each token of the target’s own text would have been an accepted draft "
     "token with probability min(1, q/p). So tokens per target pass can be counted for every gamma without running the decoder."
 )
-NAMES = {
+ABOUT = (
+    "The target continues the text from sixteen positions, and both models read the result once. Only short probes are timed: no text is "
+    "written with draft tokens."
+)
+DRAFTS = {
     "storybook": "draft",
     "storybook-distilled": "distilled draft",
     "storybook-8bit": "distilled, 8 bits",
     "ngram": "copied from the text",
 }
-
 WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per depth", "Leviathan": "by Leviathan’s formula"}
 
 
 def page() -> None:
-    forecasts = session.current("fast", opened)
+    state = measured.current("fast", SpeedState, SpeedQuestion.of_link)
     head("fast", "How fast?", LEDE)
-    ask, problems = fields(forecasts)
-    forecasts.choose(ask)
-    forecasts.choose(
-        sections.followed(
-            ask if not problems else forecasts.question, forecasts.shown, batches(), st.session_state, forecasts.turn
-        )
-    )
-    notes(problems, "fast-notes-fields")
-    session.keep_link(forecasts)
-    download.fold("fast", lambda: export.offer(forecasts))
-    buttons(forecasts)
-    notes(forecasts.notices, "fast-notes-live")
-    plan, kind = forecasts.shown, session.theme()
+    question, problems = fields(state)
+    state.choose(question)
+    question = sections.followed(question, state.shown, batches(), st.session_state, state.turn)
+    measured.run("fast", state, question, problems, export.offer, "Predict for this text", work.make, ABOUT)
+    plan, kind = state.shown, session.theme()
     if plan is None:
         st.caption("The prediction appears here once it is made.")
     else:
-        notes([measured(forecasts, plan)], "fast-notes-from")
+        notes([measured_on(state, plan)], "fast-notes-from")
         said(plan.in_words, "fast-said")
         pictures(plan, kind)
-        folds(plan)
-    tabs(forecasts, plan, kind)
+        tables("The numbers behind the pictures", figures.rows(plan))
+        with st.expander("How close is the formula to the paper’s own table?"):
+            st.dataframe(figures.published(), hide_index=True)
+            st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
+    tabs(state, plan, kind)
 
 
-def opened(query: Mapping[str, str], before: Forecasts | None) -> Forecasts:
-    """What a link asks for, with the plans that this visitor has made already: Back does not lose them."""
-    ask, left_out = Ask.of_link(query, session.base())
-    state = Forecasts(ask)
-    state.said, state.found = left_out, before.found if before is not None else {}
-    return state
-
-
-def fields(forecasts: Forecasts) -> tuple[Ask, list[str]]:
+def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     """Text, draft and temperature: what they ask for, and a sentence where it cannot be used."""
-    ask = forecasts.question
-    form = Form("fast", forecasts.turn, {})
+    question = state.question
+    form = Form("fast", state.turn, {})
     left, right = st.columns([6, 4])
-    text = left.text_area("A text like those to be written", value=ask.text, height=120, **form.key("text"))
-    draft = right.segmented_control(
-        "Drafting method",
-        list(DRAFTS),
-        default=ask.choice.draft,
-        required=True,
-        format_func=lambda one: NAMES.get(one, one),
-        **form.key("draft"),
-    )
-    heat = right.segmented_control(
-        "Temperature", list(TEMPERATURES), default=ask.choice.temperature, required=True, **form.key("heat")
-    )
-    choice = Choice(draft or ask.choice.draft, heat or ask.choice.temperature)
-    moved = {} if choice == ask.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
+    text = left.text_area("A text like those to be written", value=question.text, height=120, **form.key("text"))
+    draft = form.choice(right, "draft", "Drafting method", DRAFTS, question.choice.draft)
+    heat = form.choice(right, "heat", "Temperature", {one: one for one in TEMPERATURES}, question.choice.temperature)
+    choice = Choice(draft, heat)
+    moved = {} if choice == question.choice else {"alpha": None, "c": None, "gamma": None}  # each pair stands elsewhere
     try:
-        return replace(ask, text=(text or "").strip(), choice=choice, **moved), []
+        return replace(question, text=(text or "").strip(), choice=choice, **moved), []
     except SettingsError as error:
-        return ask, [str(error)]
+        return question, [str(error)]
 
 
-def buttons(forecasts: Forecasts) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="fast-buttons"):
-        session.ask(st, forecasts, "Predict for this text", "fast-plan", work.make, forecasts.question, type="primary")
-        st.caption(
-            "The target continues the text from sixteen positions, and both models read the result once. Only short probes are timed: no text is "
-            "written with draft tokens."
-        )
-    session.watch("fast")
-
-
-def measured(forecasts: Forecasts, plan: SpeedPlan) -> str:
+def measured_on(state: SpeedState, plan: SpeedPlan) -> str:
     """Where the numbers come from."""
     size = f"{plan.openings} continuations of {plan.length} tokens; {plan.date}, {machine(plan.machine)}."
-    if forecasts.own:
+    if state.own:
         return f"Your prediction: {size}"
-    more = "" if forecasts.question.text == shown_text() else " Press the button to predict it for yours."
+    more = "" if state.question.text == shown_text() else " Press the button to predict it for yours."
     return f"Recorded for the text {plan.text['name']}, with measured speeds beside the predicted ones: {size}{more}"
 
 
@@ -127,28 +97,23 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
         st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
         return
     with right:
-        st.markdown("### Speed\nSpeed depends on the tokens per round and on what a round costs.")
+        st.markdown(
+            "### Speed\nSpeed depends on the tokens per round and on what a round costs. The band is the middle 95% of resampled texts and timings."
+        )
         by = ", ".join(f"{WAYS.get(name, name)} {gamma}" for name, gamma in plan.chosen_by.items())
         picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
 
 
-def folds(plan: SpeedPlan) -> None:
-    tables("The numbers behind the pictures", figures.rows(plan))
-    with st.expander("How close is the formula to the paper’s own table?"):
-        st.dataframe(figures.published(), hide_index=True)
-        st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
-
-
-def tabs(forecasts: Forecasts, plan: SpeedPlan | None, kind: str) -> None:
+def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
     """All tabs, and in the open one its section."""
-    ask, choice, known = forecasts.question, forecasts.question.choice, study()
-    shown = st.tabs([*TABS.values()], default=TABS[ask.tab], key=sections.tabs(forecasts.turn), on_change="rerun")
+    question, choice, known = state.question, state.question.choice, study()
+    shown = st.tabs([*TABS.values()], default=TABS[question.tab], key=sections.tabs(state.turn), on_change="rerun")
     for name, tab in zip(TABS, shown, strict=True):
         if not tab.open:
             continue
         with tab:
             if name == "what-if":
-                what_if(ask, plan, kind, forecasts.turn)
+                what_if(question, plan, kind, state.turn)
             elif name == "many":
                 many(batches(), choice, kind)
             elif known is None or not known.measured((choice.draft,)):
@@ -179,9 +144,8 @@ def predicted(known: Study, draft: str, kind: str) -> None:
         st.markdown(
             "### Is the draft well calibrated?\nHow often its most likely token is the next token of the text, over the probability it gives that token."
         )
-        picture(
-            study_figures.confidence(known, draft, kind), "fast", "confidence", study_figures.confidence_conclusion(known, draft)
-        )
+        conclusion = study_figures.confidence_conclusion(known, draft)
+        picture(study_figures.confidence(known, draft, kind), "fast", "confidence", conclusion)
     with st.expander("Which simple statistic predicts it best?"):
         st.dataframe(study_figures.scores(known), hide_index=True)
         st.caption(
@@ -209,19 +173,19 @@ def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
     tables("The numbers behind the pictures", batch.rows(known, key))
 
 
-def what_if(ask: Ask, plan: SpeedPlan | None, kind: str, turn: int) -> None:
+def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: int) -> None:
     """The surface with its three sliders, which begin where the running pair stands."""
     st.caption(surface.FORMULA)
-    start, places = sections.what_if(ask, plan, batches()), st.columns(3, gap="large")
+    start, places = sections.what_if(question, plan, batches()), st.columns(3, gap="large")
 
     def slider(place: int, label: str, name: str, low: float, high: float, value: float, *step: float) -> float:
-        key = sections.slider(name, ask.choice, turn)
+        key = sections.slider(name, question.choice, turn)
         return places[place].slider(label, low, high, value, *step, key=key, persist_state="session")
 
     alpha = slider(0, "alpha: acceptance rate", "alpha", 0.0, 1.0, start.spot.alpha, 0.01)
     c = slider(1, "c: draft step over target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
     gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
-    spot, pair = surface.Spot(alpha, c), sections.running(ask.choice, plan, batches(), gamma)
+    spot, pair = surface.Spot(alpha, c), sections.running(question.choice, plan, batches(), gamma)
     picture(surface.surface(gamma, spot, pair, kind), "fast", "surface", surface.in_words(gamma, spot))
     row = plan and plan.row(gamma)
     said(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "fast-said-pair")

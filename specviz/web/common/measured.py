@@ -1,0 +1,59 @@
+"""Pages that measure a visitor's text, and show a recorded measurement until then: their state, their fields, and the run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
+
+import streamlit as st
+
+from specviz.settings import Settings
+from specviz.web.common import download, session
+from specviz.web.common.controls import Form, from_fields
+from specviz.web.common.page import Findings, Work
+from specviz.web.common.parts import notes
+
+State = TypeVar("State", bound=Findings)
+
+
+def current(name: str, kind: type[State], of_link: Callable[[Mapping[str, str], Settings], tuple[Any, list[str]]]) -> State:
+    """This session's state of a page. When Back opens another address, the visitor's own measurements stay."""
+
+    def opened(query: Mapping[str, str], before: State | None) -> State:
+        question, left_out = of_link(query, session.base())
+        state = kind(question)
+        state.said, state.found = left_out, before.found if before is not None else {}
+        return state
+
+    return session.current(name, opened)
+
+
+def prompt_and_choice(name: str, state: Findings, field: str, label: str, titles: Mapping[str, str]) -> tuple[Any, list[str]]:
+    """The two fields of a page that compares: the question they ask, and a sentence where the prompt cannot be used.
+
+    field  of the question, chosen among the keys of ``titles``
+    """
+    question = state.question
+    form = Form(name, state.turn, {"prompt": question.settings.prompt})
+    text, side = st.columns([6, 4])
+    form.prompt(text)
+    chosen = form.choice(side, field, label, titles, getattr(question, field))
+    settings, problems = from_fields(form.raw, question.settings)
+    return replace(question, settings=settings, **{field: chosen}), problems
+
+
+def run(
+    name: str, state: Findings, question: Any, problems: list[str], offer: Callable[[Any], download.Offer],
+    label: str, work: Work, about: str,
+) -> None:  # fmt: skip
+    """What follows the fields: what is wrong with them, the export, the button that measures, and its progress."""
+    state.choose(question)
+    notes(problems, f"{name}-notes-fields")
+    session.keep_link(state)
+    download.fold(name, lambda: offer(state))
+    with st.container(horizontal=True, vertical_alignment="center", key=f"{name}-buttons"):
+        session.ask(st, state, label, f"{name}-run", work, state.question, type="primary")
+        st.caption(about)
+    session.watch(name)
+    notes(state.notices, f"{name}-notes-live")
