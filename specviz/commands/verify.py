@@ -124,9 +124,9 @@ def run(options: argparse.Namespace) -> int:
         record, saved = verified(load_pair(settings.pair, settings.device, settings.dtype), settings, options)
     if options.out:
         from specviz.export.folder import write
-        from specviz.export.report import files
+        from specviz.export.report import package
 
-        write(options.out, files(record))
+        write(options.out, package(record).files())
     if saved is not None:
         saved.forget()
     from specviz.commands.verdicts import as_text

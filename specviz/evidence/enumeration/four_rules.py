@@ -105,9 +105,9 @@ def four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[Kept, ...]:
 
 
 def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
-    """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), kept, replaced; each (K,).
+    """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), accepted, replaced; each (K,).
 
-    kept + replaced is p: q min(1, p/q), and the share 1 - beta of refusals times the residual distribution.
+    accepted + replaced is p: q min(1, p/q), and the share 1 - beta of refusals times the residual distribution.
     """
     p, q = list(p), list(q)
     kept = [b * acceptance_probability(a, b) if b > 0.0 else 0.0 for a, b in zip(p, q, strict=True)]
@@ -118,7 +118,7 @@ def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
     left = [max(0.0, a - b) for a, b in zip(p, kept, strict=True)]
-    return {"p": p, "q": q, "overlap": kept, "residual": left, "kept": kept, "replaced": replaced}
+    return {"p": p, "q": q, "overlap": kept, "residual": left, "accepted": kept, "replaced": replaced}
 
 
 def _walk(name: str, way: Callable[[int, int], Way], p: Distribution, q: Distribution) -> Kept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from specviz.export.drafting_methods import other_proposers
+from specviz.export.drafting_methods import drafting_methods
 from specviz.export.facts import facts
 from specviz.export.package import Package
 from specviz.figures.drafting_methods import methods as figures
@@ -30,7 +30,7 @@ def lineup_package(gallery: Gallery, one: Lineup) -> Package:
         one.settings, one.models, "proposers", link, [command(one)], n=max((row.first.n for row in one.rows if row.first), default=0),
         turns=one.runs, machine=dict(one.machine), measured=one.date, recorded=not gallery.own, sentence=figures.conclusion(one),
     )  # fmt: skip
-    return other_proposers(one, choice, said, block_gain(), recorded_matrix())
+    return drafting_methods(one, choice, said, block_gain(), recorded_matrix())
 
 
 def command(one: Lineup) -> str:

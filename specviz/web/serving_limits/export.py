@@ -6,7 +6,7 @@ import shlex
 
 from specviz.export.facts import facts
 from specviz.export.package import Package
-from specviz.export.serving_limits import around_the_rule
+from specviz.export.serving_limits import serving_limits
 from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.names import as_options
 from specviz.serving.setups import Laboratory
@@ -31,7 +31,7 @@ def around_package(surroundings: Surroundings, one: Laboratory) -> Package:
         one.settings, one.models, "around", link, commands, n=one.texts, turns=one.runs, machine=dict(one.machine),
         measured=one.date, recorded=not surroundings.own, sentence=figures.conclusion(one),
     )  # fmt: skip
-    return around_the_rule(one, arm, said)
+    return serving_limits(one, arm, said)
 
 
 def command(one: Laboratory) -> str:
