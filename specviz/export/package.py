@@ -67,8 +67,11 @@ class Package:
         page = [PAGE] if self.pictures else []
         return (*self.data, *self.tables, CAPTIONS, *figures, *page)
 
-    def file(self, name: str) -> bytes:
-        """The bytes of one file by its name; the zip is ``stem``.zip. Raises KeyError for any other name."""
+    def file(self, name: str, paper: Callable[[Picture, bool], Any] | None = None) -> bytes:
+        """The bytes of one file by its name; the zip is ``stem``.zip. Raises KeyError for any other name.
+
+        paper  what draws a picture for print, as ``Picture.paper`` does
+        """
         if name == f"{self.stem}.zip":
             return self.files()[name]
         if name in self.data:
@@ -83,12 +86,13 @@ class Package:
 
         stem, _, kind = name.rpartition(".")
         column = stem not in self.pictures
-        return matplotlib_adapter.saved(self.pictures[stem.removesuffix("-column")].paper(column), kind)
+        return matplotlib_adapter.saved((paper or Picture.paper)(self.pictures[stem.removesuffix("-column")], column), kind)
 
     def files(self) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last."""
         once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in self.pictures.items()})
-        found = {name: once.file(name) for name in self.names}
+        paper = cache(Picture.paper)  # each width is drawn once, whatever the number of its files
+        found = {name: once.file(name, paper) for name in self.names}
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})
         return found | {f"{self.stem}.zip": zipped(found, self.stem)}

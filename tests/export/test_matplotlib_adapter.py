@@ -178,16 +178,16 @@ def points(**more) -> dict:
         (points(mode="text"), {}, "'text'"),
         (points(fill="tonexty", fillcolor="red"), {}, "tonexty"),
         (points(marker={"color": "red", "symbol": "star"}), {}, "star"),
-        (points(marker={"color": "red", "colorbar": {}}), {}, "marker.colorbar"),
+        (points(marker={"color": "red", "colorbar": {"len": 0.5}}), {}, "marker.colorbar"),
         (points(mode="lines", line={"color": "red", "dash": "4px"}), {}, "4px"),
         (points(mode="lines", line={"color": "red", "shape": "spline"}), {}, "line.shape"),
         (points(error_y={"type": "percent", "value": 10}), {}, "error_y.value"),
         (bars(marker={"color": "red", "pattern": {"shape": "/"}}), {}, "fillmode"),
         (bars(marker={"color": "red", "pattern": {"shape": "+", "fillmode": "overlay"}}), {}, "'+'"),
         (bars(text=["a", "b"], textposition="inside"), {}, "bar.text"),
-        (points(), {"polar": {}}, "layout.polar"),
+        (points(), {"polar": {"hole": 0.1}}, "layout.polar"),
         (points(), {"xaxis": {"type": "date"}}, "date"),
-        (points(), {"xaxis": {"rangeslider": {}}}, "xaxis.rangeslider"),
+        (points(), {"xaxis": {"rangeslider": {"visible": True}}}, "xaxis.rangeslider"),
         (points(), {"yaxis": {"tickformat": "%H"}}, "%H"),
         (points(), {"yaxis": {"title": {"text": "<i>x</i>"}}}, "<i>"),
         (points(), {"shapes": [{"type": "circle", "xref": "x", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 1}]}, "circle"),
@@ -197,12 +197,12 @@ def points(**more) -> dict:
 )  # fmt: skip
 def test_what_print_does_not_know_is_called_by_its_name(trace, layout, named):
     with pytest.raises(NotImplementedError, match=re.escape(named)):
-        draw({"data": [trace], "layout": {"height": 300} | layout})
+        draw(go.Figure([trace], {"height": 300} | layout))
 
 
 def test_two_sets_of_bars_side_by_side_need_offsets():
     with pytest.raises(NotImplementedError, match="side by side"):
-        draw({"data": [bars(), bars()], "layout": {"height": 300}})
+        draw(go.Figure([bars(), bars()], {"height": 300}))
 
 
 def test_colours_and_patterns_are_the_screens():
@@ -255,21 +255,21 @@ def test_axes_end_and_count_as_on_the_screen():
                 assert list(getattr(drawn.axes[0], f"get_{which}lim")()) == pytest.approx(ends), name
 
 
-@pytest.mark.parametrize("ending", PRINTS)
-def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(ending):
-    """Four threads draw two figures in turns while the process has other settings of matplotlib; they stay as they are."""
-    kind, column = ending.rpartition(".")[2], "column" in ending
-    names = ("token, distributions", "around, distances")
+def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once():
+    """Four threads draw two figures at both widths while the process has other settings of matplotlib; they stay as they are."""
+    cases = [(name, column) for name in ("token, distributions", "around, distances") for column in (False, True)]
 
-    def file(name: str) -> bytes:
-        return saved(CASES[name].paper(column), kind)
+    def files(case: tuple[str, bool]) -> list[bytes]:
+        name, column = case
+        drawn = CASES[name].paper(column)
+        return [saved(drawn, ending.rpartition(".")[2]) for ending in PRINTS if ending.startswith("-column") == column]
 
-    first = {name: file(name) for name in names}
+    first = list(map(files, cases))
     with matplotlib.rc_context({"font.size": 20.0, "axes.grid": True, "svg.fonttype": "none"}):
         with ThreadPoolExecutor(4) as threads:
-            again = list(threads.map(file, names * 2))
+            again = list(threads.map(files, cases))
         assert (matplotlib.rcParams["font.size"], matplotlib.rcParams["svg.fonttype"]) == (20.0, "none")
-    assert again == [first[name] for name in names] * 2
+    assert again == first and sum(map(len, first)) == 2 * len(PRINTS)
 
 
 def test_print_needs_no_pyplot_and_no_browser():
