@@ -95,7 +95,7 @@ def packages() -> dict[str, Package]:
     """One package of every kind that leaves the app."""
     trace = Trace.from_json(text("opening"))
     plans = from_json(text("plans"))
-    sections = speed.Sections((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
+    sections = ((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
     one = passage.from_json(text("passage"))[DISTRIBUTION]
     return {
         "report": of_report.package(report()),
@@ -103,7 +103,7 @@ def packages() -> dict[str, Package]:
         "broken": exactness.break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
         "round": rounds.one_round(trace, 0, {}, trace.models),
         "token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
-        "fast": speed.how_fast(plans[PLAN], sections, SAID),
+        "fast": speed.how_fast(plans[PLAN], SAID, *sections),
         "lineup": drafting_methods(
             methods.from_json(text("gallery"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),

@@ -182,29 +182,27 @@ class _Drawing:
                 return Patch(facecolor=_colour(trace["fillcolor"]))
         look: dict[str, Any] = {"linestyle": "none", "zorder": order, "alpha": alpha}
         if "lines" in mode:
-            look |= {"linestyle": _dashed(line), "linewidth": POINTS * line.get("width", 2), "color": _colour(line["color"])}
+            look |= {
+                "linestyle": _known(DASHES, line.get("dash", "solid"), "line.dash"),
+                "linewidth": POINTS * line.get("width", 2),
+                "color": _colour(line["color"]),
+            }
         if "markers" in mode:
             look |= _marker(marker, line.get("color"), alpha)
         (drawn,) = where.plot(x, y, **look)
         if "markers" in mode:
             self.markers.append((where, drawn))
         colour = marker.get("color") or line.get("color") or INK
-        for name in ("error_x", "error_y"):
-            if name in trace:
-                self._errors(where, x, y, name, trace[name], colour, order - 0.005)
+        for name in [key for key in ("error_x", "error_y") if key in trace]:
+            error = trace[name]
+            _only(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
+            if error.get("type") != "data":
+                raise _unknown(f"{name}.type {error.get('type')!r}")
+            less, more = (_numbers(error["array"] if error.get(end) is None else error[end]) for end in ("arrayminus", "array"))
+            thick = POINTS * error.get("thickness", 2)
+            where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_colour(error.get("color", colour)),
+                           elinewidth=thick, capsize=POINTS * error.get("width", 4), capthick=thick, zorder=order - 0.005)  # fmt: skip
         return drawn
-
-    def _errors(
-        self, where: Any, x: np.ndarray, y: np.ndarray, name: str, error: Mapping[str, Any], colour: str, order: float
-    ) -> None:
-        _only(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
-        if error.get("type") != "data":
-            raise _unknown(f"{name}.type {error.get('type')!r}")
-        more = _numbers(error["array"])
-        less = more if error.get("arrayminus") is None else _numbers(error["arrayminus"])
-        where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_colour(error.get("color", colour)),
-                       elinewidth=POINTS * error.get("thickness", 2), capsize=POINTS * error.get("width", 4), capthick=POINTS * error.get("thickness", 2),
-                       zorder=order)  # fmt: skip
 
     def bar(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
         _only(trace, SHARED | {"orientation", "base", "width", "offset", "text", "textposition", "textfont", "cliponaxis"}, "bar")
@@ -228,13 +226,8 @@ class _Drawing:
         if "text" in trace:
             if trace.get("textposition") != "outside" or across:
                 raise _unknown("bar.text anywhere but outside at the top")
-            texts = where.bar_label(
-                drawn,
-                [_plain(one) for one in trace["text"]],
-                padding=2,
-                color=_colour(trace.get("textfont", {}).get("color", INK)),
-            )
-            for text in texts:
+            texts, ink = list(map(_plain, trace["text"])), _colour(trace.get("textfont", {}).get("color", INK))
+            for text in where.bar_label(drawn, texts, padding=2, color=ink):
                 text.set_parse_math(False)
         return Patch(**looks[0]) if looks else None
 
@@ -269,14 +262,13 @@ class _Drawing:
         order = 0.6 if shape.get("layer") == "below" else 2.9
         ends = [shape[f"{'x' if upright else 'y'}{end}"] for end in (0, 1)]
         if kind == "rect":
-            (where.axvspan if upright else where.axhspan)(
-                *ends, facecolor=_colour(shape["fillcolor"]), linewidth=0.0, zorder=order
-            )
+            span = where.axvspan if upright else where.axhspan
+            span(*ends, facecolor=_colour(shape["fillcolor"]), linewidth=0.0, zorder=order)
         else:
             line = shape["line"]
             _only(line, {"color", "dash", "width"}, "shape.line")
             (where.axvline if upright else where.axhline)(ends[0], color=_colour(line["color"]), linewidth=POINTS * line["width"],
-                                                          linestyle=_dashed(line), zorder=order)  # fmt: skip
+                                                          linestyle=_known(DASHES, line.get("dash", "solid"), "line.dash"), zorder=order)  # fmt: skip
 
     def _at(self, x: str, y: str) -> Any:
         x, y = x.removesuffix(" domain"), y.removesuffix(" domain")
@@ -349,12 +341,8 @@ class _Drawing:
                                 "ha": {"left": "left", "right": "right"}.get(note.get("xanchor"), "center"),
                                 "va": {"top": "top", "bottom": "bottom"}.get(note.get("yanchor"), "center")}  # fmt: skip
         if note.get("bgcolor"):
-            look["bbox"] = {
-                "facecolor": _colour(note["bgcolor"]),
-                "alpha": note.get("opacity", 1.0),
-                "linewidth": 0.0,
-                "pad": 1.0,
-            }
+            back = {"facecolor": _colour(note["bgcolor"]), "alpha": note.get("opacity", 1.0)}
+            look["bbox"] = back | {"linewidth": 0.0, "pad": 1.0}
         if note.get("showarrow", True):
             if (note.get("axref"), note.get("ayref"), note.get("arrowhead")) != ("x", "y", 0):
                 raise _unknown("an annotation's arrow that has a head, or that does not begin at a place of the axes")
@@ -376,9 +364,8 @@ class _Drawing:
             title_height = head.get_window_extent().height / self.figure.dpi + 0.06
         columns = len(names)
         while columns:  # as many names in a row as fit
-            by_rows = [
-                name for column in range(columns) for name in names[column::columns]
-            ]  # matplotlib fills column after column
+            # matplotlib fills column after column; this order reads from left to right
+            by_rows = [name for column in range(columns) for name in names[column::columns]]
             legend = self.figure.legend([self.handles[name] for name in by_rows], by_rows, ncols=columns, loc="upper left", frameon=False, borderaxespad=0.0,
                                         borderpad=0.1, handlelength=2.2, columnspacing=1.4, handletextpad=0.6)  # fmt: skip
             for text in legend.get_texts():
@@ -409,9 +396,8 @@ class _Drawing:
         for where in self.axes.values():
             box = where.get_window_extent()
             wrapped |= _wrap(where.xaxis.label, min(right - box.x0, 2 * (right - (box.x0 + box.x1) / 2)) - 4)
-            wrapped |= _wrap(
-                where.yaxis.label, self.figure.bbox.height / len(self.axes) if len(self.axes) > 1 else box.height + 20
-            )
+            high = self.figure.bbox.height / len(self.axes) if len(self.axes) > 1 else box.height + 20
+            wrapped |= _wrap(where.yaxis.label, high)
         for where, title in self.titles:
             wrapped |= _wrap(title, right - where.get_window_extent().x0 - 4)
         if wrapped:
@@ -440,10 +426,6 @@ def _wrap(text: Any, most: float) -> bool:
     return lines > 1
 
 
-def _dashed(line: Mapping[str, Any]) -> Any:
-    return _known(DASHES, line.get("dash", "solid"), "line.dash")
-
-
 def _marker(marker: Mapping[str, Any], line_colour: str | None, alpha: float | None) -> dict[str, Any]:
     _only(marker, {"color", "size", "symbol", "line", "opacity"}, "scatter.marker")
     symbol, edge = marker.get("symbol", "circle"), marker.get("line", {})
@@ -461,9 +443,8 @@ def _bar_looks(marker: Mapping[str, Any], many: int, alpha: float | None) -> lis
     _only(marker, {"color", "opacity", "pattern"}, "bar.marker")
     pattern = marker.get("pattern", {})
     _only(pattern, {"shape", "fillmode", "fgcolor", "size"}, "bar.marker.pattern")
-    colours, shapes = (
-        list(one) if isinstance(one, (list, tuple)) else [one] * many for one in (marker["color"], pattern.get("shape", ""))
-    )
+    given = (marker["color"], pattern.get("shape", ""))
+    colours, shapes = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
     if any(shapes) and pattern.get("fillmode") != "overlay":
         raise _unknown(f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what colour the bar has")
     looks = []
@@ -479,7 +460,7 @@ def _format(axis: Mapping[str, Any], log: bool) -> Callable[[float], str]:
     """Tick values as Plotly writes them."""
     form = axis.get("tickformat")
     if form == ",~s":
-        return _si
+        return ticker.EngFormatter(sep="")
     if form is not None:
         if not re.fullmatch(r"\.\d[%f]", form):
             raise _unknown(f"tickformat {form!r}")
@@ -488,14 +469,6 @@ def _format(axis: Mapping[str, Any], log: bool) -> Callable[[float], str]:
         least = -1 if axis.get("exponentformat") == "power" else -4
         return lambda value: _power(value, least)
     return lambda value: f"{value:g}"
-
-
-def _si(value: float) -> str:
-    """1000 as 1k, 2000000 as 2M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
 
 
 def _power(value: float, least: int) -> str:

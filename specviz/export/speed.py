@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -24,47 +23,45 @@ BATCHES = ("texts", "gamma", *interval_columns("factor", "pass", "tokens"))
 CELLS = ("kind", "temperature", "top_p", "draft", "tested", "accepted", "predicted_acceptance_rate", *STATISTICS, "blank_because")
 
 
-@dataclass(frozen=True, slots=True)
-class Sections:
-    """What else stands on the page; None where nothing was recorded.
+def how_fast(
+    plan: SpeedPlan,
+    manifest: Mapping[str, Any],
+    study: tuple[Study, str] | None = None,
+    many: tuple[BatchSpeeds, str] | None = None,
+    what_if: tuple[int, Spot, Spot | None] | None = None,
+) -> Package:
+    """What stands on the page; None where nothing was recorded.
 
-    study    with the draft whose acceptance is drawn
-    many     with the name of the rounds that are
-    what_if  gamma, the chosen point and the running pair
+    manifest  settings, models, versions, permalink and commands
+    study     with the draft whose acceptance is drawn
+    many      with the name of the rounds that are
+    what_if   gamma, the chosen point and the running pair
     """
-
-    study: tuple[Study, str] | None = None
-    many: tuple[BatchSpeeds, str] | None = None
-    what_if: tuple[int, Spot, Spot | None] | None = None
-
-
-def how_fast(plan: SpeedPlan, sections: Sections, manifest: Mapping[str, Any]) -> Package:
-    """What stands on the page. manifest: settings, models, versions, permalink and commands."""
     where = conditions(plan.settings, plan.models)
     pictures = {"tokens": Picture(partial(figures.tokens, plan), "Tokens per target pass")}
     captions = [f"{figures.tokens_conclusion(plan)} {where}", f"{plan.in_words} {where}"]
     tables = {"gammas.csv": lambda: (ROWS, _rows(plan))}
     if plan.costs is not None:
         pictures["speed"] = Picture(partial(figures.factors, plan), "Speed-up")
-    if sections.study is not None and sections.study[0].measured(sections.study[1:]):
-        study, draft = sections.study
+    if study is not None and study[0].measured(study[1:]):
+        found, draft = study
         for axis in fast_study.AXES:
-            if len(fast_study.cells_over(study, draft, axis)) > 1:
-                pictures[f"kept-over-{axis}"] = Picture(partial(fast_study.kept, study, draft, axis), f"Acceptance rate: {draft}")
-                captions.append(fast_study.kept_conclusion(study, draft, axis))
-        pictures["foretold"] = Picture(partial(fast_study.foretold, study, draft), f"Predicted and measured: {draft}")
-        pictures["confidence"] = Picture(partial(fast_study.confidence, study, draft), f"Confidence: {draft}")
-        captions += [fast_study.foretold_conclusion(study, draft), fast_study.confidence_conclusion(study, draft)]
-        tables["study.csv"] = lambda: (CELLS, _cells(study))
-    if sections.many is not None:
-        batches, key = sections.many
+            if len(fast_study.cells_over(found, draft, axis)) > 1:
+                pictures[f"kept-over-{axis}"] = Picture(partial(fast_study.kept, found, draft, axis), f"Acceptance rate: {draft}")
+                captions.append(fast_study.kept_conclusion(found, draft, axis))
+        pictures["foretold"] = Picture(partial(fast_study.foretold, found, draft), f"Predicted and measured: {draft}")
+        pictures["confidence"] = Picture(partial(fast_study.confidence, found, draft), f"Confidence: {draft}")
+        captions += [fast_study.foretold_conclusion(found, draft), fast_study.confidence_conclusion(found, draft)]
+        tables["study.csv"] = lambda: (CELLS, _cells(found))
+    if many is not None:
+        batches, key = many
         pictures["many-texts"] = Picture(partial(batch.factors, batches, key), "Many texts at once")
         pictures["passes"] = Picture(partial(batch.passes, batches), "What verification costs")
         captions += [batches.in_words(key), batch.passes_conclusion(batches)]
         tables["many-texts.csv"] = lambda: (BATCHES, _batches(batches, key))
-    if sections.what_if is not None:
-        gamma, chosen, running = sections.what_if
-        pictures["what-if"] = Picture(partial(surface.surface, *sections.what_if), f"Speed-up by the formula, gamma {gamma}")
+    if what_if is not None:
+        gamma, chosen, running = what_if
+        pictures["what-if"] = Picture(partial(surface.surface, *what_if), f"Speed-up by the formula, gamma {gamma}")
         captions.append(f"{surface.in_words(gamma, chosen)} {surface.FORMULA}")
         rows = surface.table(running, chosen)
         tables["what-if.csv"] = lambda: (rows[0], (row.values() for row in rows))

@@ -6,7 +6,7 @@ import shlex
 
 from specviz.export.facts import facts
 from specviz.export.package import Package
-from specviz.export.speed import Sections, how_fast
+from specviz.export.speed import how_fast
 from specviz.models.pairs.names import as_options
 from specviz.prediction.plan import SpeedPlan
 from specviz.web.common.download import Offer, ready
@@ -28,17 +28,14 @@ def fast_package(forecasts: Forecasts, plan: SpeedPlan) -> Package:
         plan.settings, plan.models, "fast", forecasts.question.link(), [command(plan), "python -m specviz study", "python -m specviz record --curve"], n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not forecasts.own, sentence=plan.in_words,
     )  # fmt: skip
-    return how_fast(plan, sections(forecasts, plan), said)
-
-
-def sections(forecasts: Forecasts, plan: SpeedPlan) -> Sections:
-    """What stands behind the tabs, the sliders where the visitor has left them."""
     choice, found, many = forecasts.question.choice, study(), batches()
     asked = what_if(forecasts.question, plan, many)
-    return Sections(
+    return how_fast(
+        plan,
+        said,
         study=found and (found, choice.draft),
         many=many and (many, of_batches(many, choice)[0]),
-        what_if=(asked.gamma, asked.spot, running(choice, plan, many, asked.gamma)),
+        what_if=(asked.gamma, asked.spot, running(choice, plan, many, asked.gamma)),  # where the sliders stand
     )
 
 
