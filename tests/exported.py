@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,9 @@ from specviz.evidence.partition import Partition
 from specviz.evidence.report import as_record
 from specviz.export import exactness, rounds, speed
 from specviz.export import report as of_report
-from specviz.export.drafting_methods import other_proposers
+from specviz.export.drafting_methods import drafting_methods
 from specviz.export.package import Package
-from specviz.export.serving_limits import around_the_rule
+from specviz.export.serving_limits import serving_limits
 from specviz.export.whole_text import whole_text
 from specviz.figures.exactness.evidence import CellShares, SeedPValues
 from specviz.figures.mistakes import Curve, Speed
@@ -56,21 +56,21 @@ CURVE = Curve(("right rule", "wrong rule"), 1, (10, 100, 1000), ((0.2, 0.3), (0.
 SPEEDS = (Speed("right rule", 96, 1000, 600, 1500, 800), Speed("wrong rule", 95, 1001, 703, 1607, 809))
 COLUMNS = {
     "p": (0.5, 0.3, 0.2), "q": (0.25, 0.45, 0.3), "overlap": (0.25, 0.3, 0.2), "residual": (0.25, 0.0, 0.0),
-    "kept": (0.25, 0.3, 0.2), "replaced": (0.25, 0.0, 0.0),
+    "accepted": (0.25, 0.3, 0.2), "replaced": (0.25, 0.0, 0.0),
 }  # fmt: skip
 TWO_RULES = (("token by token", 0.75, 0.5625, 1e-16), ("block", 0.75, 0.6, 2e-16))
 
 
 def raw(name: str) -> Any:
-    """A recorded file as it stands on the disk: what every number of an export is held against."""
-    return json.loads((TRACES / f"{name}.json").read_text(encoding="utf-8"))
+    """A recorded file as it is on the disk, with which every number of an export is compared. Read once: nobody changes it."""
+    return json.loads(text(name))
 
 
 def text(name: str) -> str:
     return (TRACES / f"{name}.json").read_text(encoding="utf-8")
 
 
-@lru_cache(maxsize=1)
+@cache
 def report() -> dict[str, Any]:
     """A report of two modes by hand, one cell without a draw."""
     partition = Partition(
@@ -90,12 +90,12 @@ def report() -> dict[str, Any]:
     }  # fmt: skip
 
 
-@lru_cache(maxsize=1)
+@cache
 def packages() -> dict[str, Package]:
     """One package of every kind that leaves the app."""
     trace = Trace.from_json(text("opening"))
     plans = from_json(text("plans"))
-    sections = speed.Sections((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
+    sections = ((Study.from_json(text("study")), STUDIED), (BatchSpeeds.from_json(text("batches")), BATCH), WHAT_IF)
     one = passage.from_json(text("passage"))[DISTRIBUTION]
     return {
         "report": of_report.package(report()),
@@ -103,13 +103,19 @@ def packages() -> dict[str, Package]:
         "broken": exactness.break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
         "round": rounds.one_round(trace, 0, {}, trace.models),
         "token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
-        "fast": speed.how_fast(plans[PLAN], sections, SAID),
-        "lineup": other_proposers(
+        "fast": speed.how_fast(plans[PLAN], SAID, *sections),
+        "lineup": drafting_methods(
             methods.from_json(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "passage": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "around": around_the_rule(setups.from_json(text("setups")), ARM, SAID),
+        "around": serving_limits(setups.from_json(text("setups")), ARM, SAID),
     }
+
+
+@cache
+def page(kind: str, name: str) -> Any:
+    """A Plotly figure of a package, made once for all tests; nobody changes it."""
+    return packages()[kind].pictures[name].page()
 
 
 def table(kind: str, name: str) -> list[dict[str, str]]:

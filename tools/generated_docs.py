@@ -2,8 +2,8 @@
 
     python tools/generated_docs.py
 
-Prose stays as it is. What stands between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is replaced, so that no option is
-described twice: its words are those of ``--help``. The terms come from assets/glossary.toml.
+Only the text between ``<!-- generated: NAME -->`` and ``<!-- end -->`` is replaced. Options are described in the words of ``--help``,
+terms in those of assets/glossary.toml.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ SHARED: dict[str, tuple[str, Callable[[argparse.ArgumentParser], None]]] = {
 
 
 def actions(arguments: Callable[[argparse.ArgumentParser], None]) -> list[argparse.Action]:
-    """What a command or a group of options takes, without --help."""
+    """The options of a command or of a group of them, without --help."""
     parser = argparse.ArgumentParser(add_help=False)
     arguments(parser)
     return parser._actions
@@ -44,7 +44,7 @@ def fingerprint(action: argparse.Action) -> tuple:
 
 
 def cell(text: str) -> str:
-    """Plain text in a table: nothing in it is markup."""
+    """Plain text for a field of a Markdown table, with nothing in it read as markup."""
     return text.replace("|", "\\|").replace("<", "&lt;").replace("*", "\\*")
 
 
@@ -63,7 +63,7 @@ def table(rows: list[argparse.Action]) -> str:
 
 
 def command(name: str) -> str:
-    """The options of a command: shared groups by their name, the rest as a table, and what its parser adds below."""
+    """The options of a command: links to shared groups, the rest as a table, and the epilog of its parser."""
     parser = argparse.ArgumentParser(add_help=False)
     importlib.import_module(f"specviz.commands.{name}").arguments(parser)
     rest, shared = {fingerprint(action): action for action in parser._actions}, []
@@ -90,7 +90,7 @@ def glossary() -> str:
 
 
 def block(name: str) -> str:
-    """What stands between the marks of that name."""
+    """The generated text of that name. Raises KeyError for an unknown name."""
     if name in COMMANDS:
         return command(name)
     if name in SHARED:
@@ -99,7 +99,7 @@ def block(name: str) -> str:
 
 
 def renewed(text: str) -> str:
-    """The text of a page with every generated part made anew."""
+    """A page with every generated part replaced."""
     return BLOCK.sub(lambda found: f"{found[1]}\n{block(found['name'])}\n{found[3]}", text)
 
 

@@ -1,4 +1,4 @@
-"""The moving picture of the README: the recorded round of the real page, one frame for each motion.
+"""The animation in the README: the recorded round on the real page, one frame for each motion.
 
     python tools/round_gif.py [OUT]     (default: assets/round.gif)
 
@@ -23,8 +23,8 @@ from playwright.sync_api import Page, sync_playwright
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZE = {"width": 1120, "height": 700}
-SECONDS = 2.2  # that a motion stands
-LAST = 4.5  # that the last one stands
+SECONDS = 2.2  # for a frame
+LAST = 4.5  # for the last one
 COLOURS = 64
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
@@ -36,7 +36,7 @@ def free_port() -> int:
 
 
 def frames(page: Page) -> list[Image.Image]:
-    """The first round, motion by motion."""
+    """Screenshots of the first round, one for each motion."""
     stage = page.locator(".stage").first
     stage.wait_for()
     page.wait_for_timeout(1500)  # the font, and the first motion's transitions

@@ -111,9 +111,9 @@ def run(options: argparse.Namespace) -> int:
         record, saved = sampled_and_tested(load(settings), settings, options)
     if options.out:
         from specviz.export.folder import write
-        from specviz.export.report import files
+        from specviz.export.report import package
 
-        write(options.out, files(record))
+        write(options.out, package(record).files())
     if saved is not None:
         saved.forget()
     show(record, options, as_text)

@@ -1,4 +1,4 @@
-"""What every page's export says of itself: settings, seed, models, versions, the link, the command; the same in few words for captions."""
+"""What every export says of where it comes from: settings, seed, models, versions, permalink, commands; and the end of its captions."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from specviz.models.pairs.names import as_options
 from specviz.records import versions
 from specviz.settings import PROPOSER_FIELDS, SHAPE, TREES, Settings
 
-DISTRIBUTIONS = ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
+SAMPLING = ("gamma", "temperature", "top_k", "top_p", "min_p")
 EDITED = "Some random numbers of this run were chosen by hand: it is an illustration, not a random sample."
 
 
@@ -34,41 +34,44 @@ def facts(
 
 
 def conditions(settings: Settings, models: Mapping[str, Any]) -> str:
-    """The end of a caption: pair, type of its numbers, settings, version; and that luck was chosen, where it was."""
-    record = settings.to_record()
-    distributions = ", ".join(f"{key.replace('_', '-')} {record[key]}" for key in DISTRIBUTIONS if record[key] is not None)
-    distributions += "".join(f", {key.replace('_', '-')} {value}" for key, value in proposing(record).items())
+    """The end of a caption: pair, number type, settings, version; and that random numbers were chosen by hand, where they were."""
+    ending = recorded_conditions(settings.to_record(), {**models, "pair": settings.pair}, versions()["specviz"])
+    return f"{ending} {EDITED}" if settings.edited else ending
+
+
+def recorded_conditions(settings: Mapping[str, Any], models: Mapping[str, Any], version: str) -> str:
+    """The same from a record of settings and models, which may lack any of its keys."""
+    values = {key: settings[key] for key in (*SAMPLING, "seed") if settings.get(key) is not None} | proposing(settings)
+    words = ", ".join(f"{key.replace('_', '-')} {value}" for key, value in values.items())
     dtype = f", {models['dtype']}" if models.get("dtype") else ""
-    edited = f" {EDITED}" if settings.edited else ""
-    return f"Pair {settings.pair}{dtype}; {distributions}. specviz {versions()['specviz']}.{edited}"
+    return f"Pair {models.get('pair', 'no models')}{dtype}; {words}. specviz {version}."
 
 
 def decode_command(settings: Settings, models: Mapping[str, Any]) -> str:
-    """What writes the same run without the page."""
-    plain = Settings()
-    words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json"]
-    words += as_options(settings.pair)
+    """The command line that decodes the same run."""
+    plain, record = Settings().to_record(), settings.to_record()
+    words: list[Any] = ["python", "-m", "specviz", "decode", "--format", "json", *as_options(settings.pair)]
     words += [f"--prompt={settings.prompt}", "--max-new-tokens", settings.length, "--seed", settings.seed]
-    for name in DISTRIBUTIONS[:-1]:
-        if getattr(settings, name) != getattr(plain, name):
-            words += [f"--{name.replace('_', '-')}", getattr(settings, name)]
-    words += proposer_options(settings.to_record())
-    for key in ("device", "dtype"):
-        if models.get(key):
-            words += [f"--{key}", models[key]]
-    for uniform in settings.to_record()["uniforms"]:
-        words += ["--uniform", uniform]
+    words += sampling_options({name: value for name, value in record.items() if value != plain[name]})
+    words += proposer_options(record)
+    words += [word for key in ("device", "dtype") if models.get(key) for word in (f"--{key}", models[key])]
+    words += [word for uniform in record["uniforms"] for word in ("--uniform", uniform)]
     return shlex.join(map(str, words))
 
 
+def sampling_options(record: Mapping[str, Any]) -> list[Any]:
+    """Command-line options for what a record says of sampling."""
+    return [word for key in SAMPLING if record.get(key) is not None for word in (f"--{key.replace('_', '-')}", record[key])]
+
+
 def proposing(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a record's proposer and rule is not as usual."""
+    """What differs from the default in a record's proposer and rule."""
     plain = Settings().to_record()
     return {name: record[name] for name in PROPOSER_FIELDS if record.get(name, plain[name]) != plain[name]}
 
 
 def proposer_options(record: Mapping[str, Any]) -> list[str]:
-    """The same for a command line, where a tree without a shape or a number of nodes would get the number that pays."""
+    """The same as command-line options. A tree without a shape or a number of nodes gets SHAPE, or the command would choose its size."""
     found = proposing(record)
     if found.get("proposer") in TREES and not {"tree", "nodes"} & found.keys():
         found["tree"] = SHAPE

@@ -1,4 +1,4 @@
-"""Files of an export in a folder: all of them or none, and never over anything that is not an earlier export."""
+"""Files of an export in a folder: all of them or none, and only an earlier export is replaced."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from specviz.errors import SettingsError, TraceError
 from specviz.records import flushed, read_json
 
 MANIFEST, ZIP = "manifest.json", "evidence.zip"
-SCHEMA = "specviz-evidence-2"  # of the manifest
+SCHEMA = "specviz-evidence-3"  # of the manifest
 ALLOWED = "a folder that is new, empty, or holds an earlier export"
 
 
 def writable(folder: Path) -> None:
-    """Raises SettingsError where ``write`` would fail for sure: said before hours of draws, not after."""
+    """Check before hours of sampling that ``write`` can succeed. Raises SettingsError."""
     _replaceable(folder)
     try:
         Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.absolute().parent)).rmdir()
@@ -27,9 +27,11 @@ def writable(folder: Path) -> None:
 
 
 def write(folder: Path, found: Mapping[str, bytes]) -> None:
-    """All files, or none: made beside the folder and put in its place by one renaming.
+    """Write all files or none: made beside the folder and put in its place by one renaming.
 
-    An earlier export is replaced; a folder with anything else in it is refused. Raises SettingsError.
+    found  name of a file -> its bytes
+
+    Raises SettingsError for a folder that holds anything but an earlier export, and where the disk is full or not writable.
     """
     _replaceable(folder)
     folder = folder.absolute()
@@ -55,7 +57,7 @@ def write(folder: Path, found: Mapping[str, bytes]) -> None:
 
 
 def _replaceable(folder: Path) -> None:
-    """New, empty, or nothing but the files of an earlier export."""
+    """Raises SettingsError unless the folder is new, empty or holds nothing but an earlier export."""
     try:
         if not folder.exists():
             return

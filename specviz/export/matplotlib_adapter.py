@@ -1,8 +1,8 @@
-"""Any of our Plotly figures drawn for paper by matplotlib, without a browser: the same series, axes, words, colours and patterns.
+"""Draws any of our Plotly figures for print with matplotlib, without a browser: the same series, axes, words, colours and patterns.
 
-Nothing is worked out a second time: every point that is printed is read from the figure that a page shows. Known here are the kinds of
-traces, shapes and annotations that our figures use. Anything else raises NotImplementedError with its name, so that a figure is never
-printed with a part missing; what matters only under a pointer is left out.
+Nothing is computed a second time: every printed point is read from the figure that a page shows. The adapter knows the kinds of traces,
+shapes and annotations that our figures use. Anything else raises NotImplementedError with its name, so that no figure is printed with
+a part missing; only what appears under a pointer is left out.
 
 Sizes: a Plotly pixel becomes 2/3 of a point, so that letters of 12 px on the screen are letters of 8 points in a figure 7.2 inches wide.
 """
@@ -21,20 +21,19 @@ from threading import Lock
 from typing import Any
 
 import matplotlib
-import matplotlib.style
 import numpy as np
 from matplotlib import ticker
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
-from matplotlib.font_manager import FontProperties, findfont, get_font
+from matplotlib.font_manager import findfont, get_font
 from matplotlib.lines import Line2D
 from matplotlib.patches import Patch
 
 PAGE, COLUMN = 7.2, 3.5  # inches: the text of a page, and one of two columns
-LABEL, LINES = 64, 200  # characters of a name, and of words that are set in several lines
-ROW = 8.5  # characters of a row's name for each inch of the figure's width: about half of it
+LABEL, LINES = 64, 200  # most characters of a name, and of words that are set in several lines
+ROW = 8.5  # most characters of a row's name for each inch of the figure's width: about half of it
 POINTS = 2 / 3  # of a Plotly pixel
 INCH = 72 / POINTS  # Plotly pixels
 INK, GRID = "#333333", "#dfe3e8"
@@ -56,13 +55,16 @@ STYLE = {
     "grid.linewidth": 0.5,
     "hatch.linewidth": 1.0,
 }
+SETTINGS = {
+    key: value for key, value in matplotlib.rcParamsDefault.items() if not key.startswith(("backend", "toolbar", "webagg"))
+} | STYLE
 UNDATED = {"svg": {"Date": None, "Creator": None}, "pdf": {"CreationDate": None, "Creator": None, "Producer": None}, "png": {}}
 DPI = 300  # of a PNG
 
 DASHES = {"solid": "-", "dash": (0, (4, 2)), "dot": (0, (1, 1.6)), "dashdot": (0, (5, 2, 1, 2)), "longdash": (0, (8, 3)),
           "longdashdot": (0, (8, 3, 2, 3))}  # fmt: skip
 SYMBOLS = {"circle": "o", "square": "s", "diamond": "D", "x": "X", "line-ns": "|"}
-HATCHES = {"": "", "/": "/////", "\\": "\\\\\\\\\\", ".": "...", "x": "xxxx"}
+HATCHES = {"": "", "/": "/////", "\\": "\\\\\\\\\\", ".": "..."}
 POINTED = {"hoverinfo", "hovertemplate", "hovertext", "customdata"}  # seen only under a pointer
 SHARED = {"type", "name", "x", "y", "xaxis", "yaxis", "showlegend", "legendgroup", "marker", "opacity", *POINTED}
 _ONE_AT_A_TIME = Lock()  # matplotlib's settings and font caches belong to the whole process
@@ -71,22 +73,19 @@ _ONE_AT_A_TIME = Lock()  # matplotlib's settings and font caches belong to the w
 def draw(figure: Any, title: str = "", width: float = PAGE) -> Figure:
     """A Plotly figure for paper.
 
-    figure  plotly.graph_objects.Figure, or a mapping of its ``data`` and ``layout``
+    figure  plotly.graph_objects.Figure with a height in pixels
     title   above it; the figure's own where it has one
     width   in inches; the height follows from the figure's
 
     Raises NotImplementedError for anything that our figures do not use.
     """
-    if isinstance(figure, Mapping):
-        traces, layout = figure["data"], figure["layout"]
-    else:
-        traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
+    traces, layout = [trace.to_plotly_json() for trace in figure.data], figure.layout.to_plotly_json()
     with _settings():
         return _Drawing(traces, layout, title, width).figure
 
 
 def saved(drawn: Figure, kind: str) -> bytes:
-    """What ``draw`` made as the bytes of an svg, png or pdf; the same figure gives the same bytes on the same versions."""
+    """The bytes of a drawn figure as "svg", "png" or "pdf"; the same figure gives the same bytes on the same versions."""
     target = io.BytesIO()
     with _settings():
         drawn.savefig(target, format=kind, dpi=DPI, metadata=UNDATED[kind])
@@ -94,29 +93,29 @@ def saved(drawn: Figure, kind: str) -> bytes:
 
 
 def printable(label: str, most: int = LABEL) -> str:
-    """The label in characters that the print font has, others as their code; cut after ``most`` characters."""
+    """The label in characters that the print font has, others as their code; at most ``most`` characters long."""
     text = "".join(c if c == "\n" or ord(c) in _characters() else f"‹U+{ord(c):04X}›" for c in label)
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
 @contextmanager
 def _settings() -> Iterator[None]:
-    """Our settings and nobody else's, in one thread at a time."""
-    with _ONE_AT_A_TIME, matplotlib.style.context(["default", STYLE]):
+    """Our settings of matplotlib and no others, in one thread at a time."""
+    with _ONE_AT_A_TIME, matplotlib.rc_context(SETTINGS):
         yield
 
 
 class _Drawing:
-    """One figure while it is drawn: axes by their names in the layout, and what the legend lists."""
+    """One figure while it is drawn: axes by the names of both axes in the layout, and what the legend lists."""
 
     def __init__(self, traces: Sequence[Mapping[str, Any]], layout: Mapping[str, Any], title: str, width: float):
-        axes = {key: value for key, value in layout.items() if re.fullmatch(r"[xy]axis\d*", key)}
-        _only(layout.keys() - axes.keys(), {"barmode", "bargap", "height", "margin", "legend", "showlegend", "title", "template", "dragmode",
-              "hovermode", "hoverlabel", "shapes", "annotations"}, "layout")  # fmt: skip
-        self.layout, self.axis = layout, axes
+        _only([key for key in layout if not re.fullmatch(r"[xy]axis\d*", key)],
+              {"barmode", "bargap", "height", "margin", "legend", "showlegend", "title", "template", "dragmode", "hovermode", "hoverlabel",
+               "shapes", "annotations"}, "layout")  # fmt: skip
+        self.layout, self.width = layout, width
         self.figure = Figure(figsize=(width, (layout["height"] - layout.get("margin", {}).get("t", 60)) / INCH))
-        self.pairs = sorted({(trace.get("xaxis", "x"), trace.get("yaxis", "y")) for trace in traces})
-        self.axes = self._grid()
+        FigureCanvasAgg(self.figure)  # measures texts
+        self.axes = self._grid(sorted({_pair(trace) for trace in traces}))
         self.handles: dict[str, Any] = {}
         self.stacked: dict[tuple[str, str], np.ndarray] = {}
         self.barred: list[Any] = []
@@ -125,18 +124,15 @@ class _Drawing:
         self.markers: list[tuple[Any, Line2D]] = []
         listed = layout.get("showlegend", len(traces) > 1 or any(trace.get("showlegend") for trace in traces))
         for number, trace in enumerate(traces):
-            kind = trace.get("type", "scatter")
-            if kind not in TRACES:
-                raise _unknown(f"a trace of type {kind!r}")
-            where = self.axes[trace.get("xaxis", "x"), trace.get("yaxis", "y")]
-            handle = TRACES[kind](self, where, trace, 2.0 + 0.01 * number)
+            make = _known(TRACES, trace.get("type", "scatter"), "a trace of type")
+            handle = make(self, self.axes[_pair(trace)], trace, 2.0 + 0.01 * number)
             if listed and handle is not None and trace.get("showlegend", True) and trace.get("name"):
                 self.handles.setdefault(printable(_plain(trace["name"])), handle)
         for shape in layout.get("shapes", ()):
             self._shape(shape)
-        for (x, y), where in self.axes.items():
-            self._scaled(where, "x", axes.get(_long(x), {}), width)
-            self._scaled(where, "y", axes.get(_long(y), {}), width)
+        for pair, where in self.axes.items():
+            for which, name in zip("xy", pair, strict=True):
+                self._scaled(where, which, self._axis(name))
         for note in layout.get("annotations", ()):
             self._note(note)
         for where, line in self.markers:  # a marker on the edge is drawn whole, one beyond it not at all
@@ -145,19 +141,23 @@ class _Drawing:
             if ((x >= x0) & (x <= x1) & (y >= y0) & (y <= y1)).all():
                 line.set_clip_on(False)
         self._headed(printable(_plain((layout.get("title") or {}).get("text") or "") or title, LINES))
-        self._wrapped()
+        self._placed()
 
-    def _grid(self) -> dict[tuple[str, str], Any]:
+    def _axis(self, name: str) -> Mapping[str, Any]:
+        """An axis of the layout by its short name, as x2."""
+        return self.layout.get(f"{name[0]}axis{name[1:]}", {})
+
+    def _domains(self, pair: tuple[str, str]) -> tuple[tuple[float, float], ...]:
+        return tuple(tuple(self._axis(name).get("domain", (0.0, 1.0))) for name in pair)
+
+    def _grid(self, pairs: Sequence[tuple[str, str]]) -> dict[tuple[str, str], Any]:
         """Axes for each pair of axis names, placed as the domains say: columns from the left, rows from the top."""
-        spans = {
-            pair: tuple(tuple(self.axis.get(_long(name), {}).get("domain", (0.0, 1.0))) for name in pair) for pair in self.pairs
-        }
-        across = sorted({span[0] for span in spans.values()})
-        down = sorted({span[1] for span in spans.values()}, reverse=True)
-        grid = self.figure.add_gridspec(
-            len(down), len(across), width_ratios=[b - a for a, b in across], height_ratios=[b - a for a, b in down]
-        )
-        return {pair: self.figure.add_subplot(grid[down.index(span[1]), across.index(span[0])]) for pair, span in spans.items()}
+        spans = {pair: self._domains(pair) for pair in pairs}
+        across = sorted({x for x, _ in spans.values()})
+        down = sorted({y for _, y in spans.values()}, reverse=True)
+        ratios = {"width_ratios": [b - a for a, b in across], "height_ratios": [b - a for a, b in down]}
+        grid = self.figure.add_gridspec(len(down), len(across), **ratios)
+        return {pair: self.figure.add_subplot(grid[down.index(y), across.index(x)]) for pair, (x, y) in spans.items()}
 
     def scatter(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
         _only(trace, SHARED | {"mode", "line", "fill", "fillcolor", "error_x", "error_y"}, "scatter")
@@ -173,7 +173,7 @@ class _Drawing:
                 )
                 where.autoscale_view()
             elif fill == "tozeroy":
-                axis = self.axis.get(_long(trace.get("yaxis", "y")), {})
+                axis = self._axis(_pair(trace)[1])
                 foot = 10.0 ** axis["range"][0] if axis.get("type") == "log" else 0.0  # a logarithmic axis has no zero
                 where.fill_between(x, foot, y, facecolor=_colour(trace["fillcolor"]), linewidth=0.0, zorder=order)
             else:
@@ -182,29 +182,27 @@ class _Drawing:
                 return Patch(facecolor=_colour(trace["fillcolor"]))
         look: dict[str, Any] = {"linestyle": "none", "zorder": order, "alpha": alpha}
         if "lines" in mode:
-            look |= {"linestyle": _dashed(line), "linewidth": POINTS * line.get("width", 2), "color": _colour(line["color"])}
+            look |= {
+                "linestyle": _known(DASHES, line.get("dash", "solid"), "line.dash"),
+                "linewidth": POINTS * line.get("width", 2),
+                "color": _colour(line["color"]),
+            }
         if "markers" in mode:
             look |= _marker(marker, line.get("color"), alpha)
         (drawn,) = where.plot(x, y, **look)
         if "markers" in mode:
             self.markers.append((where, drawn))
         colour = marker.get("color") or line.get("color") or INK
-        for name in ("error_x", "error_y"):
-            if name in trace:
-                self._errors(where, x, y, name, trace[name], colour, order - 0.005)
+        for name in [key for key in ("error_x", "error_y") if key in trace]:
+            error = trace[name]
+            _only(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
+            if error.get("type") != "data":
+                raise _unknown(f"{name}.type {error.get('type')!r}")
+            less, more = (_numbers(error["array"] if error.get(end) is None else error[end]) for end in ("arrayminus", "array"))
+            thick = POINTS * error.get("thickness", 2)
+            where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_colour(error.get("color", colour)),
+                           elinewidth=thick, capsize=POINTS * error.get("width", 4), capthick=thick, zorder=order - 0.005)  # fmt: skip
         return drawn
-
-    def _errors(
-        self, where: Any, x: np.ndarray, y: np.ndarray, name: str, error: Mapping[str, Any], colour: str, order: float
-    ) -> None:
-        _only(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
-        if error.get("type") != "data":
-            raise _unknown(f"{name}.type {error.get('type')!r}")
-        more = _numbers(error["array"])
-        less = more if error.get("arrayminus") is None else _numbers(error["arrayminus"])
-        where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_colour(error.get("color", colour)),
-                       elinewidth=POINTS * error.get("thickness", 2), capsize=POINTS * error.get("width", 4), capthick=POINTS * error.get("thickness", 2),
-                       zorder=order)  # fmt: skip
 
     def bar(self, where: Any, trace: Mapping[str, Any], order: float) -> Any:
         _only(trace, SHARED | {"orientation", "base", "width", "offset", "text", "textposition", "textfont", "cliponaxis"}, "bar")
@@ -216,9 +214,8 @@ class _Drawing:
         thick, start = trace["width"], trace.get("base")
         start = np.zeros(len(lengths)) if start is None else _numbers(start)
         if mode == "stack":
-            key = (trace.get("xaxis", "x"), trace.get("yaxis", "y"))
-            start = self.stacked.get(key, start)
-            self.stacked[key] = start + lengths
+            start = self.stacked.get(_pair(trace), start)
+            self.stacked[_pair(trace)] = start + lengths
         middle = places + (0.0 if trace.get("offset") is None else trace["offset"] + thick / 2)
         looks = _bar_looks(marker, len(lengths), trace.get("opacity"))
         make = where.barh if across else where.bar
@@ -229,13 +226,8 @@ class _Drawing:
         if "text" in trace:
             if trace.get("textposition") != "outside" or across:
                 raise _unknown("bar.text anywhere but outside at the top")
-            texts = where.bar_label(
-                drawn,
-                [_plain(one) for one in trace["text"]],
-                padding=2,
-                color=_colour(trace.get("textfont", {}).get("color", INK)),
-            )
-            for text in texts:
+            texts, ink = list(map(_plain, trace["text"])), _colour(trace.get("textfont", {}).get("color", INK))
+            for text in where.bar_label(drawn, texts, padding=2, color=ink):
                 text.set_parse_math(False)
         return Patch(**looks[0]) if looks else None
 
@@ -270,20 +262,19 @@ class _Drawing:
         order = 0.6 if shape.get("layer") == "below" else 2.9
         ends = [shape[f"{'x' if upright else 'y'}{end}"] for end in (0, 1)]
         if kind == "rect":
-            (where.axvspan if upright else where.axhspan)(
-                *ends, facecolor=_colour(shape["fillcolor"]), linewidth=0.0, zorder=order
-            )
+            span = where.axvspan if upright else where.axhspan
+            span(*ends, facecolor=_colour(shape["fillcolor"]), linewidth=0.0, zorder=order)
         else:
             line = shape["line"]
             _only(line, {"color", "dash", "width"}, "shape.line")
             (where.axvline if upright else where.axhline)(ends[0], color=_colour(line["color"]), linewidth=POINTS * line["width"],
-                                                          linestyle=_dashed(line), zorder=order)  # fmt: skip
+                                                          linestyle=_known(DASHES, line.get("dash", "solid"), "line.dash"), zorder=order)  # fmt: skip
 
     def _at(self, x: str, y: str) -> Any:
         x, y = x.removesuffix(" domain"), y.removesuffix(" domain")
         return next(where for pair, where in self.axes.items() if x in (pair[0], "paper") and y in (pair[1], "paper"))
 
-    def _scaled(self, where: Any, which: str, axis: Mapping[str, Any], width: float) -> None:
+    def _scaled(self, where: Any, which: str, axis: Mapping[str, Any]) -> None:
         """Range, ticks, grid and title of one axis."""
         _only(axis, {"range", "type", "title", "tickvals", "ticktext", "tickformat", "nticks", "dtick", "tickangle", "ticks", "tickfont", "gridcolor",
                      "showgrid", "zeroline", "fixedrange", "automargin", "rangemode", "exponentformat", "anchor", "domain"}, f"{which}axis")  # fmt: skip
@@ -304,7 +295,7 @@ class _Drawing:
             found.set_major_formatter(ticker.FuncFormatter(lambda value, _: text(value)))
             if axis.get("tickvals") is not None:
                 values = list(axis["tickvals"])
-                most = min(LABEL, int(ROW * width)) if which == "y" else LABEL
+                most = min(LABEL, int(ROW * self.width)) if which == "y" else LABEL
                 texts = [printable(_plain(one), most) for one in axis.get("ticktext") or map(text, values)]
                 found.set_ticks(values, texts, parse_math=False)
                 if axis.get("ticks") == "" or (which == "y" and axis.get("ticktext")):  # rows are named, not measured
@@ -319,7 +310,7 @@ class _Drawing:
                 found.set_major_locator(ticker.MultipleLocator(axis["dtick"]))
             else:
                 found.set_major_locator(
-                    ticker.MaxNLocator(axis.get("nticks", 7) - 2 * (which == "x" and width < 5.0), steps=[1, 2, 5, 10])
+                    ticker.MaxNLocator(axis.get("nticks", 7) - 2 * (which == "x" and self.width < 5.0), steps=[1, 2, 5, 10])
                 )
         if axis.get("showgrid", True) and not named:
             where.grid(visible=True, axis=which)
@@ -335,26 +326,23 @@ class _Drawing:
         text, font = printable(_plain(note["text"]), LINES), note.get("font", {})
         colour = _colour(font.get("color", INK))
         if xref == yref == "paper":
-            where = next((one for pair, one in self.axes.items() if self._heads(pair, x, y)), None)
-            if where is None:
-                raise _unknown(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
-            self.titles.append((where, where.set_title(text, loc="left", fontsize=8.5, color=INK, parse_math=False)))
-            return
+            for pair, one in self.axes.items():
+                (left, right), (_, top) = self._domains(pair)
+                if abs(x - (left + right) / 2) < 1e-6 and abs(y - top) < 1e-6:
+                    self.titles.append((one, one.set_title(text, loc="left", fontsize=8.5, color=INK, parse_math=False)))
+                    return
+            raise _unknown(f"an annotation at ({x}, {y}) of the paper, which is over no subplot")
         where, places, systems = self._at(xref, yref), [], []
         for value, ref in ((x, xref), (y, yref)):
             inside = ref != "paper" and not ref.endswith(" domain")
             systems.append("data" if inside else "axes fraction")
-            places.append(10.0**value if inside and self.axis.get(_long(ref), {}).get("type") == "log" else value)
+            places.append(10.0**value if inside and self._axis(ref).get("type") == "log" else value)
         look: dict[str, Any] = {"color": colour, "fontsize": POINTS * font.get("size", 12), "annotation_clip": False, "zorder": 4.0,
                                 "ha": {"left": "left", "right": "right"}.get(note.get("xanchor"), "center"),
                                 "va": {"top": "top", "bottom": "bottom"}.get(note.get("yanchor"), "center")}  # fmt: skip
         if note.get("bgcolor"):
-            look["bbox"] = {
-                "facecolor": _colour(note["bgcolor"]),
-                "alpha": note.get("opacity", 1.0),
-                "linewidth": 0.0,
-                "pad": 1.0,
-            }
+            back = {"facecolor": _colour(note["bgcolor"]), "alpha": note.get("opacity", 1.0)}
+            look["bbox"] = back | {"linewidth": 0.0, "pad": 1.0}
         if note.get("showarrow", True):
             if (note.get("axref"), note.get("ayref"), note.get("arrowhead")) != ("x", "y", 0):
                 raise _unknown("an annotation's arrow that has a head, or that does not begin at a place of the axes")
@@ -366,52 +354,57 @@ class _Drawing:
             drawn = where.annotate(text, places, shift, tuple(systems), "offset points", **look)
         drawn.set_parse_math(False)
 
-    def _heads(self, pair: tuple[str, str], x: float, y: float) -> bool:
-        """Whether a place of the paper is the middle of the upper edge of these axes."""
-        (left, right), (_, top) = (self.axis.get(_long(name), {}).get("domain", (0.0, 1.0)) for name in pair)
-        return abs(x - (left + right) / 2) < 1e-6 and abs(y - top) < 1e-6
-
     def _headed(self, title: str) -> None:
         """Title and legend above the axes, in a strip that is as high as they need; the figure grows by it."""
         width, height = self.figure.get_size_inches()
-        pad, legend, columns = 0.06, None, len(self.handles)
-        measure, title_height = FigureCanvasAgg(self.figure).get_renderer(), 0.0
+        pad, title_height, legend_height, names = 0.06, 0.0, 0.0, list(self.handles)
         if title:
             head = self.figure.text(pad / width, 1.0, title, fontsize=9, va="top", ha="left", color="black", parse_math=False)
-            _wrap(head, (width - 2 * pad) * self.figure.dpi, measure)
-            title_height = head.get_window_extent(measure).height / self.figure.dpi + 0.06
-        while columns:  # as many names in a row as have room
-            names = _by_rows(list(self.handles), columns)
-            legend = self.figure.legend([self.handles[name] for name in names], names, ncols=columns, loc="upper left", frameon=False, borderaxespad=0.0,
+            _wrap(head, (width - 2 * pad) * self.figure.dpi)
+            title_height = head.get_window_extent().height / self.figure.dpi + 0.06
+        columns = len(names)
+        while columns:  # as many names in a row as fit
+            # matplotlib fills column after column; this order reads from left to right
+            by_rows = [name for column in range(columns) for name in names[column::columns]]
+            legend = self.figure.legend([self.handles[name] for name in by_rows], by_rows, ncols=columns, loc="upper left", frameon=False, borderaxespad=0.0,
                                         borderpad=0.1, handlelength=2.2, columnspacing=1.4, handletextpad=0.6)  # fmt: skip
             for text in legend.get_texts():
                 text.set_parse_math(False)
-            box = legend.get_window_extent(measure)
+            box = legend.get_window_extent()
             if columns == 1 or box.width <= (width - 2 * pad) * self.figure.dpi:
+                legend_height = box.height / self.figure.dpi + 0.04
                 break
             legend.remove()
-            columns = min(columns - 1, ceil(len(self.handles) / (ceil(len(self.handles) / columns) + 1))) or 1
-        strip = pad + title_height + (box.height / self.figure.dpi + 0.04 if legend else 0.0)
-        self.figure.set_size_inches(width, height + strip)
+            columns = min(columns - 1, ceil(len(names) / (ceil(len(names) / columns) + 1))) or 1
+        strip = pad + title_height + legend_height
         whole = height + strip
+        self.figure.set_size_inches(width, whole)
         if title:
             head.set_y(1 - pad / whole)
-        if legend:
+        if names:
             legend.set_in_layout(False)
             legend.set_bbox_to_anchor((pad / width, 1 - (pad + title_height) / whole), self.figure.transFigure)
         self.figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 1 - strip / whole), w_pad=0.06, h_pad=0.04)
 
-    def _wrapped(self) -> None:
-        """Titles of axes that are longer than their room, in lines of even length."""
-        self.figure.draw_without_rendering()
-        right, measure = self.figure.bbox.x1, FigureCanvasAgg(self.figure).get_renderer()
+    def _placed(self) -> None:
+        """Find where axes stand, set titles that are longer than their axes in several lines, and keep the places.
+
+        Every file is then drawn with the same places. They are rounded, since the last digits of the solver's vary between processes.
+        """
+        self.figure.get_layout_engine().execute(self.figure)
+        right, wrapped = self.figure.bbox.x1, False
         for where in self.axes.values():
-            box = where.get_window_extent(measure)
-            wide = min(right - box.x0, 2 * (right - (box.x0 + box.x1) / 2)) - 4
-            _wrap(where.xaxis.label, wide, measure)
-            _wrap(where.yaxis.label, self.figure.bbox.height / len(self.axes) if len(self.axes) > 1 else box.height + 20, measure)
+            box = where.get_window_extent()
+            wrapped |= _wrap(where.xaxis.label, min(right - box.x0, 2 * (right - (box.x0 + box.x1) / 2)) - 4)
+            high = self.figure.bbox.height / len(self.axes) if len(self.axes) > 1 else box.height + 20
+            wrapped |= _wrap(where.yaxis.label, high)
         for where, title in self.titles:
-            _wrap(title, right - where.get_window_extent(measure).x0 - 4, measure)
+            wrapped |= _wrap(title, right - where.get_window_extent().x0 - 4)
+        if wrapped:
+            self.figure.get_layout_engine().execute(self.figure)
+        self.figure.set_layout_engine("none")
+        for where in self.axes.values():
+            where.set_position(np.round(where.get_position().bounds, 9))
 
 
 TRACES: Mapping[str, Callable[[_Drawing, Any, Mapping[str, Any], float], Any]] = {
@@ -421,38 +414,27 @@ TRACES: Mapping[str, Callable[[_Drawing, Any, Mapping[str, Any], float], Any]] =
 }
 
 
-def _by_rows(names: list[str], columns: int) -> list[str]:
-    """Names that read from left to right when matplotlib fills its columns one after the other, the first ones longer."""
-    return [name for column in range(columns) for name in names[column::columns]]
-
-
-def _wrap(text: Any, room: float, measure: Any) -> None:
+def _wrap(text: Any, most: float) -> bool:
+    """Set a text in as many lines, four at most, as bring it down to ``most`` dots. Whether it needs more than one."""
     words, lines = text.get_text(), 1
     while words and lines < 4:
-        box = text.get_window_extent(measure)
-        if (box.height if text.get_rotation() else box.width) <= room:
-            return
+        box = text.get_window_extent()
+        if (box.height if text.get_rotation() else box.width) <= most:
+            break
         lines += 1
         text.set_text("\n".join(textwrap.wrap(words, ceil(len(words) / lines) + 4)))
-
-
-def _dashed(line: Mapping[str, Any]) -> Any:
-    if line.get("dash", "solid") not in DASHES:
-        raise _unknown(f"line.dash {line['dash']!r}")
-    return DASHES[line.get("dash", "solid")]
+    return lines > 1
 
 
 def _marker(marker: Mapping[str, Any], line_colour: str | None, alpha: float | None) -> dict[str, Any]:
     _only(marker, {"color", "size", "symbol", "line", "opacity"}, "scatter.marker")
     symbol, edge = marker.get("symbol", "circle"), marker.get("line", {})
     _only(edge, {"color", "width"}, "scatter.marker.line")
-    shape, open_ = symbol.removesuffix("-open"), symbol.endswith("-open")
-    if shape not in SYMBOLS:
-        raise _unknown(f"marker.symbol {symbol!r}")
+    shape, open_ = _known(SYMBOLS, symbol.removesuffix("-open"), "marker.symbol"), symbol.endswith("-open")
     fill = _colour(marker.get("color", line_colour or INK))
     wide = POINTS * edge.get("width", 1.6 if open_ else 0)
     rim = _colour(edge["color"]) if edge.get("color") and not open_ else fill
-    return {"marker": SYMBOLS[shape], "markersize": POINTS * marker.get("size", 6), "alpha": marker.get("opacity", alpha),
+    return {"marker": shape, "markersize": POINTS * marker.get("size", 6), "alpha": marker.get("opacity", alpha),
             "markerfacecolor": "none" if open_ else fill, "markeredgecolor": rim, "markeredgewidth": wide}  # fmt: skip
 
 
@@ -461,17 +443,16 @@ def _bar_looks(marker: Mapping[str, Any], many: int, alpha: float | None) -> lis
     _only(marker, {"color", "opacity", "pattern"}, "bar.marker")
     pattern = marker.get("pattern", {})
     _only(pattern, {"shape", "fillmode", "fgcolor", "size"}, "bar.marker.pattern")
-    colours, shapes = (
-        list(one) if isinstance(one, (list, tuple)) else [one] * many for one in (marker["color"], pattern.get("shape", ""))
-    )
+    given = (marker["color"], pattern.get("shape", ""))
+    colours, shapes = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
     if any(shapes) and pattern.get("fillmode") != "overlay":
         raise _unknown(f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what colour the bar has")
     looks = []
     for colour, shape in zip(colours, shapes, strict=True):
-        if shape not in HATCHES:
-            raise _unknown(f"marker.pattern.shape {shape!r}")
         look = {"facecolor": _colour(colour), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
-        looks.append(look | ({"hatch": HATCHES[shape], "edgecolor": _colour(pattern.get("fgcolor", "white"))} if shape else {}))
+        if hatch := _known(HATCHES, shape, "marker.pattern.shape"):
+            look |= {"hatch": hatch, "edgecolor": _colour(pattern.get("fgcolor", "white"))}
+        looks.append(look)
     return looks
 
 
@@ -479,7 +460,7 @@ def _format(axis: Mapping[str, Any], log: bool) -> Callable[[float], str]:
     """Tick values as Plotly writes them."""
     form = axis.get("tickformat")
     if form == ",~s":
-        return _si
+        return ticker.EngFormatter(sep="")
     if form is not None:
         if not re.fullmatch(r"\.\d[%f]", form):
             raise _unknown(f"tickformat {form!r}")
@@ -488,14 +469,6 @@ def _format(axis: Mapping[str, Any], log: bool) -> Callable[[float], str]:
         least = -1 if axis.get("exponentformat") == "power" else -4
         return lambda value: _power(value, least)
     return lambda value: f"{value:g}"
-
-
-def _si(value: float) -> str:
-    """1000 as 1k, 2000000 as 2M."""
-    for size, letter in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if value >= size:
-            return f"{value / size:g}{letter}"
-    return f"{value:g}"
 
 
 def _power(value: float, least: int) -> str:
@@ -508,9 +481,9 @@ def _numbers(found: Any) -> np.ndarray:
     return np.array([nan if one is None else one for one in found], float)
 
 
-def _long(ref: str) -> str:
-    """x2 -> xaxis2."""
-    return f"{ref[0]}axis{ref[1:]}"
+def _pair(trace: Mapping[str, Any]) -> tuple[str, str]:
+    """Short names of the axes of a trace."""
+    return trace.get("xaxis", "x"), trace.get("yaxis", "y")
 
 
 def _colour(text: str) -> Any:
@@ -522,7 +495,7 @@ def _colour(text: str) -> Any:
 
 
 def _plain(text: str) -> str:
-    """Plotly's little HTML as text: line breaks are kept, emphasis is left out."""
+    """Plotly's HTML as text: line breaks stay, emphasis is left out."""
     text = re.sub(r"</?b>", "", str(text).replace("<br>", "\n"))
     if found := re.search(r"<[^>]*>", text):
         raise _unknown(f"{found[0]} in a text")
@@ -530,16 +503,23 @@ def _plain(text: str) -> str:
 
 
 def _only(given: Any, known: set[str], where: str) -> None:
+    """Raises NotImplementedError for the first attribute that is not known."""
     if others := sorted(set(given) - known):
         raise _unknown(f"{where}.{others[0]}")
 
 
+def _known(values: Mapping[str, Any], name: str, what: str) -> Any:
+    if name not in values:
+        raise _unknown(f"{what} {name!r}")
+    return values[name]
+
+
 def _unknown(what: str) -> NotImplementedError:
     return NotImplementedError(
-        f"Print does not know {what}: teach it to specviz/export/matplotlib_adapter.py, or draw the figure without."
+        f"Print does not know {what}: add it to specviz/export/matplotlib_adapter.py, or draw the figure without."
     )
 
 
 @cache
 def _characters() -> frozenset[int]:
-    return frozenset(get_font(findfont(FontProperties(family="DejaVu Sans"))).get_charmap())
+    return frozenset(get_font(findfont("DejaVu Sans")).get_charmap())

@@ -12,16 +12,17 @@ import io
 import json
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
 from specviz.export.folder import MANIFEST, SCHEMA
 from specviz.export.html import html_page
+from specviz.measure.estimate import Estimate
 
 PRINTS = (".svg", ".png", ".pdf", "-column.pdf")  # of every figure; the last is as wide as one of two columns
 CAPTIONS, PAGE = "caption.txt", "figures.html"
-Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows
+Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows; None is an empty field
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +34,7 @@ class Picture:
 
     def paper(self, column: bool = False) -> Any:
         """matplotlib's figure of the same, as wide as a page or as one of its two columns."""
-        from specviz.export import matplotlib_adapter  # loaded when somebody asks for a figure, and not before
+        from specviz.export import matplotlib_adapter  # imported only when a figure is asked for
 
         return matplotlib_adapter.draw(self.page(), self.title, matplotlib_adapter.COLUMN if column else matplotlib_adapter.PAGE)
 
@@ -44,7 +45,7 @@ class Package:
 
     stem      name of the zip and of the folder in it
     title     of the page with the interactive figures
-    data      name.json -> JSON-ready; texts  name.json -> text that is JSON already
+    data      name.json -> JSON-ready
     tables    name.csv -> what makes its columns and rows
     pictures  name -> Picture: name with each of PRINTS, and a part of figures.html
     captions  ready to print
@@ -58,27 +59,23 @@ class Package:
     pictures: Mapping[str, Picture]
     captions: tuple[str, ...]
     facts: Mapping[str, Any]
-    texts: Mapping[str, str] = field(default_factory=dict)
-
-    @property
-    def zip_name(self) -> str:
-        return f"{self.stem}.zip"
 
     @property
     def names(self) -> tuple[str, ...]:
-        """Every file but the manifest and the zip, in the order of the zip's making."""
+        """Every file but the manifest and the zip, in the order in which the zip is made."""
         figures = [f"{name}{ending}" for name in self.pictures for ending in PRINTS]
         page = [PAGE] if self.pictures else []
-        return (*self.data, *self.texts, *self.tables, CAPTIONS, *figures, *page)
+        return (*self.data, *self.tables, CAPTIONS, *figures, *page)
 
-    def file(self, name: str) -> bytes:
-        """One file by its name; the zip by its own."""
-        if name == self.zip_name:
+    def file(self, name: str, paper: Callable[[Picture, bool], Any] | None = None) -> bytes:
+        """The bytes of one file by its name; the zip is ``stem``.zip. Raises KeyError for any other name.
+
+        paper  what draws a picture for print, as ``Picture.paper`` does
+        """
+        if name == f"{self.stem}.zip":
             return self.files()[name]
         if name in self.data:
             return as_json(self.data[name])
-        if name in self.texts:
-            return self.texts[name].encode()
         if name in self.tables:
             return table(*self.tables[name]())
         if name == CAPTIONS:
@@ -89,18 +86,20 @@ class Package:
 
         stem, _, kind = name.rpartition(".")
         column = stem not in self.pictures
-        return matplotlib_adapter.saved(self.pictures[stem.removesuffix("-column")].paper(column), kind)
+        return matplotlib_adapter.saved((paper or Picture.paper)(self.pictures[stem.removesuffix("-column")], column), kind)
 
     def files(self) -> dict[str, bytes]:
         """Every file by name, the manifest and the zip of all others last."""
         once = replace(self, pictures={name: replace(one, page=cache(one.page)) for name, one in self.pictures.items()})
-        found = {name: once.file(name) for name in self.names}
+        paper = cache(Picture.paper)  # each width is drawn once, whatever the number of its files
+        found = {name: once.file(name, paper) for name in self.names}
         hashes = {name: hashlib.sha256(content).hexdigest() for name, content in found.items()}
         found[MANIFEST] = as_json({"schema": SCHEMA, **self.facts, "files": hashes})
-        return found | {self.zip_name: zipped(found, self.stem)}
+        return found | {f"{self.stem}.zip": zipped(found, self.stem)}
 
 
 def as_json(value: Any) -> bytes:
+    """Indented JSON in ASCII, with a line break at its end. Raises ValueError for a number that is not finite."""
     return (json.dumps(value, indent=1, allow_nan=False) + "\n").encode()
 
 
@@ -116,6 +115,16 @@ def table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
 def quoted(text: str) -> str:
     """Text for a table's field, in quotes of its own: no spreadsheet takes it for a formula."""
     return json.dumps(text, ensure_ascii=False)
+
+
+def interval_columns(*names: str) -> tuple[str, ...]:
+    """The three columns of each measured number: its value, and the low and high end of its interval."""
+    return tuple(f"{name}{end}" for name in names for end in ("", "_low", "_high"))
+
+
+def interval(found: Estimate | None) -> tuple[float | None, ...]:
+    """The three fields of ``interval_columns``, empty where nothing was measured."""
+    return (found.value, found.low, found.high) if found else (None, None, None)
 
 
 def zipped(found: Mapping[str, bytes], stem: str) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterable, Mapping
@@ -13,7 +12,7 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES
-from specviz.export.facts import proposer_options
+from specviz.export.facts import proposer_options, recorded_conditions, sampling_options
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures.exactness import report as figures
 from specviz.models.pairs.names import as_options
@@ -22,93 +21,61 @@ from specviz.statistics.findings import POWER
 from specviz.statistics.variation import cell_band
 
 LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
+MODES = {"shared distributions": "shared-distributions", "engine": "engine", "transformers": "both"}  # an answer's mode -> --mode
 CELLS = ("mode", "begins", "text", "one_text", "mass", "expected", "count", "low", "high")
 TESTS = ("mode", "name", "n", "statistic", "df", "p_value", "adjusted_p", "detectable_tv", "alpha", "power", "note")
 
 
-def files(record: Mapping[str, Any]) -> dict[str, bytes]:
-    """Every file of the export by name, the zip of all others last; a pure function of the report."""
-    return package(record).files()
-
-
 def package(record: Mapping[str, Any]) -> Package:
     """A report as what leaves the app."""
+    answers, pieces = record["answers"], record.get("pieces", {})
+    pictures = {}
+    for number, one in enumerate(answers, 1):
+        slug = re.sub(r"[^a-z0-9]+", "-", one["mode"].lower()).strip("-")[:40]
+        name = f"{number}-{slug or 'draws'}"
+        if one["cells"]:
+            pictures[f"histogram-{name}"] = Picture(partial(figures.histogram, one, pieces))
+        pictures[f"tests-{name}"] = Picture(partial(figures.tests, one))
+    tests = [[one["mode"], *(test[key] for key in TESTS[1:])] for one in answers for test in one["tests"]]
     return Package(
         stem="evidence",
         title="Is it exact?",
         data={"report.json": record},
-        tables={
-            "cells.csv": lambda: (CELLS, cells(record)),
-            "tests.csv": lambda: (TESTS, ([one["mode"], *(test[key] for key in TESTS[1:])] for one, test in _tests(record))),
-        },
-        pictures=pictures(record),
-        captions=tuple(captions(record)),
-        facts=facts(record),
+        tables={"cells.csv": lambda: (CELLS, _cells(answers, pieces)), "tests.csv": lambda: (TESTS, tests)},
+        pictures=pictures,
+        captions=tuple(_caption(record, one) for one in answers),
+        facts=_facts(record),
     )
 
 
-def pictures(record: Mapping[str, Any]) -> dict[str, Picture]:
-    """Figures by name."""
-    found = {}
-    for number, one in enumerate(record["answers"], 1):
-        name = f"{number}-{_slug(one['mode'])}"
-        if one["cells"]:
-            found[f"histogram-{name}"] = Picture(partial(figures.histogram, one, record.get("pieces", {})))
-        found[f"tests-{name}"] = Picture(partial(figures.tests, one))
-    return found
-
-
-def cells(record: Mapping[str, Any]) -> Iterable[list[Any]]:
-    """Rows of cells.csv: every cell with its exact mass, count, and the 99% band of its share."""
-    for one in record["answers"]:
-        if not one["cells"]:
-            continue
+def _cells(answers: Iterable[Mapping[str, Any]], pieces: Mapping[str, str]) -> Iterable[list[Any]]:
+    """Every cell with its exact mass, count, and the 99% band of its share."""
+    for one in answers:
         total = sum(cell["mass"] for cell in one["cells"])
-        bands = cell_band([cell["mass"] / total for cell in one["cells"]], one["n"], figures.LEVEL).T.tolist()
-        for cell, (low, high) in zip(one["cells"], bands, strict=True):
-            text = quoted(figures.named(cell, record.get("pieces", {})))
-            begins = " ".join(map(str, cell["begins"]))
-            mass = cell["mass"] / total
-            yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], low, high]
+        masses = [cell["mass"] / total for cell in one["cells"]]
+        bands = cell_band(masses, one["n"], figures.LEVEL).T.tolist() if masses else []
+        for cell, mass, band in zip(one["cells"], masses, bands, strict=True):
+            begins, text = " ".join(map(str, cell["begins"])), quoted(figures.named(cell, pieces))
+            yield [one["mode"], begins, text, cell["whole"], mass, mass * one["n"], cell["count"], *band]
 
 
-def captions(record: Mapping[str, Any]) -> list[str]:
-    """A caption for each answer, ready to print: verdict, n, test, what could have been seen, models and settings."""
-    settings = record["settings"]
-    pair = record["models"].get("pair", "no models")
-    distributions = ", ".join(
-        f"{key.replace('_', '-')} {settings[key]}"
-        for key in ("gamma", "temperature", "top_k", "top_p", "min_p", "seed")
-        if settings.get(key) is not None
-    )
-    return [
-        _caption(record, one, f"{pair}, {record['models'].get('dtype', '')}".rstrip(", "), distributions)
-        for one in record["answers"]
-    ]
-
-
-def _caption(record: Mapping[str, Any], one: Mapping[str, Any], pair: str, distributions: str) -> str:
-    first = one["tests"][0]
-    seen = (
-        ""
-        if first["detectable_tv"] is None
-        else f", detects a total variation of {first['detectable_tv']:.2g} with power {POWER:.0%}"
-    )
-    prompt = json.dumps(record["settings"].get("prompt", ""), ensure_ascii=False)
-    level = f"{len(one['tests'])} tests, false-alarm rate of all together {one['plan']['alpha']:g}"
+def _caption(record: Mapping[str, Any], one: Mapping[str, Any]) -> str:
+    """Of one answer, ready to print: verdict, n, test, what could have been seen, models and settings."""
+    first, tests = one["tests"][0], len(one["tests"])
+    tv = first["detectable_tv"]
+    seen = "" if tv is None else f", detects a total variation of {tv:.2g} with power {POWER:.0%}"
     return (
-        f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {prompt}, {first['name']} p = {first['p_value']:.3g}{seen} "
-        f"({level}). {one['sentence']} Pair {pair}; {distributions}. specviz {record['versions']['specviz']}."
+        f"{record['decoder']}, {one['mode']}: {one['n']:,} samples after {quoted(record['settings'].get('prompt', ''))}, "
+        f"{first['name']} p = {first['p_value']:.3g}{seen} "
+        f"({tests} tests, false-alarm rate of all together {one['plan']['alpha']:g}). {one['sentence']} "
+        f"{recorded_conditions(record['settings'], record['models'], record['versions']['specviz'])}"
     )
 
 
-def facts(record: Mapping[str, Any]) -> dict[str, Any]:
-    """What the manifest says of a report: what was asked and found, what made it, and how to make it again."""
+def _facts(record: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the manifest: what was asked and found, what made it, and how to make it again."""
     return {
-        "verdict": record["verdict"],
-        "sentence": record["sentence"],
-        "settings": record["settings"],
-        "seed": record["seed"],
+        **{key: record[key] for key in ("verdict", "sentence", "settings", "seed")},
         "answers": [
             {key: one[key] for key in ("mode", "n", "verdict", "detectable_tv")}
             | {"tests": [test["name"] for test in one["tests"]]}
@@ -123,14 +90,14 @@ def facts(record: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def permalink(record: Mapping[str, Any]) -> str:
-    """The page and query that open the app on the same question; empty where the draws are not ours, or no page asks it."""
+    """The page and query that open the app on the same question; empty where the samples are not ours, or no page asks it."""
+    if record.get("files"):
+        return ""
     try:
         settings = Settings.from_record(record["settings"])
     except SettingsError:
         return ""
     decoder = record["decoder"]
-    if record.get("files"):
-        return ""
     if decoder in MISTAKES:
         return "broken?" + urlencode({"mistake": decoder, "prompt": settings.prompt, "seed": settings.seed})
     plain = replace(settings, proposer="draft", rule="token", lengths="fixed")
@@ -141,47 +108,24 @@ def permalink(record: Mapping[str, Any]) -> str:
 
 
 def commands(record: Mapping[str, Any]) -> list[str]:
-    """What draws and tests the same again, one line for each answer; then what checks this very report."""
-    modes = {"shared distributions": "shared-distributions", "engine": "engine", "transformers": "both"}
-    if record.get("files"):
-        lines = [_command(record, record["answers"][0], _sources(record["files"]))]
+    """The command that draws and tests the same again, for each answer; then the one that checks this very report."""
+    answers, lines = record["answers"], []
+    if files := [one["name"] for one in record.get("files", ())]:
+        options = [word for pair in zip(("--sample-file", "--against"), files, strict=False) for word in pair]
+        lines = [_verify(record, answers[0], options)]
     else:
-        lines = [
-            _command(record, one, ["--decoder", record["decoder"], f"--prompt={record['settings']['prompt']}",
-                                   "--samples", one["plan"]["n"], "--mode", modes[one["mode"]], "--seconds", 86400])
-            for one in record["answers"] if one["mode"] in modes
-        ]  # fmt: skip
+        for one in answers:
+            if one["mode"] in MODES:
+                options = ["--decoder", record["decoder"], f"--prompt={record['settings']['prompt']}", "--samples", one["plan"]["n"],
+                           "--mode", MODES[one["mode"]], "--seconds", 86400]  # fmt: skip
+                lines.append(_verify(record, one, options))
     return [*lines, "python -m specviz check report.json"]
 
 
-def _command(record: Mapping[str, Any], one: Mapping[str, Any], words: list[Any]) -> str:
+def _verify(record: Mapping[str, Any], one: Mapping[str, Any], options: list[Any]) -> str:
     settings, models = record["settings"], record["models"]
-    words = ["python", "-m", "specviz", "verify", *words, "--tv", one["plan"]["tv"], "--seed", settings["seed"]]
+    words = ["python", "-m", "specviz", "verify", *options, "--tv", one["plan"]["tv"], "--seed", settings["seed"]]
     if models:
-        words += [
-            *as_options(settings["pair"]),
-            "--device",
-            models["device"],
-            "--dtype",
-            models["dtype"],
-            "--length",
-            settings["length"],
-        ]
-        for key in ("gamma", "temperature", "top_k", "top_p", "min_p"):
-            if settings[key] is not None:
-                words += [f"--{key.replace('_', '-')}", settings[key]]
-        words += proposer_options(settings)
+        words += [*as_options(settings["pair"]), "--device", models["device"], "--dtype", models["dtype"]]
+        words += ["--length", settings["length"], *sampling_options(settings), *proposer_options(settings)]
     return shlex.join(map(str, words))
-
-
-def _sources(files: list[Mapping[str, Any]]) -> list[str]:
-    return ["--sample-file", files[0]["name"], *(["--against", files[1]["name"]] if files[1:] else [])]
-
-
-def _tests(record: Mapping[str, Any]):
-    return ((one, test) for one in record["answers"] for test in one["tests"])
-
-
-def _slug(mode: str) -> str:
-    """A mode's name as part of a file's name."""
-    return re.sub(r"[^a-z0-9]+", "-", mode.lower()).strip("-")[:40] or "draws"

@@ -1,4 +1,4 @@
-"""Whole text as a package: the passage's record, its tokens and places as tables, and the pictures of where the models part."""
+"""Whole text as a package: the record of the text, its tokens and positions as tables, and the figures of where the models differ."""
 
 from __future__ import annotations
 
@@ -19,36 +19,50 @@ from specviz.measure.passage import LANES, Passage, to_json
 TOKENS = ("way", "token", "id", "text", "origin", "round", "seconds")
 PLACES = ("token", "id", "text", "kind", "p", "q", "beta")
 SHARES = ("texts", "tokens", "top", "share_of_divergence", "low", "high")
-KINDS = ("kind", "tokens", "share_of_tokens", "mean_apart", "low", "high", "share_of_divergence", "share_low", "share_high")
+KINDS = (
+    "kind",
+    "tokens",
+    "share_of_tokens",
+    "mean_rejection_probability",
+    "low",
+    "high",
+    "share_of_divergence",
+    "share_low",
+    "share_high",
+)
 
 
 def whole_text(
-    one: Passage, surveys: Mapping[str, Sequence[ScoredText]], heap: DivergenceProfile | None, said: Mapping[str, Any]
+    one: Passage, surveys: Mapping[str, Sequence[ScoredText]], recorded: DivergenceProfile | None, manifest: Mapping[str, Any]
 ) -> Package:
-    """What stands on the page. surveys: recorded texts by distribution; heap: those under the passage's own distribution; said: of the manifest."""
+    """What stands on the page.
+
+    surveys   recorded texts by distribution
+    recorded  those under the distribution of this text
+    manifest  settings, models, versions, permalink and commands
+    """
     where = conditions(one.settings, one.models)
     curves = figures.curves_of(one.read, surveys)
     own = curves[0][1]
     pictures = {
         "along": Picture(partial(figures.along, one.read), "Where the two models differ"),
         "lorenz": Picture(partial(figures.lorenz, curves), "At a few tokens, or everywhere?"),
-        "kinds": Picture(partial(figures.kinds, heap or own, own if heap else None), "At which words?"),
+        "kinds": Picture(partial(figures.kinds, recorded or own, own if recorded else None), "At which words?"),
     }
     captions = (
         f"{words.conclusion(one)} {words.speed(one)} {quoted(one.settings.prompt)}. {where}",
         f"{figures.along_conclusion(one.read)} {where}",
         f"{figures.lorenz_conclusion(curves)} {where}",
-        f"{figures.kinds_conclusion(heap or own)} {where}",
+        f"{figures.kinds_conclusion(recorded or own)} {where}",
     )
     tables = {
         "tokens.csv": lambda: (TOKENS, _tokens(one)),
         "places.csv": lambda: (PLACES, _places(one)),
         "lorenz.csv": lambda: (SHARES, _shares(curves)),
-        "kinds.csv": lambda: (KINDS, _kinds(heap or own)),
+        "kinds.csv": lambda: (KINDS, _kinds(recorded or own)),
     }
-    return Package(
-        "whole-text", "Whole text", {"passage.json": json.loads(to_json({"this text": one}))}, tables, pictures, captions, said
-    )
+    data = {"passage.json": json.loads(to_json({"this text": one}))}
+    return Package("whole-text", "Whole text", data, tables, pictures, captions, manifest)
 
 
 def _tokens(one: Passage) -> Iterator[list[Any]]:

@@ -94,7 +94,7 @@ def test_bars_that_were_dragged_are_what_is_exported(page, server):
     expect(page.get_by_text("Distributions dragged from", exact=False)).to_be_visible(timeout=PATIENT)
     found = list(csv.DictReader(io.StringIO(zip_of(page)["token.csv"].decode("utf-8-sig"))))
     assert float(found[0]["p"]) == pytest.approx(0.43)
-    assert sum(float(row["kept"]) + float(row["replaced"]) for row in found) == pytest.approx(1.0)
+    assert sum(float(row["accepted"]) + float(row["replaced"]) for row in found) == pytest.approx(1.0)
 
 
 def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothing(page, server):

@@ -1,7 +1,7 @@
 """Print is drawn from what the screen shows: every figure of every page, at both widths, with nothing left out and nothing cut off.
 
-That print has the screen's points is shown in test_figures.py. Here: whatever a figure holds is drawn or called by its name, the same
-figure gives the same bytes whoever draws beside it, and no word leaves the paper. Nothing here is left to chance.
+Every point of the screen is in print, whatever a figure holds is drawn or called by its name, the same figure gives the same bytes
+with other figures drawn at the same time, and no word leaves the paper. Nothing here is random.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import pkgutil
 import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from functools import cache
+from functools import cache, partial
+from itertools import combinations
 
 import matplotlib
+import numpy as np
 import plotly.graph_objects as go
 import pytest
 from matplotlib.colors import to_hex
@@ -31,34 +33,35 @@ from specviz.figures.serving_limits import near_ties
 from specviz.figures.speed import plan as speed
 from specviz.figures.speed import surface
 from specviz.figures.whole_text import divergence
-from specviz.serving import setups
 from tests import exported as e
 from tests.fresh import run_fresh
 
-LABORATORY = setups.from_json(e.text("setups"))
-SEEN = LABORATORY.microscope.seen(e.ARM)
+SEEN = e.packages()["around"].pictures["margins"].page.args[0]
 HIDDEN = replace(e.CURVE, wrong=None, rejected=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make
     "nothing drawn yet": lambda: evidence.cell_bars(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
     "a long foreign name": lambda: evidence.cell_bars(replace(e.FILLING, labels=("猫" * 40, "$x$ <b>", "=1+1", "·")), 0.4),
     "which is wrong is hidden": lambda: mistakes.curve(HIDDEN),
     "caught late": lambda: mistakes.curve(replace(e.CURVE, n=(10, 1000, 10**6), rejected=(False, None, True))),
-    "nothing kept": lambda: mistakes.speeds((mistakes.Speed("a", 0, 0, 0, 0, 0), mistakes.Speed("b", 0, 0, 0, 0, 0)), 1),
+    "nothing accepted": lambda: mistakes.speeds((mistakes.Speed("a", 0, 0, 0, 0, 0), mistakes.Speed("b", 0, 0, 0, 0, 0)), 1),
     "few greedy texts": lambda: near_ties.margins(replace(SEEN, pairings=SEEN.pairings[:2])),
-    "kinds of words of two heaps": lambda: divergence.kinds(*(e.packages()["passage"].pictures["kinds"].page.args[0],) * 2),
+    "kinds of words of two sets of texts": lambda: divergence.kinds(
+        *(e.packages()["passage"].pictures["kinds"].page.args[0],) * 2
+    ),
     "no running pair": lambda: surface.surface(1, surface.Spot(1.0, 0.0), None),
     "a pair off the picture": lambda: surface.surface(16, surface.Spot(0.0, 1.0), surface.Spot(0.5, 1.7)),
     "nothing measured": lambda: speed.tokens(replace(e.packages()["fast"].pictures["tokens"].page.args[0], checked=())),
 }
-CASES = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
-CASES |= {
-    name: Picture(make, "A title that is quite long for a figure as narrow as one of two columns") for name, make in RARE.items()
+RECORDED = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
+# Each made and drawn once for all tests; nobody changes them.
+CASES = {name: replace(one, page=partial(e.page, *name.split(", "))) for name, one in RECORDED.items()} | {
+    name: Picture(cache(make), "A title that is quite long for a figure as narrow as one of two columns")
+    for name, make in RARE.items()
 }
 
 
 @cache
 def paper(name: str, column: bool = False) -> Figure:
-    """Each drawn once for all tests; none changes what it looks at."""
     return CASES[name].paper(column)
 
 
@@ -84,13 +87,59 @@ def test_every_figure_is_drawn_whole_and_no_word_is_cut_off_or_lies_on_another(n
         box = text.get_window_extent()
         assert sheet.x0 - 1 <= box.x0 and box.x1 <= sheet.x1 + 1, f"{text.get_text()!r} leaves the paper at a side"
         assert sheet.y0 - 1 <= box.y0 and box.y1 <= sheet.y1 + 1, f"{text.get_text()!r} leaves the paper above or below"
-    for number, text in enumerate(found):
-        for other in found[:number]:
-            one, two = (
-                each.get_window_extent().shrunk(0.95, 0.8) for each in (text, other)
-            )  # the room of a line is higher than its letters
-            assert not one.overlaps(two), f"{text.get_text()!r} lies on {other.get_text()!r}"
+    boxes = [text.get_window_extent().shrunk(0.95, 0.8) for text in found]  # a line is higher than its letters
+    for (one, text), (two, other) in combinations(zip(boxes, found, strict=True), 2):
+        assert not one.overlaps(two), f"{text.get_text()!r} lies on {other.get_text()!r}"
     assert min(text.get_fontsize() for text in found) >= 7.0
+
+
+class Printed:
+    """What a figure for print shows: points of lines, ends of segments and corners of bands, and lengths of bars, series by series."""
+
+    def __init__(self, figure: Figure):
+        found: list[tuple[float, float]] = []
+        self.bars: list[list[float]] = []
+        for axes in figure.axes:
+            for line in axes.lines:
+                if line.get_transform().contains_branch(axes.transData):
+                    found += zip(map(float, line.get_xdata()), map(float, line.get_ydata()), strict=True)
+            for one in axes.collections:
+                corners = one.get_segments() if hasattr(one, "get_segments") else [path.vertices for path in one.get_paths()]
+                found += [(float(x), float(y)) for part in corners for x, y in part]
+            for one in axes.containers:
+                if hasattr(one, "orientation") and hasattr(one, "patches"):
+                    across = one.orientation == "horizontal"
+                    self.bars.append([bar.get_width() if across else bar.get_height() for bar in one.patches])
+                    found += [(bar.get_x(), bar.get_y() + bar.get_height() / 2) for bar in one.patches if across]
+        self.points = np.array(found).reshape(-1, 2)
+
+    def has(self, point: tuple[float, float]) -> bool:
+        scale = np.maximum(1e-6, np.abs(np.array(point)))
+        return bool((np.abs(self.points - point) <= 1e-9 * scale).all(1).any())
+
+    def has_bars(self, lengths: list[float]) -> bool:
+        return any(len(one) == len(lengths) and np.allclose(one, lengths, rtol=1e-9, atol=1e-15) for one in self.bars)
+
+
+@pytest.mark.parametrize("name", RECORDED)
+def test_print_shows_the_screens_numbers(name):
+    page, printed = CASES[name].page(), Printed(paper(name))
+    bars = [one for one in page.data if one.type == "bar"]
+    for one in bars:
+        lengths = list(one.x if one.orientation == "h" else one.y)
+        assert printed.has_bars(lengths), f"{name}: no bars in print as those of {one.name}"
+    lengthwise = {one.name for one in bars}
+    for key, points in e.series(page).items():
+        if key.rstrip("'") in lengthwise:
+            continue
+        drawn = key.startswith("trace") and name.endswith(", speed")
+        missing = [] if drawn else [point for point in points if not printed.has(point)]
+        assert not missing, f"{name}, {key}: {missing[:3]} not in print"
+
+
+def test_the_shades_of_the_formula_are_the_screens():
+    (image,) = paper("fast, what-if").axes[0].images
+    assert np.array_equal(image.get_array(), np.array(CASES["fast, what-if"].page().data[0].z))
 
 
 def test_every_function_that_makes_a_figure_is_in_an_export():
@@ -100,8 +149,9 @@ def test_every_function_that_makes_a_figure_is_in_an_export():
         for name, one in inspect.getmembers(importlib.import_module(module.name), inspect.isfunction):
             if one.__module__ == module.name and not name.startswith("_") and one.__annotations__.get("return") == "go.Figure":
                 made.add(f"{module.name}.{name}")
-    exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for name, one in CASES.items() if name not in RARE}
-    assert made == exported
+    helpers = {"specviz.figures.speed.plan.laid_out"}
+    exported = {f"{one.page.func.__module__}.{one.page.func.__name__}" for one in RECORDED.values()}
+    assert made - helpers == exported
 
 
 def bars(**more) -> dict:
@@ -128,16 +178,16 @@ def points(**more) -> dict:
         (points(mode="text"), {}, "'text'"),
         (points(fill="tonexty", fillcolor="red"), {}, "tonexty"),
         (points(marker={"color": "red", "symbol": "star"}), {}, "star"),
-        (points(marker={"color": "red", "colorbar": {}}), {}, "marker.colorbar"),
+        (points(marker={"color": "red", "colorbar": {"len": 0.5}}), {}, "marker.colorbar"),
         (points(mode="lines", line={"color": "red", "dash": "4px"}), {}, "4px"),
         (points(mode="lines", line={"color": "red", "shape": "spline"}), {}, "line.shape"),
         (points(error_y={"type": "percent", "value": 10}), {}, "error_y.value"),
         (bars(marker={"color": "red", "pattern": {"shape": "/"}}), {}, "fillmode"),
         (bars(marker={"color": "red", "pattern": {"shape": "+", "fillmode": "overlay"}}), {}, "'+'"),
         (bars(text=["a", "b"], textposition="inside"), {}, "bar.text"),
-        (points(), {"polar": {}}, "layout.polar"),
+        (points(), {"polar": {"hole": 0.1}}, "layout.polar"),
         (points(), {"xaxis": {"type": "date"}}, "date"),
-        (points(), {"xaxis": {"rangeslider": {}}}, "xaxis.rangeslider"),
+        (points(), {"xaxis": {"rangeslider": {"visible": True}}}, "xaxis.rangeslider"),
         (points(), {"yaxis": {"tickformat": "%H"}}, "%H"),
         (points(), {"yaxis": {"title": {"text": "<i>x</i>"}}}, "<i>"),
         (points(), {"shapes": [{"type": "circle", "xref": "x", "yref": "y", "x0": 0, "x1": 1, "y0": 0, "y1": 1}]}, "circle"),
@@ -147,12 +197,12 @@ def points(**more) -> dict:
 )  # fmt: skip
 def test_what_print_does_not_know_is_called_by_its_name(trace, layout, named):
     with pytest.raises(NotImplementedError, match=re.escape(named)):
-        draw({"data": [trace], "layout": {"height": 300} | layout})
+        draw(go.Figure([trace], {"height": 300} | layout))
 
 
-def test_two_heaps_of_bars_side_by_side_say_where_they_stand():
+def test_two_sets_of_bars_side_by_side_need_offsets():
     with pytest.raises(NotImplementedError, match="side by side"):
-        draw({"data": [bars(), bars()], "layout": {"height": 300}})
+        draw(go.Figure([bars(), bars()], {"height": 300}))
 
 
 def test_colours_and_patterns_are_the_screens():
@@ -174,50 +224,52 @@ def test_colours_and_patterns_are_the_screens():
 def test_stacked_bars_stand_on_each_other_and_bars_side_by_side_have_the_first_on_top():
     (axes,) = paper("token, out").axes
     below, above = (list(one.patches) for one in axes.containers)
-    assert [bar.get_x() for bar in above] == [bar.get_width() for bar in below] == list(e.COLUMNS["kept"])
+    assert [bar.get_x() for bar in above] == [bar.get_width() for bar in below] == list(e.COLUMNS["accepted"])
     (axes,) = paper("token, distributions").axes
     first, second = (list(one.patches) for one in axes.containers)
     assert [bar.get_y() for bar in first] == pytest.approx([bar.get_y() + bar.get_height() for bar in second])
 
 
 def test_every_name_of_the_screens_legend_is_in_prints():
-    for name, one in CASES.items():
-        page = one.page()
-        listed = [trace.name for trace in page.data if trace.type != "heatmap" and trace.showlegend is not False and trace.name]
-        shown = page.layout.showlegend if page.layout.showlegend is not None else len(page.data) > 1
+    for name in CASES:
+        page = CASES[name].page()
+        data, shown = page.data, page.layout.showlegend
+        listed = [trace.name for trace in data if trace.type != "heatmap" and trace.showlegend is not False and trace.name]
+        shown = len(data) > 1 if shown is None else shown
         legends = paper(name).legends
         found = {text.get_text() for text in legends[0].get_texts()} if legends else set()
         assert found == (set(listed) if shown else set()), name
 
 
 def test_axes_end_and_count_as_on_the_screen():
-    for name, one in CASES.items():
-        page, drawn = one.page(), paper(name)
+    for name in CASES:
+        layout, drawn = CASES[name].page().layout, paper(name)
         if len(drawn.axes) > 1:
             continue
         for which in "xy":
-            axis, log = getattr(page.layout, f"{which}axis"), getattr(page.layout, f"{which}axis").type == "log"
+            axis = getattr(layout, f"{which}axis")
+            log = axis.type == "log"
             assert getattr(drawn.axes[0], f"get_{which}scale")() == ("log" if log else "linear"), name
             if axis.range is not None:
                 ends = [10.0**end if log else end for end in axis.range]
                 assert list(getattr(drawn.axes[0], f"get_{which}lim")()) == pytest.approx(ends), name
 
 
-@pytest.mark.parametrize("ending", PRINTS)
-def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once(ending):
-    """Four threads draw two figures in turns, while somebody else's settings of matplotlib are other ones; they are left alone."""
-    kind, column = ending.rpartition(".")[2], "column" in ending
-    names = ("token, distributions", "around, distances")
+def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once():
+    """Four threads draw two figures at both widths while the process has other settings of matplotlib; they stay as they are."""
+    cases = [(name, column) for name in ("token, distributions", "around, distances") for column in (False, True)]
 
-    def file(name: str) -> bytes:
-        return saved(CASES[name].paper(column), kind)
+    def files(case: tuple[str, bool]) -> list[bytes]:
+        name, column = case
+        drawn = CASES[name].paper(column)
+        return [saved(drawn, ending.rpartition(".")[2]) for ending in PRINTS if ending.startswith("-column") == column]
 
-    first = {name: file(name) for name in names}
+    first = list(map(files, cases))
     with matplotlib.rc_context({"font.size": 20.0, "axes.grid": True, "svg.fonttype": "none"}):
         with ThreadPoolExecutor(4) as threads:
-            again = list(threads.map(file, names * 2))
+            again = list(threads.map(files, cases))
         assert (matplotlib.rcParams["font.size"], matplotlib.rcParams["svg.fonttype"]) == (20.0, "none")
-    assert again == [first[name] for name in names] * 2
+    assert again == first and sum(map(len, first)) == 2 * len(PRINTS)
 
 
 def test_print_needs_no_pyplot_and_no_browser():

@@ -1,5 +1,5 @@
 """What pages take along: the same numbers in print and on screen, the same bytes for the same input, nothing built unasked,
-and a run with chosen luck says so and is no sample."""
+and a run with random numbers chosen by hand says so and is no sample."""
 
 from __future__ import annotations
 
@@ -86,12 +86,11 @@ def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(whole):
 
 
 def test_the_manifest_says_what_it_takes_to_make_it_again_and_hashes_every_file(whole):
-    found = whole
-    manifest = json.loads(found["manifest.json"])
+    manifest = json.loads(whole["manifest.json"])
     for key in ("settings", "seed", "versions", "models", "n", "tests", "detectable_tv", "permalink", "commands"):
         assert key in manifest, key
     assert manifest["permalink"] == "exact?prompt=x" and manifest["models"]["target_sha256"] == "a" * 64
-    assert manifest["files"]["cells.csv"] == hashlib.sha256(found["cells.csv"]).hexdigest()
+    assert manifest["files"]["cells.csv"] == hashlib.sha256(whole["cells.csv"]).hexdigest()
 
 
 def test_one_file_is_what_it_is_in_the_zip(whole):
@@ -99,13 +98,14 @@ def test_one_file_is_what_it_is_in_the_zip(whole):
     assert all(made.file(name) == whole[name] for name in ("cells.csv", "draws-1.svg", "caption.txt"))
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
     made = one_round(TRACE, 0, {"at": "1.1"}, TRACE.models)
     found = made.files()
     assert Trace.from_json(found["trace.json"].decode()) == TRACE and b"timing" not in found["trace.json"]
     first = [row for row in rows(found["decisions.csv"]) if row["round"] == "1"]
-    kept = [one.accepted for one in TRACE.rounds[0].proposals]
-    assert [row["accepted"] for row in first[:-1]] == ["not checked" if one is None else str(one) for one in kept]
+    accepted = [one.accepted for one in TRACE.rounds[0].proposals]
+    assert [row["accepted"] for row in first[:-1]] == ["not checked" if one is None else str(one) for one in accepted]
     probs = TRACE.rounds[0].distributions[0]
     stored = [row for row in rows(found["distributions.csv"]) if (row["round"], row["after"]) == ("1", "0")]
     assert [float(row["p"]) for row in stored] == [*probs.p, probs.rest["p"]]
@@ -113,6 +113,7 @@ def test_a_round_leaves_with_its_decisions_and_the_trace_reads_back():
     assert len(json.loads(found["manifest.json"])["models"]["tokenizer_sha256"]) == 64
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_sample():
     edited = replace(TRACE, settings=TRACE.settings | {"uniforms": ["2=0.1"]})
     made = one_round(edited, 0, {}, {})
@@ -129,17 +130,18 @@ def test_a_run_with_a_chosen_uniform_says_so_everywhere_and_is_taken_for_no_samp
 
 
 @pytest.mark.parametrize("preset", ["usual", "disjoint", "equal"])
-def test_kept_and_replaced_add_up_to_p_in_what_is_exported(preset):
+def test_accepted_and_replaced_add_up_to_p_in_what_is_exported(preset):
     state = {"preset": preset, "from": None, "p": None, "q": None}
     made = token_package(TRACE, None, state)
     assert made.names == TOKEN_FILES
     found = rows(made.file("token.csv"))
-    assert [float(row["kept"]) + float(row["replaced"]) for row in found] == pytest.approx(
+    assert [float(row["accepted"]) + float(row["replaced"]) for row in found] == pytest.approx(
         [x / 10_000 for x in PRESETS[preset].p]
     )
     assert found[0]["token"] == '"mat"' and len(rows(made.file("rules.csv"))) == 4
 
 
+@pytest.mark.usefixtures("no_pictures")
 def test_a_recorded_position_leaves_with_its_recorded_numbers():
     place = token_payload(TRACE)["positions"][2]
     state = {"preset": "usual", "from": place["id"], "p": None, "q": None}
@@ -151,7 +153,7 @@ def test_a_recorded_position_leaves_with_its_recorded_numbers():
 
 def test_the_account_of_a_distribution_is_the_rules():
     found = accounted([0.5, 0.5, 0.0], [0.25, 0.25, 0.5])
-    assert found["kept"] == [0.25, 0.25, 0.0] and found["residual"] == [0.25, 0.25, 0.0]
+    assert found["accepted"] == [0.25, 0.25, 0.0] and found["residual"] == [0.25, 0.25, 0.0]
     assert np.allclose(found["replaced"], [0.25, 0.25, 0.0], atol=1e-15)
     assert one_token("x", list("abc"), found, (), {"versions": {"specviz": "0"}}).names == RECORDED_FILES
 
@@ -174,16 +176,22 @@ def test_what_a_browser_says_of_its_bars_is_what_is_exported():
     assert shown(bars, state, [])["q"] == [0.1, 0.3, 0.2, 0.2, 0.2]
 
 
-@pytest.mark.parametrize("name", FILES)
-def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked(name):
+def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked():
+    pages = [(f"pages/{file}.py", f"export-fold-{FOLDS.get(name, name)}") for name, file in FILES.items()]
     code = (
-        "import sys; from streamlit.testing.v1 import AppTest; "
-        f"app = AppTest.from_file('pages/{FILES[name]}.py', default_timeout=60).run(); "
-        f"app.session_state['export-fold-{FOLDS.get(name, name)}'] = True; app.run(); "
-        "print(len(app.exception), 'matplotlib' in sys.modules, [one.label for one in app.get('download_button')])"
+        "import json, sys\n"
+        "from streamlit.testing.v1 import AppTest\n"
+        "sys.modules['torch'] = None\n"
+        "for file, fold in json.loads(sys.argv[1]):\n"
+        "    app = AppTest.from_file(file, default_timeout=60).run()\n"
+        "    app.session_state[fold] = True\n"
+        "    app.run()\n"
+        "    labels = [one.label for one in app.get('download_button')]\n"
+        "    print(json.dumps([file, len(app.exception), 'matplotlib' in sys.modules, labels]))\n"
     )
-    done = run_fresh(code)
-    assert done.stdout.splitlines()[-1] == "0 False ['Everything, one zip']", done.stderr
+    done = run_fresh(code, json.dumps(pages))
+    found = [json.loads(line) for line in done.stdout.splitlines()]
+    assert found == [[file, 0, False, ["Everything, one zip"]] for file, _ in pages], done.stderr
 
 
 def test_a_file_is_offered_by_its_name():

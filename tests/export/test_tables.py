@@ -1,7 +1,7 @@
 """Every table of every export is compared with its record cell by cell: a number in the wrong column or a little off is found.
 
 Recorded exports are held against the file on the disk, read as plain JSON; made ones against the numbers they were made of.
-Nothing here is left to chance.
+Nothing here is random.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def letters(pieces: Mapping[str, str], token: int) -> str:
 
 
 def test_no_table_is_left_out():
-    """Whoever adds a table to an export adds its comparison here."""
+    """A new table of an export needs its comparison here."""
     compared = {
         ("report", "cells.csv"), ("report", "tests.csv"), ("exact", "cells.csv"), ("exact", "looks.csv"), ("exact", "p-values.csv"),
         ("broken", "cells.csv"), ("broken", "looks.csv"), ("broken", "curve.csv"), ("broken", "speeds.csv"), ("round", "decisions.csv"),
@@ -107,15 +107,29 @@ def test_p_values_under_many_seeds():
 def test_the_curve_and_the_speeds_of_two_decoders():
     one = e.CURVE
     expected = [
-        {"draws": one.n[k], "decoder": one.names[arm], "distance": one.tv[k][arm], "chance_mean": one.mean[k],
-         "chance_99_of_100": one.upper[k]}
+        {"draws": one.n[k], "decoder": one.names[arm], "total_variation": one.tv[k][arm], "noise_mean": one.mean[k],
+         "noise_99": one.upper[k]}
         for k in range(3)
         for arm in range(2)
     ]  # fmt: skip
     assert_cells(table("broken", "curve.csv"), expected)
     expected = [
-        {"decoder": "right rule", "texts": 96, "draft_tokens_tested": 1000, "kept": 600, "tokens": 1500, "target_passes": 800},
-        {"decoder": "wrong rule", "texts": 95, "draft_tokens_tested": 1001, "kept": 703, "tokens": 1607, "target_passes": 809},
+        {
+            "decoder": "right rule",
+            "texts": 96,
+            "draft_tokens_tested": 1000,
+            "accepted": 600,
+            "tokens": 1500,
+            "target_passes": 800,
+        },
+        {
+            "decoder": "wrong rule",
+            "texts": 95,
+            "draft_tokens_tested": 1001,
+            "accepted": 703,
+            "tokens": 1607,
+            "target_passes": 809,
+        },
     ]
     assert_cells(table("broken", "speeds.csv"), expected)
 
@@ -159,7 +173,8 @@ def test_one_token_and_its_rules():
     expected = [{"token": shown(one), **{key: e.COLUMNS[key][k] for key in e.COLUMNS}} for k, one in enumerate("abc")]
     assert_cells(table("token", "token.csv"), expected)
     expected = [
-        dict(zip(("rule", "first_draft_token_kept", "both_kept", "largest_error"), one, strict=True)) for one in e.TWO_RULES
+        dict(zip(("rule", "first_draft_token_accepted", "both_accepted", "largest_error"), one, strict=True))
+        for one in e.TWO_RULES
     ]
     assert_cells(table("token", "rules.csv"), expected)
     record = e.packages()["token"].data["token.json"]
@@ -184,7 +199,7 @@ def test_every_gamma_of_a_plan():
 def test_every_cell_of_a_study():
     expected = [
         {"kind": one["kind"], "temperature": one["temperature"], "top_p": one["top_p"], "draft": one["draft"], "tested": one["tested"],
-         "accepted": one["accepted"], "kept_foretold": one["kept"],
+         "accepted": one["accepted"], "predicted_acceptance_rate": one["kept"],
          **{key: one["statistics"].get(key) for key in ("overlap", "kl_pq", "kl_qp", "entropy_p", "entropy_q", "agreement", "calibration")},
          "blank_because": one["reason"]}
         for one in raw("study")["cells"]
@@ -226,30 +241,30 @@ def test_the_formula_at_both_points():
     assert_cells(table("fast", "what-if.csv"), expected)
 
 
-def gallery() -> list[dict[str, Any]]:
+def recorded_methods() -> list[dict[str, Any]]:
     return raw("methods")["lineups"][e.CHOICE]["rows"]
 
 
-def test_the_rows_of_the_gallery():
+def test_the_rows_of_the_drafting_methods():
     words, found = {True: "exact", False: "lossy"}, table("lineup", "rows.csv")
     expected = []
-    for row, cell in zip(gallery(), found, strict=True):
+    for row, cell in zip(recorded_methods(), found, strict=True):
         measured = dict.fromkeys(
             (
                 "tokens",
                 "passes",
                 "tokens_per_pass",
                 "draft_tokens_per_pass",
-                "kept_of_tested",
+                "accepted_of_tested",
                 "ms_per_token",
                 "ms_low",
                 "ms_high",
             )
         )
         if not row["reason"]:
-            counts = " ".join(f"{kept}/{tested}" for kept, tested in zip(row["kept"], row["tested"], strict=True))
+            counts = " ".join(f"{accepted}/{tested}" for accepted, tested in zip(row["kept"], row["tested"], strict=True))
             measured |= {"tokens": row["tokens"], "passes": row["passes"], "tokens_per_pass": row["tokens"] / row["passes"]}
-            measured |= {"draft_tokens_per_pass": row["nodes"], "kept_of_tested": counts}
+            measured |= {"draft_tokens_per_pass": row["nodes"], "accepted_of_tested": counts}
             measured |= {"ms_per_token": row["ms"]["value"], "ms_low": row["ms"]["low"], "ms_high": row["ms"]["high"]}
         verdict = "" if row["reason"] else words[row["exact"]]
         # the name of the proposer stands in no record of a row
@@ -258,9 +273,9 @@ def test_the_rows_of_the_gallery():
     assert_cells(found, expected)
 
 
-def test_the_first_tokens_of_the_gallery():
+def test_the_first_tokens_of_the_drafting_methods():
     expected = []
-    for row in gallery():
+    for row in recorded_methods():
         first = row["first"]
         for k in range(len(first["probs"]) if first else 0):
             label = first["labels"][k]
@@ -353,26 +368,27 @@ def test_the_kinds_of_word():
             ends["low"] <= chosen.mean() <= ends["high"] and ends["share_low"] <= share <= ends["share_high"]
         )
         expected.append(
-            {"kind": kind, "tokens": int(chosen.size), "share_of_tokens": chosen.size / apart.size, "mean_apart": chosen.mean(),
+            {"kind": kind, "tokens": int(chosen.size), "share_of_tokens": chosen.size / apart.size, "mean_rejection_probability": chosen.mean(),
              "low": ends["low"], "high": ends["high"], "share_of_divergence": share, "share_low": ends["share_low"],
              "share_high": ends["share_high"]}
         )  # fmt: skip
     assert_cells(found, expected, rel=1e-9)
 
 
-def test_the_rows_of_the_laboratory():
+def test_the_rows_of_the_serving_setups():
+    columns = ("tv_to_reference", "overlap", "target_only_speed", "speculative_speed")
     verdicts = {row["row"]: row["verdict"] for row in table("around", "rows.csv")}
     assert set(verdicts.values()) <= {"exact", "exact up to rounding", "lossy", ""}
     expected = []
     for row in raw("setups")["rows"]:
         own, ms = row["own"] or {}, row["ms"] or (None, None)
-        spans = [span(key, row[key]) for key in ("apart", "overlap", "alone", "drafted")]
+        spans = [span(column, row[key]) for column, key in zip(columns, ("apart", "overlap", "alone", "drafted"), strict=True)]
         expected.append(
             {"row": row["key"], "served_as": SERVED[row["key"]].name, "verdict": verdicts[row["key"]]}
             | {key: value for one in spans for key, value in one.items()}
             | {"draft_tokens_mean_tv": own.get("mean"), "draft_tokens_worst_tv": own.get("worst"), "prefixes": own.get("prefixes"),
                "near_ties": own.get("near_ties"), "tokens": row["tokens"], "passes": row["passes"], "tested": row["tested"],
-               "kept": row["kept"], "ms_alone": ms[0], "ms_drafted": ms[1], "blank_because": row["reason"]}
+               "accepted": row["kept"], "ms_target_only": ms[0], "ms_speculative": ms[1], "blank_because": row["reason"]}
         )  # fmt: skip
     assert_cells(table("around", "rows.csv"), expected)
 

@@ -101,9 +101,9 @@ def four_rules(p: Sequence[float], q: Sequence[float]) -> tuple[RuleResult, ...]
 
 
 def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
-    """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), kept, replaced; each (K,).
+    """What becomes of each token under the token rule: p, q, overlap, residual (not rescaled), accepted, replaced; each (K,).
 
-    kept + replaced is p. kept is the accepted mass q min(1, p/q), replaced the rejection rate 1 - beta times the residual
+    accepted + replaced is p. accepted is the mass q min(1, p/q), replaced the rejection rate 1 - beta times the residual
     distribution.
     """
     p, q = list(p), list(q)
@@ -115,7 +115,7 @@ def accounted(p: Sequence[float], q: Sequence[float]) -> dict[str, list[float]]:
         share = [0.0] * len(p)
     replaced = [(1.0 - beta) * x for x in share]
     left = [max(0.0, a - b) for a, b in zip(p, accepted, strict=True)]
-    return {"p": p, "q": q, "overlap": accepted, "residual": left, "kept": accepted, "replaced": replaced}
+    return {"p": p, "q": q, "overlap": accepted, "residual": left, "accepted": accepted, "replaced": replaced}
 
 
 def _enumerated(name: str, way: Callable[[int, int], PairOutcome], p: Probs, q: Probs) -> RuleResult:

@@ -11,9 +11,9 @@ from plotly.subplots import make_subplots
 from specviz.figures.common.labels import safe
 from specviz.figures.common.theme import GRID, MEANINGS
 
-NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "kept": "accepted", "replaced": "replaced"}
-COLOURS = {"p": "target", "q": "draft", "residual": "residual", "kept": "target", "replaced": "residual"}
-HATCH = {"p": "", "q": "\\", "residual": ".", "kept": "", "replaced": "."}
+NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "accepted": "accepted", "replaced": "replaced"}
+COLOURS = {"p": "target", "q": "draft", "residual": "residual", "accepted": "target", "replaced": "residual"}
+HATCH = {"p": "", "q": "\\", "residual": ".", "accepted": "", "replaced": "."}
 INK = {"light": "#1d2733", "dark": "#e8edf3"}  # of marks over bars
 ROW, FRAME = 30, 150  # pixels of a label, and of all the rest of a panel
 

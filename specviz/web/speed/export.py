@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from specviz.export.facts import facts
-from specviz.export.speed import Sections, how_fast
+from specviz.export.speed import how_fast
 from specviz.models.pairs.names import as_options
 from specviz.prediction.plan import SpeedPlan
 from specviz.web.common.download import Offer, ready
@@ -19,18 +19,20 @@ def offer(state: SpeedState) -> Offer:
     if plan is None:
         return Offer("how-fast")
     asked = what_if(state.question, plan, many)
-    sections = Sections(
-        study=found and (found, choice.draft),
-        many=many and (many, of_batches(many, choice)[0]),
-        what_if=(asked.gamma, asked.spot, running(choice, plan, many, asked.gamma)),
-    )
-    commands = [command(plan), "python -m specviz study", "python -m specviz record --curve"]
+    commands = [command(plan), "python -m specviz study", "python -m specviz record batches"]
     said = facts(
         plan.settings, plan.models, "fast", state.question.link(), commands, n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not state.own, sentence=plan.in_words,
     )  # fmt: skip
+    package = how_fast(
+        plan,
+        said,
+        study=found and (found, choice.draft),
+        many=many and (many, of_batches(many, choice)[0]),
+        what_if=(asked.gamma, asked.spot, running(choice, plan, many, asked.gamma)),  # where the sliders stand
+    )
     about = "" if state.own else f"This is the recorded plan, of the text {plan.text['name']}."
-    return ready(how_fast(plan, sections, said), about)
+    return ready(package, about)
 
 
 def command(plan: SpeedPlan) -> str:

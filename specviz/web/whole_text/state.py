@@ -38,7 +38,8 @@ def recorded_spread(settings: Settings) -> DivergenceProfile | None:
     """The recorded texts of this pair under just this distribution, together; None where there are none."""
     known = surveys(settings.pair)
     return next(
-        (divergence_profile(known[name]) for name, one in recorded().items() if name in known and alike(one.settings, settings)), None
+        (divergence_profile(known[name]) for name, one in recorded().items() if name in known and alike(one.settings, settings)),
+        None,
     )
 
 
