@@ -8,7 +8,7 @@ import time
 from playwright.sync_api import Page, expect
 
 from tests.browser import resize
-from tests.e2e.test_page import NASTY, PATIENT, query
+from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
 
@@ -71,8 +71,6 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
 
 
 def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
     open_whole(page, server, "?length=64&seed=3&prompt=Once")
     expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Recorded for")
     field = page.get_by_label("Text to continue", exact=True)
@@ -92,9 +90,7 @@ def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, s
     write.click()
     expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible()
-    assert (page.dialogs, page.mistakes) == ([], [])
-    assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
-    assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
+    harmless(page)
     token = page.locator(SECOND).nth(20)
     round_ = int(re.search(r"round (\d+)", token.get_attribute("aria-label"))[1])
     with page.expect_popup() as opened:
