@@ -1,4 +1,4 @@
-"""The browser that the tests drive: the one CHROMIUM names, else the chromium on the path."""
+"""The browser that the tests drive: the one CHROMIUM names, else chromium-headless-shell on the path, else chromium."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
 ]
-CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or ""
+CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium-headless-shell") or shutil.which("chromium") or ""
 
 
 AT_REST = """() => document.querySelector(".stApp[data-test-script-state=notRunning]")"""
@@ -41,7 +41,7 @@ def need_browser() -> None:
     """Skip with a sentence where there is no browser; fail instead where SPECVIZ_REQUIRE_BROWSER is set, as the gate does."""
     if CHROMIUM:
         return
-    sentence = "no chromium on the path; install it, or name one in CHROMIUM"
+    sentence = "neither chromium-headless-shell nor chromium is on the path; install one, or name one in CHROMIUM"
     if os.environ.get("SPECVIZ_REQUIRE_BROWSER"):
         pytest.fail(sentence)
     pytest.skip(sentence)

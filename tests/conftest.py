@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
@@ -29,10 +30,14 @@ def pytest_collection_modifyitems(items):
 
 
 def pytest_sessionfinish():
-    """A page may have begun to import torch in the background: a process that ends in the middle of that is aborted."""
-    warmup = sys.modules.get("specviz.web.common.warmup")
-    if warmup is not None and warmup._thread is not None:
-        warmup._thread.join(60.0)
+    """Pages may have begun work or an import of torch in the background: a process that ends in the middle of that is aborted."""
+    queue = sys.modules.get("specviz.web.common.queue")
+    if queue is not None:
+        for ticket in [*queue.shared()._line, *queue.shared()._working]:
+            ticket.drop()
+    for thread in threading.enumerate():
+        if thread.name in ("heavy-imports", "queued work", "models"):
+            thread.join(60.0)
 
 
 @pytest.fixture(scope="session")

@@ -8,10 +8,13 @@ from a click until its run is on the page: for the first one of each visitor, an
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import statistics
 import sys
 import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
@@ -24,23 +27,28 @@ PAUSE = 3.0  # s, the longest between two clicks
 
 @dataclass
 class Visitor:
-    """seconds: of each click until its run was there; exceptions: elements of that kind that were met; runs: runs of the script and of fragments that ended."""
+    """What somebody asks for and meets.
+
+    link, page  the address they open          seconds  of each click until its run was there
+    exceptions  elements of that kind          runs     of the script and of fragments that ended
+    modes       of the stages that were drawn  charts   drawn, each time
+    lines       said while work waited
+    """
 
     number: int
+    link: str = ""
+    page: str = ""
     seconds: list[float] = field(default_factory=list)
     exceptions: int = 0
     runs: int = 0
+    modes: list[str] = field(default_factory=list)
+    charts: int = 0
+    lines: set[str] = field(default_factory=set)
 
     async def visit(self, address: str, rounds: int) -> Visitor:
         luck = random.Random(self.number)
-        stream = address.replace("http", "ws") + "/_stcore/stream"
         await asyncio.sleep(luck.uniform(0, PAUSE))
-        async with connect(
-            stream, max_size=None, subprotocols=["streamlit"], ping_interval=None, compression=None, open_timeout=PATIENT
-        ) as self.socket:
-            self.field, self.state, self.shown, self.clocks = "", {}, "", []
-            self.changed = asyncio.Event()
-            self.reading = asyncio.create_task(self.read())
+        async with self.connected(address):
             await self.run()
             await self.until(lambda: self.field and self.shown)
             for _ in range(rounds):
@@ -55,12 +63,34 @@ class Visitor:
                     )
                 )
                 self.seconds.append(time.monotonic() - began)
-            self.reading.cancel()
-            self.stop_clocks()
         return self
+
+    async def open(self, address: str, together: asyncio.Barrier, there: Callable[[Visitor], bool]) -> Visitor:
+        """Open the page at the same moment as others, and wait until what is waited for is there."""
+        async with self.connected(address):
+            await together.wait()
+            await self.run()
+            await self.until(lambda: there(self))
+        return self
+
+    @asynccontextmanager
+    async def connected(self, address: str) -> AsyncIterator[None]:
+        stream = address.replace("http", "ws") + "/_stcore/stream"
+        async with connect(
+            stream, max_size=None, subprotocols=["streamlit"], ping_interval=None, compression=None, open_timeout=PATIENT
+        ) as self.socket:
+            self.field, self.state, self.shown, self.clocks = "", {}, "", []
+            self.changed = asyncio.Event()
+            self.reading = asyncio.create_task(self.read())
+            try:
+                yield
+            finally:
+                self.reading.cancel()
+                self.stop_clocks()
 
     async def run(self, fragment: str = "") -> None:
         ask = BackMsg()
+        ask.rerun_script.query_string, ask.rerun_script.page_name = self.link, self.page
         ask.rerun_script.fragment_id, ask.rerun_script.is_auto_rerun = fragment, bool(fragment)
         for widget, value in self.state.items():
             state = ask.rerun_script.widget_states.widgets.add()
@@ -101,10 +131,15 @@ class Visitor:
         elif kind == "delta":
             element = message.delta.new_element
             self.exceptions += element.HasField("exception")
+            self.charts += element.HasField("plotly_chart")
+            self.lines |= {element.progress.text} if element.HasField("progress") else set()
             if "fold-seed" in element.text_input.id:
                 self.field = element.text_input.id
             if element.HasField("bidi_component"):
                 self.shown = (element.bidi_component.mixed.json or element.bidi_component.json).replace('": ', '":')
+                data = json.loads(self.shown)
+                self.modes.append(data.get("mode"))
+                self.lines |= {data.get("busy") or ""}
 
     async def again(self, fragment: str, seconds: float) -> None:
         while True:
@@ -120,6 +155,12 @@ class Visitor:
 async def crowd(address: str, visitors: int, rounds: int = 3) -> list[Visitor]:
     """Everybody, together. Raises TimeoutError where somebody waits for more than PATIENT seconds."""
     return list(await asyncio.gather(*(Visitor(number).visit(address, rounds) for number in range(visitors))))
+
+
+async def opened_at_once(visitors: Sequence[Visitor], address: str, there: Callable[[Visitor], bool]) -> list[Visitor]:
+    """Everybody opens their page at the same moment. Raises TimeoutError as crowd does."""
+    together = asyncio.Barrier(len(visitors))
+    return list(await asyncio.gather(*(one.open(address, together, there) for one in visitors)))
 
 
 def said(everybody: list[Visitor], seconds: float) -> str:

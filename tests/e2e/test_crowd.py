@@ -3,70 +3,34 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
 
 import pytest
-from streamlit.proto.BackMsg_pb2 import BackMsg
-from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
-from websockets.sync.client import connect
 
-from tests.e2e.conftest import serving
+from tests.e2e.conftest import Cold, cold, serving
 from tests.e2e.crowd import crowd, said
 
-CLIENTS = [4, pytest.param(20, marks=pytest.mark.slow)]
-PATIENT = 240  # s; the first of them all waits for torch to be imported
 
-
-def visit(address: str, query: str, together: Barrier) -> dict:
-    """Open the page under a link and wait until it is drawn, live where the link asks for it: what was met on the way."""
-    met = {"modes": [], "exceptions": 0, "lines": set()}
-    wanted, stream = "live" if query else "recorded", address.replace("http", "ws") + "/_stcore/stream"
-    with connect(stream, max_size=None, subprotocols=["streamlit"], ping_interval=None) as socket:
-        together.wait(60)
-        ask = BackMsg()
-        ask.rerun_script.query_string = query
-        socket.send(ask.SerializeToString())
-        until, again, fragment = time.monotonic() + PATIENT, PATIENT, ""
-        while time.monotonic() < until and wanted not in met["modes"]:
-            try:
-                message = ForwardMsg.FromString(socket.recv(timeout=again))
-            except TimeoutError:  # a fragment that the page asked to be run again, as a browser does
-                ask = BackMsg()
-                ask.rerun_script.query_string = query
-                ask.rerun_script.fragment_id, ask.rerun_script.is_auto_rerun = fragment, True
-                socket.send(ask.SerializeToString())
-                continue
-            if message.WhichOneof("type") == "auto_rerun":
-                fragment, again = message.auto_rerun.fragment_id, message.auto_rerun.interval
-            note(met, message)
-    return met
-
-
-def note(met: dict, message: ForwardMsg) -> None:
-    element = message.delta.new_element
-    met["exceptions"] += element.HasField("exception")
-    if element.HasField("bidi_component"):
-        data = json.loads(element.bidi_component.mixed.json or element.bidi_component.json)
-        met["modes"].append(data["mode"])
-        met["lines"].add(data["busy"])
-
-
-@pytest.mark.parametrize("clients", CLIENTS)
-def test_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_path, clients):
-    """Half of them open a link that needs the pair, before torch is there."""
-    log, together = tmp_path / "log.txt", Barrier(clients)
-    with serving(opening, log) as address, ThreadPoolExecutor(clients) as pool:
-        queries = ["" if i % 2 else f"prompt=a+bear&seed={i}" for i in range(clients)]
-        every = list(pool.map(lambda query: visit(address, query, together), queries))
-    assert sum(met["exceptions"] for met in every) == 0
-    assert [met["modes"][-1] for met in every] == ["live", "recorded"] * (clients // 2)
-    assert any("Loading torch" in (line or "") for met in every for line in met["lines"])
-    written = log.read_text()
+def meet_no_exception(server: Cold, clients: int) -> None:
+    everybody, written = server.first.result()
+    assert sum(one.exceptions for one in everybody) == 0
+    assert [one.modes[-1] for one in everybody] == ["live", "recorded"] * (clients // 2)
+    assert any("Loading torch" in line for one in everybody for line in one.lines)
     assert "Traceback" not in written
     assert "partially initialized" not in written
+
+
+def test_two_clients_at_once_on_a_cold_server_meet_no_exception(cold_server):
+    """They are the first who come to the server of all tests here, one of them by a link that needs the pair, before torch is there."""
+    meet_no_exception(cold_server, 2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("clients", [4, 20])
+def test_many_clients_at_once_on_a_cold_server_meet_no_exception(opening, tmp_path, clients):
+    with cold(opening, tmp_path / "log.txt", clients) as server:
+        meet_no_exception(server, clients)
 
 
 @pytest.mark.slow

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 
 import pytest
 from PIL import Image
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Download, Page, expect
 
 from specviz.trace import Trace
-from tests.e2e.test_exact import draw, open_exact
+from tests.e2e.conftest import laptop
 from tests.e2e.test_page import PATIENT
 
 PAGES = {
@@ -40,16 +40,13 @@ def zip_of(page: Page) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("stem", [pytest.param(stem, marks=pytest.mark.slow) if stem in LATER else stem for stem in PAGES])
-def test_the_zip_of_each_page_opens_in_viewer_spreadsheet_and_browser(browser, server, tmp_path, stem):
-    page = browser.new_page(viewport={"width": 1366, "height": 768})
-    page.set_default_timeout(PATIENT)
+def test_the_zip_of_each_page_opens_in_viewer_spreadsheet_and_browser(page, browser, server, tmp_path, stem):
     path, table = PAGES[stem]
     page.goto(f"{server}/{path}")
     if stem in ("is-it-exact", "break-it"):
         expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
     open_fold(page)
     found = zip_of(page)
-    page.close()
     pictures = [name for name in found if name.endswith(".png")]
     assert pictures
     for name in pictures:
@@ -63,25 +60,28 @@ def test_the_zip_of_each_page_opens_in_viewer_spreadsheet_and_browser(browser, s
     if stem != "one-token":
         assert len(manifest["models"]["target_sha256"]) == len(manifest["models"]["tokenizer_sha256"]) == 64
     (tmp_path / "figures.html").write_bytes(found["figures.html"])
-    offline = browser.new_context(offline=True)
-    alone, asked, mistakes = offline.new_page(), [], []
-    alone.on("request", lambda request: asked.append(request.url))
-    alone.on("pageerror", lambda error: mistakes.append(str(error)))
+    alone = laptop(browser.new_context(offline=True))
     alone.goto((tmp_path / "figures.html").as_uri())
     expect(alone.locator(".js-plotly-plot .main-svg").first).to_be_visible(timeout=PATIENT)
-    assert mistakes == [] and [url for url in asked if not url.startswith(("file:", "data:", "blob:"))] == []
-    offline.close()
+    assert alone.mistakes == [] and [url for url in alone.asked if not url.startswith(("file:", "data:", "blob:"))] == []
+    alone.context.close()
+
+
+def one_file(page: Page, name: str) -> Download:
+    """One file of the open fold."""
+    page.get_by_label("Or one file").click()
+    page.get_by_role("option", name=name, exact=True).click()
+    with page.expect_download(timeout=PATIENT) as download:
+        page.get_by_role("button", name=f"Download {name}").click()
+    return download.value
 
 
 def test_one_file_is_downloaded_by_its_name(page, server):
     page.goto(server)
     open_fold(page)
-    page.get_by_label("Or one file").click()
-    page.get_by_role("option", name="trace.json").click()
-    with page.expect_download(timeout=PATIENT) as download:
-        page.get_by_role("button", name="Download trace.json").click()
-    assert download.value.suggested_filename == "one-round-trace.json"
-    assert Trace.from_json(download.value.path().read_text(encoding="utf-8")).rounds
+    found = one_file(page, "trace.json")
+    assert found.suggested_filename == "one-round-trace.json"
+    assert Trace.from_json(found.path().read_text(encoding="utf-8")).rounds
 
 
 def test_bars_that_were_dragged_are_what_is_exported(page, server):
@@ -92,12 +92,12 @@ def test_bars_that_were_dragged_are_what_is_exported(page, server):
         page.keyboard.press("ArrowUp")
     open_fold(page)
     expect(page.get_by_text("Distributions dragged from", exact=False)).to_be_visible(timeout=PATIENT)
-    found = list(csv.DictReader(io.StringIO(zip_of(page)["token.csv"].decode("utf-8-sig"))))
+    found = list(csv.DictReader(one_file(page, "token.csv").path().open(encoding="utf-8-sig")))
     assert float(found[0]["p"]) == pytest.approx(0.43)
     assert sum(float(row["accepted"]) + float(row["replaced"]) for row in found) == pytest.approx(1.0)
 
 
-def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothing(page, server):
+def test_a_file_of_draws_is_tested_its_report_leaves_as_a_certificate_and_a_bad_one_gets_a_sentence(page, server):
     """60 draws of one token, bytes of a tiny vocabulary: too few to reject much, enough to be read and answered."""
     page.goto(f"{server}/exact?source=file&length=1")
     rows = [{"prompt": "Once <b>$x$</b>", "tokens": [65 + k * 7 % 50], "stop": "length"} for k in range(61)]
@@ -105,6 +105,12 @@ def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothi
     put(page, "draws <i>.jsonl", good)
     expect(page.locator("[class*=st-key-exact-verdict]")).to_contain_text("61 samples", timeout=PATIENT)
     expect(page.get_by_text("'draws <i>.jsonl' (61 samples), after “Once <b>$x$</b>”.")).to_be_visible()
+    open_fold(page)
+    from specviz.evidence.certificate.check import ALTERED, check
+
+    report = json.loads(one_file(page, "report.json").path().read_text(encoding="utf-8"))
+    assert report["files"][0]["draws"] == 61 and [line for line in check(report) if line.state == ALTERED] == []
+    page.keyboard.press("Escape")
     page.get_by_role("button", name="Remove").first.click()
     expect(page.locator("[class*=st-key-exact-verdict]")).to_have_count(0, timeout=PATIENT)
     put(page, "half.jsonl", good[:-9])
@@ -116,30 +122,3 @@ def test_a_file_of_draws_is_tested_and_a_bad_one_gets_a_sentence_and_loses_nothi
 
 def put(page: Page, name: str, content: bytes) -> None:
     page.locator("input[type=file]").set_input_files({"name": name, "mimeType": "application/json", "buffer": content})
-
-
-def test_a_files_report_leaves_as_a_certificate(page, server):
-    page.goto(f"{server}/exact?source=file&length=1")
-    rows = [{"prompt": "Once", "tokens": [65 + k * 7 % 50], "stop": "length"} for k in range(61)]
-    put(page, "draws.jsonl", "".join(json.dumps(row) + "\n" for row in rows).encode())
-    expect(page.locator("[class*=st-key-exact-verdict]")).to_contain_text("61 samples", timeout=PATIENT)
-    open_fold(page)
-    found = zip_of(page)
-    from specviz.evidence.certificate.check import ALTERED, check
-
-    report = json.loads(found["report.json"])
-    assert report["files"][0]["draws"] == 61 and [line for line in check(report) if line.state == ALTERED] == []
-
-
-@pytest.mark.parametrize(("width", "scheme"), [(390, "dark"), (1366, "light")])
-def test_the_fold_stays_on_the_screen_and_hides_nothing(browser, server, width, scheme):
-    page = browser.new_page(viewport={"width": width, "height": 844}, color_scheme=scheme)
-    page.set_default_timeout(PATIENT)
-    open_exact(page, server)
-    draw(page, "100", "100 samples")
-    button, other = (page.get_by_role("button", name=name, exact=True) for name in ("Export", "Settings"))
-    assert button.bounding_box()["x"] + button.bounding_box()["width"] <= other.bounding_box()["x"]
-    open_fold(page)
-    box = page.get_by_test_id("stPopoverBody").bounding_box()
-    assert box["x"] >= 0 and box["x"] + box["width"] <= width
-    page.close()

@@ -25,7 +25,7 @@ def node_that_imports_json() -> str | None:
     return node if numbers >= (20, 10) else None
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def plain_page(browser):
     """A page of a plain file server: whatever it asks for is a file of the repository."""
     page, problems = browser.new_page(), []

@@ -9,7 +9,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
-from tests.browser import at_rest
+from tests.browser import at_rest, resize
+from tests.e2e.conftest import laptop
 
 PATIENT = 150_000  # ms; importing torch beside twenty clients on two busy cores takes that long at worst
 NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</script> ![i](http://127.0.0.1:9/i.png)"
@@ -60,8 +61,21 @@ def fill(page: Page, label: str, text: str) -> None:
     field.press("Control+Enter" if label == "Text to continue" else "Enter")
 
 
-def test_a_laptop_screen_holds_the_page_without_scrolling(page, server):
+@pytest.fixture(scope="module")
+def opened(browser, server) -> Page:
+    """The page as it opens for somebody who was never here, at rest. Tests only step through it, or leave it as wide as it was."""
+    page = laptop(browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce"))
+    page.sent = []
+    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: page.sent.append(frame)))
     open_page(page, server)
+    page.wait_for_load_state("networkidle")
+    at_rest(page)
+    yield page
+    page.context.close()
+
+
+def test_a_laptop_screen_holds_the_page_without_scrolling(opened):
+    page = opened
     assert page.evaluate("(m => m.scrollHeight - m.clientHeight)(document.querySelector('.stMain'))") <= 0
     for name in ("Step →", "Go live", "Your own text"):
         expect(page.get_by_role("button", name=name)).to_be_in_viewport(ratio=1)
@@ -70,31 +84,33 @@ def test_a_laptop_screen_holds_the_page_without_scrolling(page, server):
     assert re.search(r"draft [\d.]+ ms, target [\d.]+ ms, rule [\d.]+ ms", status(page))
 
 
+def test_nothing_is_fetched_from_outside(opened, server):
+    asked = opened.asked
+    assert [url for url in asked if not url.startswith((server, server.replace("http", "ws"), "data:", "blob:"))] == []
+    assert any("inter-latin" in url for url in asked)
+
+
 @pytest.mark.parametrize("width", [390, 768, 1920])
-def test_no_width_scrolls_sideways(page, server, width):
-    page.set_viewport_size({"width": width, "height": 844})
-    open_page(page, server)
-    assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
-    expect(page.get_by_role("button", name="Your own text")).to_be_in_viewport(ratio=1)
+def test_no_width_scrolls_sideways(opened, width):
+    resize(opened, width)
+    assert opened.evaluate("document.querySelector('.stMain').scrollWidth") <= width
+    expect(opened.get_by_role("button", name="Your own text")).to_be_in_viewport(ratio=1)
+    resize(opened, 1366, 768)
 
 
-def test_stepping_costs_no_server_call(page, server):
-    sent = []
-    page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    open_page(page, server)
-    at_rest(page)
-    before, seen = len(sent), set()
+def test_stepping_costs_no_server_call(opened):
+    page, before, seen = opened, len(opened.sent), set()
     for key in ["ArrowRight"] * 12 + ["ArrowLeft"] * 12 + ["Home", "End"]:
         page.keyboard.press(key)
         seen.add(sentence(page))
     wait_for_address(page)
     assert len(seen) > 8
-    assert len(sent) - before == 0
+    assert len(page.sent) - before == 0
     assert "at" in query(page)
 
 
-def test_a_copied_link_shows_the_same_round_and_motion(page, server, browser):
-    open_page(page, server)
+def test_a_copied_link_shows_the_same_round_and_motion(opened, browser):
+    page = opened
     for _ in range(5):
         page.keyboard.press("ArrowRight")
     wait_for_address(page)
@@ -151,19 +167,12 @@ def choose_uniform(page: Page, text: str) -> None:
     field.press("Enter")
 
 
-def test_a_chosen_random_number_is_marked_linked_and_undone(page, server, browser):
+def test_a_chosen_random_number_is_marked_linked_and_undone(page, server):
     open_page(page, server)
     choose_uniform(page, "0.999")
     expect(page.locator(".stage .status")).to_contain_text("you chose random numbers", timeout=PATIENT)
     wait_live(page)
     assert query(page)["uniforms"] == "0=0.999"
-    here = sentence(page)
-    other = browser.new_page(viewport={"width": 1366, "height": 768})
-    open_page(other, page.url)
-    wait_live(other)
-    assert "you chose random numbers" in status(other)
-    assert sentence(other) == here
-    other.close()
     page.get_by_role("button", name="Undo my numbers").click()
     expect(page.locator(".stage .status")).to_contain_text("recorded round", timeout=PATIENT)
     assert "uniforms" not in query(page)
@@ -180,27 +189,19 @@ def test_back_returns_to_the_run_before(page, server):
     expect(page.locator(".stage .status")).to_contain_text("seed 12", timeout=PATIENT)
 
 
-def test_bad_input_is_said_in_the_fold_and_above_the_stage(page, server):
-    open_page(page, server)
-    before = sentence(page)
-    fill(page, "Temperature", "-1")
-    said = "temperature must be a number from 0 (greedy) to 5, got -1.0."
-    expect(page.locator(".stage .notices")).to_contain_text(said)
-    expect(page.get_by_test_id("stText").filter(has_text=said)).to_be_visible()
-    assert (sentence(page), status(page).startswith("recorded")) == (before, True)
-
-
-def test_a_damaged_link_opens_with_sentences(page, server):
-    open_page(page, f"{server}/?gamma=17&top_p=1.5&pair=%2Fetc%2Fpasswd&uniforms=0=1.0&at=zz&top_k=%24x%24")
+def test_a_damaged_link_opens_with_sentences_and_its_markup_runs_nothing(page, server):
+    markup = "pair=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&seed=%3Cscript%3Ealert(2)%3C%2Fscript%3E&at=%3Cb%3E&top_k=%24x%24"
+    open_page(page, f"{server}/?gamma=17&top_p=1.5&uniforms=0=1.0&{markup}")
     notices = page.locator(".stage .notices")
     for part in ("got 17.", "got 1.5.", "not in the catalogue", "below 1", "ROUND.MOTION", "'$x$' cannot be read"):
         expect(notices).to_contain_text(part)
+    for part in ("<img src=x onerror=alert(1)>", "<script>alert(2)</script>"):
+        expect(notices).to_contain_text(part)
     assert status(page).startswith("recorded")
+    harmless(page)
 
 
 def test_a_prompt_with_markup_is_shown_as_the_text_it_is(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
     open_page(page, server)
     fill(page, "Text to continue", NASTY)
     wait_live(page)
@@ -209,33 +210,13 @@ def test_a_prompt_with_markup_is_shown_as_the_text_it_is(page, server):
     said = page.get_by_test_id("stText").filter(has_text="temperature must be")
     expect(said).to_contain_text("'<img src=x onerror=alert(3)> $y$ :red[b]'")
     at_rest(page)
-    harmless(page, asked)
+    harmless(page)
 
 
-def test_a_link_with_markup_runs_nothing(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    open_page(
-        page, f"{server}/?pair=%3Cimg%20src%3Dx%20onerror%3Dalert(1)%3E&seed=%3Cscript%3Ealert(2)%3C%2Fscript%3E&at=%3Cb%3E"
-    )
-    expect(page.locator(".stage .notices")).to_contain_text("<img src=x onerror=alert(1)>")
-    expect(page.locator(".stage .notices")).to_contain_text("<script>alert(2)</script>")
-    harmless(page, asked)
-
-
-def harmless(page: Page, asked: list[str]) -> None:
+def harmless(page: Page) -> None:
     """Nothing of the text became an element, a request, a formula, a colour or a script."""
     assert page.dialogs == []
     assert page.mistakes == []
     assert page.locator("img[src='x'], img[alt='i'], .stage img, .stage script, .stage .notices b").count() == 0
     assert page.locator(".katex, .stMarkdownColoredText").count() == 0
-    assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
-
-
-def test_nothing_is_fetched_from_outside(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    open_page(page, server)
-    page.wait_for_load_state("networkidle")
-    assert [url for url in asked if not url.startswith((server, server.replace("http", "ws"), "data:", "blob:"))] == []
-    assert any("inter-latin" in url for url in asked)
+    assert not [url for url in page.asked if url.endswith("/x") or "127.0.0.1:9/" in url]

@@ -8,7 +8,7 @@ import time
 from playwright.sync_api import Page, expect
 
 from tests.browser import resize
-from tests.e2e.test_page import NASTY, PATIENT, query
+from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 
 def open_gallery(page: Page, server: str, link: str = "") -> Page:
@@ -19,7 +19,7 @@ def open_gallery(page: Page, server: str, link: str = "") -> Page:
     return page
 
 
-def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(page, server):
+def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no_width_scrolls_sideways(page, server):
     open_gallery(page, server, "?row=tree-wide")
     sent = []
     page.on("websocket", lambda socket: sent.append(socket.url))
@@ -46,17 +46,18 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_and_no_server_is_asked(pa
     expect(room.locator(".mask")).to_have_attribute("aria-label", re.compile("sees only the text"))
     assert room.locator(".mask .sees").count() == 3 + 6 * 2 + 6 * 3
     assert sent == [] and page.mistakes == []
+    page.emulate_media(color_scheme="dark")
+    fits(page)
 
 
 def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
     open_gallery(page, server)
     table = page.get_by_test_id("stDataFrame").first
     table.locator(".dvn-scroller").click(position={"x": 18, "y": 35 + 35 * 1 + 17})
     page.wait_for_url(re.compile("row=draft(&|$)"))
     expect(page.get_by_role("heading", name="Draft model: one round")).to_be_visible()
     expect(page.locator(".walked .sentence")).to_contain_text("A chain of 4 draft tokens")
+    fits(page)
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
@@ -74,16 +75,12 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     run.click()
     expect(page.locator(".st-key-lineup-notes-from")).to_contain_text("Your run, measured", timeout=PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
-    assert (page.dialogs, page.mistakes) == ([], [])
-    assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
-    assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
+    harmless(page)
 
 
-def test_no_width_scrolls_sideways_and_no_chip_leaves_its_place(browser, server):
-    page = browser.new_page(viewport={"width": 390, "height": 844}, color_scheme="dark")
-    page.set_default_timeout(PATIENT)
-    open_gallery(page, server, "?row=draft")
-    for width in (390, 768, 1366, 1920):
+def fits(page: Page) -> None:
+    """At no width does the page scroll sideways or a chip leave its place."""
+    for width in (390, 768, 1920, 1366):
         resize(page, width)
         page.keyboard.press("End")
         assert page.evaluate("document.querySelector('.stMain').scrollWidth") <= width
@@ -91,4 +88,3 @@ def test_no_width_scrolls_sideways_and_no_chip_leaves_its_place(browser, server)
         for leaf in page.locator(".walked .leaf").all():
             box = leaf.bounding_box()
             assert room["x"] - 1 <= box["x"] and box["x"] + box["width"] <= room["x"] + room["width"] + 1
-    page.close()

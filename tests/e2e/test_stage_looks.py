@@ -6,7 +6,8 @@ import pytest
 
 from specviz.figures.one_round.stage import stage_payload
 from tests import traces
-from tests.stage_harness import SIZES, motion_index, step_through
+from tests.browser import resize
+from tests.stage_harness import SIZES, motion_index, sentence, step_through
 
 
 def test_at_the_residual_striped_and_green_stand_on_each_other_and_make_the_blue_bars(open_stage):
@@ -44,37 +45,40 @@ def test_bytes_stand_in_boxes_under_a_brace_that_shows_their_character(open_stag
 @pytest.mark.parametrize(
     "maker", ["same_distributions", "nothing_drafted", "sixteen", "without_distributions", "ended", "unusual", "edited"]
 )
-@pytest.mark.parametrize("size", ["390", "1366"])
-def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker, size):
+def test_unusual_rounds_are_drawn_to_their_end_without_overflowing_the_page(open_stage, maker):
     payload = stage_payload(getattr(traces, maker)())
     told = [motion["sentence"] for motion in payload["rounds"][0]["motions"]]
-    page = open_stage(payload, size=size)
-    assert step_through(page, len(told)) == told
-    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
-    numbers = page.locator(".scene").evaluate("scene => scene.outerHTML")
-    assert "NaN" not in numbers and "undefined" not in numbers
+    page = open_stage(payload, size="390")
+    for width in (390, 1366):
+        resize(page, width)
+        page.keyboard.press("Home")
+        assert [*step_through(page, len(told) - 1), sentence(page)] == told
+        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+        numbers = page.locator(".scene").evaluate("scene => scene.outerHTML")
+        assert "NaN" not in numbers and "undefined" not in numbers
 
 
 @pytest.mark.parametrize("maker", ["sixteen", "unusual"])
-@pytest.mark.parametrize("size", SIZES)
-def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage, maker, size):
+def test_a_long_block_is_one_strip_that_follows_the_chip_in_question(open_stage, maker):
     payload = stage_payload(getattr(traces, maker)())
-    page = open_stage(payload, size=size)
-    width, height = SIZES[size]
-    for motion in payload["rounds"][0]["motions"]:
-        seen = page.evaluate(
-            """() => {
-            const box = (name) => window.stage.querySelector(name)?.getBoundingClientRect();
-            const tops = new Set([...window.stage.querySelectorAll(".chip, .onePass")].filter((node) => node.offsetParent)
-                .map((node) => Math.round(node.closest(".chip").offsetTop)));
-            const focus = box(".chip.focus");
-            return {rows: tops.size, wide: document.documentElement.scrollWidth, inSight: !focus || (focus.left >= 0 && focus.right <= innerWidth),
-                    end: box(".transport").bottom, clear: box(".sentence").bottom <= box(".transport").top};
-        }"""
-        )
-        assert (seen["rows"], seen["inSight"], seen["clear"]) == (1, True, True), motion
-        assert seen["wide"] <= width and seen["end"] <= height
-        page.keyboard.press("ArrowRight")
+    page = open_stage(payload)
+    for width, height in SIZES.values():
+        resize(page, width, height)
+        page.keyboard.press("Home")
+        for motion in payload["rounds"][0]["motions"]:
+            seen = page.evaluate(
+                """() => {
+                const box = (name) => window.stage.querySelector(name)?.getBoundingClientRect();
+                const tops = new Set([...window.stage.querySelectorAll(".chip, .onePass")].filter((node) => node.offsetParent)
+                    .map((node) => Math.round(node.closest(".chip").offsetTop)));
+                const focus = box(".chip.focus");
+                return {rows: tops.size, wide: document.documentElement.scrollWidth, inSight: !focus || (focus.left >= 0 && focus.right <= innerWidth),
+                        end: box(".transport").bottom, clear: box(".sentence").bottom <= box(".transport").top};
+            }"""
+            )
+            assert (seen["rows"], seen["inSight"], seen["clear"]) == (1, True, True), motion
+            assert seen["wide"] <= width and seen["end"] <= height
+            page.keyboard.press("ArrowRight")
 
 
 def test_the_pass_is_named_behind_the_last_chip_and_takes_no_place(open_stage):
@@ -102,13 +106,14 @@ def test_numbers_over_two_bars_of_one_height_do_not_overlap(open_stage):
     assert boxes[0]["right"] <= boxes[1]["left"]
 
 
-@pytest.mark.parametrize("size", ["390", "1366"])
-def test_many_notices_leave_the_transport_on_the_screen(open_stage, size):
+def test_many_notices_leave_the_transport_on_the_screen(open_stage):
     said = ["The link's top-p was left out: top-p must be above 0 and at most 1; leave it out to switch it off, got 1.5."] * 6
-    page = open_stage(stage_payload(traces.story()), size=size, notices=said)
-    assert page.locator(".notices").bounding_box()["height"] <= 100
-    end = page.locator(".transport").bounding_box()
-    assert end["y"] + end["height"] <= SIZES[size][1]
+    page = open_stage(stage_payload(traces.story()), notices=said)
+    for width, height in (SIZES["390"], SIZES["1366"]):
+        resize(page, width, height)
+        assert page.locator(".notices").bounding_box()["height"] <= 100
+        end = page.locator(".transport").bounding_box()
+        assert end["y"] + end["height"] <= height
 
 
 def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage):
@@ -124,11 +129,12 @@ def test_at_the_bonus_the_left_panel_looks_back_at_the_random_numbers(open_stage
     assert page.locator(".distributions .title").text_content() == "Probability of the next token, by each model"
 
 
-@pytest.mark.parametrize("kind", ["look", "uniform", "draw", "tally"])
-def test_a_laptop_screen_needs_no_scrolling(open_stage, kind):
+def test_a_laptop_screen_needs_no_scrolling(open_stage):
     payload = stage_payload(traces.story())
-    page = open_stage(payload, cursor=(0, motion_index(payload, kind)), pad=80)
-    assert page.evaluate("document.documentElement.scrollHeight <= window.innerHeight")
+    page = open_stage(payload, pad=80)
+    for kind in ("look", "uniform", "draw", "tally"):
+        page.locator(".track input").fill(str(motion_index(payload, kind)))
+        assert page.evaluate("document.documentElement.scrollHeight <= window.innerHeight"), kind
 
 
 def test_a_preference_for_less_motion_turns_transitions_into_jumps(open_stage):

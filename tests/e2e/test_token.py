@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 
 from specviz.figures.one_token.token import GRID, PRESETS, positions
 from specviz.trace import Trace
-from tests.browser import at_rest
+from tests.browser import at_rest, resize
 from tests.stage_harness import ROOT, SIZES
 from tests.token_harness import page_html
 
@@ -17,26 +17,13 @@ RECORDED = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_te
 
 
 @pytest.fixture
-def open_token(browser):
-    """Opens the page as an address would; the test fails if the page logs an error."""
-    pages, problems = [], []
+def open_token(open_html):
+    """Opens the page as an address would."""
 
-    def opener(query=None, size="1366", scheme="light", **options):
-        width, height = SIZES[size]
-        page = browser.new_page(viewport={"width": width, "height": height}, reduced_motion="reduce", **options)
-        page.on("pageerror", lambda error: problems.append(str(error)))
-        page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
-        html = page_html(query, RECORDED, scheme)
-        page.route("**/*", lambda route: route.fulfill(body=html, content_type="text/html"))
-        page.goto("http://token.test/token?seed=7")
-        page.wait_for_function("window.ready")
-        pages.append(page)
-        return page
+    def opener(query=None, size="1366", scheme="light", where=None):
+        return open_html(page_html(query, RECORDED, scheme), "http://token.test/token?seed=7", size, where=where)
 
-    yield opener
-    for page in pages:
-        page.close()
-    assert problems == []
+    return opener
 
 
 def bar(page, name: str):
@@ -94,8 +81,8 @@ def test_dragging_changes_overlap_table_sentence_and_address_at_once(open_token)
     page.wait_for_url(lambda url: parameters(url) == {"seed": "7"})
 
 
-def test_a_finger_drags_a_bar(open_token):
-    page = open_token(size="390", has_touch=True)
+def test_a_finger_drags_a_bar(open_token, browser):
+    page = open_token(size="390", where=browser.new_context(has_touch=True))
     box = bar(page, "target p of “moon”").bounding_box()
     x, y = box["x"] + box["width"] / 2, box["y"] + 27
     client = page.context.new_cdp_session(page)
@@ -198,11 +185,12 @@ def test_the_maths_holds_the_numbers_of_the_bars(open_token):
 
 
 @pytest.mark.parametrize("scheme", ("light", "dark"))
-@pytest.mark.parametrize("size", SIZES)
-def test_no_width_scrolls_sideways(open_token, size, scheme):
-    page = open_token({"p": "30-20-15-10-10-5-5-5", "q": "5-25-20-10-20-10-5-5"}, size=size, scheme=scheme)
+def test_no_width_scrolls_sideways(open_token, scheme):
+    page = open_token({"p": "30-20-15-10-10-5-5-5", "q": "5-25-20-10-20-10-5-5"}, scheme=scheme)
     page.locator("details").evaluate_all("nodes => nodes.forEach((node) => { node.open = true; })")
-    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+    for width, height in SIZES.values():
+        resize(page, width, height)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
 
 
 def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page, server):

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 import time
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser import resize
-from tests.e2e.test_page import NASTY, PATIENT, query
+from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
 
@@ -71,33 +72,40 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
 
 
 def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, server):
-    asked = []
-    page.on("request", lambda request: asked.append(request.url))
-    open_whole(page, server, "?length=64&seed=3&prompt=Once")
+    open_whole(page, server, "?length=192&seed=3&prompt=Once")
     expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Recorded for")
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
-    assert query(page)["length"] == "64"
+    assert query(page)["length"] == "192"
     write = page.get_by_role("button", name="Write it both ways")
-    write.click()
-    expect(write).to_be_disabled()
     stop = page.locator(".st-key-whole-stop button")
+    stop_in_time(write, stop)
     began = time.monotonic()
-    stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
     expect(page.locator(".st-key-whole-notes-from")).to_contain_text(re.compile("Recorded for|Your run"))
     write.click()
     expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible()
-    assert (page.dialogs, page.mistakes) == ([], [])
-    assert page.locator("img[src='x'], .katex, .stMarkdownColoredText").count() == 0
-    assert not [url for url in asked if url.endswith("/x") or "127.0.0.1:9/" in url]
+    harmless(page)
     token = page.locator(SECOND).nth(20)
     round_ = int(re.search(r"round (\d+)", token.get_attribute("aria-label"))[1])
     with page.expect_popup() as opened:
         token.click()
     expect(opened.value.locator(".onward select").first).to_have_value(str(round_ - 1), timeout=PATIENT)
     opened.value.close()
+
+
+def stop_in_time(write: Locator, stop: Locator) -> None:
+    """Begin a run and stop it. On a machine where the tiny pair has written its texts before the click arrives, begin another one."""
+    for _ in range(5):
+        write.click()
+        expect(write).to_be_disabled()
+        try:
+            stop.click(timeout=5_000)
+            return
+        except PlaywrightTimeout:
+            expect(write).to_be_enabled()
+    raise AssertionError("no run lasted until it was stopped")

@@ -167,11 +167,17 @@ def test_a_hidden_one_is_guessed_and_revealed(app):
     app.selectbox(key="broken-mistake-0").set_value(HIDDEN).run()
     settle(app, "broken")
     assert app.button(key="broken-guess-A").disabled, "nothing is sampled yet"
+    assert "broken-until" not in [one.key for one in app.button], "sampling until it is detected would tell"
     settle(app.button(key="broken-next").click().run(), "broken")
+    assert any("100 samples of each so far" in one.value for one in app.caption)
+    assert any("Which one is wrong?" in one.value for one in app.markdown)
+    seed = app.session_state["broken"].question.settings.seed
     app.button(key="broken-guess-A").click().run()
     assert not app.exception
     assert any("You guessed after 100 samples" in one.value for one in app.markdown)
     app.button(key="broken-another").click().run()
     settle(app, "broken")
     assert not app.exception
-    assert app.session_state["broken"].guess is None and app.query_params["mistake"] == HIDDEN
+    assert app.session_state["broken"].guess is None and any("Which?" in one.value for one in app.markdown)
+    assert app.query_params["mistake"] == HIDDEN and app.query_params["seed"] != str(seed)
+    assert not app.button(key="broken-next").disabled

@@ -151,6 +151,9 @@ def test_bad_input_is_a_sentence_and_nothing_is_lost(app, kind, name, value, sen
 
 def test_after_bad_input_a_good_value_goes_on(app):
     app.number_input(key="fold-gamma-0").set_value(99).run()
+    assert all("got 99." in " ".join(place) for place in (shown(app)["notices"], [one.value for one in app.text])), (
+        "above and in the fold"
+    )
     app.number_input(key="fold-gamma-0").set_value(1).run()
     assert shown(app)["mode"] == "live"
     assert "gamma" not in said(app)
@@ -158,12 +161,22 @@ def test_after_bad_input_a_good_value_goes_on(app):
 
 def test_a_link_opens_live_and_shows_its_settings_in_the_fields(app):
     other = AppTest.from_file(str(ROOT / "app.py"), default_timeout=120)
-    for key, value in {"prompt": "a bear", "gamma": "3", "top_k": "50", "at": "2.2", "seed": "5", "temperature": "nan"}.items():
+    link = {
+        "prompt": "a bear",
+        "gamma": "3",
+        "top_k": "50",
+        "at": "2.2",
+        "seed": "5",
+        "temperature": "nan",
+        "uniforms": "0=0.999",
+    }
+    for key, value in link.items():
         other.query_params[key] = value
     other.run()
     data = shown(other)
     assert (data["mode"], data["cursor"]) == ("live", {"round": 1, "motion": 1})
     assert (other.text_area(key="fold-prompt-0").value, other.text_input(key="fold-top_k-0").value) == ("a bear", "50")
+    assert data["payload"]["rounds"][0]["chips"][0]["u"] == 0.999 and len(data["payload"]["edits"]) == 1
     assert "got nan" in said(other)
 
 

@@ -17,10 +17,12 @@ from tests.prediction.test_plan import TEXT, planned
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = first_paint("fast", {"draft": "<b>x</b>", "temperature": "9", "text": "a $x$ :red[b]"})
+    seen = first_paint("fast", {"draft": "<b>x</b>", "temperature": "9", "text": "a $x$ :red[b]", "tab": "many", "alpha": "7"})
     assert (seen["errors"], seen["prompt"]) == (0, "a $x$ :red[b]")
     said = "\n".join(seen["text"])
     assert "link's draft was left out" in said and "'<b>x</b>'" in said and "link's temperature was left out" in said
+    assert "The link's alpha was left out: alpha must be a number from 0 to 1, got 7.0." in seen["text"]
+    assert any("Where it stops paying" in one for one in seen["said"]), "the tab that it names is open"
 
 
 def test_a_link_leads_to_what_it_was_made_from():

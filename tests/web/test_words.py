@@ -52,10 +52,12 @@ UNREAD = {
 QUOTED = re.compile(r"“[^”]*”|<q>.*?</q>|<style>.*?</style>|`[^`]*`|https?://\S+|python -m specviz .*|<[^>]*>", re.DOTALL)
 
 
-@pytest.fixture(autouse=True)
-def a_server_that_runs(monkeypatch):
-    monkeypatch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
-    yield
+@pytest.fixture(scope="module", params=list(frame.PAGES))
+def shown(request) -> tuple[str, Any]:
+    """A page's name and the page as it opens, which tests only read."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(PagesManager, "__init__", served_before(PagesManager.__init__))
+        yield request.param, opened(request.param)
     warmup.start()
     assert warmup.wait(120)
 
@@ -111,9 +113,8 @@ def wrong_words(page: str, text: str) -> list[str]:
     return found + [f"no leading zero: …{text[max(0, hit.start() - 40) : hit.end() + 20]}…" for hit in NUMBER.finditer(text)]
 
 
-@pytest.mark.parametrize("page", list(frame.PAGES))
-def test_a_page_says_it_in_the_fields_words(page):
-    app = opened(page)
+def test_a_page_says_it_in_the_fields_words(shown):
+    page, app = shown
     assert not app.exception
     texts = list(written(app))
     assert len(texts) > 40
@@ -147,19 +148,18 @@ def test_what_is_right_is_not_called_wrong(text):
     assert wrong_words("step", "Your guess") and not wrong_words("broken", "Your guess")
 
 
-@pytest.mark.parametrize("page", list(frame.PAGES))
-def test_every_page_explains_its_terms_from_the_one_glossary(page):
+def test_every_page_explains_its_terms_from_the_one_glossary(shown):
     """By hover (the help of a button), by tap and by keyboard (the popover that it opens)."""
-    app = opened(page)
+    page, app = shown
     name = {"proposers": "lineup"}.get(page, page)
-    shown = {}
+    explained = {}
     for node in nodes(app._tree):
         proto = getattr(node, "proto", None)
         if getattr(node, "type", "") == "popover" and f"-term-{name}-" in proto.id:
-            shown[proto.popover.label] = (
+            explained[proto.popover.label] = (
                 proto.popover.help,
                 [one.value for one in nodes(node) if type(one).__name__ == "Markdown"],
             )
-    assert list(shown) == list(terms.TERMS[name]) and len(shown) >= 8
-    for term, (hover, inside) in shown.items():
+    assert list(explained) == list(terms.TERMS[name]) and len(explained) >= 8
+    for term, (hover, inside) in explained.items():
         assert inside == [hover] and hover.replace("\\", "") == define(term) in GLOSSARY.values()
