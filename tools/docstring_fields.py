@@ -1,6 +1,6 @@
 """A griffe extension for the Python API page: the aligned lines of our docstrings become lists.
 
-    rows     B prefixes, each with room for at least one token
+    rows     B prefixes, each with at least one remaining token
     returns  one Round per row
 
 is read well in the source, and would be one run-on paragraph on the page.

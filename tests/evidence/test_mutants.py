@@ -108,7 +108,7 @@ def test_r35_bends_three_tokens_by_065_where_there_is_room_to_go_on():
 
 
 def test_r35_needs_a_rule_that_looks_ahead():
-    """Under the token rule a random number behind a refusal has not been compared with anything: the distribution is kept, round after round."""
+    """Under the token rule a random number behind a rejection has not been compared with anything: the distribution is kept, round after round."""
     for seed in range(3):
         made = with_randomness(by_position_alone)(on_tables(*tables.pair("random", seed, 2, 12)), Settings(gamma=2))
         probs = output_distribution(made.target, made.proposer, made.rule, PROMPT, 3, randomness=made.randomness)
@@ -116,7 +116,7 @@ def test_r35_needs_a_rule_that_looks_ahead():
 
 
 def test_the_block_rule_of_r35_keeps_the_distribution_and_more_draft_tokens_than_the_token_rule():
-    """p=(1/3,2/3), q=(2/3,1/3), gamma 2: 11/9 draft tokens kept in the mean, the token rule keeps 10/9 (Sun et al. 2024)."""
+    """p=(1/3,2/3), q=(2/3,1/3), gamma 2: 11/9 accepted draft tokens in the mean, the token rule accepts 10/9 (Sun et al. 2024)."""
     open_ = on_tables(*MUTANTS["R35"].toy)
     target, draft = open_(Settings())
     proposer = DraftModel(draft, 2)
@@ -205,10 +205,10 @@ def one_step(made, ids: tuple[int, ...]) -> torch.Tensor:
     drawn, q, p = (source.distributions(rows, nothing)[0, 0] for source in (made.proposer.draft, claimed(made), made.target))
     result = torch.zeros_like(p)
     for token in drawn.nonzero().flatten().tolist():
-        kept = made.rule.threshold(float(p[token]), float(q[token]))
-        result[token] += drawn[token] * kept
-        if kept < 1:
-            result += drawn[token] * (1 - kept) * made.rule.replacement(p, q)
+        accepted = made.rule.threshold(float(p[token]), float(q[token]))
+        result[token] += drawn[token] * accepted
+        if accepted < 1:
+            result += drawn[token] * (1 - accepted) * made.rule.replacement(p, q)
     return result
 
 

@@ -73,8 +73,8 @@ def test_the_papers_example_accepts_11_9_of_two_draft_tokens_and_the_token_rule_
     p, q = map(constant, THIRDS)
     assert token_rule.tokens_per_round(BlockVerification(p, q, 2).round(())) == 1 + F(11, 9)
     assert token_rule.tokens_per_round(algorithm1(p, q, 2).round(())) == 1 + F(10, 9)
-    for rule, kept in ((BlockRule(), 11 / 9), (TokenRule(), 10 / 9)):
-        assert tokens_per_pass(model(p, 2), DraftModel(model(q, 2), 2), rule, PROMPT, 9) == pytest.approx(1 + kept, abs=1e-12)
+    for rule, accepted in ((BlockRule(), 11 / 9), (TokenRule(), 10 / 9)):
+        assert tokens_per_pass(model(p, 2), DraftModel(model(q, 2), 2), rule, PROMPT, 9) == pytest.approx(1 + accepted, abs=1e-12)
 
 
 @pytest.mark.parametrize("kind", DRAFTS)
@@ -120,13 +120,13 @@ def test_each_decision_records_the_threshold_that_u_was_compared_with():
     base = {(Purpose.ACCEPT, node): last for node in range(3)}
     (first,) = step([Prefix(PROMPT, 0, 9)], target, proposer, BlockRule(), ScriptedRandomness([base]))
     for node, decision in enumerate(first.proposals):
-        for u, kept in ((decision.threshold - 1e-12, node + 1), (decision.threshold + 1e-12, 0)):
+        for u, accepted in ((decision.threshold - 1e-12, node + 1), (decision.threshold + 1e-12, 0)):
             if 0 <= u < 1 and decision.threshold < 1:
                 randomness = ScriptedRandomness([base | {(Purpose.ACCEPT, node): u}])
                 (round_,) = step([Prefix(PROMPT, 0, 9)], target, proposer, BlockRule(), randomness)
                 thresholds = [one.threshold for one in round_.proposals]
                 late = max((i + 1 for i, edge in enumerate(thresholds) if edge == 1), default=0)
-                assert len(round_.accepted_path) == max(kept, late)
+                assert len(round_.accepted_path) == max(accepted, late)
                 assert round_.proposals[node].u == u and thresholds == [one.threshold for one in first.proposals]
 
 
@@ -147,8 +147,8 @@ def test_the_first_rejected_draft_token_is_replaced_and_its_stand_in_is_the_repl
     for round_ in step(rows, model(p, 3), DraftModel(model(q, 3), 3), BlockRule(), PhiloxRandomness(3), bars=3):
         assert all(one.accepted is (node < len(round_.accepted_path)) for node, one in enumerate(round_.proposals))
         if round_.ending.kind == "residual":
-            refused = round_.proposals[len(round_.accepted_path)]
-            assert (refused.stand_in, refused.u_stand_in) == (round_.ending.token, round_.ending.u)
+            rejected = round_.proposals[len(round_.accepted_path)]
+            assert (rejected.stand_in, rejected.u_stand_in) == (round_.ending.token, round_.ending.u)
             seen += len(round_.accepted_path) < 2
     assert seen > 5
 
@@ -168,11 +168,11 @@ def test_what_is_shown_of_a_place_is_what_the_rule_draws_from():
 
 def test_a_token_that_the_target_excludes_is_never_accepted_and_equal_distributions_always_are():
     never, always = (((1.0, 0.0), (0.0, 1.0)), ((0.5, 0.5), (0.5, 0.5)))
-    for (p, q), kept, u in ((never, 0, 0.0), (always, 3, 1 - 2**-53)):
+    for (p, q), accepted, u in ((never, 0, 0.0), (always, 3, 1 - 2**-53)):
         script = {(purpose, node): u for purpose in Purpose for node in range(4)}
         target, draft = model(constant(p), 2), model(constant(q), 2)
         (round_,) = step([Prefix(PROMPT, 0, 9)], target, DraftModel(draft, 3), BlockRule(), ScriptedRandomness([script]))
-        assert len(round_.accepted_path) == kept
+        assert len(round_.accepted_path) == accepted
 
 
 def test_where_equal_distributions_differ_by_rounding_a_rejection_with_an_empty_residual_draws_from_the_target():

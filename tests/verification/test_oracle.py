@@ -56,9 +56,9 @@ def test_a_round_accepts_a_draft_token_with_probability_one_minus_total_variatio
     """'alpha = 1 - E(D_LK(p, q)) = E(min(p, q))' (corollary 3.6): the probability of accepting a draft token is the sum of min(p, q)."""
     for seed in range(20):
         algorithm = decoder("random", seed, (1,))
-        kept = sum(mass for text, mass in algorithm.round(()).items() if len(text) == 2)
+        accepted = sum(mass for text, mass in algorithm.round(()).items() if len(text) == 2)
         p, q = algorithm.p(()), algorithm.q((), 0)
-        assert kept == beta(p, q) == 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
+        assert accepted == beta(p, q) == 1 - sum(abs(a - b) for a, b in zip(p, q, strict=True)) / 2
 
 
 @pytest.mark.parametrize("gamma", (1, 2, 3, 4))

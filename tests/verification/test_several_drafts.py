@@ -233,11 +233,11 @@ def test_rho_star_accepts_most_and_of_k_drafts_more_is_accepted_than_of_one():
     """'At least 1 - 1/e of what any selection can accept': against the bound sum of min(p, 1 - (1 - q)^k), 40 tables, k = 3."""
     for seed in range(40):
         p, q = tensors(random_distribution(("p", seed), 5, 30), random_distribution(("q", seed), 5, 30))
-        kept = [1 - (1 - float(accepted_mass(p, q, rho).sum())) ** 3 for rho in (least_rho(p, q, 3), 3.0)]
-        assert kept[0] >= kept[1] - 1e-12
-        assert kept[0] >= float(torch.minimum(p, q).sum()) - 1e-12
+        accepted = [1 - (1 - float(accepted_mass(p, q, rho).sum())) ** 3 for rho in (least_rho(p, q, 3), 3.0)]
+        assert accepted[0] >= accepted[1] - 1e-12
+        assert accepted[0] >= float(torch.minimum(p, q).sum()) - 1e-12
         best = float(torch.minimum(p, 1 - (1 - q) ** 3).sum())
-        assert kept[0] >= (1 - 2.718281828**-1) * best
+        assert accepted[0] >= (1 - 2.718281828**-1) * best
 
 
 def test_each_uniform_is_recorded_with_the_threshold_it_met_and_no_address_is_met_twice():

@@ -43,7 +43,7 @@ from tests.tables import (
 )
 
 V = 3
-ROOM = 50  # remaining tokens, more than any test here writes: the length cap has tests of its own
+REMAINING = 50  # remaining tokens, more than any test here writes: the length cap has tests of its own
 
 
 def chain_world(kind: str, seed: int, parts: int, gamma: int) -> tuple[World, Algorithm1]:
@@ -54,7 +54,7 @@ def chain_world(kind: str, seed: int, parts: int, gamma: int) -> tuple[World, Al
 
 def counted(world: World, branches):
     """The production round's distribution after a prefix, each prefix enumerated once."""
-    return remembered(lambda ids: round_distribution(world, Prefix(ids, 0, ROOM), branches))
+    return remembered(lambda ids: round_distribution(world, Prefix(ids, 0, REMAINING), branches))
 
 
 # On fractions ----------------------------------------------------------------------------------------------------------
@@ -68,7 +68,7 @@ TEXTS = [(*size, 3) for size in ROUNDS if size[1:] in ((1, 3), (2, 2))]
 @pytest.mark.parametrize(("kind", "gamma", "parts"), [*ROUNDS, ("random", 2, 3), ("uniform", 2, 3)])
 def test_production_round_has_the_distribution_of_the_papers_round(kind, gamma, parts):
     world, algorithm = chain_world(kind, gamma + parts, parts, gamma)
-    assert round_distribution(world, Prefix((), 0, ROOM), common_grid(parts)) == algorithm.round(())
+    assert round_distribution(world, Prefix((), 0, REMAINING), common_grid(parts)) == algorithm.round(())
 
 
 @pytest.mark.parametrize(("kind", "gamma", "parts", "length"), [*TEXTS, ("random", 1, 4, 2), ("random", 3, 2, 2)])
@@ -85,7 +85,7 @@ def test_production_tree_round_has_the_distribution_of_the_papers_round(branchin
         p, q = pair("random", seed, V, 2)
         world = World(model(p, V), Siblings(model(q, V), branching))
         algorithm = Algorithm1(p, lambda ids, sibling, q=q: q(ids), branching)
-        assert round_distribution(world, Prefix((), 0, ROOM), grid(2, 2)) == algorithm.round(())
+        assert round_distribution(world, Prefix((), 0, REMAINING), grid(2, 2)) == algorithm.round(())
 
 
 def test_production_tree_text_has_exactly_the_targets_distribution():
@@ -105,7 +105,7 @@ def test_greedy_tree_of_two_levels_writes_exactly_the_target(parts):
     world = World(model(p, V), FixedTree(draft_token, (2, 2), V))
     algorithm = Algorithm1(p, lambda ids, sibling: one_hot_distribution(draft_token(ids, sibling), V), (2, 2))
     cells = grid(parts, lcm(*range(1, parts + 1)))
-    assert round_distribution(world, Prefix((), 0, ROOM), cells) == algorithm.round(())
+    assert round_distribution(world, Prefix((), 0, REMAINING), cells) == algorithm.round(())
     assert decoder_distribution(counted(world, cells), 2) == target_distribution(p, 2)
 
 
@@ -137,7 +137,7 @@ def test_dyadic_distributions_and_uniforms_give_the_papers_tokens_one_by_one():
         p, q = pair("random", seed, V, 8)
         scripts = [script_of(seed, row) for row in range(200)]
         randomness = ScriptedRandomness(scripts)
-        rows = [Prefix((), 0, ROOM, number) for number in range(len(scripts))]
+        rows = [Prefix((), 0, REMAINING, number) for number in range(len(scripts))]
         rounds = step(rows, model(p, V), DraftModel(model(q, V), 2), TokenRule(), randomness)
         for script, round_ in zip(scripts, rounds, strict=True):
             assert round_.committed == by_hand(p, q, 2, {(kind.name, node): u for (kind, node), u in script.items()})
@@ -229,7 +229,7 @@ def test_float64_distribution_is_the_targets_to_1e_12_for_long_blocks(gamma):
 def test_float64_distribution_of_trees_is_the_targets_to_1e_12(branching):
     p, q = dense_tables(6, 3)
     world = World(model(p, 3), Siblings(model(q, 3), branching))
-    got = round_distribution(world, Prefix((), 0, ROOM), by_interval)
+    got = round_distribution(world, Prefix((), 0, REMAINING), by_interval)
     first = {}
     for text, mass in got.items():
         first[text[:1]] = first.get(text[:1], 0) + mass
@@ -251,7 +251,7 @@ def test_float64_distribution_of_whole_texts_keeps_stopping_and_cap(gamma, warpe
 def test_thresholds_and_weights_of_the_walk_add_up():
     """The walk itself is complete: the weights of all outcomes sum to 1."""
     world = float_world(9, 2, {"top_p": 0.8})
-    assert sum(weight for _, weight in leaves(world, Prefix((), 0, ROOM), by_interval)) == pytest.approx(1, abs=1e-12)
+    assert sum(weight for _, weight in leaves(world, Prefix((), 0, REMAINING), by_interval)) == pytest.approx(1, abs=1e-12)
 
 
 def test_equal_distributions_up_to_rounding_accept_every_token():
@@ -282,7 +282,7 @@ def test_a_proposal_of_another_row_is_never_read():
     target = model(p, V)
     randomness = ScriptedRandomness([script_of(1, 0), script_of(1, 1)])
     proposer = Mixed(Siblings(model(q, V), (2, 1)), DraftModel(model(q, V), 3))
-    rows = [Prefix((0,), 0, ROOM, 0), Prefix((1, 2), 0, ROOM, 1)]
+    rows = [Prefix((0,), 0, REMAINING, 0), Prefix((1, 2), 0, REMAINING, 1)]
     together = step(rows, target, proposer, TokenRule(), randomness)
     alone = [step([row], target, proposer, TokenRule(), randomness)[0] for row in rows]
     assert together == alone

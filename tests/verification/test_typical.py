@@ -96,14 +96,14 @@ def test_a_cut_that_leaves_one_token_makes_it_coincide_too_and_one_that_leaves_t
 def test_it_accepts_the_longest_typical_path_and_the_likelier_of_two_equally_long_ones():
     """Draft tokens 0 and 1 are typical everywhere, 2 nowhere; under 0 stands 2, under 1 stands 0: the way 1, 0 is longer."""
     probs = constant((F(5, 10), F(45, 100), F(5, 100)))
-    for below, kept in (({0: 2, 1: 0}, (1, 0)), ({0: 0, 1: 0}, (0, 0)), ({0: 2, 1: 2}, (0,))):
+    for below, accepted in (({0: 2, 1: 0}, (1, 0)), ({0: 0, 1: 0}, (0, 0)), ({0: 2, 1: 2}, (0,))):
 
         def draft_token(ids, sibling, below=below):
             return below.get(ids[-1], 2) if len(ids) > 1 else sibling
 
         tree = FixedTree(draft_token, (2, 1), 3)
         (round_,) = step([Prefix(PROMPT, 0, 9)], model(probs, 3), tree, TypicalRule(EPSILON), PhiloxRandomness(1))
-        assert round_.committed == (*kept, 0)
+        assert round_.committed == (*accepted, 0)
 
 
 def test_random_numbers_decide_nothing():
