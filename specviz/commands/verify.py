@@ -220,7 +220,7 @@ def as_text(record: dict[str, Any]) -> str:
         lines.append(record["note"])
     if record["analytic_tv"] is not None:
         lines.append(
-            "computed without samples: at each prefix the distribution of the decoder with its caches is within TV "
+            "computed without samples: at each prefix the distribution of the decoder with its caches lies within TV "
             f"{record['analytic_tv']:.1e} of an uncached pass of the target (float32 rounding: about 1e-6)"
         )
     for one in record["answers"]:
@@ -239,7 +239,7 @@ def _distance(one: dict[str, Any]) -> list[str]:
         return [f"{one['mode']}, {one['n']:,} samples"]
     band = one["tv_null_band"]
     return [
-        f"{one['mode']}, {one['n']:,} samples in {plural(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass is in cells "
+        f"{one['mode']}, {one['n']:,} samples in {plural(len(one['cells']), 'cell')}; {one['pooled_mass']:.0%} of the mass lies in cells "
         "of several texts",
         f"  total variation on the cells {one['tv']:.4f}; sampling noise of an exact decoder: median {band['median']:.4f}, "
         f"above {band['upper']:.4f} once in {1 / (1 - band['level']):.0f}",
