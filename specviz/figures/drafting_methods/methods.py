@@ -74,7 +74,7 @@ def details(one: MethodComparison) -> list[dict[str, object]]:
     for row in one.rows:
         spread = f"{row.ms.low:.1f} to {row.ms.high:.1f}" if row.ms else ""
         counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
-        rows.append({"method": row.entry.name, "in words": row.entry.draft_token, "rule": row.rule, "tokens": row.tokens or None,
+        rows.append({"method": row.entry.name, "in words": row.entry.description, "rule": row.rule, "tokens": row.tokens or None,
                      "passes": row.passes or None, "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
     return rows
 
@@ -108,7 +108,7 @@ def positions(one: MethodComparison) -> str:
 
 def sized(row: MethodRow, paying: Paying | None) -> str:
     """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
-    if not row.entry.pays or row.trace is None or paying is None:
+    if not row.entry.size_from_curve or row.trace is None or paying is None:
         return ""
     settings = Settings.from_record(row.trace.settings)
     best = paying.best(settings.proposer, settings.temperature)

@@ -19,7 +19,7 @@ LEAST = 1e-8  # distances below stand on this edge of the logarithmic axis
 def table(one: SetupComparison) -> list[dict[str, object]]:
     """A line for each row; its columns are COLUMNS. Speeds that are too uncertain are left out; the details hold them with their spread."""
     return [
-        dict(zip(COLUMNS, (row.entry.name, _draft_tokens(row), "–" if row.reason else row.verdict, row.reason or row.entry.probs,
+        dict(zip(COLUMNS, (row.entry.name, _draft_tokens(row), "–" if row.reason else row.verdict, row.reason or row.entry.exact_for,
                            _mean(row.apart), row.overlap and row.overlap.value, row.per_pass, _speed(one, row.alone),
                            _speed(one, row.drafted)), strict=True))
         for row in one.rows
@@ -47,7 +47,7 @@ def _draft_tokens(row: SetupRow) -> str:
 
 def entries(one: SetupComparison) -> list[tuple[str, str]]:
     """Name and sentence of each row."""
-    return [(row.entry.name, row.reason or row.entry.said) for row in one.rows]
+    return [(row.entry.name, row.reason or row.entry.description) for row in one.rows]
 
 
 def details(one: SetupComparison) -> list[dict[str, object]]:

@@ -142,7 +142,7 @@ def table(gallery: Gallery, one: MethodComparison) -> None:
 
 
 def chosen(row: MethodRow) -> None:
-    st.container(key="lineup-second").markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.draft_token}")
+    st.container(key="lineup-second").markdown(f"### {ENTRIES[row.key].name}: one round\n{row.entry.description}")
     if row.reason:
         notes([row.reason], "lineup-notes-row")
     elif row.trace is not None:
