@@ -26,31 +26,24 @@ CHOICES = {  # the distributions that the page offers
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A proposer and a rule.
-
-    settings  what it changes; draft_token  who drafts, in a sentence
-    """
+    """A proposer and a rule. settings: what it changes; description: how it drafts, in a sentence."""
 
     key: str
     name: str
     settings: Mapping[str, Any]
-    draft_token: str
+    description: str
 
     def under(self, base: Settings) -> Settings:
         """Its settings; a tree without a shape gets the number of nodes that is fastest."""
         return with_paying_nodes(replace(base, **self.settings))
 
     @property
-    def pays(self) -> bool:
+    def size_from_curve(self) -> bool:
         """Whether its number of nodes is the fastest one of the recorded curve."""
         return self.settings["proposer"] in TREES and "tree" not in self.settings
 
 
-def _entries(*rows: tuple[str, str, dict[str, Any], str]) -> dict[str, Method]:
-    return {row[0]: Method(*row) for row in rows}
-
-
-ENTRIES = _entries(
+_METHODS = (
     ("target", "Target only", {"proposer": "none"}, "No draft: one token for each target pass."),
     ("draft", "Draft model", {"proposer": "draft"}, "A smaller model drafts a chain of tokens."),
     ("block", "Draft, block rule", {"proposer": "draft", "rule": "block"}, "The same chain, judged as a whole."),
@@ -76,6 +69,7 @@ ENTRIES = _entries(
     ("typical", "Typical acceptance", {"proposer": "draft", "rule": "typical"},
      "The draft's chain, accepted wherever the target finds it likely enough."),
 )  # fmt: skip
+ENTRIES = {row[0]: Method(*row) for row in _METHODS}
 
 
 def blank_because(entry: Method, settings: Settings) -> str:

@@ -146,5 +146,5 @@ def to_json(passages: Mapping[str, Passage]) -> str:
 
 
 def from_json(text: str) -> dict[str, Passage]:
-    """Back from to_json. Raises TraceError for anything that holds no passages."""
+    """Back from to_json. Raises TraceError for anything else."""
     return SCHEMA.read(text, lambda record: build(dict[str, dict[str, Passage]], record)["passages"])

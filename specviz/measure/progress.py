@@ -8,7 +8,7 @@ Watch = Callable[[float, str], None]  # told the share of the work that is done,
 
 
 def unwatched(*told: object) -> None:
-    """The watch of work that nobody follows."""
+    """A watch that does nothing."""
 
 
 def stages(watch: Watch, weights: Mapping[str, float]) -> dict[str, Callable[..., None]]:

@@ -25,7 +25,7 @@ from specviz.verification.token_rule import Rule, TokenRule
 
 Source = CachedModel | Processed
 Ids = tuple[int, ...]
-Place = tuple[Ids, Ids]  # a text: what it begins with, and how it goes on
+Place = tuple[Ids, Ids]  # a text: its opening and its continuation
 Places = Sequence[Place]
 
 

@@ -1,6 +1,6 @@
 """Serving setups: which distribution each has, how far it lies from the float32 weights', and whether draft tokens keep it.
 
-Exactness is relative to the target as it is served, with its quantization, number type and logits processors; the rule knows nothing of
+Exactness is relative to the target as it is served, with its quantisation, number type and logits processors; the rule knows nothing of
 them. No torch; setups_run.py fills these records.
 """
 
@@ -27,24 +27,21 @@ TOLERANCE = 5e-6  # as in evidence/analytic/along_text.py, which says why; a tes
 class Setup:
     """One way to serve a target.
 
-    kind   EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: a mistake, they do not
-    probs  the distribution that it is exact with respect to, in a few words; said  in a sentence; for a mistake, what goes wrong
-    of     the setup whose distribution it means to keep: itself, except for a mistake
+    kind         EXACT: draft tokens keep its distribution; ROUNDING: up to the rounding of passes over several tokens; LOSSY: they do not
+    exact_for    the distribution with respect to which it is exact, in a few words
+    description  the same in a sentence; for a mistake, what goes wrong
+    of           the setup whose distribution it means to keep, which differs from its own key for a mistake
     """
 
     key: str
     name: str
     kind: str
-    probs: str
-    said: str
+    exact_for: str
+    description: str
     of: str
 
 
-def _entries(*rows: tuple[str, ...]) -> dict[str, Setup]:
-    return {row[0]: Setup(*row) if len(row) == 6 else Setup(*row, row[0]) for row in rows}
-
-
-ENTRIES = _entries(
+_SETUPS: tuple[tuple[str, ...], ...] = (
     (REFERENCE, "float32", EXACT, "the published weights", "The distribution of the published weights in float32, the reference here."),
     ("bf16", "bfloat16", ROUNDING, "the verifying pass",
      "The distribution of the verification pass’s bfloat16 logits. Passes over one token round differently."),
@@ -62,6 +59,7 @@ ENTRIES = _entries(
     ("penalty-once", "penalty set once a round", LOSSY, "neither distribution",
      "The penalty sees only the committed text: repetitions among the draft tokens are not penalized.", "penalty"),
 )  # fmt: skip
+ENTRIES = {row[0]: Setup(*row) if len(row) == 6 else Setup(*row, row[0]) for row in _SETUPS}
 
 
 @dataclass(frozen=True, slots=True)

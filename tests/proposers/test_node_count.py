@@ -89,8 +89,8 @@ def test_the_command_that_repeats_a_run_of_the_usual_shape_names_it():
 def test_rows_of_the_gallery_grow_as_far_as_pays_and_the_larger_ones_do_not(curve):
     for key, entry in ENTRIES.items():
         under = entry.under(Settings(temperature=0.0))
-        assert (under.nodes is not None) == entry.pays, key
-    assert {key for key, entry in ENTRIES.items() if entry.pays} == {"tree-top", "tree", "medusa"}
+        assert (under.nodes is not None) == entry.size_from_curve, key
+    assert {key for key, entry in ENTRIES.items() if entry.size_from_curve} == {"tree-top", "tree", "medusa"}
     assert {ENTRIES[key].settings["tree"] for key in ("tree-wide", "medusa-wide")} == {SHAPE}
 
 

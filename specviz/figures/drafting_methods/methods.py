@@ -103,7 +103,7 @@ def positions(one: MethodComparison) -> str:
 
 def sized(row: MethodRow, paying: Paying | None) -> str:
     """Where a tree's number of nodes comes from; empty for a row that no curve was asked about."""
-    if not row.entry.pays or row.trace is None or paying is None:
+    if not row.entry.size_from_curve or row.trace is None or paying is None:
         return ""
     settings = Settings.from_record(row.trace.settings)
     best = paying.best(settings.proposer, settings.temperature)

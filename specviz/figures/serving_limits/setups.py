@@ -23,7 +23,7 @@ def table(one: SetupComparison) -> list[dict[str, object]]:
     for row in one.rows:
         own = "" if row.own is None else f"{number(row.own.mean)}, ≤ {number(row.own.worst)}"
         speeds = [speed and speed.value if one.steady else None for speed in (row.alone, row.drafted)]
-        rows.append((row.entry.name, own, "–" if row.reason else row.verdict, row.reason or row.entry.probs,
+        rows.append((row.entry.name, own, "–" if row.reason else row.verdict, row.reason or row.entry.exact_for,
                      row.apart and number(row.apart.value), row.overlap and row.overlap.value, row.per_pass, *speeds))  # fmt: skip
     return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
@@ -35,7 +35,7 @@ def marked(row: SetupRow) -> str:
 
 def entries(one: SetupComparison) -> list[tuple[str, str]]:
     """Name and sentence of each row."""
-    return [(row.entry.name, row.reason or row.entry.said) for row in one.rows]
+    return [(row.entry.name, row.reason or row.entry.description) for row in one.rows]
 
 
 def details(one: SetupComparison) -> list[dict[str, object]]:

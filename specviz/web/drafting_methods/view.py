@@ -99,7 +99,7 @@ def table(state: MethodsState, one: MethodComparison) -> None:
 
 def a_round(row: MethodRow) -> None:
     """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
-    st.container(key="lineup-second").markdown(f"### {row.entry.name}: one round\n{row.entry.draft_token}")
+    st.container(key="lineup-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
     if row.reason:
         notes([row.reason], "lineup-notes-row")
     elif row.trace is not None:
