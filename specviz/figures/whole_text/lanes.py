@@ -51,7 +51,7 @@ def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
 def _end(one: Passage, lane: Lane, done: bool) -> float:
     """Seconds that a lane takes; while it is being written, what it will take at its speed so far."""
     tokens = len(lane.trace.output_ids)
-    return lane.seconds * (one.settings.length / tokens if tokens and not done else 1.0)
+    return lane.seconds * one.settings.length / tokens if tokens and not done else lane.seconds
 
 
 def _lane(one: Passage, key: str) -> dict[str, Any]:
