@@ -90,11 +90,11 @@ def record(report):
 
 @pytest.fixture
 def no_pictures(monkeypatch):
-    """An export without its figures for print, which take longer than all else in it: for tests that read its other files."""
-    from specviz.export import matplotlib_adapter
-    from specviz.export.package import Picture
+    """An export without the bytes of its figures, which take longer than all else in it: for tests that read its other files."""
+    from specviz.export import matplotlib_adapter, package
 
-    monkeypatch.setattr(Picture, "paper", lambda one, column=False: None)
+    monkeypatch.setattr(package.Picture, "paper", lambda one, column=False: None)
+    monkeypatch.setattr(package, "html_page", lambda figures, title, captions: "")
     monkeypatch.setattr(matplotlib_adapter, "saved", lambda drawn, kind: b"")
 
 
