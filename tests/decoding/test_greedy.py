@@ -44,10 +44,11 @@ def lead(model, ours: list[int], theirs: list[int]) -> float:
     return first - second
 
 
-def test_greedy_is_token_identical_to_generate_on_80_prompts(pair_folders):
+@pytest.mark.parametrize("count", [40, pytest.param(80, marks=pytest.mark.slow)], ids="{} prompts".format)
+def test_greedy_is_token_identical_to_generate(pair_folders, count):
     """In float64, where random weights of this size have no ties: identity without exception."""
     pair = load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
-    assert differing(pair, 80, 20) == []
+    assert differing(pair, count, 20) == []
 
 
 @pytest.mark.parametrize("count", [40, pytest.param(200, marks=pytest.mark.slow)], ids="{} prompts".format)
