@@ -27,7 +27,7 @@ FIRST = ("row", "token", "exact_probability", "draws", "share", "low", "high", "
 def drafting_methods(
     one: Lineup, choice: str, manifest: Mapping[str, Any], gain: SpeedPlan | None = None, matrix: Mapping[str, Any] | None = None
 ) -> Package:
-    """What stands on the page.
+    """What the page shows.
 
     choice    the distribution's name there
     manifest  settings, models, versions, permalink and commands
