@@ -62,7 +62,7 @@ TWO_RULES = (("token by token", 0.75, 0.5625, 1e-16), ("block", 0.75, 0.6, 2e-16
 
 
 def raw(name: str) -> Any:
-    """A recorded file as it is on the disk, with which every number of an export is compared. Read once: nobody changes it."""
+    """A recorded file as it is on the disk, with which every number of an export is compared. Read once; not to be changed."""
     return json.loads(text(name))
 
 
@@ -114,7 +114,7 @@ def packages() -> dict[str, Package]:
 
 @cache
 def page(kind: str, name: str) -> Any:
-    """A Plotly figure of a package, made once for all tests; nobody changes it."""
+    """A Plotly figure of a package, made once for all tests; not to be changed."""
     return packages()[kind].pictures[name].page()
 
 
@@ -129,7 +129,7 @@ def assert_cells(found: list[dict[str, str]], expected: list[dict[str, Any]], re
     for number, (row, wanted) in enumerate(zip(found, expected, strict=True), start=1):
         assert list(row) == list(wanted), f"row {number}: columns"
         for column, value in wanted.items():
-            assert same(row[column], value, rel), f"row {number}, {column}: {row[column]!r} stands there, {value!r} in the record"
+            assert same(row[column], value, rel), f"row {number}, {column}: {row[column]!r} in the table, {value!r} in the record"
 
 
 def same(cell: str, value: Any, rel: float) -> bool:

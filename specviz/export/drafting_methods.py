@@ -31,7 +31,7 @@ def drafting_methods(
     gain: SpeedPlan | None = None,
     matrix: Mapping[str, Any] | None = None,
 ) -> Package:
-    """What stands on the page.
+    """What the page shows.
 
     choice    the distribution's name there
     manifest  settings, models, versions, permalink and commands

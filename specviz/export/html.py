@@ -13,7 +13,7 @@ STYLE = (
 
 
 def html_page(figures: Mapping[str, Any], title: str, captions: Sequence[str]) -> str:
-    """Plotly figures by name, plotly's script in the page once. Titles and captions are text, whatever stands in them."""
+    """Plotly figures by name, plotly's script in the page once. Titles and captions are escaped: markup in them is shown as text."""
     parts = [
         figure.update_layout(template="plotly_white").to_html(
             full_html=False, include_plotlyjs=not place, div_id=name, config={"displaylogo": False, "responsive": True}

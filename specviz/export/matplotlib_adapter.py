@@ -387,9 +387,9 @@ class _Drawing:
         self.figure.set_layout_engine("constrained", rect=(0.0, 0.0, 1.0, 1 - strip / whole), w_pad=0.06, h_pad=0.04)
 
     def _placed(self) -> None:
-        """Find where axes stand, set titles that are longer than their axes in several lines, and keep the places.
+        """Lay the figure out, break titles that are longer than their axes into lines, and keep the positions of the axes.
 
-        Every file is then drawn with the same places. They are rounded, since the last digits of the solver's vary between processes.
+        Every file is then drawn with the same positions. They are rounded, since the last digits of the solver vary between processes.
         """
         self.figure.get_layout_engine().execute(self.figure)
         right, wrapped = self.figure.bbox.x1, False

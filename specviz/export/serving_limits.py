@@ -21,7 +21,7 @@ GREEDY = ("arm", "prompt", "place", "first_token", "second_token", "first_margin
 
 
 def serving_limits(one: SetupComparison, arm: str, manifest: Mapping[str, Any]) -> Package:
-    """What stands on the page.
+    """What the page shows.
 
     arm       whose greedy texts are drawn
     manifest  settings, models, versions, permalink and commands

@@ -1,4 +1,4 @@
-"""How fast? as a package: the plan's record and its rows, and what stands behind each tab, with its figures."""
+"""How fast? as a package: the plan's record and its rows, and the figures and tables of each tab."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def how_fast(
     many: tuple[BatchSpeeds, str] | None = None,
     what_if: tuple[int, Spot, Spot | None] | None = None,
 ) -> Package:
-    """What stands on the page; None where nothing was recorded.
+    """What the page shows; None where nothing was recorded.
 
     manifest  settings, models, versions, permalink and commands
     study     with the draft whose acceptance is drawn

@@ -35,7 +35,7 @@ KINDS = (
 def whole_text(
     one: Passage, surveys: Mapping[str, Sequence[ScoredText]], recorded: DivergenceProfile | None, manifest: Mapping[str, Any]
 ) -> Package:
-    """What stands on the page.
+    """What the page shows.
 
     surveys   recorded texts by distribution
     recorded  those under the distribution of this text

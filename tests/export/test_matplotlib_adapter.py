@@ -53,7 +53,7 @@ RARE = {  # what recorded pages do not show, and visitors can make
     "nothing measured": lambda: speed.tokens(replace(e.packages()["fast"].pictures["tokens"].page.args[0], checked=())),
 }
 RECORDED = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
-# Each made and drawn once for all tests; nobody changes them.
+# Each made and drawn once for all tests; not to be changed.
 CASES = {name: replace(one, page=partial(e.page, *name.split(", "))) for name, one in RECORDED.items()} | {
     name: Picture(cache(make), "A title that is quite long for a figure as narrow as one of two columns")
     for name, make in RARE.items()

@@ -267,7 +267,7 @@ def test_the_rows_of_the_drafting_methods():
             measured |= {"draft_tokens_per_pass": row["nodes"], "accepted_of_tested": counts}
             measured |= {"ms_per_token": row["ms"]["value"], "ms_low": row["ms"]["low"], "ms_high": row["ms"]["high"]}
         verdict = "" if row["reason"] else words[row["exact"]]
-        # the name of the proposer stands in no record of a row
+        # no record of a row has the name of the proposer
         expected.append({"row": row["key"], "proposer": cell["proposer"], "rule": row["rule"], "verdict": verdict, **measured,
                          "blank_because": row["reason"]})  # fmt: skip
     assert_cells(found, expected)
