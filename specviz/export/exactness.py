@@ -77,7 +77,7 @@ def break_it(
     record, tables = _drawn(arms, looks, verdict)
     distances, accepted = (
         list(_curve(curve)),
-        [[one.name, one.texts, one.tested, one.kept, one.tokens, one.passes] for one in speeds],
+        [[one.name, one.texts, one.checked, one.accepted, one.tokens, one.passes] for one in speeds],
     )
     record["curve"] = [dict(zip(CURVE, row, strict=True)) for row in distances]
     record["speeds"] = [dict(zip(SPEEDS, row, strict=True)) for row in accepted]

@@ -36,7 +36,7 @@ def serving_limits(one: SetupComparison, arm: str, manifest: Mapping[str, Any]) 
         )
         captions.append(f"{ties.conclusion(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _rows(one)), "greedy.csv": lambda: (GREEDY, _greedy(one))}
-    data = {"laboratory.json": json.loads(to_json(one))}
+    data = {"setups.json": json.loads(to_json(one))}
     return Package("around-the-rule", "Serving limits", data, tables, pictures, tuple(captions), manifest)
 
 

@@ -64,7 +64,7 @@ class Cells:
         rest = max(0.0, rest) if rest > -1e-12 else rest  # one minus a sum may miss 0 by rounding
         masses = checked_distribution(probs, rest)
         if not n > 0:
-            raise EvidenceError(f"The number of draws must be above 0, got {n:g}.")
+            raise EvidenceError(f"The number of samples must be above 0, got {n:g}.")
         if most is not None:
             if most < 2:
                 raise EvidenceError(f"The number of cells must be at least 2, got {most}.")

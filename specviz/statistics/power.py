@@ -157,7 +157,7 @@ def _check_rates(alpha: float, power: float) -> None:
 
 def _check_draws(n: float) -> None:
     if not n > 0:
-        raise EvidenceError(f"The number of draws must be above 0, got {n:g}.")
+        raise EvidenceError(f"The number of samples must be above 0, got {n:g}.")
 
 
 def _check_distance(tv: float) -> None:

@@ -92,7 +92,7 @@ def test_one_outcome_with_all_the_mass_is_no_error():
 @pytest.mark.parametrize(
     ("call", "words"),
     (
-        (lambda: Cells.of([0.5, 0.5], 0), "draws must be above 0, got 0"),
+        (lambda: Cells.of([0.5, 0.5], 0), "samples must be above 0, got 0"),
         (lambda: Cells.of([0.5, 0.5], 6), "every outcome is pooled"),
         (lambda: Cells.of([0.5, 0.5], 100, most=1), "at least 2, got 1"),
         (lambda: Cells.of([0.5, 0.4], 100), "must sum to 1, got 0.9"),

@@ -240,8 +240,8 @@ def test_the_exports_command_is_one_that_the_command_line_takes(shown):
     parser = argparse.ArgumentParser()
     record.arguments(parser)
     found = parser.parse_args(shlex.split(export.command(shown))[4:])
-    assert (found.gallery, found.prompt, found.runs, found.samples) == (
-        True,
+    assert (found.what, found.prompt, found.runs, found.samples) == (
+        "methods",
         shown.settings.prompt,
         shown.runs,
         shown.rows[0].first.n,

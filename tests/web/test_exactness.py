@@ -148,7 +148,7 @@ def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert all("100 samples" in alt for alt in alts)
     app.text_input(key="exact-count-0").set_value("0").run()
     app.button(key="exact-count-go").click().run()
-    assert "draws must be a whole number from 1 to 1,000,000, got 0." in [one.value for one in app.text]
+    assert "samples must be a whole number from 1 to 1,000,000, got '0'." in [one.value for one in app.text]
     assert "100 samples so far" in [one.value for one in app.caption], "what was drawn stays"
 
 

@@ -162,7 +162,7 @@ class SeedPValues:
     @property
     def counts(self) -> tuple[int, ...]:
         """How many fall into each tenth."""
-        return tuple(np.histogram(self.values, BINS, (0.0, 1.0))[0].tolist())
+        return tuple(np.histogram(self.values, np.arange(BINS + 1) / BINS)[0].tolist())
 
     @property
     def uniform(self) -> bool:
