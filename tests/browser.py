@@ -25,6 +25,8 @@ FITS = """(width) => innerWidth === width && [...document.querySelectorAll(".js-
     return !plot.clientWidth || (drawn && Math.abs(drawn.getBoundingClientRect().width - plot.clientWidth) < 2);
 })"""
 
+TWO_FRAMES = "() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done())))"
+
 
 def at_rest(page) -> None:
     """Wait until no script of the page runs on the server: what the browser sent before has been answered."""
@@ -32,9 +34,10 @@ def at_rest(page) -> None:
 
 
 def resize(page, width: int, height: int = 844) -> None:
-    """Make the window as wide as that, and wait until every Plotly figure has followed."""
+    """Make the window as wide as that, and wait until every Plotly figure and whatever else watches its size has followed."""
     page.set_viewport_size({"width": width, "height": height})
     page.wait_for_function(FITS, arg=width)
+    page.evaluate(TWO_FRAMES)
 
 
 def need_browser() -> None:

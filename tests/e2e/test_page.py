@@ -142,6 +142,7 @@ def test_settings_in_the_fold_run_the_pair_and_their_link_opens_elsewhere(page, 
     fill(page, "Temperature", "0.8")
     expect(page.locator(".stage .status")).to_contain_text("temperature 0.8", timeout=PATIENT)
     page.keyboard.press("Escape")
+    page.wait_for_url(re.compile("temperature="))  # the address follows the stage
     assert (query(page)["prompt"], query(page)["temperature"]) == ("a little rabbit", "0.8")
     page.locator(".stage .sentence").click()
     for _ in range(3):
@@ -172,10 +173,11 @@ def test_a_chosen_random_number_is_marked_linked_and_undone(page, server):
     choose_uniform(page, "0.999")
     expect(page.locator(".stage .status")).to_contain_text("you chose random numbers", timeout=PATIENT)
     wait_live(page)
+    page.wait_for_url(re.compile("uniforms="))
     assert query(page)["uniforms"] == "0=0.999"
     page.get_by_role("button", name="Undo my numbers").click()
     expect(page.locator(".stage .status")).to_contain_text("recorded round", timeout=PATIENT)
-    assert "uniforms" not in query(page)
+    page.wait_for_url(lambda url: "uniforms" not in url)
 
 
 def test_back_returns_to_the_run_before(page, server):

@@ -190,7 +190,7 @@ def test_no_width_scrolls_sideways(open_token, scheme):
     page.locator("details").evaluate_all("nodes => nodes.forEach((node) => { node.open = true; })")
     for width, height in SIZES.values():
         resize(page, width, height)
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        page.wait_for_function("(width) => document.documentElement.scrollWidth <= width", arg=width)
 
 
 def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page, server):
