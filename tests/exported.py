@@ -104,7 +104,7 @@ def packages() -> dict[str, Package]:
         "round": rounds.one_round(trace, 0, {}, trace.models),
         "token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
         "fast": speed.how_fast(plans[PLAN], SAID, *sections),
-        "lineup": drafting_methods(
+        "methods": drafting_methods(
             methods.from_json(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
         "passage": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),

@@ -176,7 +176,7 @@ def policies_as_text(record: dict[str, Any]) -> str:
         ]
         for name, row in one["paired"].items():
             numbers = (
-                f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['draft_tokens']:>9.2f}{row['kept']:>10.3f}"
+                f"{row['rate']['value']:>9.1f}{row['tokens_per_pass']:>10.3f}{row['draft_tokens']:>9.2f}{row['accepted']:>10.3f}"
             )
             lines.append(f"  {name:<20}{_said(row['gain'], 3):<52}{numbers}")
     return "\n".join(

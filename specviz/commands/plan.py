@@ -166,7 +166,7 @@ def _check(plan: SpeedPlan) -> list[str]:
         line = f"{one.gamma:>5}  {tokens:<24}{accepted:<26}{others}"
         if one.factor is not None:
             line += f"   {one.factor.said('.3f'):<23}{plan.row(one.gamma).factor.value / one.factor.value - 1.0:>+10.1%}"
-            line += f"{one.luck:>+9.1%}" if one.luck is not None else ""
+            line += f"{one.noise:>+9.1%}" if one.noise is not None else ""
         lines.append(line)
     if plan.alone:
         lines.append("By noise: how many more rounds the timed texts took than predicted, a part of the error of the speed.")

@@ -67,7 +67,7 @@ def _rows(one: MethodComparison) -> Iterator[list[Any]]:
     for row in one.rows:
         measured: list[Any] = [None] * 8
         if row.ms:
-            counts = " ".join(f"{accepted}/{tested}" for accepted, tested in zip(row.kept, row.tested, strict=True))
+            counts = " ".join(f"{accepted}/{checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
             measured = [row.tokens, row.passes, row.per_pass, row.nodes, counts, *interval(row.ms)]
         verdict = "" if row.reason else figures.verdict(row)
         yield [row.key, row.entry.settings["proposer"], row.rule, verdict, *measured, row.reason]

@@ -29,7 +29,7 @@ def serving_limits(one: SetupComparison, arm: str, manifest: Mapping[str, Any]) 
     where = conditions(one.settings, one.models)
     pictures = {"distances": Picture(partial(figures.distances, one), "What a serving setup changes, and what draft tokens add")}
     captions = [f"{figures.conclusion(one)} {where}"]
-    if seen := one.microscope.seen(arm):
+    if seen := one.near_ties.seen(arm):
         pictures["margins"] = Picture(partial(ties.margins, seen), f"{COMPARISONS[arm].first} and {COMPARISONS[arm].second}")
         pictures["spread"] = Picture(
             partial(ties.spread, seen), f"Margins: {COMPARISONS[arm].first} and {COMPARISONS[arm].second}"
@@ -44,14 +44,14 @@ def _rows(one: SetupComparison) -> Iterator[list[Any]]:
     for row in one.rows:
         spans = [x for found in (row.apart, row.overlap, row.alone, row.drafted) for x in interval(found)]
         own = [row.own.mean, row.own.worst, row.own.prefixes, row.own.near_ties] if row.own else [None] * 4
-        yield [row.key, row.entry.name, "" if row.reason else row.verdict, *spans, *own, row.tokens, row.passes, row.tested, row.kept,
+        yield [row.key, row.entry.name, "" if row.reason else row.verdict, *spans, *own, row.tokens, row.passes, row.checked, row.accepted,
                *(row.ms or (None, None)), row.reason]  # fmt: skip
 
 
 def _greedy(one: SetupComparison) -> Iterator[list[Any]]:
     """Every token of every greedy text up to where the two texts of a pair diverge, with both margins."""
-    for key in one.microscope.arms:
-        for prompt, pairing in enumerate(one.microscope.arms[key]):
+    for key in one.near_ties.comparisons:
+        for prompt, pairing in enumerate(one.near_ties.comparisons[key]):
             for place in range(min(pairing.shared + 1, len(pairing.first.tokens))):
                 tokens = [quoted(ties.named(pairing, text.tokens[place])) for text in (pairing.first, pairing.second)]
                 margins = [text.margins[place] for text in (pairing.first, pairing.second)]

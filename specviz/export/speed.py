@@ -20,7 +20,17 @@ from specviz.prediction.study import STATISTICS, Study
 ROWS = ("gamma", *interval_columns("tokens", "measured_tokens", "factor", "measured_factor"),
         "hazards", "one_alpha", "text_read_on", "alpha", "leviathan", "hazards_linear_cost", "operations")  # fmt: skip
 BATCHES = ("texts", "gamma", *interval_columns("factor", "pass", "tokens"))
-CELLS = ("kind", "temperature", "top_p", "draft", "tested", "accepted", "predicted_acceptance_rate", *STATISTICS, "blank_because")
+CELLS = (
+    "kind",
+    "temperature",
+    "top_p",
+    "draft",
+    "checked",
+    "accepted",
+    "predicted_acceptance_rate",
+    *STATISTICS,
+    "blank_because",
+)
 
 
 def how_fast(
@@ -47,8 +57,10 @@ def how_fast(
         found, draft = study
         for axis in fast_study.AXES:
             if len(fast_study.cells_over(found, draft, axis)) > 1:
-                pictures[f"kept-over-{axis}"] = Picture(partial(fast_study.kept, found, draft, axis), f"Acceptance rate: {draft}")
-                captions.append(fast_study.kept_conclusion(found, draft, axis))
+                pictures[f"acceptance-over-{axis}"] = Picture(
+                    partial(fast_study.acceptance, found, draft, axis), f"Acceptance rate: {draft}"
+                )
+                captions.append(fast_study.acceptance_conclusion(found, draft, axis))
         pictures["foretold"] = Picture(partial(fast_study.foretold, found, draft), f"Predicted and measured: {draft}")
         pictures["confidence"] = Picture(partial(fast_study.confidence, found, draft), f"Confidence: {draft}")
         captions += [fast_study.foretold_conclusion(found, draft), fast_study.confidence_conclusion(found, draft)]
@@ -89,4 +101,14 @@ def _batches(found: BatchSpeeds, key: str) -> Iterator[list[Any]]:
 def _cells(study: Study) -> Iterator[list[Any]]:
     for cell in study.cells:
         found = map(cell.statistics.get, STATISTICS)
-        yield [cell.kind, cell.temperature, cell.top_p, cell.draft, cell.tested, cell.accepted, cell.kept, *found, cell.reason]
+        yield [
+            cell.kind,
+            cell.temperature,
+            cell.top_p,
+            cell.draft,
+            cell.checked,
+            cell.accepted,
+            cell.predicted,
+            *found,
+            cell.reason,
+        ]

@@ -118,7 +118,7 @@ class MethodRow:
 
     rule          its title; exact  whether the rule keeps the target's distribution
     tokens        written in so many passes of the target, over all measured runs; nodes  draft tokens per pass, mean
-    tested, kept  draft tokens checked and accepted, by depth from 0
+    checked, accepted  draft tokens checked and accepted, by depth from 0
     ms            milliseconds per token
     trace         its last round with a rejection, else its last, among those that had all their draft tokens; with the distributions
     """
@@ -130,8 +130,8 @@ class MethodRow:
     tokens: int = 0
     passes: int = 0
     nodes: float = 0.0
-    tested: tuple[int, ...] = ()
-    kept: tuple[int, ...] = ()
+    checked: tuple[int, ...] = ()
+    accepted: tuple[int, ...] = ()
     ms: Estimate | None = None
     first: FirstToken | None = None
     trace: Trace | None = None
@@ -151,7 +151,9 @@ class MethodRow:
     @property
     def shares(self) -> tuple[float, ...]:
         """Acceptance rate of the draft tokens that were checked at each depth."""
-        return tuple(kept / tested if tested else 0.0 for kept, tested in zip(self.kept, self.tested, strict=True))
+        return tuple(
+            accepted / checked if checked else 0.0 for accepted, checked in zip(self.accepted, self.checked, strict=True)
+        )
 
     @property
     def coincides(self) -> bool:
@@ -176,12 +178,12 @@ class MethodComparison:
 
 def to_json(comparisons: Mapping[str, MethodComparison]) -> str:
     """One comparison for each of CHOICES."""
-    return SCHEMA.text({"lineups": plain(comparisons)})
+    return SCHEMA.text({"comparisons": plain(comparisons)})
 
 
 def from_json(text: str) -> dict[str, MethodComparison]:
     """Back from to_json. Raises TraceError for anything else."""
-    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, MethodComparison]], record)["lineups"])
+    return SCHEMA.read(text, lambda record: build(dict[str, dict[str, MethodComparison]], record)["comparisons"])
 
 
 def chosen(base: Settings, choice: str) -> Settings:

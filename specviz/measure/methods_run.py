@@ -106,8 +106,8 @@ def counted(rounds: Sequence[Round]) -> dict[str, object]:
         "tokens": sum(len(one.committed) for one in rounds),
         "passes": len(rounds),
         "nodes": sum(len(one.proposals) for one in rounds) / len(rounds),
-        "tested": tuple(tested.get(level, 0) for level in levels),
-        "kept": tuple(accepted.get(level, 0) for level in levels),
+        "checked": tuple(tested.get(level, 0) for level in levels),
+        "accepted": tuple(accepted.get(level, 0) for level in levels),
     }
 
 

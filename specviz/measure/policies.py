@@ -38,14 +38,14 @@ class PolicyRow:
     """One contestant beside the best fixed length.
 
     rate             tokens per second; gain  seconds of the best fixed length over its own, run by run: above 1 is faster
-    tokens_per_pass  committed per target pass; draft_tokens  drafted per pass; kept  share of the drafted tokens that were accepted
+    tokens_per_pass  committed per target pass; draft_tokens  drafted per pass; accepted  share of the drafted tokens that were accepted
     """
 
     rate: Estimate
     gain: Estimate
     tokens_per_pass: float
     draft_tokens: float
-    kept: float
+    accepted: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,5 +125,5 @@ def _paired(clock: Clock[str], name: str, tokens: int) -> PolicyRow:
         gain=clock.ratio(BEST, name),
         tokens_per_pass=sum(len(round_.committed) for round_ in rounds) / len(rounds),
         draft_tokens=drafted / len(rounds),
-        kept=sum(len(round_.accepted_path) for round_ in rounds) / max(1, drafted),
+        accepted=sum(len(round_.accepted_path) for round_ in rounds) / max(1, drafted),
     )

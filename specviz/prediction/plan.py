@@ -80,7 +80,7 @@ class MeasuredRow:
     gaps  by formula: predicted over measured tokens per pass, minus 1
     rate  tokens per second by run; None where no speed was measured
     gain  measured tokens per pass above those of the token rule after the same openings; None under the token rule
-    luck  sampling noise of the timed texts: rounds that they took over expected ones, minus 1, which is part of the gap of the speed
+    noise  sampling noise of the timed texts: rounds that they took over expected ones, minus 1, which is part of the gap of the speed
     """
 
     gamma: int
@@ -89,7 +89,7 @@ class MeasuredRow:
     factor: Estimate | None = None
     rate: tuple[float, ...] | None = None
     gain: Estimate | None = None
-    luck: float | None = None
+    noise: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -162,7 +162,7 @@ def _checked(
             row,
             rate=rates(row.gamma),
             factor=clock.ratio(0, row.gamma),
-            luck=sum(clock.kept(row.gamma)) / (tokens / plan.row(row.gamma).tokens.value) - 1.0,
+            noise=sum(clock.kept(row.gamma)) / (tokens / plan.row(row.gamma).tokens.value) - 1.0,
         )
         for row in found
     ]

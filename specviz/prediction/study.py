@@ -54,8 +54,8 @@ RESAMPLES = 1000
 class StudyCell:
     """One kind of text, distribution and draft.
 
-    statistics  on the text itself, over the places where something is drafted; kept  acceptance rate predicted from texts of the target
-    tested      draft tokens checked in speculative runs, and how many of them were accepted; tokens  written in ``rounds``
+    statistics  on the text itself, over the places where something is drafted; predicted  acceptance rate predicted from texts of the target
+    checked     draft tokens checked in speculative runs, and how many of them were accepted; tokens  written in ``rounds``
     per_pass    tokens per target pass predicted from texts of the target
     reason      why nothing was measured; empty if it was
     top_p       the cut of both distributions, None where they are whole
@@ -67,8 +67,8 @@ class StudyCell:
     temperature: float
     draft: str
     statistics: Mapping[str, float] = field(default_factory=dict, metadata=digits(6))
-    kept: float = 0.0
-    tested: int = 0
+    predicted: float = 0.0
+    checked: int = 0
     accepted: int = 0
     tokens: int = 0
     rounds: int = 0
@@ -80,12 +80,12 @@ class StudyCell:
     @property
     def share(self) -> float:
         """Measured acceptance rate, which is to be predicted."""
-        return self.accepted / self.tested
+        return self.accepted / self.checked
 
     @property
     def noise(self) -> float:
         """Standard error of the share if checks were independent."""
-        return (max(self.share * (1.0 - self.share), 0.25 / self.tested) / self.tested) ** 0.5
+        return (max(self.share * (1.0 - self.share), 0.25 / self.checked) / self.checked) ** 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +132,7 @@ class Study:
         cells = self.measured(drafts)
         truth, kinds = np.array([cell.share for cell in cells]), np.array([cell.kind for cell in cells])
         predicted = {
-            "accepted draft tokens": np.array([cell.kept for cell in cells]),
+            "accepted draft tokens": np.array([cell.predicted for cell in cells]),
             "overlap itself": np.array([cell.statistics["overlap"] for cell in cells]),
         }
         for key in STATISTICS:

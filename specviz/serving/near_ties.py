@@ -81,13 +81,13 @@ class GreedyPair:
 class NearTies:
     """Every prompt in every comparison that could run, by the key of the comparison. Raises ValueError for other keys."""
 
-    arms: Mapping[str, tuple[GreedyPair, ...]]
+    comparisons: Mapping[str, tuple[GreedyPair, ...]]
 
     def seen(self, key: str) -> NearTieSummary | None:
-        return NearTieSummary(key, self.arms[key]) if self.arms.get(key) else None
+        return NearTieSummary(key, self.comparisons[key]) if self.comparisons.get(key) else None
 
     def __post_init__(self) -> None:
-        if unknown := set(self.arms) - set(COMPARISONS):
+        if unknown := set(self.comparisons) - set(COMPARISONS):
             raise ValueError(f"the near-tie record has the arms {sorted(unknown)}, known are {', '.join(COMPARISONS)}")
 
 

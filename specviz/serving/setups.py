@@ -82,7 +82,7 @@ class SetupRow:
     apart    mean TV of its own distribution from the reference's over all prefixes; interval by resampling texts
     overlap  probability that the unchanged draft's first draft token is accepted, beta = sum of min(p, q), mean over the same prefixes
     own      what draft tokens change
-    tokens   written in so many passes; tested, kept  draft tokens checked and accepted
+    tokens   written in so many passes; checked, accepted  draft tokens checked and accepted
     alone    speed over the reference target alone, run by run; drafted  the same with draft tokens
     ms       milliseconds per token, medians: alone (None for a mistake, which equals ``of`` there), and with draft tokens
     """
@@ -94,8 +94,8 @@ class SetupRow:
     own: OwnCheck | None = None
     tokens: int = 0
     passes: int = 0
-    tested: int = 0
-    kept: int = 0
+    checked: int = 0
+    accepted: int = 0
     alone: Estimate | None = None
     drafted: Estimate | None = None
     ms: tuple[float | None, float] | None = None
@@ -121,7 +121,7 @@ class SetupRow:
     @property
     def share(self) -> float | None:
         """Acceptance rate of the draft tokens that were checked."""
-        return self.kept / self.tested if self.tested else None
+        return self.accepted / self.checked if self.checked else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +129,13 @@ class SetupComparison:
     """All setups in one run, and the near ties of greedy texts after the same prompts.
 
     text       name of what the texts were cut from; texts  how many; opening, length  tokens before and after each place
-    microscope near ties, under the name that records have for them
+    near_ties near ties, under the name that records have for them
     runs       how often each row was timed; spread  middle half of the reference's own runs, as a share of their median
     """
 
     settings: Settings
     rows: tuple[SetupRow, ...]
-    microscope: NearTies
+    near_ties: NearTies
     text: str
     texts: int
     opening: int

@@ -199,8 +199,8 @@ def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:
     return {
         "tokens": sum(len(one.committed) for one in made),
         "passes": len(made),
-        "tested": len(decided),
-        "kept": sum(map(bool, decided)),
+        "checked": len(decided),
+        "accepted": sum(map(bool, decided)),
         "alone": clock.ratio(reference, alone) if alone else None,
         "drafted": clock.ratio(reference, (key, SPECULATIVE)),
         "ms": (1e3 * clock.median(alone, tokens).value if alone else None, 1e3 * clock.median((key, SPECULATIVE), tokens).value),

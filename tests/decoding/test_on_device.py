@@ -261,7 +261,7 @@ def test_whole_text(both):
 def test_other_proposers(both, heads, choice):
     def work(pair):
         found = methods_run.compare_methods(pair, replace(chosen(BASE, choice), heads=heads), runs=1, draws=60)
-        return [(row.key, row.reason, row.tested, row.kept, row.passes, row.tokens) for row in found.rows]
+        return [(row.key, row.reason, row.checked, row.accepted, row.passes, row.tokens) for row in found.rows]
 
     here, there = both(work)
     assert here == there

@@ -65,15 +65,15 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped_or_finished
     assert query(page)["row"] == "draft"
     run = page.get_by_role("button", name="Run all methods")
     run.click()
-    stop = page.locator(".st-key-lineup-stop button")
+    stop = page.locator(".st-key-methods-stop button")
     expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile(r"first run|Run \d"), timeout=PATIENT)
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.locator(".st-key-lineup-notes-from")).to_contain_text("Recorded for the text")
+    expect(page.locator(".st-key-methods-notes-from")).to_contain_text("Recorded for the text")
     run.click()
-    expect(page.locator(".st-key-lineup-notes-from")).to_contain_text("Your run, measured", timeout=PATIENT)
+    expect(page.locator(".st-key-methods-notes-from")).to_contain_text("Your run, measured", timeout=PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     harmless(page)
 

@@ -99,13 +99,13 @@ def studied(**wanted: Any) -> list[dict[str, Any]]:
     return [one for one in cells if all(one[key] == value for key, value in wanted.items())]
 
 
-def kept(axis: str) -> Series:
+def acceptance(axis: str) -> Series:
     from specviz.prediction.study import KINDS as TEXTS
 
     cells = studied(top_p=None) if axis == "temperature" else studied(temperature=1.0)
     at = lambda one: one["temperature"] if axis == "temperature" else one["top_p"] or 1.0  # noqa: E731
     places = sorted({at(one) for one in cells})
-    share = {(TEXTS[one["kind"]], at(one)): one["accepted"] / one["tested"] for one in cells}
+    share = {(TEXTS[one["kind"]], at(one)): one["accepted"] / one["checked"] for one in cells}
     found = {name: over(places, [share.get((name, x)) for x in places]) for name in TEXTS.values()}
     mean = [float(np.mean([value for (_, x), value in share.items() if x == place])) for place in places]
     return found | {"middle 95%": None, "mean over kinds of text": over(places, mean)}
@@ -113,9 +113,11 @@ def kept(axis: str) -> Series:
 
 def foretold() -> Series:
     cells = studied()
-    shares = [one["accepted"] / one["tested"] for one in cells]
-    noise = [1.96 * (max(s * (1 - s), 0.25 / one["tested"]) / one["tested"]) ** 0.5 for s, one in zip(shares, cells, strict=True)]
-    drafted = np.array([one["kept"] for one in cells])
+    shares = [one["accepted"] / one["checked"] for one in cells]
+    noise = [
+        1.96 * (max(s * (1 - s), 0.25 / one["checked"]) / one["checked"]) ** 0.5 for s, one in zip(shares, cells, strict=True)
+    ]
+    drafted = np.array([one["predicted"] for one in cells])
     groups = np.array_split(np.argsort(drafted), 8)
     found = {
         "equal": [(0, 0), (1, 1)],
@@ -159,7 +161,7 @@ def what_if() -> Series:
 
 
 def first_tokens(key: str) -> Series:
-    first = next(row["first"] for row in raw("methods")["lineups"][e.CHOICE]["rows"] if row["key"] == key)
+    first = next(row["first"] for row in raw("methods")["comparisons"][e.CHOICE]["rows"] if row["key"] == key)
     places = [k for k, label in enumerate(first["labels"]) if label]
     column = {name: down(first[name][k] for k in places) for name in ("probs", "low", "high")}
     probs = {"target’s exact distribution": column["probs"]}
@@ -215,7 +217,7 @@ def distances() -> Series:
 def greedy() -> tuple[Points, Points, list[float], list[float]]:
     """(place, margin) where both texts have the same token, and where texts diverge; then the margins of all these places and of the latter."""
     together, parted, everywhere, there = [], [], [], []
-    for one in raw("setups")["microscope"]["arms"][e.ARM]:
+    for one in raw("setups")["near_ties"]["comparisons"][e.ARM]:
         margins = one["first"]["margins"]
         pairs = list(zip(one["first"]["tokens"], one["second"]["tokens"], strict=False))
         place = next((k for k, (a, b) in enumerate(pairs) if a != b), None)
@@ -265,15 +267,15 @@ def expected(kind: str, name: str) -> Series:
                                    "target p (mark)": down(e.COLUMNS["p"])},
         ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
         ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
-        ("fast", "kept-over-temperature"): lambda: kept("temperature"),
-        ("fast", "kept-over-top-p"): lambda: kept("top-p"),
+        ("fast", "acceptance-over-temperature"): lambda: acceptance("temperature"),
+        ("fast", "acceptance-over-top-p"): lambda: acceptance("top-p"),
         ("fast", "foretold"): foretold,
         ("fast", "confidence"): confidence,
         ("fast", "many-texts"): lambda: batched()[0],
         ("fast", "passes"): lambda: batched()[1],
         ("fast", "what-if"): what_if,
-        ("lineup", "same-distribution"): lambda: first_tokens("adversarial"),
-        ("lineup", "shortcut"): lambda: first_tokens("typical"),
+        ("methods", "same-distribution"): lambda: first_tokens("adversarial"),
+        ("methods", "shortcut"): lambda: first_tokens("typical"),
         ("passage", "along"): along,
         ("passage", "lorenz"): lorenz,
         ("passage", "kinds"): kinds,

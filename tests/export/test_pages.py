@@ -36,7 +36,7 @@ from tests.pages import FILES
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
 SETTINGS = Settings(prompt='=1+1 "猫" $x$', length=1)
-FOLDS = {"proposers": "lineup"}  # address of a page -> whose export its widgets call it, where that is another word
+FOLDS = {"proposers": "methods"}  # address of a page -> whose export its widgets call it, where that is another word
 FILLING = CellShares(
     "Speculative decoding",
     ("·the", "=1+1", "$x$ <b>", "猫 …", "any other text"),
@@ -80,7 +80,7 @@ def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(whole):
     assert all(ElementTree.fromstring(found[name]).tag.endswith("svg") for name in names)
     assert [float(row["share"]) for row in rows(found["cells.csv"])][:5] == list(FILLING.shares)
     assert all(row["begins_with"].startswith('"') for row in rows(found["cells.csv"])), "no spreadsheet takes it for a formula"
-    assert json.loads(found["draws.json"])["arms"][0]["cells"][0]["draws"] == 310
+    assert json.loads(found["draws.json"])["comparisons"][0]["cells"][0]["draws"] == 310
     with zipfile.ZipFile(io.BytesIO(found["is-it-exact.zip"])) as archive:
         assert archive.testzip() is None and len(archive.namelist()) == len(found) - 1
 

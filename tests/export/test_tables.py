@@ -44,8 +44,8 @@ def test_no_table_is_left_out():
         ("report", "cells.csv"), ("report", "tests.csv"), ("exact", "cells.csv"), ("exact", "looks.csv"), ("exact", "p-values.csv"),
         ("broken", "cells.csv"), ("broken", "looks.csv"), ("broken", "curve.csv"), ("broken", "speeds.csv"), ("round", "decisions.csv"),
         ("round", "distributions.csv"), ("token", "token.csv"), ("token", "rules.csv"), ("fast", "gammas.csv"), ("fast", "study.csv"),
-        ("fast", "many-texts.csv"), ("fast", "what-if.csv"), ("lineup", "rows.csv"), ("lineup", "first-tokens.csv"),
-        ("lineup", "block-gain.csv"), ("lineup", "matrix.csv"), ("passage", "tokens.csv"), ("passage", "places.csv"),
+        ("fast", "many-texts.csv"), ("fast", "what-if.csv"), ("methods", "rows.csv"), ("methods", "first-tokens.csv"),
+        ("methods", "block-gain.csv"), ("methods", "matrix.csv"), ("passage", "tokens.csv"), ("passage", "places.csv"),
         ("passage", "lorenz.csv"), ("passage", "kinds.csv"), ("around", "rows.csv"), ("around", "greedy.csv"),
     }  # fmt: skip
     assert compared == {(kind, name) for kind, package in e.packages().items() for name in package.tables}
@@ -82,7 +82,7 @@ def test_the_cells_of_draws(kind):
         for k in (3, 0, 1, 2)
     ]  # fmt: skip
     assert_cells(table(kind, "cells.csv"), expected)
-    record = e.packages()[kind].data["draws.json"]["arms"]
+    record = e.packages()[kind].data["draws.json"]["comparisons"]
     held = [row for arm in record for row in arm["cells"]]
     assert [{**row, "begins_with": shown(row["begins_with"])} for row in held] == [
         {key: value for key, value in row.items() if key != "decoder"} for row in expected
@@ -198,8 +198,8 @@ def test_every_gamma_of_a_plan():
 
 def test_every_cell_of_a_study():
     expected = [
-        {"kind": one["kind"], "temperature": one["temperature"], "top_p": one["top_p"], "draft": one["draft"], "tested": one["tested"],
-         "accepted": one["accepted"], "predicted_acceptance_rate": one["kept"],
+        {"kind": one["kind"], "temperature": one["temperature"], "top_p": one["top_p"], "draft": one["draft"], "checked": one["checked"],
+         "accepted": one["accepted"], "predicted_acceptance_rate": one["predicted"],
          **{key: one["statistics"].get(key) for key in ("overlap", "kl_pq", "kl_qp", "entropy_p", "entropy_q", "agreement", "calibration")},
          "blank_because": one["reason"]}
         for one in raw("study")["cells"]
@@ -242,11 +242,11 @@ def test_the_formula_at_both_points():
 
 
 def recorded_methods() -> list[dict[str, Any]]:
-    return raw("methods")["lineups"][e.CHOICE]["rows"]
+    return raw("methods")["comparisons"][e.CHOICE]["rows"]
 
 
 def test_the_rows_of_the_drafting_methods():
-    words, found = {True: "exact", False: "lossy"}, table("lineup", "rows.csv")
+    words, found = {True: "exact", False: "lossy"}, table("methods", "rows.csv")
     expected = []
     for row, cell in zip(recorded_methods(), found, strict=True):
         measured = dict.fromkeys(
@@ -262,7 +262,7 @@ def test_the_rows_of_the_drafting_methods():
             )
         )
         if not row["reason"]:
-            counts = " ".join(f"{accepted}/{tested}" for accepted, tested in zip(row["kept"], row["tested"], strict=True))
+            counts = " ".join(f"{accepted}/{tested}" for accepted, tested in zip(row["accepted"], row["checked"], strict=True))
             measured |= {"tokens": row["tokens"], "passes": row["passes"], "tokens_per_pass": row["tokens"] / row["passes"]}
             measured |= {"draft_tokens_per_pass": row["nodes"], "accepted_of_tested": counts}
             measured |= {"ms_per_token": row["ms"]["value"], "ms_low": row["ms"]["low"], "ms_high": row["ms"]["high"]}
@@ -285,7 +285,7 @@ def test_the_first_tokens_of_the_drafting_methods():
                  "share": first["counts"][k] / first["n"], "low": first["low"][k], "high": first["high"][k],
                  "written": first["written"][k] if first["written"] else None}
             )  # fmt: skip
-    assert_cells(table("lineup", "first-tokens.csv"), expected)
+    assert_cells(table("methods", "first-tokens.csv"), expected)
 
 
 def test_what_block_verification_gains():
@@ -296,12 +296,12 @@ def test_what_block_verification_gains():
          **span("measured", measured[row["gamma"]])}
         for row in plan["rows"]
     ]  # fmt: skip
-    assert_cells(table("lineup", "block-gain.csv"), expected)
+    assert_cells(table("methods", "block-gain.csv"), expected)
 
 
 def test_every_proposer_under_every_rule():
     columns = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
-    assert_cells(table("lineup", "matrix.csv"), [{key: cell[key] for key in columns} for cell in raw("matrix")["cells"]])
+    assert_cells(table("methods", "matrix.csv"), [{key: cell[key] for key in columns} for cell in raw("matrix")["cells"]])
 
 
 def test_every_token_of_a_passage():
@@ -387,15 +387,15 @@ def test_the_rows_of_the_serving_setups():
             {"row": row["key"], "served_as": SERVED[row["key"]].name, "verdict": verdicts[row["key"]]}
             | {key: value for one in spans for key, value in one.items()}
             | {"draft_tokens_mean_tv": own.get("mean"), "draft_tokens_worst_tv": own.get("worst"), "prefixes": own.get("prefixes"),
-               "near_ties": own.get("near_ties"), "tokens": row["tokens"], "passes": row["passes"], "tested": row["tested"],
-               "accepted": row["kept"], "ms_target_only": ms[0], "ms_speculative": ms[1], "blank_because": row["reason"]}
+               "near_ties": own.get("near_ties"), "tokens": row["tokens"], "passes": row["passes"], "tested": row["checked"],
+               "accepted": row["accepted"], "ms_target_only": ms[0], "ms_speculative": ms[1], "blank_because": row["reason"]}
         )  # fmt: skip
     assert_cells(table("around", "rows.csv"), expected)
 
 
 def test_every_token_of_the_greedy_texts():
     expected = []
-    for key, pairings in raw("setups")["microscope"]["arms"].items():
+    for key, pairings in raw("setups")["near_ties"]["comparisons"].items():
         for prompt, one in enumerate(pairings):
             first, second = one["first"], one["second"]
             for place, tokens in enumerate(zip(first["tokens"], second["tokens"], strict=False)):

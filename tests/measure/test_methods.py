@@ -47,11 +47,11 @@ def test_counts_are_those_of_the_rounds(pair):
     trace = run(pair, replace(chosen(BASE, "1"), proposer="tree", tree="2-1"), bars=0)
     found = counted(trace.rounds)
     looked = [one for round_ in trace.rounds for one in round_.proposals if one.accepted is not None]
-    assert sum(found["tested"]) == len(looked)
-    assert sum(found["kept"]) == sum(one.accepted for one in looked)
+    assert sum(found["checked"]) == len(looked)
+    assert sum(found["accepted"]) == sum(one.accepted for one in looked)
     assert found["passes"] == len(trace.rounds) and found["tokens"] == len(trace.output_ids)
     first = [one for one in looked if one.parent == -1]
-    assert found["tested"][0] == len(first)
+    assert found["checked"][0] == len(first)
 
 
 def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_and_whole_rounds_under_the_block_rule(pair):
@@ -62,13 +62,13 @@ def test_depths_count_checks_after_accepted_draft_tokens_under_the_token_rule_an
         found = counted(rounds)
         lengths = [len(one.accepted_path) for one in rounds]
         at_least = tuple(sum(length > place for length in lengths) for place in range(BASE.gamma))
-        before = (len(rounds),) * BASE.gamma if rule == "block" else (len(rounds), *at_least)[: len(found["tested"])]
-        assert found["tested"] == before and found["kept"] == at_least[: len(before)]
+        before = (len(rounds),) * BASE.gamma if rule == "block" else (len(rounds), *at_least)[: len(found["checked"])]
+        assert found["checked"] == before and found["accepted"] == at_least[: len(before)]
 
 
 def test_the_oracle_is_accepted_whole_and_the_target_alone_drafts_nothing(shown):
     oracle, alone = shown.row("oracle"), shown.row("target")
-    assert oracle.tested and oracle.shares == (1.0,) * len(oracle.tested)
+    assert oracle.checked and oracle.shares == (1.0,) * len(oracle.checked)
     assert (alone.nodes, alone.per_pass, alone.shares) == (0.0, 1.0, ())
 
 
@@ -112,7 +112,7 @@ def test_a_kept_round_is_one_of_the_run(pair, shown):
 def test_a_file_gives_the_comparisons_back_and_damage_is_one_sentence(shown):
     text = to_json({"1": shown})
     assert from_json(text) == {"1": shown}
-    for broken in ("{", "[]", '{"schema": "x", "lineups": {}}', text.replace('"key": "tree"', '"key": "bush"')):
+    for broken in ("{", "[]", '{"schema": "x", "comparisons": {}}', text.replace('"key": "tree"', '"key": "bush"')):
         with pytest.raises(TraceError, match="drafting methods"):
             from_json(broken)
 

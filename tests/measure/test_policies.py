@@ -35,10 +35,12 @@ def test_every_policy_stands_beside_the_best_fixed_length_and_its_second_run(com
 
 def test_the_same_length_under_the_same_seeds_writes_the_same_texts_twice(comparison):
     best, again = comparison.paired[BEST], comparison.paired[AGAIN]
-    assert (best.tokens_per_pass, best.draft_tokens, best.kept) == (again.tokens_per_pass, again.draft_tokens, again.kept)
+    assert (best.tokens_per_pass, best.draft_tokens, best.accepted) == (again.tokens_per_pass, again.draft_tokens, again.accepted)
     for row in comparison.paired.values():
-        assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.kept), "the accepted tokens, and one more per pass"
-        assert row.rate.low <= row.rate.value <= row.rate.high and 0 <= row.kept <= 1
+        assert row.tokens_per_pass == pytest.approx(1 + row.draft_tokens * row.accepted), (
+            "the accepted tokens, and one more per pass"
+        )
+        assert row.rate.low <= row.rate.value <= row.rate.high and 0 <= row.accepted <= 1
 
 
 def test_runs_are_interleaved_and_nobody_always_goes_first(pair, monkeypatch):

@@ -134,7 +134,7 @@ def test_the_command_predicts_measures_and_its_record_comes_back(asked, capsys, 
         if temperature == 0.0:
             assert measured.gaps["accepted draft tokens"].value == pytest.approx(0.0, abs=1e-12)
     assert len(plan.alone) == 2 and plan.costs.parts.keys() == {"draft", "target", "rule", "rest"}
-    assert len(plan.costs.alone) == PROBES and all(abs(one.luck) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked)
+    assert len(plan.costs.alone) == PROBES and all(abs(one.noise) < (1e-9 if temperature == 0.0 else 1.0) for one in plan.checked)
 
 
 def test_without_the_clock_there_are_tokens_and_no_verdict_on_speed(asked, capsys):

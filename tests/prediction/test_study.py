@@ -74,7 +74,7 @@ def test_every_cell_is_measured_or_says_why_not(small):
     assert len(small.cells) == 2 * 3 * 2
     for cell in small.measured():
         assert cell.statistics.keys() == STATISTICS.keys() and all(0.0 <= x < 99.0 for x in cell.statistics.values())
-        assert 0 <= cell.accepted <= cell.tested and cell.tokens == 4 * 16 <= cell.rounds * 4
+        assert 0 <= cell.accepted <= cell.checked and cell.tokens == 4 * 16 <= cell.rounds * 4
         assert cell.accepted + cell.rounds >= cell.tokens - 4, (
             "the accepted ones and one more per pass, except for a last round that is cut"
         )
@@ -83,7 +83,7 @@ def test_every_cell_is_measured_or_says_why_not(small):
 def test_at_temperature_0_the_prediction_is_what_is_measured(small):
     for cell in small.measured():
         if cell.temperature == 0.0:
-            assert cell.kept == pytest.approx(cell.share) and cell.per_pass == pytest.approx(cell.tokens / cell.rounds)
+            assert cell.predicted == pytest.approx(cell.share) and cell.per_pass == pytest.approx(cell.tokens / cell.rounds)
 
 
 def test_statistics_of_greedy_distributions_are_all_one_number(pair):
@@ -149,7 +149,7 @@ def test_a_draft_that_is_as_right_as_it_is_sure_lies_on_the_diagonal_and_another
 
 
 def test_a_mean_over_kinds_lies_between_the_kinds():
-    cells = [StudyCell(kind, 1.0, "storybook", tested=100, accepted=kept) for kind, kept in (("bedtime", 40), ("code", 80))]
+    cells = [StudyCell(kind, 1.0, "storybook", checked=100, accepted=kept) for kind, kept in (("bedtime", 40), ("code", 80))]
     found = over_kinds(cells)
     assert (found.value, found.low, found.high) == (pytest.approx(0.6), 0.4, 0.8)
 
@@ -212,7 +212,7 @@ def test_cells_of_other_weights_are_refused(studied, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "how", (lambda text: text[:-9], lambda text: text.replace('"tested": ', '"tested": 1'), lambda text: "Dear")
+    "how", (lambda text: text[:-9], lambda text: text.replace('"checked": ', '"checked": 1'), lambda text: "Dear")
 )
 def test_a_damaged_file_of_cells_is_refused_and_left_alone(studied, tmp_path, how):
     path = tmp_path / "cells"

@@ -77,7 +77,7 @@ def test_counts_and_factors_hang_together(shown):
     reference = shown.row(REFERENCE)
     assert (reference.alone.value, reference.alone.low, reference.alone.high) == (1.0, 1.0, 1.0)
     for row in shown.rows:
-        assert row.tokens == EFFORT.runs * EFFORT.tokens and 0 <= row.kept <= row.tested
+        assert row.tokens == EFFORT.runs * EFFORT.tokens and 0 <= row.accepted <= row.checked
         assert 1.0 <= row.per_pass <= 1 + SETTINGS.gamma
         assert (row.alone is None) == (row.ms[0] is None) == (row.entry.kind == LOSSY)
         assert row.drafted.low <= row.drafted.value <= row.drafted.high
@@ -124,7 +124,7 @@ def test_what_cannot_be_compared_is_refused_with_a_sentence(pair, pair_folders, 
     found = compare_setups(
         pair, SETTINGS, openings(pair, BOOK, 6, 5, 1), SetupEffort(4, 1, 4, 1, 4), "x", keys=(REFERENCE, "ban")
     )
-    assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.microscope.seen("bf16")
+    assert "xylophone" in found.row("ban").reason and found.row("ban").own is None and not found.near_ties.seen("bf16")
 
 
 def test_texts_of_the_visitors_prompt_begin_with_it_and_differ(pair):
@@ -195,8 +195,8 @@ def test_a_hand_made_pair_parts_where_rounding_turns_its_nearest_tie():
 
 def test_in_float32_draft_tokens_part_from_nothing_and_texts_are_the_engines_greedy_ones(shown, pair):
     """The tiny pair's nearest tie in these texts is far wider than float32's rounding; else this would say nothing."""
-    seen = shown.microscope.seen("fp32-blocks")
-    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.microscope.arms) == set(COMPARISONS)
+    seen = shown.near_ties.seen("fp32-blocks")
+    assert min(seen.all_margins) > 1e-4 and not seen.parted and set(shown.near_ties.comparisons) == set(COMPARISONS)
     settings, (prompt, _) = replace(SETTINGS, temperature=0.0, length=EFFORT.greedy), openings(pair, BOOK, 8, 8, 2)[0]
     alone = target_only(pair.open(settings)[0], PhiloxRandomness(1), settings, prompt)
     assert seen.pairings[0].first.tokens == tuple(token for one in alone for token in one.committed)

@@ -51,10 +51,10 @@ def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measu
 
 
 def test_a_damaged_link_opens_and_every_bad_value_is_named_as_text():
-    seen = opened_page({"law": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
+    seen = opened_page({"distribution": "7", "row": "<b>x</b>", "pair": "/etc", "prompt": "a $x$ :red[b] <i>c</i>"})
     assert (seen["errors"], seen["prompt"], seen["rows"]) == (0, "a $x$ :red[b] <i>c</i>", len(ENTRIES))
     said = "\n".join(seen["text"])
-    for part in ("link's law was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
+    for part in ("link's distribution was left out", "link's row was left out", "'<b>x</b>'", "link's pair was left out"):
         assert part in said
     assert not any("<i>" in one for one in seen["said"]) and any(
         "Press the button to compare them on yours" in one for one in seen["text"]

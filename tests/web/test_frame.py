@@ -87,7 +87,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
     assert not app.exception
     assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
-    assert page == "token" or not access.unknown_keys(app.session_state[{"proposers": "lineup"}.get(page, page)].link())
+    assert page == "token" or not access.unknown_keys(app.session_state[{"proposers": "methods"}.get(page, page)].link())
 
 
 def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
@@ -140,7 +140,7 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     held, end = queue.submit(blocking), MethodsState(DRAFTING, queue)
     end.submit(lambda state, ticket: ticket.tick())
     stub = SimpleNamespace(
-        session_state={"lineup": end},
+        session_state={"methods": end},
         rerun=lambda: reruns.append(1),
         progress=lambda share, text: lines.append(text),
         button=lambda *_, **__: None,
@@ -148,14 +148,14 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     monkeypatch.setattr(session, "st", stub)
     drawn = session._drawn(end, True)
     for _ in range(5):
-        session._look("lineup", True, drawn)
+        session._look("methods", True, drawn)
     assert reruns == [] and lines == ["Waiting for one of 1 places, 0 ahead …"] * 5
     end.put(end.ticket, found={})
-    session._look("lineup", True, drawn)
+    session._look("methods", True, drawn)
     assert len(reruns) == 1
     held.cancel()
     assert end.ticket.ended.wait(30)
-    session._look("lineup", True, session._drawn(end, True))
+    session._look("methods", True, session._drawn(end, True))
     assert len(reruns) == 2
 
 

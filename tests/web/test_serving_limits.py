@@ -75,8 +75,10 @@ def test_the_recorded_measurement_holds_every_row_and_says_what_it_must(shown):
             assert row.own.worst <= TOLERANCE, f"{row.key} changes its own distribution"
         if row.entry.kind == LOSSY:
             assert row.own.worst > 100 * TOLERANCE
-    assert set(shown.microscope.arms) == set(COMPARISONS) and all(len(one) >= 20 for one in shown.microscope.arms.values())
-    assert not shown.microscope.seen("fp32-blocks").parted, "draft tokens change nothing"
+    assert set(shown.near_ties.comparisons) == set(COMPARISONS) and all(
+        len(one) >= 20 for one in shown.near_ties.comparisons.values()
+    )
+    assert not shown.near_ties.seen("fp32-blocks").parted, "draft tokens change nothing"
 
 
 def test_the_table_has_a_line_for_each_row_and_the_conclusion_its_extremes(shown):
@@ -150,7 +152,7 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
     work.run_all(visit, ticket, ask)
     assert visit.own and [row.key for row in visit.shown.rows] == list(ENTRIES) and visit.shown.text == "your text"
     assert ticket.shares == sorted(ticket.shares) and ticket.shares[-1] == 1.0
-    assert len(visit.shown.microscope.arms["bf16"]) == 1
+    assert len(visit.shown.near_ties.comparisons["bf16"]) == 1
     assert visit.choose(replace(ask, arm="int8")) and visit.own, "another arm only shows"
     assert not visit.choose(replace(ask, arm="int8")) and visit.choose(SetupsQuestion(Settings(prompt="Once"))) and not visit.own
 
@@ -188,7 +190,7 @@ def test_the_same_numbers_leave_as_files_and_the_command_records_them_again(show
     rows = package.file("rows.csv")
     assert rows == package.file("rows.csv") and len(rows.splitlines()) == 1 + len(ENTRIES)
     assert sum(line.endswith(b"False") for line in package.file("greedy.csv").splitlines()) == sum(
-        len(shown.microscope.seen(key).parted) for key in shown.microscope.arms
+        len(shown.near_ties.seen(key).parted) for key in shown.near_ties.comparisons
     )
     words = export.command(shown).split()
     assert words[:5] == ["python", "-m", "specviz", "record", "setups"] and str(shown.texts) in words

@@ -105,12 +105,12 @@ def test_the_picture_of_speed_shows_the_factors_of_its_plan():
 )
 def test_the_pictures_of_acceptance_are_the_study(axis, places):
     found = study()
-    figure = fast_study.kept(found, "storybook", axis)
+    figure = fast_study.acceptance(found, "storybook", axis)
     mean = figure.data[-1]
     assert len(figure.data) == 9 + 2 and list(mean.x) == places and figure.layout.xaxis.title.text == axis
     cells = [cell for cell in found.measured(("storybook",)) if (cell.temperature, cell.top_p) == (1.0, None)]
     assert dict(zip(mean.x, mean.y, strict=True))[1.0] == pytest.approx(sum(cell.share for cell in cells) / len(cells))
-    assert f"at {axis} {places[0]:g}" in fast_study.kept_conclusion(found, "storybook", axis)
+    assert f"at {axis} {places[0]:g}" in fast_study.acceptance_conclusion(found, "storybook", axis)
     assert fast_study.scores(found)[0]["predictor"] == "accepted draft tokens"
     longest = max(len(one.text) for one in figure.layout.annotations)
     assert figure.layout.margin.r >= 0.5 * figures.LETTERS * longest, "names stand in the margin, at any width"
@@ -123,12 +123,12 @@ def test_the_forecast_is_held_against_every_measured_cell_with_its_interval():
     found = study()
     cells, named = found.measured(("storybook",)), {trace.name: trace for trace in fast_study.foretold(found, "storybook").data}
     points = named["predicted"]
-    assert list(points.x) == [cell.kept for cell in cells] and list(points.y) == [cell.share for cell in cells]
+    assert list(points.x) == [cell.predicted for cell in cells] and list(points.y) == [cell.share for cell in cells]
     assert list(points.error_y.array) == [fast_study.WIDE * cell.noise for cell in cells]
-    held = sum(abs(cell.kept - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
+    held = sum(abs(cell.predicted - cell.share) <= fast_study.WIDE * cell.noise for cell in cells)
     assert f"intervals of {held} of {len(cells)} measured rates" in fast_study.foretold_conclusion(found, "storybook")
     low, high = fast_study.span(cells)
-    assert all(low <= x <= high for cell in cells for x in (cell.kept, cell.share, cell.statistics["overlap"]))
+    assert all(low <= x <= high for cell in cells for x in (cell.predicted, cell.share, cell.statistics["overlap"]))
 
 
 def test_the_drafts_calibration_is_that_of_temperature_1_over_all_kinds():
@@ -208,8 +208,8 @@ def test_an_export_holds_every_figure_and_the_command_that_makes_the_plan_again(
     package = export.offer(state).make()
     figures_ = (
         "tokens.svg",
-        "kept-over-temperature.pdf",
-        "kept-over-top-p.svg",
+        "acceptance-over-temperature.pdf",
+        "acceptance-over-top-p.svg",
         "foretold.png",
         "confidence.svg",
         "many-texts.svg",

@@ -29,7 +29,7 @@ NOT_THESE = {  # word or sign of a number -> what to say instead
     r"shelf|shelves": "kv cache",
     r"gallery": "comparison",
     r"surroundings|around the rule": "serving setup",
-    r"lineup": "drafting methods",
+    r"methods": "drafting methods",
     r"turns?": "run, round",
     r"tokens? (is|are|was|were) kept|keeps a draft token|kept (guess|draft token)(es|s)?": "accepted",
 }
@@ -151,7 +151,7 @@ def test_what_is_right_is_not_called_wrong(text):
 def test_every_page_explains_its_terms_from_the_one_glossary(shown):
     """By hover (the help of a button), by tap and by keyboard (the popover that it opens)."""
     page, app = shown
-    name = {"proposers": "lineup"}.get(page, page)
+    name = {"proposers": "methods"}.get(page, page)
     explained = {}
     for node in nodes(app._tree):
         proto = getattr(node, "proto", None)

@@ -68,7 +68,7 @@ def details(one: MethodComparison) -> list[dict[str, object]]:
     rows = []
     for row in one.rows:
         spread = f"{row.ms.low:.1f} to {row.ms.high:.1f}" if row.ms else ""
-        counts = ", ".join(f"{kept} of {tested}" for kept, tested in zip(row.kept, row.tested, strict=True))
+        counts = ", ".join(f"{accepted} of {checked}" for accepted, checked in zip(row.accepted, row.checked, strict=True))
         rows.append({"method": row.entry.name, "rule": row.rule, "tokens": row.tokens or None, "passes": row.passes or None,
                      "accepted of checked, by position": counts, f"ms per token, {interval_of(one.runs)}": spread})  # fmt: skip
     return rows
@@ -96,7 +96,7 @@ def conclusion(one: MethodComparison) -> str:
 def positions(one: MethodComparison) -> str:
     """What the shares by position mean, which differs between rules."""
     said = "Accepted, by position: a draft token is checked only if those before it were accepted; the share is of these checks."
-    if any(row.entry.settings.get("rule") == "block" and row.tested for row in one.rows):
+    if any(row.entry.settings.get("rule") == "block" and row.checked for row in one.rows):
         said += " Block verification checks all draft tokens of a round together; there the share is of rounds that accepted at least so many."
     return said
 

@@ -46,7 +46,7 @@ def details(one: SetupComparison) -> list[dict[str, object]]:
         alone, drafted = (f"{speed.low:.2f} to {speed.high:.2f}" if speed else "" for speed in (row.alone, row.drafted))
         apart = f"{number(row.apart.low)} to {number(row.apart.high)}" if row.apart else ""
         rows.append({COLUMNS[0]: row.entry.name, "prefixes checked": own and own.prefixes, "near ties left out": own and own.near_ties,
-                     "TV to float32, 95% interval": apart, "accepted of checked": f"{row.kept} of {row.tested}" if row.tested else "",
+                     "TV to float32, 95% interval": apart, "accepted of checked": f"{row.accepted} of {row.checked}" if row.checked else "",
                      "tokens": row.tokens or None, "passes": row.passes or None, "ms per token, no draft": ms and ms[0],
                      "ms per token, drafted": ms and ms[1], f"speed, no draft, {interval_of(one.runs)}": alone, "speed, drafted": drafted})  # fmt: skip
     return rows

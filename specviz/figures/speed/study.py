@@ -46,7 +46,7 @@ def by_kind(study: Study, draft: str, axis: str = TEMPERATURE) -> dict[str, dict
     return found
 
 
-def kept(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
+def acceptance(study: Study, draft: str, axis: str, kind: str = "light") -> go.Figure:
     """Acceptance rate: a thin line for each kind of text, a thick one for their mean, with its band."""
     figure, by, over = go.Figure(), by_kind(study, draft, axis), means(study, draft, axis)
     places = list(over)
@@ -85,7 +85,7 @@ def _ends(by: dict[str, dict[float, float]], last: float) -> list[str]:
     return sorted({min(there, key=lambda name: by[name][last]), max(there, key=lambda name: by[name][last])})
 
 
-def kept_conclusion(study: Study, draft: str, axis: str) -> str:
+def acceptance_conclusion(study: Study, draft: str, axis: str) -> str:
     """What the picture shows: both ends of the mean, and the range over kinds of text."""
     over, places = means(study, draft, axis), cells_over(study, draft, axis)
     (first, one), (last, two) = next(iter(over.items())), list(over.items())[-1]
@@ -106,9 +106,9 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
                        name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
     spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": GREY[kind]}
-    figure.add_scatter(x=[cell.kept for cell in cells], y=[cell.share for cell in cells], mode="markers", name="predicted", error_y=spread, **look,
+    figure.add_scatter(x=[cell.predicted for cell in cells], y=[cell.share for cell in cells], mode="markers", name="predicted", error_y=spread, **look,
                        marker={"size": 7, "symbol": "diamond", "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
-    groups = calibration([cell.kept for cell in cells], [cell.share for cell in cells], GROUPS)
+    groups = calibration([cell.predicted for cell in cells], [cell.share for cell in cells], GROUPS)
     figure.add_scatter(x=[one[0] for one in groups], y=[one[1] for one in groups], mode="lines", name="means of eighths", hoverinfo="skip",
                        line={"width": 2, "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
     return _square(figure, "predicted acceptance rate", "measured acceptance rate", span(cells))
@@ -116,7 +116,7 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
 
 def span(cells: Sequence[StudyCell]) -> tuple[float, float]:
     """Tenths between which all predicted and measured rates lie: one range for both axes."""
-    shares = [x for cell in cells for x in (cell.share, cell.kept, cell.statistics["overlap"])]
+    shares = [x for cell in cells for x in (cell.share, cell.predicted, cell.statistics["overlap"])]
     return max(0.0, floor(10 * min(shares) - 0.3) / 10), min(1.0, ceil(10 * max(shares) + 0.3) / 10)
 
 
@@ -125,9 +125,9 @@ def foretold_conclusion(study: Study, draft: str) -> str:
     cells = study.measured((draft,))
     off, plain = (
         sum(abs(value(cell) - cell.share) for cell in cells) / len(cells)
-        for value in (lambda cell: cell.kept, lambda cell: cell.statistics["overlap"])
+        for value in (lambda cell: cell.predicted, lambda cell: cell.statistics["overlap"])
     )
-    held = sum(abs(cell.kept - cell.share) <= WIDE * cell.noise for cell in cells)
+    held = sum(abs(cell.predicted - cell.share) <= WIDE * cell.noise for cell in cells)
     return (
         f"The prediction is off by {off:.3f} on average, the overlap on the text itself by {plain:.3f}. The 95% intervals of {held} of {len(cells)} "
         "measured rates hold the prediction (intervals of the measured rate only, as if checks were independent)."
@@ -186,8 +186,8 @@ def scores(study: Study) -> list[dict[str, object]]:
 def rows(study: Study, draft: str) -> list[dict[str, object]]:
     """Every cell of a draft as a row of a table."""
     return [
-        {"kind of text": KINDS[cell.kind], "temperature": cell.temperature, "top-p": cell.top_p, "checked": cell.tested, "accepted": cell.accepted,
-         "acceptance rate": round(cell.share, 3), "predicted": round(cell.kept, 3), "overlap on the text": round(cell.statistics["overlap"], 3)}
+        {"kind of text": KINDS[cell.kind], "temperature": cell.temperature, "top-p": cell.top_p, "checked": cell.checked, "accepted": cell.accepted,
+         "acceptance rate": round(cell.share, 3), "predicted": round(cell.predicted, 3), "overlap on the text": round(cell.statistics["overlap"], 3)}
         for cell in study.measured((draft,))
     ]  # fmt: skip
 

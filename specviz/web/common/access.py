@@ -20,7 +20,7 @@ NETWORK_FLAG = "--allow-own-pairs-from-network"
 SERVERS = ("device", "dtype")  # settings that are the server's, not a link's
 KEYS = {  # of links: a run's settings, and what single pages have besides
     *(field.name for field in fields(Settings)),
-    *("at", "preset", "from", "p", "q", "source", "mistake", "arm", "law", "row", "draft", "tab", "alpha", "c"),
+    *("at", "preset", "from", "p", "q", "source", "mistake", "arm", "distribution", "row", "draft", "tab", "alpha", "c"),
 }
 NAMED = 5  # unknown keys that a sentence names
 REFUSED = (

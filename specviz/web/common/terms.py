@@ -20,7 +20,7 @@ TERMS = {  # of each page, by the name in its keys, in the order in which a read
     "around": ("exact", "quantization", "logits processor", "total variation distance", "acceptance probability", "target-only sampling",
                "near tie", "greedy"),
     "fast": ("tokens per target pass", "gamma", "acceptance rate", "alpha", "speed-up", "95% interval", "overlap", "calibration", "batch"),
-    "lineup": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
+    "methods": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
                   "k-sequential selection", "typical acceptance", "Medusa heads", "early exit", "total variation distance"),
 }  # fmt: skip
 

@@ -57,13 +57,13 @@ class MethodsQuestion:
 
     def link(self) -> dict[str, str]:
         """Query parameters under which someone else finds the same."""
-        return links.of_prompt(self.settings) | {"law": self.choice, "row": self.row}
+        return links.of_prompt(self.settings) | {"distribution": self.choice, "row": self.row}
 
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[MethodsQuestion, list[str]]:
         """What a link asks for, over ``base`` where it is silent, and a sentence for each value that was left out."""
         settings, said = links.prompt_of(query, opening(base), base)
-        put = {"law": lambda one, text: replace(one, choice=text), "row": lambda one, text: replace(one, row=text)}
+        put = {"distribution": lambda one, text: replace(one, choice=text), "row": lambda one, text: replace(one, row=text)}
         question, left_out = links.values_of(query, cls(settings), put)
         return question, said + left_out
 

@@ -43,17 +43,17 @@ _component = st.components.v2.component("specviz_tree", **component("tree"))
 
 
 def page() -> None:
-    state = measured.current("lineup", MethodsState, MethodsQuestion.of_link)
-    head("lineup", "Drafting methods", LEDE)
-    question, problems = measured.prompt_and_choice("lineup", state, "choice", "Sampling", SAMPLING)
-    measured.run("lineup", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)
+    state = measured.current("methods", MethodsState, MethodsQuestion.of_link)
+    head("methods", "Drafting methods", LEDE)
+    question, problems = measured.prompt_and_choice("methods", state, "choice", "Sampling", SAMPLING)
+    measured.run("methods", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)
     one = state.shown
     if one is None:
         st.caption("The comparison appears here once it has run.")
         return
-    notes([measured_on(state, one)], "lineup-notes-from")
+    notes([measured_on(state, one)], "methods-notes-from")
     table(state, one)
-    said(figures.conclusion(one), "lineup-said")
+    said(figures.conclusion(one), "methods-said")
     st.caption(escaped(figures.positions(one)))
     if row := one.row(state.question.row):
         a_round(row)
@@ -90,7 +90,7 @@ def table(state: MethodsState, one: MethodComparison) -> None:
         lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
         selection_default={"selection": {"rows": [keys.index(chosen)]}} if chosen in keys else None,
         alt=f"{figures.conclusion(one)} {figures.positions(one)}", placeholder="",
-        key=f"lineup-table-{state.turn}-{state.question.choice}-{int(state.own)}",
+        key=f"methods-table-{state.turn}-{state.question.choice}-{int(state.own)}",
     )  # fmt: skip
     picked = next((keys[place] for place in event.selection.rows if isinstance(place, int) and 0 <= place < len(keys)), chosen)
     state.choose(replace(state.question, row=picked))
@@ -99,36 +99,38 @@ def table(state: MethodsState, one: MethodComparison) -> None:
 
 def a_round(row: MethodRow) -> None:
     """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
-    st.container(key="lineup-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
+    st.container(key="methods-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
     if row.reason:
-        notes([row.reason], "lineup-notes-row")
+        notes([row.reason], "methods-notes-row")
     elif row.trace is not None:
         st.caption(f"The last round with a rejection, if there was one. Rule: {row.rule}. Step with → and ←.")
         if sized := figures.sized(row, node_count.recorded()):
             st.caption(escaped(sized))
-        _component(key="lineup-tree", data={"payload": tree_payload(row.trace)})
+        _component(key="methods-tree", data={"payload": tree_payload(row.trace)})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
-            said(sentence, "lineup-said-gain")
+            said(sentence, "methods-said-gain")
             st.dataframe(gain_words.rows(plan), hide_index=True, alt=sentence)
 
 
 def first_tokens(one: MethodComparison, kind: str) -> None:
     """Two distributions of the first token: that of the worst draft, and that of a lossy rule."""
     bad, short = one.row("adversarial"), one.row("typical")
-    left, right = st.container(key="lineup-third").columns(2, gap="large")
+    left, right = st.container(key="methods-third").columns(2, gap="large")
     if bad is not None and bad.first is not None:
         with left:
             st.markdown(
                 "### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens, over the target’s exact distribution."
             )
-            picture(figures.same_distribution(bad.first, kind), "lineup", "law", figures.same_distribution_conclusion(bad.first))
+            picture(
+                figures.same_distribution(bad.first, kind), "methods", "lossy", figures.same_distribution_conclusion(bad.first)
+            )
     if short is not None and short.first is not None:
         with right:
             st.markdown(
                 "### A popular shortcut\nTypical acceptance accepts every token that is likely enough. Here is the distribution it writes, beside the target’s."
             )
-            picture(figures.shortcut(short.first, kind), "lineup", "typical", figures.shortcut_conclusion(short.first))
+            picture(figures.shortcut(short.first, kind), "methods", "typical", figures.shortcut_conclusion(short.first))
 
 
 def every_rule() -> None:
@@ -141,9 +143,9 @@ def every_rule() -> None:
             f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} reproduces it."
         )
         st.html(matrix.html(record))
-        said(matrix.conclusion(record), "lineup-said-matrix")
+        said(matrix.conclusion(record), "methods-said-matrix")
         st.caption(LEGEND)
-        with st.container(key="lineup-blank"):
+        with st.container(key="methods-blank"):
             for why, cells in (row.values() for row in matrix.blanks(record)):
                 st.text(f"{cells}: {why}")
 

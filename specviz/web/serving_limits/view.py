@@ -83,7 +83,7 @@ def table(one: SetupComparison) -> None:
 
 
 def near_ties(one: SetupComparison, arm: str, kind: str) -> None:
-    seen = one.microscope.seen(arm)
+    seen = one.near_ties.seen(arm)
     st.markdown(
         "### Near ties\nGreedy decoding follows the largest logit. Two ways to compute the same target write different texts where its two "
         "largest logits are closer than rounding moves them."

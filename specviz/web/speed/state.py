@@ -21,7 +21,7 @@ SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
 FIRST = Choice()
 LINKED = 1200  # characters of a text that a link holds
 TABS = {  # name in a link -> title
-    "kept": "Acceptance rate",
+    "acceptance": "Acceptance rate",
     "foretold": "Could it be predicted?",
     "many": "Many texts at once",
     "what-if": "What if?",

@@ -119,7 +119,7 @@ def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
             elif known is None or not known.measured((choice.draft,)):
                 st.caption("There is no recorded study of this draft.")
             else:
-                (accepted if name == "kept" else predicted)(known, choice.draft, kind)
+                (accepted if name == "acceptance" else predicted)(known, choice.draft, kind)
 
 
 def accepted(known: Study, draft: str, kind: str) -> None:
@@ -129,7 +129,12 @@ def accepted(known: Study, draft: str, kind: str) -> None:
             continue
         with side:
             st.markdown("### Over temperature" if axis == study_figures.TEMPERATURE else "### Over top-p, at temperature 1")
-            picture(study_figures.kept(known, draft, axis, kind), "fast", axis, study_figures.kept_conclusion(known, draft, axis))
+            picture(
+                study_figures.acceptance(known, draft, axis, kind),
+                "fast",
+                axis,
+                study_figures.acceptance_conclusion(known, draft, axis),
+            )
     tables("The numbers behind the pictures", study_figures.rows(known, draft))
 
 
