@@ -11,6 +11,7 @@ from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalogue import PAIRS
 from specviz.settings import Settings
+from specviz.web.common import cache
 from specviz.web.common.queue import Stopped
 from specviz.web.exactness.state import Exam, Question
 from tests.fresh import run_fresh
@@ -66,6 +67,7 @@ class FreeTicket:
 def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""
     places = dict(zip(("target", "draft"), map(str, folders), strict=True))
+    cache.weights.clear()  # of the shipped pair, where an earlier test loaded it
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
     app = AppTest.from_file(str(ROOT / "pages" / f"{FILES[page]}.py"), default_timeout=120)
     app.query_params["prompt"] = "Once upon"

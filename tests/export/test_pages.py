@@ -80,7 +80,7 @@ def test_the_same_draws_give_the_same_bytes_and_every_file_can_be_read(whole):
     assert all(ElementTree.fromstring(found[name]).tag.endswith("svg") for name in names)
     assert [float(row["share"]) for row in rows(found["cells.csv"])][:5] == list(FILLING.shares)
     assert all(row["begins_with"].startswith('"') for row in rows(found["cells.csv"])), "no spreadsheet takes it for a formula"
-    assert json.loads(found["draws.json"])["comparisons"][0]["cells"][0]["draws"] == 310
+    assert json.loads(found["draws.json"])["arms"][0]["cells"][0]["draws"] == 310
     with zipfile.ZipFile(io.BytesIO(found["is-it-exact.zip"])) as archive:
         assert archive.testzip() is None and len(archive.namelist()) == len(found) - 1
 

@@ -82,7 +82,7 @@ def test_the_cells_of_draws(kind):
         for k in (3, 0, 1, 2)
     ]  # fmt: skip
     assert_cells(table(kind, "cells.csv"), expected)
-    record = e.packages()[kind].data["draws.json"]["comparisons"]
+    record = e.packages()[kind].data["draws.json"]["arms"]
     held = [row for arm in record for row in arm["cells"]]
     assert [{**row, "begins_with": shown(row["begins_with"])} for row in held] == [
         {key: value for key, value in row.items() if key != "decoder"} for row in expected

@@ -143,7 +143,8 @@ def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert len(app.get("plotly_chart")) == 2
     settle(app.button(key="exact-draw-100").click().run(), "exact")
     assert not app.exception
-    assert any("100 samples, no difference seen" in one.value for one in app.markdown)
+    seen = [one.value for one in app.markdown]
+    assert any("100 samples, no difference seen" in one for one in seen), seen
     alts = [chart.proto.alt for chart in app.get("plotly_chart")]
     assert all("100 samples" in alt for alt in alts)
     app.text_input(key="exact-count-0").set_value("0").run()

@@ -42,7 +42,7 @@ def test_a_link_leads_to_what_it_was_made_from():
 @pytest.mark.parametrize(
     ("name", "value", "said"),
     (
-        ("tab", "x", "one of kept, foretold"),
+        ("tab", "x", "one of acceptance, foretold"),
         ("alpha", "1.5", "a number from 0 to 1"),
         ("c", "nan", "a number from 0 to 1"),
         ("alpha", "x", "a number, got"),

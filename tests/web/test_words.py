@@ -29,7 +29,7 @@ NOT_THESE = {  # word or sign of a number -> what to say instead
     r"shelf|shelves": "kv cache",
     r"gallery": "comparison",
     r"surroundings|around the rule": "serving setup",
-    r"methods": "drafting methods",
+    r"lineup": "drafting methods",
     r"turns?": "run, round",
     r"tokens? (is|are|was|were) kept|keeps a draft token|kept (guess|draft token)(es|s)?": "accepted",
 }
