@@ -1,4 +1,4 @@
-"""Serving limits in a real browser: comparisons and a text stand in the address, the laboratory is begun and stopped."""
+"""Serving limits in a real browser: comparisons and a text stand in the address, a comparison is begun and stopped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from playwright.sync_api import expect
 from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 
-def test_comparisons_stand_in_the_address_and_a_laboratory_is_begun_and_stopped(page, server):
+def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
     page.goto(f"{server}/around")
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
     expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on passages of")

@@ -17,7 +17,7 @@ from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 
 def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1") -> Page:
-    """Open the page and wait until its law is drawn."""
+    """Open the page and wait until its distribution is drawn."""
     page.goto(f"{server}/exact{link}")
     expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     return page
@@ -45,7 +45,7 @@ def drawn(context, server) -> Page:
     page.close()
 
 
-def test_a_first_link_to_the_page_opens_with_the_law_and_nothing_drawn(drawn):
+def test_a_first_link_to_the_page_opens_with_the_distribution_and_nothing_sampled(drawn):
     assert "There are no samples yet" in drawn.verdicts[0]
 
 
