@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -58,8 +59,12 @@ def tv_null_band(
     masses = checked_distribution(probs)
     if n < 1 or not 0.0 < level < 1.0:
         raise EvidenceError(f"A null band needs at least 1 draw and a level between 0 and 1, got {n} and {level:g}.")
-    masses = np.sort(masses[masses > 0.0])[::-1] / masses.sum()
-    random = generator(seed, Use.NULL_BAND)
+    return _null_band((np.sort(masses[masses > 0.0])[::-1] / masses.sum()).tobytes(), n, level, seed, replicates)
+
+
+@lru_cache(maxsize=32)  # a certificate and its check, or two pictures of the same samples, ask for the same band
+def _null_band(sorted_masses: bytes, n: int, level: float, seed: int, replicates: int) -> Band:
+    masses, random = np.frombuffer(sorted_masses), generator(seed, Use.NULL_BAND)
     heavy, light = masses[:HEAVY], masses[HEAVY:]
     drawn = random.multinomial(n, np.append(heavy, max(0.0, 1.0 - heavy.sum())), size=replicates)
     deviation = np.abs(drawn[:, : len(heavy)] - n * heavy).sum(axis=1)
