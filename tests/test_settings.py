@@ -187,3 +187,13 @@ def test_a_record_with_text_or_random_numbers_of_another_type_is_refused_with_a_
 def test_a_record_with_values_of_another_type_is_refused_with_a_sentence(record):
     with pytest.raises(SettingsError):
         Settings.from_record(record)
+
+
+@pytest.mark.parametrize("name", ["heads", "exit"])
+def test_a_link_names_no_folder(name):
+    """Folders are named on the command line: what a link sends is hostile."""
+    settings, notices = Settings.from_query({name: "/etc", "gamma": "3"})
+    assert settings == Settings(gamma=3)
+    assert notices == [
+        f"The link's {name} was left out: {name} must be given on the command line only: --{name} DIR, got '/etc'."
+    ]
