@@ -162,7 +162,7 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     before.found = {("Twice", Settings().pair): recorded()}
     monkeypatch.setattr(measured.session, "base", Settings)
     monkeypatch.setattr(measured.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
-    after = measured.current("around", SetupsState, SetupsQuestion.of_link)
+    after = measured.current("around", SetupsState, SetupsQuestion)
     assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
 
 

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 import streamlit as st
 
-from specviz.settings import Settings
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.page import Findings, Work
@@ -17,13 +16,13 @@ from specviz.web.common.parts import notes
 State = TypeVar("State", bound=Findings)
 
 
-def current(name: str, kind: type[State], of_link: Callable[[Mapping[str, str], Settings], tuple[Any, list[str]]]) -> State:
+def current(name: str, kind: type[State], question: Any) -> State:
     """This session's state of a page. When Back opens another address, the visitor's own measurements stay."""
+    by_link = session.by_link(kind, question)
 
-    def opened(query: Mapping[str, str], before: State | None) -> State:
-        question, left_out = of_link(query, session.base())
-        state = kind(question)
-        state.said, state.found = left_out, before.found if before is not None else {}
+    def opened(query: dict[str, str], before: State | None) -> State:
+        state = by_link(query, before)
+        state.found = before.found if before is not None else {}
         return state
 
     return session.current(name, opened)

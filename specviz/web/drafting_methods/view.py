@@ -43,7 +43,7 @@ _component = st.components.v2.component("specviz_tree", **component("tree"))
 
 
 def page() -> None:
-    state = measured.current("methods", MethodsState, MethodsQuestion.of_link)
+    state = measured.current("methods", MethodsState, MethodsQuestion)
     head("methods", "Drafting methods", LEDE)
     question, problems = measured.prompt_and_choice("methods", state, "choice", "Sampling", SAMPLING)
     measured.run("methods", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)

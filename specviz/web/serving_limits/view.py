@@ -24,7 +24,7 @@ SERVED, TV_DRAFTED, VERDICT, RESPECT, TV_FLOAT32, ACCEPTED, PER_PASS, SPEED, SPE
 
 
 def page() -> None:
-    state = measured.current("around", SetupsState, SetupsQuestion.of_link)
+    state = measured.current("around", SetupsState, SetupsQuestion)
     head("around", "Serving limits", LEDE)
     arms = {key: arm.name for key, arm in COMPARISONS.items()}
     question, problems = measured.prompt_and_choice("around", state, "arm", "Near ties between", arms)

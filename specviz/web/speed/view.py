@@ -40,7 +40,7 @@ WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per dep
 
 
 def page() -> None:
-    state = measured.current("fast", SpeedState, SpeedQuestion.of_link)
+    state = measured.current("fast", SpeedState, SpeedQuestion)
     head("fast", "How fast?", LEDE)
     question, problems = fields(state)
     state.choose(question)

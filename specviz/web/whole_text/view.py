@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -31,7 +30,7 @@ _component = st.components.v2.component("specviz_lanes", **component("lanes"))
 
 
 def page() -> None:
-    state = session.current("whole", opened)
+    state = session.current("whole", session.by_link(WholeTextState, PassageRequest))
     head("whole", "Whole text", LEDE)
     request, problems, go = fields(state)
     state.choose(request)
@@ -66,13 +65,6 @@ def page() -> None:
         meaning = (words.conclusion(one), f"{words.speed(one)} {words.texts_sentence(one)}")
         said("\n\n".join(filter(None, meaning)), "whole-said-lanes", plain=True)
         parting(one, session.theme())
-
-
-def opened(query: Mapping[str, str], before: WholeTextState | None) -> WholeTextState:
-    request, left_out = PassageRequest.of_link(query, session.base())
-    state = WholeTextState(request)
-    state.said = left_out
-    return state
 
 
 def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
