@@ -38,7 +38,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 class Settings:
     """What fixes a run. None for top_k, top_p or min_p means off.
 
-    pair         name in the catalogue, or "target|draft" as folders or hub names
+    pair         name in the catalog, or "target|draft" as folders or hub names
     prompt       text to continue; if empty, a start token is used
     gamma        draft tokens per round, 0 to 16 (0: target-only)
     temperature  0 to 5; 0 is greedy

@@ -11,7 +11,7 @@ from typing import Any
 from specviz.__main__ import main
 from specviz.evidence import experiment
 from specviz.evidence.certificate.check import ALTERED, check
-from specviz.statistics.findings import Finding
+from specviz.statistics.finding import Finding
 
 Record = dict[str, Any]
 

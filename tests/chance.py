@@ -24,7 +24,7 @@ def in_band(events: int, repeats: int, rate: float) -> bool:
     return low <= events <= high
 
 
-def least_favourable(probs: np.ndarray, tv: float) -> np.ndarray:
+def least_favorable(probs: np.ndarray, tv: float) -> np.ndarray:
     """Half of the mass grows by 1 + 2 tv, the other half shrinks by 1 - 2 tv. Needs a set of cells that holds half the mass,
     here every second one, or the nearest to it: shares are then scaled so that the distance is ``tv`` all the same."""
     up = np.arange(len(probs)) % 2 == 0

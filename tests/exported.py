@@ -99,16 +99,16 @@ def packages() -> dict[str, Package]:
     one = passage.from_json(text("passage"))[DISTRIBUTION]
     return {
         "report": of_report.package(report()),
-        "exact": exactness.exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
-        "broken": exactness.break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
-        "round": rounds.one_round(trace, 0, {}, trace.models),
-        "token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
-        "fast": speed.how_fast(plans[PLAN], SAID, *sections),
-        "methods": drafting_methods(
+        "exactness": exactness.exact(SETTINGS, (FILLING, WRONG), LOOKS, FLAT, "Consistent.", SAID),
+        "mistakes": exactness.break_it(SETTINGS, (FILLING, WRONG), LOOKS, CURVE, SPEEDS, "Caught.", SAID),
+        "one_round": rounds.one_round(trace, 0, {}, trace.models),
+        "one_token": rounds.one_token("Two distributions.", ("a", "b", "c"), COLUMNS, TWO_RULES, SAID),
+        "speed": speed.how_fast(plans[PLAN], SAID, *sections),
+        "drafting_methods": drafting_methods(
             methods.from_json(text("methods"))[CHOICE], CHOICE, SAID, SpeedPlan.from_json(text("block")), raw("matrix")
         ),
-        "passage": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
-        "around": serving_limits(setups.from_json(text("setups")), ARM, SAID),
+        "whole_text": whole_text(one, {DISTRIBUTION: one.survey}, None, SAID),
+        "serving_limits": serving_limits(setups.from_json(text("setups")), ARM, SAID),
     }
 
 

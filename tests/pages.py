@@ -9,7 +9,7 @@ from pathlib import Path
 
 from streamlit.testing.v1 import AppTest
 
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.common import cache
 from specviz.web.common.queue import Stopped
@@ -36,15 +36,12 @@ found = {"errors": len(app.exception), "heavy": [name for name in ("torch", "tra
 print(json.dumps(found | {MORE}))
 """
 BASE = Settings(prompt="Once upon", gamma=2)
-FILES = {
-    name: name for name in ("step", "token", "whole", "exact", "broken", "around", "fast", "proposers")
-}  # address -> file in pages/
 PROMPT = '"prompt": app.text_area[0].value'
 
 
 def first_paint(page: str, query: dict[str, str], more: str = PROMPT) -> dict:
     """What a page shows at first, in a process of its own. more: entries of a dictionary, as Python; ``given`` is what components were given."""
-    code = NO_TORCH.replace("PAGE", FILES[page]).replace("MORE", more)
+    code = NO_TORCH.replace("PAGE", page).replace("MORE", more)
     done = run_fresh(code, json.dumps(query))
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.splitlines()[-1])
@@ -69,7 +66,7 @@ def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     places = dict(zip(("target", "draft"), map(str, folders), strict=True))
     cache.weights.clear()  # of the shipped pair, where an earlier test loaded it
     monkeypatch.setitem(PAIRS, "storybook", replace(PAIRS["storybook"], shipped=False, **places))
-    app = AppTest.from_file(str(ROOT / "pages" / f"{FILES[page]}.py"), default_timeout=120)
+    app = AppTest.from_file(str(ROOT / "pages" / f"{page}.py"), default_timeout=120)
     app.query_params["prompt"] = "Once upon"
     return settle(app.run(), page)
 

@@ -19,7 +19,7 @@ from tests.browser import CHROMIUM, FLAGS
 
 ROOT = Path(__file__).resolve().parents[1]
 SIZES = {"390": (390, 844), "1366": (1366, 768), "1920": (1920, 1080)}
-COLOURS = {
+COLORS = {
     "light": {"background-color": "#ffffff", "secondary-background-color": "#f5f7fa", "text-color": "#1a1f26"},
     "dark": {"background-color": "#0e1217", "secondary-background-color": "#171c23", "text-color": "#e8ecf1"},
 }
@@ -47,7 +47,7 @@ def page_html(payload: dict, scheme: str = "light", cursor: tuple[int, int] = (0
 def component_page(name: str, data: dict, scheme: str = "light", pad: int = 16) -> str:
     """A page with one component and nothing of Streamlit's: script, style sheet and data are what the component gets."""
     packed = json.dumps(component(name) | {"data": data}).replace("</", "<\\/").replace("<!--", "<\\!--")
-    variables = "".join(f"--st-{key}:{value};" for key, value in COLOURS[scheme].items())
+    variables = "".join(f"--st-{key}:{value};" for key, value in COLORS[scheme].items())
     font = base64.b64encode((ROOT / "static" / "inter-latin.woff2").read_bytes()).decode()
     face = f"@font-face{{font-family:Inter;font-weight:100 900;src:url(data:font/woff2;base64,{font})}}"
     page = PAGE.replace("FACE", face).replace("SCHEME", scheme).replace("VARIABLES", variables).replace("PAD", str(pad))
@@ -70,7 +70,7 @@ def main(folder: str, only: str = "") -> None:
         browser = p.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, payload, cursor in scenes():
             for size, (width, height) in SIZES.items():
-                for scheme in COLOURS:
+                for scheme in COLORS:
                     tag = f"{name}-{size}-{scheme}"
                     if only and not any(part in tag for part in only.split(",")):
                         continue

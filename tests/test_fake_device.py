@@ -113,7 +113,7 @@ def test_modules_move_there_with_all_that_they_hold(device):
         there(x)
 
 
-def test_afterwards_there_is_no_such_device():
+def test_afterward_there_is_no_such_device():
     with fake_device() as device:
         assert torch.cuda.is_available()
         torch.zeros(1, device=device)

@@ -33,7 +33,7 @@ def test_a_row_of_a_batch_takes_the_number_of_its_draw():
     assert together.tolist() == [randomness.stream(Purpose.DRAFT, one.start, 1, one.draw, 1)[0] for one in rows]
 
 
-def test_neighbours_in_a_batch_change_nothing():
+def test_neighbors_in_a_batch_change_nothing():
     randomness = PhiloxRandomness(3)
     mine = randomness.take(Purpose.BONUS, [row(2, 9)], 4, 4)[0]
     for others in ([row(0)], [row(2), row(2, 8)], [row(5, 9)] * 3):

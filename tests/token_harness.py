@@ -13,7 +13,7 @@ from specviz.figures.one_token.token import token_payload
 from specviz.trace import Trace
 from tests import traces
 from tests.browser import CHROMIUM, FLAGS
-from tests.stage_harness import COLOURS, ROOT, SIZES, component_page
+from tests.stage_harness import COLORS, ROOT, SIZES, component_page
 
 
 def page_html(query: dict[str, str] | None = None, trace: Trace | None = None, scheme: str = "light", pad: int = 16) -> str:
@@ -46,7 +46,7 @@ def main(folder: str, only: str = "") -> None:
         browser = p.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for name, query in scenes.items():
             for size, (width, height) in SIZES.items():
-                for scheme in COLOURS:
+                for scheme in COLORS:
                     tag = f"{name}-{size}-{scheme}"
                     if only and not any(part in tag for part in only.split(",")):
                         continue

@@ -11,7 +11,7 @@ from pathlib import Path
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.web.drafting_methods.state import recorded
 from tests.browser import CHROMIUM, FLAGS
-from tests.stage_harness import COLOURS, SIZES, component_page
+from tests.stage_harness import COLORS, SIZES, component_page
 
 
 def page_html(payload: dict, scheme: str = "light", pad: int = 16) -> str:
@@ -29,7 +29,7 @@ def main(folder: str, only: str = "") -> None:
         browser = p.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
         for row in recorded()["1"].rows:
             for size, (width, height) in SIZES.items():
-                for scheme in COLOURS:
+                for scheme in COLORS:
                     for when in ("middle", "end"):
                         tag = f"{row.key}-{size}-{scheme}-{when}"
                         if row.trace is None or (only and not any(part in tag for part in only.split(","))):

@@ -9,7 +9,7 @@ SEED = 3
 
 
 def write_opening(folder: Path, rounds: int = 4) -> Path:
-    """Write target/, draft/ and opening.json into a folder. The recording goes under the name of the catalogue's pair."""
+    """Write target/, draft/ and opening.json into a folder. The recording goes under the name of the catalog's pair."""
     from specviz.decoding.run import run
     from specviz.models.pairs.loading import load_pair
     from specviz.settings import Settings

@@ -25,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[1]
 SIZE = {"width": 1120, "height": 700}
 SECONDS = 2.2  # for a frame
 LAST = 4.5  # for the last one
-COLOURS = 64
+COLORS = 64
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync"]
 
 
@@ -81,7 +81,7 @@ def main(out: Path) -> None:
     for one in taken:
         sheet = Image.new("RGB", (width, height), "white")
         sheet.paste(one, (0, 0))
-        sheets.append(sheet.quantize(COLOURS, dither=Image.Dither.NONE))
+        sheets.append(sheet.quantize(COLORS, dither=Image.Dither.NONE))
     times = [int(1000 * SECONDS)] * (len(sheets) - 1) + [int(1000 * LAST)]
     sheets[0].save(out, save_all=True, append_images=sheets[1:], duration=times, loop=0, optimize=True)
     print(f"{out}: {len(sheets)} frames, {width} x {height}, {out.stat().st_size >> 10} kB")

@@ -1,4 +1,4 @@
-"""``decode``: decode one text and print it as coloured text or as a JSON trace. ``--probs`` also stores the full distributions."""
+"""``decode``: decode one text and print it as colored text or as a JSON trace. ``--probs`` also stores the full distributions."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from specviz.commands.options import (
     sampling_options,
     settings_of,
 )
-from specviz.commands.output import format_option, in_colour
+from specviz.commands.output import format_option, in_color
 from specviz.errors import SettingsError
 from specviz.records import write
 from specviz.settings import Settings
@@ -37,7 +37,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     proposer_options(parser)
     format_option(parser, "the trace as JSON")
     parser.add_argument(
-        "--color", choices=("auto", "always", "never"), default="auto", help="colour tokens by their origin (default: auto)"
+        "--color", choices=("auto", "always", "never"), default="auto", help="color tokens by their origin (default: auto)"
     )
     parser.add_argument(
         "--probs",
@@ -57,8 +57,8 @@ def run(options: argparse.Namespace) -> int:
     trace = decode_run(load(settings), settings, bars=bars, watch=folder.add if folder else None)
     if folder:
         folder.write()
-    colour = in_colour() if options.color == "auto" else options.color == "always"
-    print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, colour))
+    color = in_color() if options.color == "auto" else options.color == "always"
+    print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, color))
     return 0
 
 
@@ -95,30 +95,30 @@ class DistributionsFile:
         write(self.path, (buffer.getbuffer(),), over=True, name="probs")
 
 
-def as_text(trace: Trace, colour: bool) -> str:
-    """Prompt and continuation with each token coloured by its origin, and a summary below."""
+def as_text(trace: Trace, color: bool) -> str:
+    """Prompt and continuation with each token colored by its origin, and a summary below."""
     parts: list[tuple[str, bytes]] = []
     for round_ in trace.rounds:
         for node in round_.accepted_path:
             parts.append(("accepted", bytes.fromhex(trace.pieces[round_.proposals[node].token])))
         if round_.ending.token is not None:
             parts.append((round_.ending.kind, bytes.fromhex(trace.pieces[round_.ending.token])))
-    body = _paint(parts) if colour else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
+    body = _paint(parts) if color else b"".join(piece for _, piece in parts).decode("utf-8", "replace")
     between = "\n\n" if trace.encoder_ids else ""  # the decoder's text does not continue the encoder's prompt
-    return f"{trace.settings['prompt']}{between}{body}\n\n{_tally(trace, parts, colour)}"
+    return f"{trace.settings['prompt']}{between}{body}\n\n{_tally(trace, parts, color)}"
 
 
 def _paint(parts: list[tuple[str, bytes]]) -> str:
-    """Colour runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
+    """Color runs of tokens of the same origin. Characters split over tokens stay whole within a run."""
     runs = ((origin, b"".join(piece for _, piece in run)) for origin, run in groupby(parts, key=lambda part: part[0]))
     return "".join(f"{ORIGINS[origin]}{run.decode('utf-8', 'replace')}{PLAIN}" for origin, run in runs)
 
 
-def _tally(trace: Trace, parts: list[tuple[str, bytes]], colour: bool) -> str:
+def _tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
     words, counts = {"accepted": "accepted draft tokens", "residual": "from the residual", "bonus": "bonus"}, []
     for kind, word in words.items():
         said = f"{sum(origin == kind for origin, _ in parts)} {word}"
-        counts.append(f"{ORIGINS[kind]}{said}{PLAIN}" if colour else said)
+        counts.append(f"{ORIGINS[kind]}{said}{PLAIN}" if color else said)
     passes = len(trace.rounds)
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models

@@ -9,7 +9,7 @@ from itertools import groupby
 from typing import Any
 
 from specviz.commands.options import load, proposer_fields, settings_from
-from specviz.commands.output import in_colour, show
+from specviz.commands.output import in_color, show
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
 
@@ -22,7 +22,7 @@ OWN = {  # options that apply to a matrix
     *("heads", "exit", "exit_layer"),
 }
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few samples": "unseen"}
-COLOURS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
+COLORS = {"exact": "\x1b[32m", "lossy": "\x1b[31m", "WRONG": "\x1b[1;31m", "unseen": "\x1b[33m"}  # the words say it too
 LEGEND = (
     "exact: samples follow the target's distribution   lossy: rejected, as expected of this rule   same: lossy rule, same text",
     "WRONG: not the expected result   .: the combination makes no sense, see below",
@@ -62,11 +62,11 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
     matrix = examine(pair, settings, tv, only, Progress("matrix"), workers)
     record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
-    show(record, options, lambda record: as_text(record, in_colour()))
+    show(record, options, lambda record: as_text(record, in_color()))
     return 0 if matrix.right else 1
 
 
-def as_text(record: dict[str, Any], colour: bool = False) -> str:
+def as_text(record: dict[str, Any], color: bool = False) -> str:
     """The table, then explanations of its entries."""
     cells = {(cell["line"], cell["column"], cell["rule"]): cell for cell in record["cells"]}
     names = list(dict.fromkeys(cell["line"] for cell in record["cells"]))
@@ -79,7 +79,7 @@ def as_text(record: dict[str, Any], colour: bool = False) -> str:
     def shown(name: str, column: str, rule: str) -> str:
         cell = cells[name, column, rule]
         mark = MARKS[cell["verdict"]] if cell["right"] else "WRONG"
-        return f"{COLOURS[mark]}{mark:<{narrow}}\x1b[0m" if colour and mark in COLOURS else mark.ljust(narrow)
+        return f"{COLORS[mark]}{mark:<{narrow}}\x1b[0m" if color and mark in COLORS else mark.ljust(narrow)
 
     table = [name.ljust(wide) + "  ".join("".join(shown(name, c, rule) for rule in rules) for c in columns) for name in names]
     return "\n".join(line.rstrip() for line in (head, below, *table, "", *LEGEND, "", *_meaning(record), *_blanks(record)))

@@ -168,7 +168,7 @@ def pair_name(options: argparse.Namespace) -> str:
 def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
     """Fields of Settings from these options. Folders and files that they name may then be read in this process."""
     if options.text:
-        from specviz.proposers.texts import admit
+        from specviz.proposers.source_texts import admit
 
         admit(options.text)
     if options.heads or options.exit:

@@ -1,4 +1,4 @@
-"""What several commands print on stdout: a record as text or as JSON, the machine, colours."""
+"""What several commands print on stdout: a record as text or as JSON, the machine, colors."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def show(record: dict[str, Any], options: argparse.Namespace, as_text: Callable[
     print(json.dumps(record, indent=1, allow_nan=False) if options.format == "json" else as_text(record))
 
 
-def in_colour() -> bool:
+def in_color() -> bool:
     return sys.stdout.isatty() and "NO_COLOR" not in os.environ
 
 

@@ -38,7 +38,7 @@ def _row(pair: Any, dtype: str, free: float) -> dict[str, Any]:
         "millions": list(pair.millions),
         "vocabulary": list(pair.vocabulary),
         "gb": {name: round(pair.gigabytes(name), 2) for name in ("float32", "bfloat16")},
-        "licence": pair.licence,
+        "license": pair.license,
         "kind": pair.kind,
         "fits": pair.gigabytes(dtype) <= free,
         "note": pair.note,
@@ -46,7 +46,7 @@ def _row(pair: Any, dtype: str, free: float) -> dict[str, Any]:
 
 
 def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> str:
-    head = ("fits", "target", "draft", "tokenizer", "M parameters", "GB fp32", "GB bf16", "licence", "")
+    head = ("fits", "target", "draft", "tokenizer", "M parameters", "GB fp32", "GB bf16", "license", "")
     table = [head]
     for row in rows:
         sizes = " + ".join(f"{m:g}" for m in row["millions"])
@@ -54,7 +54,7 @@ def _text(rows: list[dict[str, Any]], device: str, dtype: str, free: float) -> s
         fits, note = "yes" if row["fits"] else "no", row["note"]
         if row["kind"] != "causal":
             note = "; ".join(filter(None, (row["kind"], note)))
-        table.append((fits, row["target"], row["draft"], row["tokenizer"], sizes, *gb, row["licence"], note))
+        table.append((fits, row["target"], row["draft"], row["tokenizer"], sizes, *gb, row["license"], note))
     widths = [max(len(line[column]) for line in table) for column in range(len(head))]
     lines = ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in table]
     intro = [

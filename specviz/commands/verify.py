@@ -161,7 +161,7 @@ def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any
 
 
 def sampled_and_tested(pair: Pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
-    """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterwards.
+    """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterward.
 
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
@@ -233,7 +233,7 @@ def as_text(record: dict[str, Any]) -> str:
 
 
 def _distance(one: dict[str, Any]) -> list[str]:
-    from specviz.statistics.findings import plural
+    from specviz.statistics.finding import plural
 
     if not one["cells"]:
         return [f"{one['mode']}, {one['n']:,} samples"]

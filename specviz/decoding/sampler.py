@@ -106,7 +106,7 @@ def shared_distributions(
     """The samples of a shard: for each i the tokens of ``engine.decode(draw=i)``.
 
     state  to continue from, as ``keep`` was given it in the same call; the samples are the same to the last bit
-    keep   called with the state after each pass; the arrays change afterwards, so copy what is to last
+    keep   called with the state after each pass; the arrays change afterward, so copy what is to last
 
     The distributions come from passes over trees of texts, the engine's from chains. In float32 they differ in the seventh digit,
     so a sample with a random number that close to its threshold may differ (``specviz.decoding.borderline`` finds these). Memory:

@@ -42,7 +42,7 @@ class Samples:
 
 
 def joined(shards: Iterable[Samples]) -> Samples:
-    """Join neighbouring shards of one run, given in any order. Raises ValueError for a gap, an overlap or different settings."""
+    """Join neighboring shards of one run, given in any order. Raises ValueError for a gap, an overlap or different settings."""
     ordered = sorted(shards, key=lambda shard: shard.first)
     for before, after in pairwise(ordered):
         if after.first != before.first + len(before):

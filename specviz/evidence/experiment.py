@@ -15,13 +15,13 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.evidence.partition import Partition, exact_partition
 from specviz.evidence.scores import Scores, score
 from specviz.models.base import LanguageModel
-from specviz.statistics.findings import ALPHA, POWER, Finding
+from specviz.statistics.finding import ALPHA, POWER, Finding
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
 from specviz.statistics.power import affordable_df, corrected, detectable_tv, draws_needed, equal_draws_needed, holm
-from specviz.statistics.streams import Use, generator
+from specviz.statistics.random_streams import Use, generator
+from specviz.statistics.total_variation import Band, total_variation, tv_null_band
 from specviz.statistics.twosample import MOST, permutation_test
-from specviz.statistics.variation import Band, total_variation, tv_null_band
 
 CELLS = (16, 512)  # fewest and most cells of the joint distribution
 MARGIN = 0.98  # safety margin: light cells make the chi-square test a little weaker than the textbook formula
@@ -185,12 +185,12 @@ def _tests(
     if groups := [group for place in scores.groups for group in place]:
         yield conditional_chi_square(groups, name="next tokens given their prefix", **level)
     written = samples.tokens[:, : plan.length] != NONE
-    if not np.isnan(scores.favoured_mass).all():
+    if not np.isnan(scores.favored_mass).all():
         for place in range(plan.length):
             here = written[:, place]
             if here.any():
-                favoured, mass = int(scores.favoured[here, place].sum()), scores.favoured_mass[here, place]
-                yield rate_test(favoured, *_grouped(mass), name=f"tokens with q > p at position {place}", **level)
+                favored, mass = int(scores.favored[here, place].sum()), scores.favored_mass[here, place]
+                yield rate_test(favored, *_grouped(mass), name=f"tokens with q > p at position {place}", **level)
     if scores.ending[written].any():
         ended = int(np.isin(samples.tokens[:, : plan.length][written], sorted(eos_token_ids)).sum())
         yield rate_test(ended, *_grouped(scores.ending[written]), name="stopping time: tokens that end a text", **level)

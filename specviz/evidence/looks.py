@@ -18,7 +18,7 @@ from specviz.models.base import LanguageModel
 from specviz.statistics.goodness import chi_square, g_test
 from specviz.statistics.power import detectable_tv, holm
 from specviz.statistics.sequential import Looks
-from specviz.statistics.variation import total_variation, tv_null_band
+from specviz.statistics.total_variation import total_variation, tv_null_band
 
 LOOKS = Looks(first=100, looks=5, tests=2, factor=10)  # two tests at each look: chi-square and G
 CELLS = 8  # at the first look

@@ -4,7 +4,7 @@ Every sample is read along its own text, with the target's distribution (and the
 follow the target's distribution, then for any prefixes
 - the fraction of tokens with q > p has a known expectation at each position;
 - the tokens after one prefix follow its distribution, so their chi-square statistics add up over prefixes (Pearson 1900);
-- the randomised probability transform of each token is uniform (Rosenblatt 1952; Smith 1985).
+- the randomized probability transform of each token is uniform (Rosenblatt 1952; Smith 1985).
 """
 
 from __future__ import annotations
@@ -26,27 +26,27 @@ Group = tuple[np.ndarray, np.ndarray]
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Scores of N samples at L positions. Entries after a sample's end are NaN (False in ``favoured``).
+    """Scores of N samples at L positions. Entries after a sample's end are NaN (False in ``favored``).
 
     below          (N, L) the target's mass of all smaller ids at that position
     mass           (N, L) the target's mass of the token itself
-    favoured       (N, L) bool: whether q > p for the token
-    favoured_mass  (N, L) the target's mass of all tokens with q > p after that prefix
+    favored       (N, L) bool: whether q > p for the token
+    favored_mass  (N, L) the target's mass of all tokens with q > p after that prefix
     ending         (N, L) the target's mass of all end-of-sequence tokens after that prefix
     groups         for each position and prefix: counts of the next tokens in cells fixed by the distribution, and the cells' masses
     """
 
     below: np.ndarray
     mass: np.ndarray
-    favoured: np.ndarray
-    favoured_mass: np.ndarray
+    favored: np.ndarray
+    favored_mass: np.ndarray
     ending: np.ndarray
     groups: tuple[list[Group], ...]
 
     @classmethod
     def empty(cls, rows: int, length: int) -> Scores:
-        below, mass, favoured_mass, ending = (np.full((rows, length), np.nan) for _ in range(4))
-        return cls(below, mass, np.zeros((rows, length), dtype=bool), favoured_mass, ending, tuple([] for _ in range(length)))
+        below, mass, favored_mass, ending = (np.full((rows, length), np.nan) for _ in range(4))
+        return cls(below, mass, np.zeros((rows, length), dtype=bool), favored_mass, ending, tuple([] for _ in range(length)))
 
     @property
     def impossible(self) -> int:
@@ -62,7 +62,7 @@ def score(
     eos_token_ids: frozenset[int] = frozenset(),
     watch: Callable[[float], None] = lambda share: None,
 ) -> Scores:
-    """Score every sample. Without a draft ``favoured`` and ``favoured_mass`` stay empty. Cost: one distribution per distinct prefix."""
+    """Score every sample. Without a draft ``favored`` and ``favored_mass`` stay empty. Cost: one distribution per distinct prefix."""
     rows, length = samples.tokens.shape
     scores, ids = Scores.empty(rows, length), torch.tensor(sorted(eos_token_ids), dtype=torch.int64)
     for place in range(length):
@@ -92,9 +92,9 @@ def _read(scores: Scores, at: tuple, group: Tensor, tokens: Tensor, p: Tensor, q
     scores.below[at] = p.cumsum(-1)[group, tokens] - mass
     scores.ending[at] = p[:, eos_token_ids].sum(-1)[group]
     if q is not None:
-        favoured = q > p
-        scores.favoured[at] = favoured[group, tokens]
-        scores.favoured_mass[at] = (p * favoured).sum(-1)[group]
+        favored = q > p
+        scores.favored[at] = favored[group, tokens]
+        scores.favored_mass[at] = (p * favored).sum(-1)[group]
     counts = torch.zeros_like(p).index_put_((group, tokens), torch.ones(len(tokens), dtype=p.dtype), accumulate=True)
     scores.groups[at[1]].extend(conditional(counts, p))
 

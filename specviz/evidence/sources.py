@@ -17,7 +17,7 @@ from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
 from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import given
-from specviz.evidence.mutants.catalogue import MUTANTS
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.partition import Partition
 from specviz.models.pairs.loading import Pair
 from specviz.proposers.base import Nothing

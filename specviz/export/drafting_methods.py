@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.export.facts import conditions
+from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, interval, interval_columns, quoted
 from specviz.figures.drafting_methods import block_gain
 from specviz.figures.drafting_methods import matrix as all_rules
@@ -60,7 +60,7 @@ def drafting_methods(
             f"{all_rules.conclusion(matrix)} Recorded for the pair {asked['pair']} and the text {quoted(asked['prompt'])}."
         )
     data = {"methods.json": json.loads(to_json({choice: one}))}
-    return Package("other-proposers", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
+    return Package("drafting-methods", "Drafting methods", data, tables, pictures, tuple(captions), manifest)
 
 
 def _rows(one: MethodComparison) -> Iterator[list[Any]]:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.export.facts import conditions
+from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures import mistakes
 from specviz.figures.exactness import evidence

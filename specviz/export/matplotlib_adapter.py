@@ -1,4 +1,4 @@
-"""Draws any of our Plotly figures for print with matplotlib, without a browser: the same series, axes, words, colours and patterns.
+"""Draws any of our Plotly figures for print with matplotlib, without a browser: the same series, axes, words, colors and patterns.
 
 Nothing is computed a second time: every printed point is read from the figure that a page shows. The adapter knows the kinds of traces,
 shapes and annotations that our figures use. Anything else raises NotImplementedError with its name, so that no figure is printed with
@@ -169,30 +169,30 @@ class _Drawing:
         if fill := trace.get("fill"):
             if fill == "toself":
                 where.add_collection(
-                    PolyCollection([np.column_stack([x, y])], facecolor=_colour(trace["fillcolor"]), linewidth=0.0, zorder=order)
+                    PolyCollection([np.column_stack([x, y])], facecolor=_color(trace["fillcolor"]), linewidth=0.0, zorder=order)
                 )
                 where.autoscale_view()
             elif fill == "tozeroy":
                 axis = self._axis(_pair(trace)[1])
                 foot = 10.0 ** axis["range"][0] if axis.get("type") == "log" else 0.0  # a logarithmic axis has no zero
-                where.fill_between(x, foot, y, facecolor=_colour(trace["fillcolor"]), linewidth=0.0, zorder=order)
+                where.fill_between(x, foot, y, facecolor=_color(trace["fillcolor"]), linewidth=0.0, zorder=order)
             else:
                 raise _unknown(f"scatter.fill {fill!r}")
             if not line.get("width", 2):
-                return Patch(facecolor=_colour(trace["fillcolor"]))
+                return Patch(facecolor=_color(trace["fillcolor"]))
         look: dict[str, Any] = {"linestyle": "none", "zorder": order, "alpha": alpha}
         if "lines" in mode:
             look |= {
                 "linestyle": _known(DASHES, line.get("dash", "solid"), "line.dash"),
                 "linewidth": POINTS * line.get("width", 2),
-                "color": _colour(line["color"]),
+                "color": _color(line["color"]),
             }
         if "markers" in mode:
             look |= _marker(marker, line.get("color"), alpha)
         (drawn,) = where.plot(x, y, **look)
         if "markers" in mode:
             self.markers.append((where, drawn))
-        colour = marker.get("color") or line.get("color") or INK
+        color = marker.get("color") or line.get("color") or INK
         for name in [key for key in ("error_x", "error_y") if key in trace]:
             error = trace[name]
             _only(error, {"type", "symmetric", "array", "arrayminus", "thickness", "width", "color"}, name)
@@ -200,7 +200,7 @@ class _Drawing:
                 raise _unknown(f"{name}.type {error.get('type')!r}")
             less, more = (_numbers(error["array"] if error.get(end) is None else error[end]) for end in ("arrayminus", "array"))
             thick = POINTS * error.get("thickness", 2)
-            where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_colour(error.get("color", colour)),
+            where.errorbar(x, y, **{name[-1] + "err": np.maximum(0.0, [less, more])}, fmt="none", ecolor=_color(error.get("color", color)),
                            elinewidth=thick, capsize=POINTS * error.get("width", 4), capthick=thick, zorder=order - 0.005)  # fmt: skip
         return drawn
 
@@ -226,7 +226,7 @@ class _Drawing:
         if "text" in trace:
             if trace.get("textposition") != "outside" or across:
                 raise _unknown("bar.text anywhere but outside at the top")
-            texts, ink = list(map(_plain, trace["text"])), _colour(trace.get("textfont", {}).get("color", INK))
+            texts, ink = list(map(_plain, trace["text"])), _color(trace.get("textfont", {}).get("color", INK))
             for text in where.bar_label(drawn, texts, padding=2, color=ink):
                 text.set_parse_math(False)
         return Patch(**looks[0]) if looks else None
@@ -244,8 +244,8 @@ class _Drawing:
     def heatmap(self, where: Any, trace: Mapping[str, Any], order: float) -> None:
         _only(trace, SHARED | {"z", "zmin", "zmax", "zsmooth", "colorscale", "showscale"}, "heatmap")
         if trace.get("showscale", True):
-            raise _unknown("heatmap.showscale: a bar of colours beside the picture")
-        shades = LinearSegmentedColormap.from_list("shades", [(place, _colour(colour)) for place, colour in trace["colorscale"]])
+            raise _unknown("heatmap.showscale: a bar of colors beside the picture")
+        shades = LinearSegmentedColormap.from_list("shades", [(place, _color(color)) for place, color in trace["colorscale"]])
         x, y = _numbers(trace["x"]), _numbers(trace["y"])
         half = (x[1] - x[0]) / 2, (y[1] - y[0]) / 2
         where.imshow(np.asarray(trace["z"], float), origin="lower", extent=(x[0] - half[0], x[-1] + half[0], y[0] - half[1], y[-1] + half[1]),
@@ -263,11 +263,11 @@ class _Drawing:
         ends = [shape[f"{'x' if upright else 'y'}{end}"] for end in (0, 1)]
         if kind == "rect":
             span = where.axvspan if upright else where.axhspan
-            span(*ends, facecolor=_colour(shape["fillcolor"]), linewidth=0.0, zorder=order)
+            span(*ends, facecolor=_color(shape["fillcolor"]), linewidth=0.0, zorder=order)
         else:
             line = shape["line"]
             _only(line, {"color", "dash", "width"}, "shape.line")
-            (where.axvline if upright else where.axhline)(ends[0], color=_colour(line["color"]), linewidth=POINTS * line["width"],
+            (where.axvline if upright else where.axhline)(ends[0], color=_color(line["color"]), linewidth=POINTS * line["width"],
                                                           linestyle=_known(DASHES, line.get("dash", "solid"), "line.dash"), zorder=order)  # fmt: skip
 
     def _at(self, x: str, y: str) -> Any:
@@ -324,7 +324,7 @@ class _Drawing:
                      "ax", "ay", "axref", "ayref", "arrowcolor", "arrowwidth", "arrowhead", "standoff", "align"}, "annotation")  # fmt: skip
         x, y, xref, yref = note["x"], note["y"], note.get("xref", "x"), note.get("yref", "y")
         text, font = printable(_plain(note["text"]), LINES), note.get("font", {})
-        colour = _colour(font.get("color", INK))
+        color = _color(font.get("color", INK))
         if xref == yref == "paper":
             for pair, one in self.axes.items():
                 (left, right), (_, top) = self._domains(pair)
@@ -337,16 +337,16 @@ class _Drawing:
             inside = ref != "paper" and not ref.endswith(" domain")
             systems.append("data" if inside else "axes fraction")
             places.append(10.0**value if inside and self._axis(ref).get("type") == "log" else value)
-        look: dict[str, Any] = {"color": colour, "fontsize": POINTS * font.get("size", 12), "annotation_clip": False, "zorder": 4.0,
+        look: dict[str, Any] = {"color": color, "fontsize": POINTS * font.get("size", 12), "annotation_clip": False, "zorder": 4.0,
                                 "ha": {"left": "left", "right": "right"}.get(note.get("xanchor"), "center"),
                                 "va": {"top": "top", "bottom": "bottom"}.get(note.get("yanchor"), "center")}  # fmt: skip
         if note.get("bgcolor"):
-            back = {"facecolor": _colour(note["bgcolor"]), "alpha": note.get("opacity", 1.0)}
+            back = {"facecolor": _color(note["bgcolor"]), "alpha": note.get("opacity", 1.0)}
             look["bbox"] = back | {"linewidth": 0.0, "pad": 1.0}
         if note.get("showarrow", True):
             if (note.get("axref"), note.get("ayref"), note.get("arrowhead")) != ("x", "y", 0):
                 raise _unknown("an annotation's arrow that has a head, or that does not begin at a place of the axes")
-            arrow = {"arrowstyle": "-", "color": _colour(note["arrowcolor"]), "linewidth": POINTS * note["arrowwidth"],
+            arrow = {"arrowstyle": "-", "color": _color(note["arrowcolor"]), "linewidth": POINTS * note["arrowwidth"],
                      "shrinkA": 0.0, "shrinkB": POINTS * note.get("standoff", 0)}  # fmt: skip
             drawn = where.annotate(text, places, (note["ax"], note["ay"]), tuple(systems), "data", arrow, **look)
         else:
@@ -426,32 +426,32 @@ def _wrap(text: Any, most: float) -> bool:
     return lines > 1
 
 
-def _marker(marker: Mapping[str, Any], line_colour: str | None, alpha: float | None) -> dict[str, Any]:
+def _marker(marker: Mapping[str, Any], line_color: str | None, alpha: float | None) -> dict[str, Any]:
     _only(marker, {"color", "size", "symbol", "line", "opacity"}, "scatter.marker")
     symbol, edge = marker.get("symbol", "circle"), marker.get("line", {})
     _only(edge, {"color", "width"}, "scatter.marker.line")
     shape, open_ = _known(SYMBOLS, symbol.removesuffix("-open"), "marker.symbol"), symbol.endswith("-open")
-    fill = _colour(marker.get("color", line_colour or INK))
+    fill = _color(marker.get("color", line_color or INK))
     wide = POINTS * edge.get("width", 1.6 if open_ else 0)
-    rim = _colour(edge["color"]) if edge.get("color") and not open_ else fill
+    rim = _color(edge["color"]) if edge.get("color") and not open_ else fill
     return {"marker": shape, "markersize": POINTS * marker.get("size", 6), "alpha": marker.get("opacity", alpha),
             "markerfacecolor": "none" if open_ else fill, "markeredgecolor": rim, "markeredgewidth": wide}  # fmt: skip
 
 
 def _bar_looks(marker: Mapping[str, Any], many: int, alpha: float | None) -> list[dict[str, Any]]:
-    """Face, hatch and its colour of each bar."""
+    """Face, hatch and its color of each bar."""
     _only(marker, {"color", "opacity", "pattern"}, "bar.marker")
     pattern = marker.get("pattern", {})
     _only(pattern, {"shape", "fillmode", "fgcolor", "size"}, "bar.marker.pattern")
     given = (marker["color"], pattern.get("shape", ""))
-    colours, shapes = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
+    colors, shapes = (one if isinstance(one, (list, tuple)) else [one] * many for one in given)
     if any(shapes) and pattern.get("fillmode") != "overlay":
-        raise _unknown(f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what colour the bar has")
+        raise _unknown(f"a pattern of fillmode {pattern.get('fillmode', 'replace')!r}, which leaves open what color the bar has")
     looks = []
-    for colour, shape in zip(colours, shapes, strict=True):
-        look = {"facecolor": _colour(colour), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
+    for color, shape in zip(colors, shapes, strict=True):
+        look = {"facecolor": _color(color), "linewidth": 0.0, "alpha": marker.get("opacity", alpha)}
         if hatch := _known(HATCHES, shape, "marker.pattern.shape"):
-            look |= {"hatch": hatch, "edgecolor": _colour(pattern.get("fgcolor", "white"))}
+            look |= {"hatch": hatch, "edgecolor": _color(pattern.get("fgcolor", "white"))}
         looks.append(look)
     return looks
 
@@ -486,8 +486,8 @@ def _pair(trace: Mapping[str, Any]) -> tuple[str, str]:
     return trace.get("xaxis", "x"), trace.get("yaxis", "y")
 
 
-def _colour(text: str) -> Any:
-    """A colour of Plotly as matplotlib takes it."""
+def _color(text: str) -> Any:
+    """A color of Plotly as matplotlib takes it."""
     if found := re.fullmatch(r"rgba\(([^)]*)\)", text.replace(" ", "")):
         red, green, blue, alpha = map(float, found[1].split(","))
         return (red / 255, green / 255, blue / 255, alpha)

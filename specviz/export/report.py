@@ -12,13 +12,13 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES
-from specviz.export.facts import proposer_options, recorded_conditions, sampling_options
+from specviz.export.manifest import proposer_options, recorded_conditions, sampling_options
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures.exactness import report as figures
 from specviz.models.pairs.names import as_options
 from specviz.settings import Settings
-from specviz.statistics.findings import POWER
-from specviz.statistics.variation import cell_band
+from specviz.statistics.finding import POWER
+from specviz.statistics.total_variation import cell_band
 
 LINKED = ("speculative", "target", "assisted")  # decoders that the page Is it exact? draws from, its usual one first
 MODES = {"shared distributions": "shared-distributions", "engine": "engine", "transformers": "both"}  # an answer's mode -> --mode
@@ -99,12 +99,12 @@ def permalink(record: Mapping[str, Any]) -> str:
         return ""
     decoder = record["decoder"]
     if decoder in MISTAKES:
-        return "broken?" + urlencode({"mistake": decoder, "prompt": settings.prompt, "seed": settings.seed})
+        return "mistakes?" + urlencode({"mistake": decoder, "prompt": settings.prompt, "seed": settings.seed})
     plain = replace(settings, proposer="draft", rule="token", lengths="fixed")
     if settings != plain or decoder not in LINKED:
         return ""
     source = {} if decoder == LINKED[0] else {"source": decoder}
-    return "exact?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "length": settings.length} | source)
+    return "exactness?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "length": settings.length} | source)
 
 
 def commands(record: Mapping[str, Any]) -> list[str]:

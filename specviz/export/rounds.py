@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.export.facts import conditions, decode_command, facts
+from specviz.export.manifest import conditions, decode_command, facts
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures.common.glyphs import name, piece
 from specviz.figures.common.narration import checked, motions, ordinal, rejected_at

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.export.facts import conditions
+from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, interval, interval_columns, quoted
 from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
@@ -37,7 +37,7 @@ def serving_limits(one: SetupComparison, arm: str, manifest: Mapping[str, Any]) 
         captions.append(f"{ties.conclusion(seen)} {where}")
     tables = {"rows.csv": lambda: (ROWS, _rows(one)), "greedy.csv": lambda: (GREEDY, _greedy(one))}
     data = {"setups.json": json.loads(to_json(one))}
-    return Package("around-the-rule", "Serving limits", data, tables, pictures, tuple(captions), manifest)
+    return Package("serving-limits", "Serving limits", data, tables, pictures, tuple(captions), manifest)
 
 
 def _rows(one: SetupComparison) -> Iterator[list[Any]]:

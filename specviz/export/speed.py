@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from specviz.export.facts import conditions
+from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, interval, interval_columns
 from specviz.figures.speed import batch, surface
 from specviz.figures.speed import plan as figures

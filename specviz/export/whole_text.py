@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from specviz.export.facts import conditions
+from specviz.export.manifest import conditions
 from specviz.export.package import Package, Picture, quoted
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.whole_text import divergence as figures

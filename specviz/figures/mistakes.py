@@ -8,7 +8,7 @@ from math import log10, sqrt
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS
 from specviz.figures.exactness import evidence
 from specviz.figures.exactness.evidence import CellShares
 
@@ -63,10 +63,10 @@ class Curve:
 
 
 def style(wrong: int | None, arm: int, kind: str) -> dict[str, object]:
-    """Colour, dash, sign and hatch of a decoder: the right one in the target's blue, the wrong one in the colour of a rejection."""
+    """Color, dash, sign and hatch of a decoder: the right one in the target's blue, the wrong one in the color of a rejection."""
     if wrong is None:
-        grey = GREY[kind]
-        return {"color": grey, "dash": ("solid", "dot")[arm], "symbol": ("circle", "square-open")[arm], "hatch": ("", ".")[arm]}
+        gray = GRAY[kind]
+        return {"color": gray, "dash": ("solid", "dot")[arm], "symbol": ("circle", "square-open")[arm], "hatch": ("", ".")[arm]}
     bad = arm == wrong
     color = getattr(MEANINGS["rejected" if bad else "target"], kind)
     return {"color": color, "dash": "dash" if bad else "solid", "symbol": "x" if bad else "circle", "hatch": "/" if bad else ""}
@@ -91,7 +91,7 @@ def curve(one: Curve, kind: str = "light") -> go.Figure:
         figure.add_vline(x=one.caught, line={"width": 1.5, "dash": "dot", "color": style(one.wrong, one.wrong, kind)["color"]})
         figure.add_annotation(x=log10(one.caught), y=1.0, yref="paper", text=f"✗ detected at {one.caught:,}", showarrow=False,
                               xanchor="right" if late else "left", yanchor="top", xshift=-6 if late else 6, yshift=-16,
-                              font={"size": 13, "color": GREY[kind]})  # under the line at 1  # fmt: skip
+                              font={"size": 13, "color": GRAY[kind]})  # under the line at 1  # fmt: skip
     end = max(3.0, log10(max(one.n, default=1000)))
     low = min([0.03, *(value for row in one.tv for value in row if value > FLOOR)])
     figure.update_xaxes(type="log", range=[0.95, end + 0.08], title="samples of each decoder, logarithmic", gridcolor=GRID,
@@ -145,7 +145,7 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
         styles = [style(wrong, arm, kind) for arm in (0, 1)]
         figure.add_bar(
             x=[one.name for one in pair], y=values, text=[f"{one:{form}}" for one in values], textposition="outside",
-            cliponaxis=False, width=0.55, textfont={"color": GREY[kind]}, row=1, col=column, hoverinfo="skip",
+            cliponaxis=False, width=0.55, textfont={"color": GRAY[kind]}, row=1, col=column, hoverinfo="skip",
             marker={"color": [one["color"] for one in styles],
                     "pattern": {"shape": [one["hatch"] for one in styles], "fillmode": "overlay", "fgcolor": "white", "size": 7}},
         )  # fmt: skip
@@ -153,7 +153,7 @@ def speeds(pair: tuple[Speed, Speed], wrong: int | None, kind: str = "light") ->
                             col=column)  # fmt: skip
     figure.update_yaxes(gridcolor=GRID, fixedrange=True, zeroline=False, nticks=5)
     figure.update_xaxes(fixedrange=True, showgrid=False)
-    figure.update_annotations(font={"size": 13, "color": GREY[kind]})
+    figure.update_annotations(font={"size": 13, "color": GRAY[kind]})
     figure.update_layout(height=340, margin={"l": 8, "r": 8, "t": 40, "b": 30}, showlegend=False, dragmode=False)
     return figure
 

@@ -15,7 +15,7 @@ import numpy as np
 from specviz.measure.estimate import Estimate
 from specviz.measure.word_kinds import KINDS
 from specviz.records import digits
-from specviz.statistics.streams import Use, generator
+from specviz.statistics.random_streams import Use, generator
 from specviz.trace import Distribution
 
 TOPS = (0.01, 0.05, 0.10)  # of the tokens

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 
-from specviz.statistics.streams import Use, generator
+from specviz.statistics.random_streams import Use, generator
 
 CONFIDENCE = 0.95
 TAILS = (2.5, 97.5)  # percentiles between which the middle 95% lie

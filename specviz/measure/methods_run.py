@@ -25,7 +25,7 @@ from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
-from specviz.statistics.variation import cell_band, total_variation, tv_null_band
+from specviz.statistics.total_variation import cell_band, total_variation, tv_null_band
 from specviz.trace import Round, Trace
 from specviz.verification.draft_tree import depth, empty_tree
 from specviz.verification.registry import rule_of

@@ -1,7 +1,7 @@
 """Fills a passage's records: one text both ways, side by side on one machine, then the target's text scored by both models.
 
 The two ways alternate: the one that has worked for less time writes its next round. So both share whatever else the machine does, and
-at every moment both have had the same time, up to a round. Scoring comes afterwards and costs neither of them.
+at every moment both have had the same time, up to a round. Scoring comes afterward and costs neither of them.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Lane, Passage, Ti
 from specviz.measure.text_passes import distributions_along
 from specviz.measure.word_kinds import kinds
 from specviz.models.pairs.loading import Pair
-from specviz.proposers.texts import TEXTS
+from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
 from specviz.trace import Distribution
 from specviz.verification.overlap import overlap

@@ -22,7 +22,7 @@ from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TO
 from specviz.prediction.study_checkpoint import StudyCheckpoint
 from specviz.proposers.copied import Copied
 from specviz.proposers.registry import opened
-from specviz.proposers.texts import read
+from specviz.proposers.source_texts import read
 from specviz.records import ASSETS, versions
 from specviz.settings import Settings
 from specviz.verification.divergence import compared

@@ -18,9 +18,9 @@ from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied, from_own_text
 from specviz.proposers.draft import DraftModel
 from specviz.proposers.medusa import medusa
-from specviz.proposers.several import SeveralDrafts
+from specviz.proposers.several_chains import SeveralDrafts
+from specviz.proposers.source_texts import index_of
 from specviz.proposers.teaching import Reversed, uniform, unigram
-from specviz.proposers.texts import index_of
 from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.settings import SHAPE, TREE_LEVELS, Settings, widths

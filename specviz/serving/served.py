@@ -16,7 +16,7 @@ from transformers import (
 from specviz.errors import ModelError, UnsupportedModel
 from specviz.evidence.mutants.serving import OncePerRound, OnDrawsAlone, OneScalePerPass, without
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.fast_llama.int8 import quantised
+from specviz.models.fast_llama.int8 import quantized
 from specviz.models.pairs.pair import EncoderDecoderPair, Pair
 from specviz.models.processed import Processed
 from specviz.serving.setups import PENALTY, TOP_K, WORD
@@ -55,9 +55,9 @@ def served(pair: Pair, key: str) -> ServedTarget:
         case "bf16":
             return network(in_bfloat16(pair.target))
         case "int8":
-            return network(quantised(pair.target))
+            return network(quantized(pair.target))
         case "int8-pass":
-            return network(quantised(pair.target, OneScalePerPass))
+            return network(quantized(pair.target, OneScalePerPass))
         case "top-k":
             return ServedTarget(lambda settings: network(pair.target).open(replace(settings, top_k=TOP_K)))
         case "ban":

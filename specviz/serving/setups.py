@@ -1,6 +1,6 @@
 """Serving setups: which distribution each has, how far it lies from the float32 weights', and whether draft tokens keep it.
 
-Exactness is relative to the target as it is served, with its quantisation, number type and logits processors; the rule knows nothing of
+Exactness is relative to the target as it is served, with its quantization, number type and logits processors; the rule knows nothing of
 them. No torch; setups_run.py fills these records.
 """
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import checked_distribution
+from specviz.statistics.finding import checked_distribution
 
 MINIMUM = 5.0  # expected draws in a cell; the usual bound (Cochran 1954)
 UNLISTED = -1

@@ -16,7 +16,7 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER, Finding, checked_counts, checked_distribution, plural
+from specviz.statistics.finding import ALPHA, POWER, Finding, checked_counts, checked_distribution, plural
 from specviz.statistics.power import detectable_impossible, detectable_tv
 
 LEAST = 1.0  # expected draws that a cell must have; cells are made with more (cells.MINIMUM)
@@ -177,6 +177,6 @@ def _g_table() -> tuple[np.ndarray, np.ndarray]:
         count = np.arange(int(mean + 15.0 * np.sqrt(mean) + 40.0))
         mass = stats.poisson.pmf(count, mean)
         value = 2.0 * (special.xlogy(count, count / mean) - (count - mean))
-        centre = mass @ value
-        rows.append((centre, mass @ (value - centre) ** 2))
+        center = mass @ value
+        rows.append((center, mass @ (value - center) ** 2))
     return grid, np.array(rows).T

@@ -12,7 +12,7 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER, Finding, plural
+from specviz.statistics.finding import ALPHA, POWER, Finding, plural
 from specviz.statistics.power import detectable_distance, detectable_impossible, detectable_rate
 
 EXACT_UP_TO = 5000  # draws with a probability strictly between 0 and 1; the convolution takes quadratic time
@@ -84,7 +84,7 @@ def poisson_binomial_tails(k: int, p: np.ndarray, m: np.ndarray) -> tuple[float,
 
 
 def transform(below: Array, at: Array, uniform: Array) -> np.ndarray:
-    """The randomised probability integral transform, below + u * at: uniform on [0, 1] under the null hypothesis.
+    """The randomized probability integral transform, below + u * at: uniform on [0, 1] under the null hypothesis.
 
     below    (N,) mass that the exact distribution, after the draw's own prefix, gives to the tokens ordered before the drawn one
     at       (N,) mass of the drawn token itself

@@ -7,7 +7,7 @@ sqrt(lambda / n)). By Cauchy and Schwarz
     (2 TV)^2 = (sum |q - p|)^2 = (sum |q - p| / sqrt(p) * sqrt(p))^2 <= sum (q - p)^2 / p * sum p = lambda / n,
 
 so among all q at one distance TV, lambda is smallest if |q - p| / p is the same in every cell: half of the mass grows by the
-factor 1 + 2 TV, the other half shrinks by 1 - 2 TV. This is the least favourable alternative; every other distribution that is as
+factor 1 + 2 TV, the other half shrinks by 1 - 2 TV. This is the least favorable alternative; every other distribution that is as
 far away on the tested cells is detected with more power. A change inside a pooled cell is not detected at all.
 """
 
@@ -21,7 +21,7 @@ import numpy as np
 from scipy import optimize, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER
+from specviz.statistics.finding import ALPHA, POWER
 
 
 @lru_cache(maxsize=4096)

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER
+from specviz.statistics.finding import ALPHA, POWER
 from specviz.statistics.power import corrected, detectable_tv
 
 

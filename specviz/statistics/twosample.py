@@ -1,6 +1,6 @@
 """Two samples of continuations: were both drawn from the same, unknown distribution? For example speculation on and off.
 
-Continuations are tuples of ids, or texts; a text is compared character by character and never tokenised again.
+Continuations are tuples of ids, or texts; a text is compared character by character and never tokenized again.
 """
 
 from __future__ import annotations
@@ -13,9 +13,9 @@ import numpy as np
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import ALPHA, POWER, Finding, checked_counts
+from specviz.statistics.finding import ALPHA, POWER, Finding, checked_counts
 from specviz.statistics.power import detectable_tv, pooled_draws
-from specviz.statistics.streams import Use, generator
+from specviz.statistics.random_streams import Use, generator
 
 MOST = 4000  # continuations per sample
 PERMUTATIONS = 1999
@@ -120,7 +120,7 @@ def homogeneity(
 def beginnings(continuations: Sequence[Continuation]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Every set of two or more continuations that share a beginning: the inner nodes of their compressed prefix tree.
 
-    In sorted order, continuations with a common beginning are neighbours. Returns the sorting order (N,), and the start and end
+    In sorted order, continuations with a common beginning are neighbors. Returns the sorting order (N,), and the start and end
     of each set in that order, (I,) and (I,): at most N - 1 sets. The set of all continuations is left out.
     """
     order = sorted(range(len(continuations)), key=continuations.__getitem__)

@@ -18,7 +18,7 @@ from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
 from specviz.models.attachments.exits import load_exit
-from specviz.models.pairs.catalogue import HASHES
+from specviz.models.pairs.catalog import HASHES
 from specviz.settings import Settings
 from specviz.training.corpus import encode, read_works
 from specviz.verification.warp import warp

@@ -1,4 +1,4 @@
-"""A byte-level BPE tokenizer: every text can be tokenised, and every token is a sequence of bytes."""
+"""A byte-level BPE tokenizer: every text can be tokenized, and every token is a sequence of bytes."""
 
 from __future__ import annotations
 

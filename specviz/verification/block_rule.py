@@ -28,7 +28,7 @@ from torch import Tensor
 from specviz.errors import SettingsError
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Outcome
-from specviz.verification.comparisons import judged
+from specviz.verification.comparison_log import judged
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.token_rule import Check, Shown, TreeWalk, acceptance_probability, at_tokens, outcomes_of
 

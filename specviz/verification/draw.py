@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from specviz.verification.comparisons import thread
+from specviz.verification.comparison_log import thread
 
 
 def draw(probs: Tensor, u: Tensor) -> Tensor:

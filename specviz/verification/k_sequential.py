@@ -56,8 +56,8 @@ def least_rho(p: Tensor, q: Tensor, k: int) -> float:
 
     p, q (V,) float64, rows sum to 1; k at least 1.
 
-    rho - mean_tests grows with rho. Between two neighbouring ratios p / q the same tokens are accepted with all of q, so
-    beta(rho) is a + b / rho there: a is the sum of their q, b that of the other tokens' p. The code finds the two neighbours
+    rho - mean_tests grows with rho. Between two neighboring ratios p / q the same tokens are accepted with all of q, so
+    beta(rho) is a + b / rho there: a is the sum of their q, b that of the other tokens' p. The code finds the two neighbors
     first and then bisects with two numbers only.
     """
     between = (p > q) & (p < k * q)

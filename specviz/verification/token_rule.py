@@ -23,7 +23,7 @@ from torch import Tensor
 
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.comparisons import judged
+from specviz.verification.comparison_log import judged
 from specviz.verification.draft_tree import ROOT, DraftTree, children
 from specviz.verification.draw import draw, rows_of
 

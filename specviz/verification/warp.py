@@ -1,7 +1,7 @@
 """Logits -> distribution: temperature, top-k, top-p, min-p. One function for p, for q and for target-only sampling.
 
 The warped distribution is the one that an exact rule keeps. Everything is float64. The order is temperature, top-k, top-p, min-p,
-each applied to the renormalised survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al.
+each applied to the renormalized survivors of the one before, as in common practice (Holtzman et al. 2020 for top-p; Nguyen et al.
 2024 for min-p).
 
 Ties at a cut are resolved here, once: among equally probable tokens the smaller id comes first. So p and q are cut alike, and

@@ -90,12 +90,12 @@ def test_a_chosen_accept_uniform_decides_that_token_and_leaves_earlier_rounds_al
     assert edited.settings["uniforms"] == [f"{position}=0.999999"]
 
 
-def test_coloured_text_shows_origins_and_says_when_random_numbers_were_chosen(decode):
+def test_colored_text_shows_origins_and_says_when_random_numbers_were_chosen(decode):
     _, out, _ = decode("--prompt", "Once", "--color", "always", "--uniform", "0=0.5")
     assert "\x1b[34m" in out
     assert "target passes" in out
     assert "this run is not a sample" in out
-    assert "\x1b[" not in decode("--prompt", "Once")[1], "no colours into a pipe"
+    assert "\x1b[" not in decode("--prompt", "Once")[1], "no colors into a pipe"
 
 
 def test_an_empty_prompt_uses_a_start_token_and_says_so(decode):

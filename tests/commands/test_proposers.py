@@ -14,11 +14,11 @@ from specviz.__main__ import main
 from specviz.commands import bench as bench_command
 from specviz.commands import decode as decode_command_module
 from specviz.commands import options as command_options
-from specviz.export.facts import conditions, decode_command
+from specviz.export.manifest import conditions, decode_command
 from specviz.export.report import commands
 from specviz.measure import bench as bench_module
 from specviz.models.pairs import loading
-from specviz.proposers import texts
+from specviz.proposers import source_texts
 from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import PROPOSER_FIELDS, SIBLINGS, Settings
@@ -53,7 +53,7 @@ def folders(pair_folders):
 @pytest.fixture(autouse=True)
 def folder(monkeypatch):
     """Texts that a test admits are forgotten after it."""
-    monkeypatch.setattr(texts, "TEXTS", dict(texts.TEXTS))
+    monkeypatch.setattr(source_texts, "TEXTS", dict(source_texts.TEXTS))
 
 
 def decode(folders, *more: str) -> int:
@@ -185,7 +185,7 @@ def test_a_certificate_whose_text_is_not_at_hand_says_so(folders, tmp_path, caps
     path.write_text("Once upon a time there was a rabbit. " * 10)
     chosen = ["--proposer", "retrieval", "--text", str(path)]
     assert verify(folders, *chosen, "--out", str(tmp_path / "out")) == 0
-    monkeypatch.setattr(texts, "TEXTS", {"dorothy": texts.TEXTS["dorothy"]})
+    monkeypatch.setattr(source_texts, "TEXTS", {"dorothy": source_texts.TEXTS["dorothy"]})
     assert main(["check", str(tmp_path / "out" / "report.json")]) == 4
     assert "Not redrawn: text must be one of dorothy, got" in capsys.readouterr().out
 

@@ -174,7 +174,7 @@ def test_equal_distributions_accept_every_draft_token():
 
 
 def test_the_same_settings_give_the_same_records():
-    """Row R25: a request's seed is honoured; another seed or another draw is another text."""
+    """Row R25: a request's seed is honored; another seed or another draw is another text."""
     assert run(seed=3) == run(seed=3)
     assert len({text(run(seed=seed, length=30)) for seed in range(6)}) == 6
     assert len({text(run(draw=draw, length=30)) for draw in range(6)}) == 6
@@ -195,7 +195,7 @@ def test_each_row_of_a_batch_is_recorded_with_its_own_distributions():
     assert rounds[0].full.p[0].tolist() != rounds[1].full.p[0].tolist()
 
 
-def test_a_rows_records_do_not_depend_on_its_neighbours():
+def test_a_rows_records_do_not_depend_on_its_neighbors():
     """Rows R25 and R26: by itself, in a batch, in another order, between rows that end earlier."""
     target, proposer, randomness = model(P, V), DraftModel(model(Q, V), 3), PhiloxRandomness(0)
     settings = Settings(gamma=3, length=15)

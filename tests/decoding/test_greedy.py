@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from specviz.decoding.run import run
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.loading import load_pair
 from specviz.settings import Settings
 from tests.pairs import TEXT

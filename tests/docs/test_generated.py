@@ -117,7 +117,12 @@ def test_definitions_are_short_plain_sentences_and_no_way_to_write_a_term_stands
 # Words ---------------------------------------------------------------------------------------------------------------------
 
 NOT_THE_FIELDS = r"laws?|coins?|guess(?:es|ed|ing)?|heaps?|luck|never looked at|as ever|for ever"
-BRITISH = r"colou?rs?(?<!color)(?<!colors)|neighbours?|licences?|favours?|labelled|catalogues?|quantis\w+|tokenis\w+|memoris\w+"
+BRITISH = r"colou?rs?(?<!color)(?<!colors)|neighbours?|licences?|favours?|labelled|catalogues?|quantis\w+|tokenis\w+|memoris\w+|grey|behaviours?"
+SOURCES = [
+    path
+    for pattern in ("specviz/**/*.py", "assets/components/**/*.js", "assets/styles/*.css", "tools/*.py")
+    for path in ROOT.glob(pattern)
+]
 TEXTS = [*PAGES, ROOT / "README.md", ROOT / "CHANGELOG.md", ROOT / "assets" / "glossary.toml", *ROOT.glob("assets/**/README.md")]
 
 
@@ -128,3 +133,12 @@ def test_texts_use_the_fields_words_american_spelling_and_leading_zeros(page):
     for number, line in enumerate(text.splitlines(), start=1):
         for pattern in (rf"\b(?:{NOT_THE_FIELDS})\b", rf"\b(?:{BRITISH})\b", r"(?<![\w.])\.\d"):
             assert not (found := re.search(pattern, line, re.I)), f"{page.name}, line {number}: {found[0]!r} in {line[:120]!r}"
+
+
+def test_the_source_is_in_american_spelling_too():
+    wrong = {
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in SOURCES
+        if (found := re.search(rf"(?<![^\W_])(?:{BRITISH})(?![^\W_])", path.read_text(encoding="utf-8"), re.I))
+    }
+    assert len(SOURCES) > 200 and not wrong

@@ -1,6 +1,6 @@
 """The app on a tiny pair: ``python -m tests.e2e.serve PORT FOLDER [flags of the app]``.
 
-FOLDER holds target/, draft/ and opening.json, a run recorded from them. Only the catalogue's entry and the recording are
+FOLDER holds target/, draft/ and opening.json, a run recorded from them. Only the catalog's entry and the recording are
 other ones; app.py is what runs.
 """
 
@@ -12,14 +12,14 @@ from pathlib import Path
 
 from streamlit.web import cli
 
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.web.common import cache
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def use_pair(folder: Path) -> None:
-    """Let the catalogue's pair and the opening run be those of a folder."""
+    """Let the catalog's pair and the opening run be those of a folder."""
     places = {"target": str(folder / "target"), "draft": str(folder / "draft")}
     PAIRS["storybook"] = replace(PAIRS["storybook"], shipped=False, **places)
     cache.RECORDING = folder / "opening.json"

@@ -18,9 +18,9 @@ from tests.e2e.test_page import PATIENT
 
 PAGES = {
     "one-round": ("", "decisions.csv"),
-    "one-token": ("token?preset=sure", "token.csv"),
-    "is-it-exact": ("exact?prompt=Once+upon&length=1", "cells.csv"),
-    "break-it": ("broken?prompt=Once+upon", "speeds.csv"),
+    "one-token": ("one_token?preset=sure", "token.csv"),
+    "is-it-exact": ("exactness?prompt=Once+upon&length=1", "cells.csv"),
+    "break-it": ("mistakes?prompt=Once+upon", "speeds.csv"),
 }
 LATER = ("one-round", "break-it")  # their figures take longest to draw
 
@@ -85,7 +85,7 @@ def test_one_file_is_downloaded_by_its_name(page, server):
 
 
 def test_bars_that_were_dragged_are_what_is_exported(page, server):
-    page.goto(f"{server}/token")
+    page.goto(f"{server}/one_token")
     handle = page.get_by_role("slider").first
     handle.focus()
     for _ in range(3):
@@ -99,11 +99,11 @@ def test_bars_that_were_dragged_are_what_is_exported(page, server):
 
 def test_a_file_of_draws_is_tested_its_report_leaves_as_a_certificate_and_a_bad_one_gets_a_sentence(page, server):
     """60 draws of one token, bytes of a tiny vocabulary: too few to reject much, enough to be read and answered."""
-    page.goto(f"{server}/exact?source=file&length=1")
+    page.goto(f"{server}/exactness?source=file&length=1")
     rows = [{"prompt": "Once <b>$x$</b>", "tokens": [65 + k * 7 % 50], "stop": "length"} for k in range(61)]
     good = "".join(json.dumps(row) + "\n" for row in rows).encode()
     put(page, "draws <i>.jsonl", good)
-    expect(page.locator("[class*=st-key-exact-verdict]")).to_contain_text("61 samples", timeout=PATIENT)
+    expect(page.locator("[class*=st-key-exactness-verdict]")).to_contain_text("61 samples", timeout=PATIENT)
     expect(page.get_by_text("'draws <i>.jsonl' (61 samples), after “Once <b>$x$</b>”.")).to_be_visible()
     open_fold(page)
     from specviz.evidence.certificate.check import ALTERED, check
@@ -112,7 +112,7 @@ def test_a_file_of_draws_is_tested_its_report_leaves_as_a_certificate_and_a_bad_
     assert report["files"][0]["draws"] == 61 and [line for line in check(report) if line.state == ALTERED] == []
     page.keyboard.press("Escape")
     page.get_by_role("button", name="Remove").first.click()
-    expect(page.locator("[class*=st-key-exact-verdict]")).to_have_count(0, timeout=PATIENT)
+    expect(page.locator("[class*=st-key-exactness-verdict]")).to_have_count(0, timeout=PATIENT)
     put(page, "half.jsonl", good[:-9])
     expect(page.get_by_text("'half.jsonl', line 61 is not valid JSON; perhaps it is cut off", exact=False)).to_be_visible(
         timeout=PATIENT

@@ -1,4 +1,4 @@
-"""How the stage looks in a real browser: text stays text, unusual rounds fit the page, colours keep their meaning, less motion is obeyed."""
+"""How the stage looks in a real browser: text stays text, unusual rounds fit the page, colors keep their meaning, less motion is obeyed."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ FILLS = """pieces => pieces.filter(piece => piece.style.opacity !== "0" && piece
 @pytest.mark.parametrize(
     ("scheme", "green", "magenta"), [("light", "0, 158, 115", "204, 121, 167"), ("dark", "34, 184, 140", "217, 141, 183")]
 )
-def test_the_residual_is_green_and_the_bonus_has_a_colour_of_its_own(open_stage, scheme, green, magenta):
+def test_the_residual_is_green_and_the_bonus_has_a_color_of_its_own(open_stage, scheme, green, magenta):
     payload = stage_payload(traces.story())
     page = open_stage(payload, scheme=scheme)
     for kind in ("lift", "residual", "draw", "tally"):

@@ -3,8 +3,8 @@ gate that is off by one), except where their settings hide them.
 """
 
 import pytest
+from specviz.evidence.mutants.catalog import MUTANTS
 
-from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.rules import FromTarget
 from specviz.models.cache.decoder import CachedModel
 from specviz.settings import Settings
@@ -50,7 +50,7 @@ class NextTarget(TokenRule):
 
 
 def published(row: str):
-    """A row of the catalogue put in a decoder's place."""
+    """A row of the catalog put in a decoder's place."""
 
     def change(one):
         made = MUTANTS[row].arguments(one.open, one.settings)

@@ -12,23 +12,23 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
+from specviz.evidence.mutants.catalog import MUTANTS
 
 from specviz.decoding.engine import step
 from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
 from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
-from specviz.evidence.mutants.catalogue import MUTANTS
 from specviz.evidence.mutants.proposers import BestOfDrawn
 from specviz.evidence.mutants.record import Arguments, on_tables
 from specviz.proposers.adaptive.policies import Entropy
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.several import SeveralDrafts
+from specviz.proposers.several_chains import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.randomness import Prefix, Purpose
 from specviz.verification.block_rule import BlockRule
-from specviz.verification.comparisons import heard_by
+from specviz.verification.comparison_log import heard_by
 from specviz.verification.draw import draw
 from specviz.verification.k_sequential import SequentialRule
 from specviz.verification.token_rule import TokenRule

@@ -24,7 +24,7 @@ from specviz.proposers.base import Nothing
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
 from specviz.settings import Settings
-from specviz.verification.comparisons import judged
+from specviz.verification.comparison_log import judged
 from specviz.verification.registry import RULES
 from specviz.verification.token_rule import TokenRule
 from tests.oracle import token_rule

@@ -233,14 +233,14 @@ def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pa
     assert [head.index(title) for title in ("T = 0", "T = 1", "top-p 0.9")] and rules.split() == [*RULES] * 3
     assert body[0].split() == ["draft", *["exact", "exact", ".", "same"], *["exact", "exact", ".", "lossy"] * 2]
     assert "T = 1: typical never writes texts with total probability 0." in shown.out and "k-seq is the token rule" in shown.out
-    assert "\x1b" not in shown.out, "no colours where the output is no terminal"
+    assert "\x1b" not in shown.out, "no colors where the output is no terminal"
     monkeypatch.setitem(RULES, "token", lambda settings: FromTarget())
     assert verify(pair_folders, "--only", "draft,token", "--tv", "0.2") == 1
     assert "WRONG draft, token, T = 1: Rejected: " in capsys.readouterr().out
 
 
-def test_on_a_terminal_the_words_have_colours_and_the_same_places(whole):
-    plain, painted = (command.as_text(whole.to_record(), colour) for colour in (False, True))
+def test_on_a_terminal_the_words_have_colors_and_the_same_places(whole):
+    plain, painted = (command.as_text(whole.to_record(), color) for color in (False, True))
     assert "\x1b[32mexact" in painted and "\x1b[31mlossy" in painted
     assert [line.rstrip() for line in re.sub(r"\x1b\[[\d;]*m", "", painted).splitlines()] == plain.splitlines()
 

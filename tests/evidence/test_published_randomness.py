@@ -90,7 +90,7 @@ def test_r18_uniforms_stuck_at_zero_are_caught():
     assert sampled_tv(world) < 0.05 < 0.2 < sum(abs(counts[token] / 4000 - TOY_P[token]) for token in range(5)) / 2
 
 
-def test_r25_the_same_settings_give_the_same_trace_and_neighbours_change_nothing():
+def test_r25_the_same_settings_give_the_same_trace_and_neighbors_change_nothing():
     """R25: a request's seed ignored, or a stream shared (vllm#6038, #13196). Two networks with caches, alone and in a batch."""
     settings = Settings(length=10, seed=11)
 

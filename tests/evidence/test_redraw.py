@@ -90,7 +90,7 @@ def test_one_sample_more_than_may_move_is_an_alteration(record, allowed):
 
 
 def test_samples_are_redrawn_in_the_same_shards(monkeypatch, pair, record):
-    """What one row writes may depend, in float32, on its neighbours in the shard; so the redraw uses the same shards."""
+    """What one row writes may depend, in float32, on its neighbors in the shard; so the redraw uses the same shards."""
     asked = []
     draw = sources.draw
     monkeypatch.setattr(sources, "draw", lambda *given: (asked.append((given[1], *given[5:7])), draw(*given))[1])

@@ -1,4 +1,4 @@
-"""'Long runs are cancelled within a second and resume from what was drawn': however often a run is stopped, its report is the same.
+"""'Long runs are canceled within a second and resume from what was drawn': however often a run is stopped, its report is the same.
 
 Nothing here is left to chance: samples are fixed by their seed, and reports are compared whole.
 """

@@ -51,8 +51,8 @@ def test_each_token_is_placed_in_the_distribution_after_its_own_prefix():
             q = np.array([float(x) for x in Q((0, *text[:place]))])
             assert scores.below[row, place] == pytest.approx(p[:token].sum(), abs=1e-12)
             assert scores.mass[row, place] == pytest.approx(p[token], abs=1e-12)
-            assert scores.favoured[row, place] == (q[token] > p[token])
-            assert scores.favoured_mass[row, place] == pytest.approx(p[q > p].sum(), abs=1e-12)
+            assert scores.favored[row, place] == (q[token] > p[token])
+            assert scores.favored_mass[row, place] == pytest.approx(p[q > p].sum(), abs=1e-12)
     assert scores.impossible == 0
 
 

@@ -253,35 +253,35 @@ def expected(kind: str, name: str) -> Series:
         ("report", "histogram-2-engine"): lambda: histogram(1),
         ("report", "tests-1-shared-distributions"): lambda: corrected(0),
         ("report", "tests-2-engine"): lambda: corrected(1),
-        ("exact", "draws-1"): lambda: filling(e.FILLING),
-        ("exact", "draws-2"): lambda: filling(e.WRONG),
-        ("exact", "p-values"): lambda: {"sampling noise, 99%": [(0, e.FLAT.low), (1, e.FLAT.low), (1, e.FLAT.high), (0, e.FLAT.high)],
+        ("exactness", "draws-1"): lambda: filling(e.FILLING),
+        ("exactness", "draws-2"): lambda: filling(e.WRONG),
+        ("exactness", "p-values"): lambda: {"sampling noise, 99%": [(0, e.FLAT.low), (1, e.FLAT.low), (1, e.FLAT.high), (0, e.FLAT.high)],
                                           "runs": over(np.arange(10) / 10 + 0.05, np.histogram(e.FLAT.values, np.arange(11) / 10)[0]),
                                           "expected": [(0, 4.0), (1, 4.0)]},
-        ("broken", "distance"): curve,
-        ("broken", "speed"): lambda: speeds,
-        ("broken", "draws"): lambda: filling(e.WRONG),
-        ("round", "round-1"): panels,
-        ("token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
-        ("token", "out"): lambda: {"accepted": down(e.COLUMNS["accepted"]), "replaced": down(e.COLUMNS["replaced"]),
+        ("mistakes", "distance"): curve,
+        ("mistakes", "speed"): lambda: speeds,
+        ("mistakes", "draws"): lambda: filling(e.WRONG),
+        ("one_round", "round-1"): panels,
+        ("one_token", "distributions"): lambda: {"target p": down(e.COLUMNS["p"]), "draft q": down(e.COLUMNS["q"])},
+        ("one_token", "out"): lambda: {"accepted": down(e.COLUMNS["accepted"]), "replaced": down(e.COLUMNS["replaced"]),
                                    "target p (mark)": down(e.COLUMNS["p"])},
-        ("fast", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
-        ("fast", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
-        ("fast", "acceptance-over-temperature"): lambda: acceptance("temperature"),
-        ("fast", "acceptance-over-top-p"): lambda: acceptance("top-p"),
-        ("fast", "foretold"): foretold,
-        ("fast", "confidence"): confidence,
-        ("fast", "many-texts"): lambda: batched()[0],
-        ("fast", "passes"): lambda: batched()[1],
-        ("fast", "what-if"): what_if,
-        ("methods", "same-distribution"): lambda: first_tokens("adversarial"),
-        ("methods", "shortcut"): lambda: first_tokens("typical"),
-        ("passage", "along"): along,
-        ("passage", "lorenz"): lorenz,
-        ("passage", "kinds"): kinds,
-        ("around", "distances"): distances,
-        ("around", "margins"): lambda: dict(zip(("same token", "texts diverge"), greedy(), strict=False)),
-        ("around", "spread"): spread,
+        ("speed", "tokens"): lambda: forecast("tokens", ("hazards", "independent"), ("one alpha per depth", "one alpha")),
+        ("speed", "speed"): lambda: forecast("factor", ("linear", "leviathan"), ("one alpha per depth", "Leviathan")),
+        ("speed", "acceptance-over-temperature"): lambda: acceptance("temperature"),
+        ("speed", "acceptance-over-top-p"): lambda: acceptance("top-p"),
+        ("speed", "foretold"): foretold,
+        ("speed", "confidence"): confidence,
+        ("speed", "many-texts"): lambda: batched()[0],
+        ("speed", "passes"): lambda: batched()[1],
+        ("speed", "what-if"): what_if,
+        ("drafting_methods", "same-distribution"): lambda: first_tokens("adversarial"),
+        ("drafting_methods", "shortcut"): lambda: first_tokens("typical"),
+        ("whole_text", "along"): along,
+        ("whole_text", "lorenz"): lorenz,
+        ("whole_text", "kinds"): kinds,
+        ("serving_limits", "distances"): distances,
+        ("serving_limits", "margins"): lambda: dict(zip(("same token", "texts diverge"), greedy(), strict=False)),
+        ("serving_limits", "spread"): spread,
     }[kind, name]()  # fmt: skip
 
 
@@ -298,11 +298,11 @@ def test_intervals_lie_around_their_values():
     """The ends that no record states: each below and above the value that it belongs to."""
     for kind, name in CASES:
         found, wanted = series(e.page(kind, name)), expected(kind, name)
-        for key in [key for key, points in wanted.items() if points is None and kind != "fast"]:
+        for key in [key for key, points in wanted.items() if points is None and kind != "speed"]:
             middle = values(found[key.rpartition(", ")[0]], 0)
             signs = 1 if key.endswith("high") else -1
             assert all(signs * (end - value) >= -1e-12 for end, value in zip(values(found[key], 0), middle, strict=True))
-        if kind == "fast" and wanted.get("middle 95%", []) is None:
+        if kind == "speed" and wanted.get("middle 95%", []) is None:
             line = values(found["mean over kinds of text" if "mean over kinds of text" in found else "the best gamma"], 1)
             ends = values(found["middle 95%"], 1)
             highs, lows = ends[: len(line)], ends[len(line) :][::-1]
@@ -314,7 +314,7 @@ def test_intervals_lie_around_their_values():
 
 def test_the_lines_of_the_formula_reach_their_factor():
     gamma, *_ = e.WHAT_IF
-    figure = e.page("fast", "what-if")
+    figure = e.page("speed", "what-if")
     for name, points in series(figure).items():
         if name[0].isdigit():
             assert [wall_clock_factor(alpha, gamma, c) for c, alpha in points] == pytest.approx(

@@ -36,7 +36,7 @@ from specviz.figures.whole_text import divergence
 from tests import exported as e
 from tests.fresh import run_fresh
 
-SEEN = e.packages()["around"].pictures["margins"].page.args[0]
+SEEN = e.packages()["serving_limits"].pictures["margins"].page.args[0]
 HIDDEN = replace(e.CURVE, wrong=None, rejected=())  # two decoders, and which is wrong is not to be seen
 RARE = {  # what recorded pages do not show, and visitors can make
     "nothing drawn yet": lambda: evidence.cell_bars(replace(e.FILLING, n=0, counts=(0, 0, 0, 0)), 0.4),
@@ -46,11 +46,11 @@ RARE = {  # what recorded pages do not show, and visitors can make
     "nothing accepted": lambda: mistakes.speeds((mistakes.Speed("a", 0, 0, 0, 0, 0), mistakes.Speed("b", 0, 0, 0, 0, 0)), 1),
     "few greedy texts": lambda: near_ties.margins(replace(SEEN, pairings=SEEN.pairings[:2])),
     "kinds of words of two sets of texts": lambda: divergence.kinds(
-        *(e.packages()["passage"].pictures["kinds"].page.args[0],) * 2
+        *(e.packages()["whole_text"].pictures["kinds"].page.args[0],) * 2
     ),
     "no running pair": lambda: surface.surface(1, surface.Spot(1.0, 0.0), None),
     "a pair off the picture": lambda: surface.surface(16, surface.Spot(0.0, 1.0), surface.Spot(0.5, 1.7)),
-    "nothing measured": lambda: speed.tokens(replace(e.packages()["fast"].pictures["tokens"].page.args[0], checked=())),
+    "nothing measured": lambda: speed.tokens(replace(e.packages()["speed"].pictures["tokens"].page.args[0], checked=())),
 }
 RECORDED = {f"{kind}, {name}": one for kind, package in e.packages().items() for name, one in package.pictures.items()}
 # Each made and drawn once for all tests; not to be changed.
@@ -138,8 +138,8 @@ def test_print_shows_the_screens_numbers(name):
 
 
 def test_the_shades_of_the_formula_are_the_screens():
-    (image,) = paper("fast, what-if").axes[0].images
-    assert np.array_equal(image.get_array(), np.array(CASES["fast, what-if"].page().data[0].z))
+    (image,) = paper("speed, what-if").axes[0].images
+    assert np.array_equal(image.get_array(), np.array(CASES["speed, what-if"].page().data[0].z))
 
 
 def test_every_function_that_makes_a_figure_is_in_an_export():
@@ -205,8 +205,8 @@ def test_two_sets_of_bars_side_by_side_need_offsets():
         draw(go.Figure([bars(), bars()], {"height": 300}))
 
 
-def test_colours_and_patterns_are_the_screens():
-    drawn = paper("broken, speed")
+def test_colors_and_patterns_are_the_screens():
+    drawn = paper("mistakes, speed")
     for axes in drawn.axes:
         right, wrong = axes.patches
         assert [to_hex(one.get_facecolor()).upper() for one in (right, wrong)] == [
@@ -214,7 +214,7 @@ def test_colours_and_patterns_are_the_screens():
             MEANINGS["rejected"].light,
         ]
         assert not right.get_hatch() and wrong.get_hatch()
-    handles = dict(zip(("target p", "draft q", "residual"), paper("round, round-1").legends[0].legend_handles, strict=True))
+    handles = dict(zip(("target p", "draft q", "residual"), paper("one_round, round-1").legends[0].legend_handles, strict=True))
     for name, meaning in (("target p", "target"), ("draft q", "draft"), ("residual", "residual")):
         assert to_hex(handles[name].get_facecolor()).upper() == MEANINGS[meaning].light and bool(handles[name].get_hatch()) == (
             name != "target p"
@@ -222,10 +222,10 @@ def test_colours_and_patterns_are_the_screens():
 
 
 def test_stacked_bars_stand_on_each_other_and_bars_side_by_side_have_the_first_on_top():
-    (axes,) = paper("token, out").axes
+    (axes,) = paper("one_token, out").axes
     below, above = (list(one.patches) for one in axes.containers)
     assert [bar.get_x() for bar in above] == [bar.get_width() for bar in below] == list(e.COLUMNS["accepted"])
-    (axes,) = paper("token, distributions").axes
+    (axes,) = paper("one_token, distributions").axes
     first, second = (list(one.patches) for one in axes.containers)
     assert [bar.get_y() for bar in first] == pytest.approx([bar.get_y() + bar.get_height() for bar in second])
 
@@ -257,7 +257,7 @@ def test_axes_end_and_count_as_on_the_screen():
 
 def test_the_same_figure_gives_the_same_bytes_also_from_several_threads_at_once():
     """Four threads draw two figures at both widths while the process has other settings of matplotlib; they stay as they are."""
-    cases = [(name, column) for name in ("token, distributions", "around, distances") for column in (False, True)]
+    cases = [(name, column) for name in ("one_token, distributions", "serving_limits, distances") for column in (False, True)]
 
     def files(case: tuple[str, bool]) -> list[bytes]:
         name, column = case

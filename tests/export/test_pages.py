@@ -21,22 +21,21 @@ from specviz.errors import EvidenceError
 from specviz.evidence.enumeration.four_rules import accounted
 from specviz.evidence.sample_files.reading import parse
 from specviz.export.exactness import exact
-from specviz.export.facts import facts
+from specviz.export.manifest import facts
 from specviz.export.rounds import one_round, one_token
 from specviz.figures.exactness.evidence import CellShares, SeedPValues
 from specviz.figures.one_token.distributions import Panel, panels
 from specviz.figures.one_token.token import PRESETS, token_payload
 from specviz.settings import Settings
 from specviz.trace import Trace
+from specviz.web.common.frame import PAGES
 from specviz.web.one_round.export import RECORDED_FILES, TOKEN_FILES, title, token_package
 from specviz.web.one_token.state import shown
 from tests.fresh import run_fresh
-from tests.pages import FILES
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACE = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_text(encoding="utf-8"))
 SETTINGS = Settings(prompt='=1+1 "猫" $x$', length=1)
-FOLDS = {"proposers": "methods"}  # address of a page -> whose export its widgets call it, where that is another word
 FILLING = CellShares(
     "Speculative decoding",
     ("·the", "=1+1", "$x$ <b>", "猫 …", "any other text"),
@@ -52,7 +51,7 @@ FLAT = SeedPValues(tuple((k + 0.5) / 40 for k in range(40)), 300, 0, 12)
 
 def package(**more):
     said = facts(
-        SETTINGS, {"pair": "storybook", "target_sha256": "a" * 64}, "exact", {"prompt": "x"}, ["python -m specviz"], n=1000
+        SETTINGS, {"pair": "storybook", "target_sha256": "a" * 64}, "exactness", {"prompt": "x"}, ["python -m specviz"], n=1000
     )
     return exact(SETTINGS, (FILLING, replace(FILLING, name="Target-only sampling")), (), FLAT, "Consistent.", said | more)
 
@@ -89,7 +88,7 @@ def test_the_manifest_says_what_it_takes_to_make_it_again_and_hashes_every_file(
     manifest = json.loads(whole["manifest.json"])
     for key in ("settings", "seed", "versions", "models", "n", "tests", "detectable_tv", "permalink", "commands"):
         assert key in manifest, key
-    assert manifest["permalink"] == "exact?prompt=x" and manifest["models"]["target_sha256"] == "a" * 64
+    assert manifest["permalink"] == "exactness?prompt=x" and manifest["models"]["target_sha256"] == "a" * 64
     assert manifest["files"]["cells.csv"] == hashlib.sha256(whole["cells.csv"]).hexdigest()
 
 
@@ -177,7 +176,7 @@ def test_what_a_browser_says_of_its_bars_is_what_is_exported():
 
 
 def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked():
-    pages = [(f"pages/{file}.py", f"export-fold-{FOLDS.get(name, name)}") for name, file in FILES.items()]
+    pages = [(f"pages/{name}.py", f"export-fold-{name}") for name in PAGES]
     code = (
         "import json, sys\n"
         "from streamlit.testing.v1 import AppTest\n"
@@ -195,10 +194,10 @@ def test_every_page_offers_an_export_and_draws_no_figure_for_it_unasked():
 
 
 def test_a_file_is_offered_by_its_name():
-    app = AppTest.from_file(str(ROOT / "pages" / "step.py"), default_timeout=60)
-    app.session_state["export-fold-step"] = True
+    app = AppTest.from_file(str(ROOT / "pages" / "one_round.py"), default_timeout=60)
+    app.session_state["export-fold-one_round"] = True
     app.run()
-    app.selectbox(key="export-name-step").select("decisions.csv").run()
+    app.selectbox(key="export-name-one_round").select("decisions.csv").run()
     assert [one.proto.label for one in app.get("download_button")] == ["Everything, one zip", "Download decisions.csv"]
 
 

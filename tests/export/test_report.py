@@ -27,7 +27,7 @@ from specviz.export.folder import write
 from specviz.export.matplotlib_adapter import printable
 from specviz.figures.exactness import report as figures
 from specviz.settings import Settings
-from specviz.statistics.variation import cell_band
+from specviz.statistics.total_variation import cell_band
 
 PIECES = {"1": b" the".hex(), "2": b"=1+1".hex(), "3": b"$x$ <b>".hex(), "4": "猫".encode().hex(), "5": b"\xe2".hex()}
 
@@ -143,7 +143,7 @@ def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
         if name not in ("manifest.json", "evidence.zip")
     }
     assert manifest["digest"] == record["digest"] and manifest["models"]["target_sha256"] == "a" * 64
-    settings, notices = Settings.from_query(dict(parse_qsl(manifest["permalink"].removeprefix("exact?"))))
+    settings, notices = Settings.from_query(dict(parse_qsl(manifest["permalink"].removeprefix("exactness?"))))
     assert settings == Settings.from_record(record["settings"]) and notices == []
     assert manifest["answers"][0]["n"] == 5000 and manifest["answers"][0]["tests"] == ["chi-square", "G"]
 
@@ -151,9 +151,9 @@ def test_the_manifest_says_all_that_is_needed_to_make_it_again(record, found):
 @pytest.mark.parametrize(
     ("decoder", "changed", "link"),
     [
-        ("speculative", {}, "exact?prompt=a%26b&length=2"),
-        ("target", {}, "exact?prompt=a%26b&length=2&source=target"),
-        ("R5", {}, "broken?mistake=R5&prompt=a%26b&seed=7"),
+        ("speculative", {}, "exactness?prompt=a%26b&length=2"),
+        ("target", {}, "exactness?prompt=a%26b&length=2&source=target"),
+        ("R5", {}, "mistakes?mistake=R5&prompt=a%26b&seed=7"),
         ("speculative", {"proposer": "ngram"}, ""),
         ("speculative", {"temperature": 9.0}, ""),
     ],

@@ -41,12 +41,12 @@ def letters(pieces: Mapping[str, str], token: int) -> str:
 def test_no_table_is_left_out():
     """A new table of an export needs its comparison here."""
     compared = {
-        ("report", "cells.csv"), ("report", "tests.csv"), ("exact", "cells.csv"), ("exact", "looks.csv"), ("exact", "p-values.csv"),
-        ("broken", "cells.csv"), ("broken", "looks.csv"), ("broken", "curve.csv"), ("broken", "speeds.csv"), ("round", "decisions.csv"),
-        ("round", "distributions.csv"), ("token", "token.csv"), ("token", "rules.csv"), ("fast", "gammas.csv"), ("fast", "study.csv"),
-        ("fast", "many-texts.csv"), ("fast", "what-if.csv"), ("methods", "rows.csv"), ("methods", "first-tokens.csv"),
-        ("methods", "block-gain.csv"), ("methods", "matrix.csv"), ("passage", "tokens.csv"), ("passage", "places.csv"),
-        ("passage", "lorenz.csv"), ("passage", "kinds.csv"), ("around", "rows.csv"), ("around", "greedy.csv"),
+        ("report", "cells.csv"), ("report", "tests.csv"), ("exactness", "cells.csv"), ("exactness", "looks.csv"), ("exactness", "p-values.csv"),
+        ("mistakes", "cells.csv"), ("mistakes", "looks.csv"), ("mistakes", "curve.csv"), ("mistakes", "speeds.csv"), ("one_round", "decisions.csv"),
+        ("one_round", "distributions.csv"), ("one_token", "token.csv"), ("one_token", "rules.csv"), ("speed", "gammas.csv"), ("speed", "study.csv"),
+        ("speed", "many-texts.csv"), ("speed", "what-if.csv"), ("drafting_methods", "rows.csv"), ("drafting_methods", "first-tokens.csv"),
+        ("drafting_methods", "block-gain.csv"), ("drafting_methods", "matrix.csv"), ("whole_text", "tokens.csv"), ("whole_text", "places.csv"),
+        ("whole_text", "lorenz.csv"), ("whole_text", "kinds.csv"), ("serving_limits", "rows.csv"), ("serving_limits", "greedy.csv"),
     }  # fmt: skip
     assert compared == {(kind, name) for kind, package in e.packages().items() for name in package.tables}
 
@@ -73,7 +73,7 @@ def test_the_tests_of_a_report():
     assert_cells(table("report", "tests.csv"), expected)
 
 
-@pytest.mark.parametrize("kind", ["exact", "broken"])
+@pytest.mark.parametrize("kind", ["exactness", "mistakes"])
 def test_the_cells_of_draws(kind):
     expected = [
         {"decoder": one.name, "begins_with": shown(one.labels[k]), "one_text": one.whole[k], "exact_probability": one.probs[k],
@@ -90,7 +90,7 @@ def test_the_cells_of_draws(kind):
     assert [(arm["decoder"], arm["n"]) for arm in record] == [("Speculative decoding", 1000), ("R5", 1000)]
 
 
-@pytest.mark.parametrize("kind", ["exact", "broken"])
+@pytest.mark.parametrize("kind", ["exactness", "mistakes"])
 def test_the_looks_at_draws(kind):
     assert_cells(table(kind, "looks.csv"), [dict(one) for one in e.LOOKS])
 
@@ -101,7 +101,7 @@ def test_p_values_under_many_seeds():
     expected = [
         {"from": edges[k], "to": edges[k + 1], "runs": counts[k], "expected": 4.0, "low": 0, "high": 12} for k in range(10)
     ]
-    assert_cells(table("exact", "p-values.csv"), expected, rel=1e-12)
+    assert_cells(table("exactness", "p-values.csv"), expected, rel=1e-12)
 
 
 def test_the_curve_and_the_speeds_of_two_decoders():
@@ -112,7 +112,7 @@ def test_the_curve_and_the_speeds_of_two_decoders():
         for k in range(3)
         for arm in range(2)
     ]  # fmt: skip
-    assert_cells(table("broken", "curve.csv"), expected)
+    assert_cells(table("mistakes", "curve.csv"), expected)
     expected = [
         {
             "decoder": "right rule",
@@ -131,7 +131,7 @@ def test_the_curve_and_the_speeds_of_two_decoders():
             "target_passes": 809,
         },
     ]
-    assert_cells(table("broken", "speeds.csv"), expected)
+    assert_cells(table("mistakes", "speeds.csv"), expected)
 
 
 def test_the_decisions_of_a_run():
@@ -150,8 +150,8 @@ def test_the_decisions_of_a_run():
             {"round": number, "kind": end["kind"], "node": None, "parent": None, "token": end["token"],
              "text": word(trace["pieces"], end["token"]), "q": None, "p": None, "u": end["u"], **empty}
         )  # fmt: skip
-    assert_cells(table("round", "decisions.csv"), expected)
-    assert any(row["kind"] == "draft" and row["q"] != row["p"] for row in table("round", "decisions.csv"))
+    assert_cells(table("one_round", "decisions.csv"), expected)
+    assert any(row["kind"] == "draft" and row["q"] != row["p"] for row in table("one_round", "decisions.csv"))
 
 
 def test_the_distributions_of_a_run():
@@ -166,18 +166,18 @@ def test_the_distributions_of_a_run():
                 )
             rest = {key: probs["rest"].get(key) for key in columns}
             expected.append({"round": number, "after": after, "token": None, "text": "all other tokens", **rest})
-    assert_cells(table("round", "distributions.csv"), expected)
+    assert_cells(table("one_round", "distributions.csv"), expected)
 
 
 def test_one_token_and_its_rules():
     expected = [{"token": shown(one), **{key: e.COLUMNS[key][k] for key in e.COLUMNS}} for k, one in enumerate("abc")]
-    assert_cells(table("token", "token.csv"), expected)
+    assert_cells(table("one_token", "token.csv"), expected)
     expected = [
         dict(zip(("rule", "first_draft_token_accepted", "both_accepted", "largest_error"), one, strict=True))
         for one in e.TWO_RULES
     ]
-    assert_cells(table("token", "rules.csv"), expected)
-    record = e.packages()["token"].data["token.json"]
+    assert_cells(table("one_token", "rules.csv"), expected)
+    record = e.packages()["one_token"].data["token.json"]
     assert {key: tuple(record[key]) for key in e.COLUMNS} == e.COLUMNS and record["overlap_total"] == 0.75
     assert record["rules"] == expected
 
@@ -193,7 +193,7 @@ def test_every_gamma_of_a_plan():
              "one_alpha": row["independent"], "text_read_on": row["own_text"], "alpha": row["alpha"], "leviathan": row["leviathan"],
              "hazards_linear_cost": row["linear"], "operations": row["operations"]}
         )  # fmt: skip
-    assert_cells(table("fast", "gammas.csv"), expected)
+    assert_cells(table("speed", "gammas.csv"), expected)
 
 
 def test_every_cell_of_a_study():
@@ -204,12 +204,12 @@ def test_every_cell_of_a_study():
          "blank_because": one["reason"]}
         for one in raw("study")["cells"]
     ]  # fmt: skip
-    assert_cells(table("fast", "study.csv"), expected)
+    assert_cells(table("speed", "study.csv"), expected)
 
 
 def test_many_texts_at_once():
     """Values by hand from the seconds and rounds of the record; the ends of intervals are the record's own."""
-    found, one = raw("batches"), e.packages()["fast"].tables["many-texts.csv"]
+    found, one = raw("batches"), e.packages()["speed"].tables["many-texts.csv"]
     rounds, rows = found["rounds"][e.BATCH], list(one()[1])
     expected = []
     for place, texts in enumerate(found["rows"]):
@@ -228,7 +228,7 @@ def test_many_texts_at_once():
                 assert low <= value * (1 + 1e-12) and value * (1 - 1e-12) <= high, (texts, gamma, key)
                 line |= span(key, {"value": value, "low": low, "high": high})
             expected.append(line)
-    assert_cells(table("fast", "many-texts.csv"), expected, rel=1e-9)
+    assert_cells(table("speed", "many-texts.csv"), expected, rel=1e-9)
 
 
 def test_the_formula_at_both_points():
@@ -238,7 +238,7 @@ def test_the_formula_at_both_points():
          "the chosen pair": round(wall_clock_factor(running.alpha, gamma, running.c), 3)}
         for gamma in range(1, 17)
     ]  # fmt: skip
-    assert_cells(table("fast", "what-if.csv"), expected)
+    assert_cells(table("speed", "what-if.csv"), expected)
 
 
 def recorded_methods() -> list[dict[str, Any]]:
@@ -246,7 +246,7 @@ def recorded_methods() -> list[dict[str, Any]]:
 
 
 def test_the_rows_of_the_drafting_methods():
-    words, found = {True: "exact", False: "lossy"}, table("methods", "rows.csv")
+    words, found = {True: "exact", False: "lossy"}, table("drafting_methods", "rows.csv")
     expected = []
     for row, cell in zip(recorded_methods(), found, strict=True):
         measured = dict.fromkeys(
@@ -285,7 +285,7 @@ def test_the_first_tokens_of_the_drafting_methods():
                  "share": first["counts"][k] / first["n"], "low": first["low"][k], "high": first["high"][k],
                  "written": first["written"][k] if first["written"] else None}
             )  # fmt: skip
-    assert_cells(table("methods", "first-tokens.csv"), expected)
+    assert_cells(table("drafting_methods", "first-tokens.csv"), expected)
 
 
 def test_what_block_verification_gains():
@@ -296,12 +296,14 @@ def test_what_block_verification_gains():
          **span("measured", measured[row["gamma"]])}
         for row in plan["rows"]
     ]  # fmt: skip
-    assert_cells(table("methods", "block-gain.csv"), expected)
+    assert_cells(table("drafting_methods", "block-gain.csv"), expected)
 
 
 def test_every_proposer_under_every_rule():
     columns = ("line", "rule", "column", "verdict", "right", "n", "seen", "distance", "p_value", "lost", "said")
-    assert_cells(table("methods", "matrix.csv"), [{key: cell[key] for key in columns} for cell in raw("matrix")["cells"]])
+    assert_cells(
+        table("drafting_methods", "matrix.csv"), [{key: cell[key] for key in columns} for cell in raw("matrix")["cells"]]
+    )
 
 
 def test_every_token_of_a_passage():
@@ -319,7 +321,7 @@ def test_every_token_of_a_passage():
                 number += 1
                 expected.append({"way": way, "token": number, "id": token, "text": shown(letters(pieces, token)), "origin": origin,
                                  "round": place, "seconds": clock})  # fmt: skip
-    assert_cells(table("passage", "tokens.csv"), expected)
+    assert_cells(table("whole_text", "tokens.csv"), expected)
 
 
 def test_every_place_of_a_passage():
@@ -329,7 +331,7 @@ def test_every_place_of_a_passage():
          "p": read["p"][k], "q": read["q"][k], "beta": read["beta"][k]}
         for k, token in enumerate(read["tokens"])
     ]  # fmt: skip
-    assert_cells(table("passage", "places.csv"), expected)
+    assert_cells(table("whole_text", "places.csv"), expected)
 
 
 def curves() -> dict[str, list[dict[str, Any]]]:
@@ -339,7 +341,7 @@ def curves() -> dict[str, list[dict[str, Any]]]:
 
 def test_how_much_the_places_furthest_apart_hold():
     """The shares by hand: sums of the largest 1 - beta, on a straight line between two tokens; intervals hold them."""
-    found, expected = table("passage", "lorenz.csv"), []
+    found, expected = table("whole_text", "lorenz.csv"), []
     for texts, reads in curves().items():
         apart = np.sort(np.concatenate([1.0 - np.array(one["beta"]) for one in reads]))[::-1]
         for top in (0.01, 0.05, 0.1):
@@ -355,7 +357,7 @@ def test_how_much_the_places_furthest_apart_hold():
 
 
 def test_the_kinds_of_word():
-    (read,), found, expected = curves()["this text"], table("passage", "kinds.csv"), []
+    (read,), found, expected = curves()["this text"], table("whole_text", "kinds.csv"), []
     apart, kinds = 1.0 - np.array(read["beta"]), np.array(read["kinds"])
     assert set(read["kinds"]) <= set(KINDS)
     for kind in KINDS:
@@ -377,7 +379,7 @@ def test_the_kinds_of_word():
 
 def test_the_rows_of_the_serving_setups():
     columns = ("tv_to_reference", "overlap", "target_only_speed", "speculative_speed")
-    verdicts = {row["row"]: row["verdict"] for row in table("around", "rows.csv")}
+    verdicts = {row["row"]: row["verdict"] for row in table("serving_limits", "rows.csv")}
     assert set(verdicts.values()) <= {"exact", "exact up to rounding", "lossy", ""}
     expected = []
     for row in raw("setups")["rows"]:
@@ -390,7 +392,7 @@ def test_the_rows_of_the_serving_setups():
                "near_ties": own.get("near_ties"), "tokens": row["tokens"], "passes": row["passes"], "tested": row["checked"],
                "accepted": row["accepted"], "ms_target_only": ms[0], "ms_speculative": ms[1], "blank_because": row["reason"]}
         )  # fmt: skip
-    assert_cells(table("around", "rows.csv"), expected)
+    assert_cells(table("serving_limits", "rows.csv"), expected)
 
 
 def test_every_token_of_the_greedy_texts():
@@ -407,4 +409,4 @@ def test_every_token_of_the_greedy_texts():
                 )  # fmt: skip
                 if tokens[0] != tokens[1]:
                     break
-    assert_cells(table("around", "greedy.csv"), expected)
+    assert_cells(table("serving_limits", "greedy.csv"), expected)

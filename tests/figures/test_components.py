@@ -13,8 +13,8 @@ from specviz.figures.common.theme import MEANINGS, read_meanings
 from tests import written_cases
 
 NAMES = sorted(path.parent.name for path in COMPONENTS.glob("*/main.js"))
-SHEETS = sorted(path.relative_to(STYLES).as_posix() for path in STYLES.rglob("*.css") if path.name != "tokens.css")
-TOKENS = styles("tokens")
+SHEETS = sorted(path.relative_to(STYLES).as_posix() for path in STYLES.rglob("*.css") if path.name != "theme.css")
+THEME = styles("theme")
 
 
 def test_every_module_is_part_of_a_component_and_follows_what_it_imports():
@@ -86,10 +86,10 @@ def test_what_cannot_be_linked_is_named(folder, source, said):
 
 def test_files_are_read_once():
     assert linked("tree/main.js") is linked("tree/main.js")
-    assert styles("tokens", "stage") is styles("tokens", "stage")
+    assert styles("theme", "stage") is styles("theme", "stage")
 
 
-def test_the_charts_colours_are_those_of_the_style_sheets():
+def test_the_charts_colors_are_those_of_the_style_sheets():
     assert list(MEANINGS) == ["target", "draft", "residual", "rejected", "bonus"]
     assert (MEANINGS["target"].light, MEANINGS["target"].dark_ink) == ("#0072B2", "#6FBBEA")
     sheet = ".x { color: red; }\n  --a: light-dark(#000000, #111111); /* why */\n  --a-ink: light-dark(#222222, #333333);\n  --b: light-dark(#444444, #555555);"
@@ -99,17 +99,17 @@ def test_the_charts_colours_are_those_of_the_style_sheets():
 
 @pytest.mark.parametrize("name", SHEETS)
 def test_style_sheets_use_the_tokens(name):
-    """A colour, and each size that has a token, is written in tokens.css alone; every token and custom property that is used exists."""
+    """A color, and each size that has a token, is written in theme.css alone; every token and custom property that is used exists."""
     sheet = re.sub(r"/\*.*?\*/", "", (STYLES / name).read_text(encoding="utf-8"), flags=re.DOTALL)
     assert sheet.count("{") == sheet.count("}") > 0
     assert set(re.findall(r"(?<!url\()#[0-9a-fA-F]{3,8}\b", sheet)) <= {"#000"}, "#000 is a mask's"
     assert not re.search(r"rgba?\(|hsla?\(", sheet)
-    sizes = set(re.findall(r"--type-\w+: ([\d.]+px)", TOKENS))
+    sizes = set(re.findall(r"--type-\w+: ([\d.]+px)", THEME))
     assert len(sizes) == 10 and not sizes & set(re.findall(r"font-size: ([\d.]+px)", sheet))
-    spaces = set(re.findall(r"--space[\w-]*: (\d+px)", TOKENS))
+    spaces = set(re.findall(r"--space[\w-]*: (\d+px)", THEME))
     written = re.findall(r"(?:gap|padding|margin)[\w-]*: ([^;}]+)", sheet)
     assert len(spaces) == 5 and not spaces & set(re.findall(r"(?<![-\w.(])\d+px", " ".join(written)))
-    own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", TOKENS + sheet + styles("stage")))
+    own = set(re.findall(r"(?<![\w-])--[a-z][\w-]*(?=:)", THEME + sheet + styles("stage")))
     set_by_scripts = {"--nth", "--bars", "--lanes"}
     assert {use for use in re.findall(r"var\((--[a-z][\w-]*)", sheet) if not use.startswith("--st-")} <= own | set_by_scripts
 

@@ -62,7 +62,7 @@ def test_equal_distributions_leave_no_residual_and_divide_by_nothing():
     assert all(bar["end"] is None for bar in probs["views"]["wide"])
 
 
-def test_chips_after_a_rejection_go_grey_with_it():
+def test_chips_after_a_rejection_go_gray_with_it():
     round_ = stage_payload(traces.story())["rounds"][0]
     rejection = next(i for i, motion in enumerate(round_["motions"]) if motion["kind"] == "uniform" and motion["node"] == 2)
     assert [chip["decided"] for chip in round_["chips"]][2:] == [rejection, rejection]
@@ -151,7 +151,7 @@ def test_the_script_never_writes_markup_and_computes_no_distribution():
     assert script.count("export default") == 1
 
 
-def test_every_meaning_has_its_colour_in_the_style_sheet():
+def test_every_meaning_has_its_color_in_the_style_sheet():
     sheet = component("stage")["css"]
     for meaning in MEANINGS:
         assert f"--{meaning}:" in sheet and f"var(--{meaning}" in sheet
@@ -169,7 +169,7 @@ def _contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+def _luminance(color: str) -> float:
+    parts = [int(color[i : i + 2], 16) / 255 for i in (1, 3, 5)]
     red, green, blue = (c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts)
     return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -152,7 +152,7 @@ def test_a_cache_that_is_rolled_back_one_row_too_little_is_seen(monkeypatch):
 
 
 def through_passes(monkeypatch, instead):
-    """Replace every pass of models opened afterwards by ``instead(the pass itself, its arguments...)``."""
+    """Replace every pass of models opened afterward by ``instead(the pass itself, its arguments...)``."""
     opened = decoder.opened
     monkeypatch.setattr(decoder, "opened", lambda network_: partial(instead, opened(network_)))
 

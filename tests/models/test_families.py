@@ -134,8 +134,8 @@ def test_attention_by_distance_is_refused_where_the_family_has_both():
         refuse_unsupported("somewhere", configuration("falcon", alibi=True))
 
 
-def test_quantised_weights_are_refused():
-    with pytest.raises(UnsupportedModel, match="quantised weights; only unquantised weights are supported"):
+def test_quantized_weights_are_refused():
+    with pytest.raises(UnsupportedModel, match="quantized weights; only unquantized weights are supported"):
         refuse_unsupported("somewhere", configuration("llama", quantization_config={"quant_method": "fp8"}))
 
 

@@ -17,7 +17,7 @@ from specviz.errors import UnsupportedModel
 from specviz.evidence.analytic.along_text import TOLERANCE, analytic_of_pair
 from specviz.evidence.mutants.serving import OneScalePerPass
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.fast_llama.int8 import LARGEST, Int8Linear, quantised
+from specviz.models.fast_llama.int8 import LARGEST, Int8Linear, quantized
 from specviz.models.fast_llama.layers import plain
 from specviz.models.fast_llama.passes import opened
 from specviz.randomness import Prefix
@@ -31,7 +31,7 @@ TEXT = tuple((7 * n * n + 3 * n) % 260 for n in range(60))
 
 @pytest.fixture(scope="module")
 def small() -> nn.Module:
-    return quantised(tiny_model(260, seed=4))
+    return quantized(tiny_model(260, seed=4))
 
 
 def chain(*tokens: int) -> DraftTree:
@@ -58,7 +58,7 @@ def test_products_are_sums_of_whole_numbers():
 
 def test_the_distribution_after_a_prefix_does_not_know_the_draft_tokens(small):
     """Equal to the last bit for the same prefix with other draft tokens of the same number. With one scale for a pass they differ."""
-    mutant = quantised(tiny_model(260, seed=4), OneScalePerPass)
+    mutant = quantized(tiny_model(260, seed=4), OneScalePerPass)
     apart = {}
     for name, model in (("token", small), ("pass", mutant)):
         distributions = [
@@ -92,7 +92,7 @@ def test_an_int8_matrix_has_no_float_weights_to_be_served_by_mistake(small):
 
 
 def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
-    """As after another library's quantisation: a layer that doubles its output must be called, not replaced by its weights."""
+    """As after another library's quantization: a layer that doubles its output must be called, not replaced by its weights."""
 
     class Doubled(nn.Linear):
         def forward(self, x):
@@ -111,23 +111,23 @@ def test_matrices_in_a_form_that_is_not_known_are_left_to_their_own_code():
         assert (probs - torch.softmax(fresh(model, TEXT[:length]).double(), -1)).abs().max() < 2e-5
 
 
-def test_quantising_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
+def test_quantizing_leaves_the_model_as_it_was_and_refuses_what_it_cannot():
     model = tiny_model(260, seed=4)
     before = fresh(model, TEXT[:9]).clone()
-    quantised(model)
+    quantized(model)
     assert torch.equal(fresh(model, TEXT[:9]), before)
-    with pytest.raises(UnsupportedModel, match="quantised here; this one is bfloat16 on cpu"):
-        quantised(tiny_model(260).to(torch.bfloat16))
+    with pytest.raises(UnsupportedModel, match="quantized here; this one is bfloat16 on cpu"):
+        quantized(tiny_model(260).to(torch.bfloat16))
     with pytest.raises(UnsupportedModel, match="gpt2"):
-        quantised(network("GPT2"))
+        quantized(network("GPT2"))
 
 
-def test_speculation_keeps_the_distribution_of_a_quantised_target_and_one_scale_for_a_pass_is_caught(pair):
+def test_speculation_keeps_the_distribution_of_a_quantized_target_and_one_scale_for_a_pass_is_caught(pair):
     """The decoder with its caches against fresh passes of the same int8 target: only float32 rounding at most places. (Sometimes a
     number close to a half is rounded the other way, in large models at many places.) The mistake changes most places by far more."""
     settings, found = Settings(gamma=3), {}
     for name, kind in (("token", Int8Linear), ("pass", OneScalePerPass)):
-        other = replace(pair, target=quantised(pair.target, kind))
+        other = replace(pair, target=quantized(pair.target, kind))
         found[name] = analytic_of_pair(other, settings, TEXT * 2, positions=24)
     assert found["token"].median <= TOLERANCE
     assert found["pass"].median > 0.01

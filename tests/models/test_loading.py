@@ -14,7 +14,7 @@ from transformers import MambaConfig, MambaForCausalLM
 from specviz.decoding.run import run
 from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
 from specviz.models.pairs import loading
-from specviz.models.pairs.catalogue import HASHES, PAIRS, PairEntry
+from specviz.models.pairs.catalog import HASHES, PAIRS, PairEntry
 from specviz.models.pairs.loading import check_hashes, load_model, load_pair, pick_device
 from specviz.settings import Settings
 from specviz.training.card import write_hashes

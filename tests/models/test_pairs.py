@@ -48,7 +48,7 @@ def test_the_list_says_what_fits(capsys, monkeypatch):
         assert row["fits"] == (row["gb"]["bfloat16"] <= 5.0)
     assert main(["pairs"]) == 0
     text = capsys.readouterr().out
-    assert all(pair.target in text and pair.draft in text and pair.licence in text for pair in PUBLIC)
+    assert all(pair.target in text and pair.draft in text and pair.license in text for pair in PUBLIC)
     lines = {line.split()[1]: line for line in text.splitlines() if line.startswith(("yes", "no"))}
     assert all(("encoder-decoder" in lines[pair.target]) == (pair.kind != "causal") for pair in PUBLIC)
     assert main(["pairs", "--dtype", "int3"]) == 2

@@ -93,7 +93,7 @@ def test_a_ban_on_drawn_tokens_only_lets_the_draft_tokens_through():
     assert not any(2 in text for text in right)
 
 
-def test_a_penalised_distribution_is_the_same_in_trees_batches_and_alone():
+def test_a_penalized_distribution_is_the_same_in_trees_batches_and_alone():
     """Every distribution of a pass, compared with the processor on the library's own logits of that text, without a cache."""
     network, processor = tiny_model(260, seed=1), RepetitionPenaltyLogitsProcessor(1.4)
     cached = Processed(CachedModel(network, Settings()), processor)

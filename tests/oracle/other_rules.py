@@ -102,7 +102,7 @@ class Sequential(Algorithm1):
 
 
 class Distinct(Algorithm1):
-    """Recursive rejection where each sibling is drawn from the draft's distribution without its elder siblings, renormalised."""
+    """Recursive rejection where each sibling is drawn from the draft's distribution without its elder siblings, renormalized."""
 
     def __init__(self, p: Table, q: Table, branching: tuple[int, ...]):
         super().__init__(p, lambda prefix, count: q(prefix), branching)

@@ -22,7 +22,7 @@ from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plan_run import PlanEffort, make_plan
 from specviz.prediction.predict import log_ratios, place_by_place
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.texts import TEXTS
+from specviz.proposers.source_texts import TEXTS
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.block_rule import BlockRule

@@ -121,7 +121,7 @@ def test_before_anything_is_seen_the_number_is_the_formulas_best_at_the_acceptan
     assert Gain(10, step).max_tokens(row()) == best
 
 
-def test_hazards_are_acceptance_rates_at_each_position_shrunk_towards_the_overall_rate():
+def test_hazards_are_acceptance_rates_at_each_position_shrunk_toward_the_overall_rate():
     """Three rounds by hand: position 1 was tested three times and accepted twice, 2 twice and once, 3 once and never."""
     past = ((3, 0), (3, 1), (3, 2))
     shared = (3 + 0.8 * 4) / (6 + 4)

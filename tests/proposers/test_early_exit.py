@@ -22,7 +22,7 @@ from specviz.models.attachments import exits as stored
 from specviz.models.attachments.exits import WEIGHTS, exit_of, load_exit, save_exit
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.layered import LowerLayers
-from specviz.models.pairs.catalogue import PAIRS, PairEntry
+from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.pairs.loading import load_pair
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness
@@ -108,7 +108,7 @@ def test_an_exit_without_training_reads_by_the_targets_last_norm(pair):
     assert made.blocks == () and made.norm is pair.target.model.norm.weight and made.layer == 1
 
 
-def test_a_pair_of_the_catalogue_brings_its_exit_and_another_layer_is_read_bare(pair, tmp_path, monkeypatch):
+def test_a_pair_of_the_catalog_brings_its_exit_and_another_layer_is_read_bare(pair, tmp_path, monkeypatch):
     entry = PairEntry("test", "Test", "", "", shipped=False, note="", exit=random_exit(tmp_path / "own"))
     monkeypatch.setitem(PAIRS, "test", entry)
     target = tiny_model(300, layers=3)

@@ -20,7 +20,7 @@ from specviz.evidence.enumeration.enumerate import output_distribution, target_d
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
-from specviz.models.pairs.catalogue import PAIRS, PairEntry
+from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.table import TableModel
 from specviz.proposers.medusa import HeadDistributions, Medusa, medusa
 from specviz.proposers.registry import opened
@@ -188,7 +188,7 @@ def test_greedy_with_heads_is_target_only_and_no_random_number_is_used_twice(pai
             assert text == [t for r in alone for t in r.committed]
 
 
-def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbours_do_not_mind(pair, admitted):
+def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbors_do_not_mind(pair, admitted):
     settings = Settings(proposer="medusa", heads=admitted, tree="2", siblings="distinct")
     ids = pair.encode("Once upon a time")
     rows = [Prefix((5,), 0, 9, 0), Prefix(ids, 0, 9, 1), Prefix((6,), 0, 9, 2)]
@@ -203,7 +203,7 @@ def test_a_row_of_one_token_has_no_state_to_read_and_its_neighbours_do_not_mind(
     assert [one.token for one in alone.proposals] == [one.token for one in rounds[1].proposals]
 
 
-def test_a_pair_of_the_catalogue_brings_its_heads_and_others_are_told_how_to(pair, folder, monkeypatch):
+def test_a_pair_of_the_catalog_brings_its_heads_and_others_are_told_how_to(pair, folder, monkeypatch):
     entry = PairEntry("test", "Test", "", "", shipped=False, note="", heads=str(folder))
     monkeypatch.setitem(PAIRS, "test", entry)
     assert len(heads_of(replace(pair, name="test"))) == COUNT

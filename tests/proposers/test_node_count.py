@@ -8,7 +8,7 @@ import pytest
 
 from specviz.commands import record
 from specviz.errors import TraceError
-from specviz.export.facts import decode_command
+from specviz.export.manifest import decode_command
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.curves import Curves, NodeBudget
 from specviz.measure.methods import ENTRIES, MethodRow

@@ -11,7 +11,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, tokens_per_pass, total_variation
 from specviz.proposers.adaptive import policies
 from specviz.proposers.draft import DraftModel
-from specviz.proposers.several import SeveralDrafts
+from specviz.proposers.several_chains import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree, most_likely
 from specviz.randomness import PhiloxRandomness, Prefix

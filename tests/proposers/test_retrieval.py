@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from specviz.errors import SettingsError
-from specviz.proposers import retrieval, texts
+from specviz.proposers import retrieval, source_texts
 from specviz.proposers.copied import LONGEST, Copied, from_own_text
 from specviz.proposers.registry import opened
 from specviz.proposers.retrieval import LEAST, SHORTEST, SuffixIndex
@@ -122,7 +122,7 @@ def test_nothing_is_drafted_where_the_text_ends_or_holds_no_two_tokens_of_the_en
 @pytest.fixture
 def folder(monkeypatch):
     """The known texts, and what a test adds to them."""
-    monkeypatch.setattr(texts, "TEXTS", dict(texts.TEXTS))
+    monkeypatch.setattr(source_texts, "TEXTS", dict(source_texts.TEXTS))
 
 
 def retrieving(name: str):
@@ -136,7 +136,9 @@ def test_the_bundled_text_is_read_without_a_name(folder):
 
 def test_an_index_is_made_once_for_each_tokenizer_and_text(folder, monkeypatch):
     made = []
-    monkeypatch.setattr(texts, "SuffixIndex", lambda tokens, name: made.append(name) or retrieval.SuffixIndex(tokens, name))
+    monkeypatch.setattr(
+        source_texts, "SuffixIndex", lambda tokens, name: made.append(name) or retrieval.SuffixIndex(tokens, name)
+    )
     one = TablePair(0)
     for _ in range(3):
         opened(one, Settings(proposer="retrieval"))
@@ -152,7 +154,7 @@ def test_a_link_can_name_no_file(folder, tmp_path):
     for proposer in ("retrieval", "unigram"):
         with pytest.raises(SettingsError, match="text must be one of dorothy, got "):
             opened(TablePair(0), Settings.from_record(settings.to_record() | {"proposer": proposer}))
-    assert texts.admit(str(path)) == str(path)
+    assert source_texts.admit(str(path)) == str(path)
     assert retrieving(str(path))[1].propose([Prefix((1, 2), 0, 9)], PhiloxRandomness(0)).tokens[0]
 
 
@@ -166,24 +168,24 @@ def test_a_link_can_name_no_file(folder, tmp_path):
     ),
 )
 def test_a_bad_text_is_a_sentence_before_it_is_admitted(folder, tmp_path, monkeypatch, content, said):
-    monkeypatch.setattr(texts, "SIZE_MAX", 1000)
+    monkeypatch.setattr(source_texts, "SIZE_MAX", 1000)
     path = tmp_path / "bad.txt"
     path.write_bytes(content)
     with pytest.raises(SettingsError, match=said):
-        texts.admit(str(path))
-    assert list(texts.TEXTS) == ["dorothy"]
+        source_texts.admit(str(path))
+    assert list(source_texts.TEXTS) == ["dorothy"]
 
 
 @pytest.mark.parametrize("name", ("", "nowhere.txt", "/", "."))
 def test_what_is_no_file_is_a_sentence(folder, name):
     with pytest.raises(SettingsError, match="text must be one of dorothy, or on the command line the path of a text file"):
-        texts.admit(name)
+        source_texts.admit(name)
 
 
 def test_a_text_too_short_to_look_anything_up_in_is_a_sentence(folder, tmp_path):
     path = tmp_path / "short.txt"
     path.write_text("word")
-    texts.admit(str(path))
+    source_texts.admit(str(path))
     with pytest.raises(SettingsError, match=f"a text of at least {LEAST} tokens .it has 4."):
         retrieving(str(path))
 

@@ -19,7 +19,7 @@ from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, conditional_chi_square, g_test
 from specviz.statistics.positions import rate_test, transform_test
-from specviz.statistics.streams import Use, generator
+from specviz.statistics.random_streams import Use, generator
 from specviz.verification.token_rule import TokenRule
 from tests.tables import model, pair
 
@@ -43,7 +43,7 @@ def p_values(request) -> dict[str, list[float]]:
         found["chi-square"].append(chi_square(counts, probs).p_value)
         found["G"].append(g_test(counts, probs).p_value)
         found["conditional"].append(conditional_chi_square([g for place in scores.groups for g in place]).p_value)
-        found["q > p"].append(rate_test(int(scores.favoured.sum()), scores.favoured_mass.ravel()).p_value)
+        found["q > p"].append(rate_test(int(scores.favored.sum()), scores.favored_mass.ravel()).p_value)
         uniform = generator(seed, Use.TRANSFORM).random(scores.mass.size)
         found["transform"].append(transform_test(scores.below.ravel(), scores.mass.ravel(), uniform).p_value)
     return found

@@ -11,7 +11,7 @@ from scipy import stats
 from specviz.errors import EvidenceError
 from specviz.statistics.cells import Cells
 from specviz.statistics.goodness import Null, _g_null, _pearson_null, chi_square, conditional_chi_square, g_test
-from tests.chance import SEED, in_band, least_favourable, zipf
+from tests.chance import SEED, in_band, least_favorable, zipf
 
 THIRDS = np.full(3, 1 / 3)
 
@@ -145,7 +145,7 @@ def second_tokens(rng, n, first, conditional, repeats):
 
 def test_conditional_false_alarms_and_stated_power():
     """12 prefixes, 8 tokens each, 20,000 draws, 1,000 repeats: 0.05 of them under the null; 0.99 at level 0.001 at the
-    alternative that moves every prefix's distribution by the stated distance in its least favourable direction."""
+    alternative that moves every prefix's distribution by the stated distance in its least favorable direction."""
     rng, n, repeats = np.random.default_rng(SEED + 6), 20_000, 1000
     first, conditional = zipf(12, 0.5), rng.dirichlet(np.full(8, 4.0), size=12) * 0.9 + 0.0125
     found = [
@@ -153,7 +153,7 @@ def test_conditional_false_alarms_and_stated_power():
         for counts in second_tokens(rng, n, first, conditional, repeats)
     ]
     assert in_band(sum(one.p_value <= 0.05 for one in found), repeats, 0.05)
-    moved = np.array([least_favourable(probs, found[0].detectable_tv) for probs in conditional])
+    moved = np.array([least_favorable(probs, found[0].detectable_tv) for probs in conditional])
     seen = [
         conditional_chi_square(zip(counts, conditional, strict=True)).rejected
         for counts in second_tokens(rng, n, first, moved, repeats)

@@ -47,7 +47,7 @@ def test_very_rare_sets_are_poisson():
 @pytest.mark.parametrize(("n", "repeats"), ((300, 1000), (40_000, 2000)))
 def test_rate_false_alarms_and_stated_power(n, repeats):
     """Level 0.05 under the null, twice the smaller tail of a discrete distribution: 0.05 at most, not below the lattice's 0.04 (n
-    300) or 0.045; level 0.001 with power 0.99 at the stated shift of every draw's probability, towards one half where it varies
+    300) or 0.045; level 0.001 with power 0.99 at the stated shift of every draw's probability, toward one half where it varies
     most."""
     rng = np.random.default_rng(SEED + 1)
     p = rng.uniform(0.3, 0.4, size=20)

@@ -20,7 +20,7 @@ from specviz.statistics.power import (
     noncentrality,
     pooled_draws,
 )
-from tests.chance import SEED, in_band, least_favourable, zipf
+from tests.chance import SEED, in_band, least_favorable, zipf
 
 
 @pytest.mark.parametrize(
@@ -56,11 +56,11 @@ def test_the_affordable_cells_are_the_most_that_still_see_the_distance(tv, n):
 
 
 @pytest.mark.parametrize("probs", (np.full(40, 1 / 40), zipf(40)), ids=("flat", "zipf"))
-def test_the_stated_power_is_reached_at_the_least_favourable_alternative(probs):
+def test_the_stated_power_is_reached_at_the_least_favorable_alternative(probs):
     """n 50,000, alpha 0.001, power 0.99, 2,000 repeats: rejections lie in the 99.99% band of Binomial(2000, 0.99)."""
     n, repeats = 50_000, 2000
     seen = chi_square((probs * n).round(), probs).detectable_tv
-    draws = np.random.default_rng(SEED).multinomial(n, least_favourable(probs, seen), size=repeats)
+    draws = np.random.default_rng(SEED).multinomial(n, least_favorable(probs, seen), size=repeats)
     assert in_band(sum(chi_square(row, probs).rejected for row in draws), repeats, 0.99)
 
 

@@ -12,7 +12,7 @@ from specviz.errors import EvidenceError
 from specviz.statistics.goodness import _pearson_null, chi_square
 from specviz.statistics.power import detectable_tv
 from specviz.statistics.sequential import Looks
-from tests.chance import SEED, in_band, least_favourable, zipf
+from tests.chance import SEED, in_band, least_favorable, zipf
 
 
 @pytest.mark.parametrize("looks", (1, 2, 14))
@@ -54,9 +54,9 @@ def test_false_alarms_over_all_looks_stay_below_alpha_and_above_half_of_it():
 
 
 def test_the_power_stated_at_a_look_is_reached_there():
-    """Look 4 of 8, alpha 0.001, 1,500 repeats at the least favourable alternative: look 4 alone rejects with 0.99."""
+    """Look 4 of 8, alpha 0.001, 1,500 repeats at the least favorable alternative: look 4 alone rejects with 0.99."""
     rng, probs, plan = np.random.default_rng(SEED + 1), zipf(12), Looks(2000, 8)
-    other = least_favourable(probs, plan.detectable_tv(4, 11))
+    other = least_favorable(probs, plan.detectable_tv(4, 11))
     draws = rng.multinomial(plan.n(4), other, size=1500)
     assert in_band((p_values(draws, probs) <= plan.level(4)).sum(), 1500, 0.99)
 

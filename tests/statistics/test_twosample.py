@@ -8,7 +8,7 @@ from scipy import stats
 
 from specviz.errors import EvidenceError
 from specviz.statistics.twosample import beginnings, homogeneity, permutation_test
-from tests.chance import SEED, in_band, least_favourable, zipf
+from tests.chance import SEED, in_band, least_favorable, zipf
 
 
 def named(continuations):
@@ -99,7 +99,7 @@ def test_homogeneity_false_alarms_and_stated_power():
     null = [homogeneity(rng.multinomial(n, probs), rng.multinomial(m, probs)) for _ in range(repeats)]
     assert in_band(sum(one.p_value <= 0.05 for one in null), repeats, 0.05)
     tv = null[0].detectable_tv
-    one, two = least_favourable(probs, tv * m / (n + m)), least_favourable(probs, -tv * n / (n + m))
+    one, two = least_favorable(probs, tv * m / (n + m)), least_favorable(probs, -tv * n / (n + m))
     seen = sum(homogeneity(rng.multinomial(n, one), rng.multinomial(m, two)).rejected for _ in range(repeats))
     assert in_band(seen, repeats, 0.99)
 

@@ -39,7 +39,7 @@ def tree(tmp_path):
     [("a - b", FOUND, "test_sums.py::test_total"), ("a * b", SURVIVED, "1 passed"), ("a +* b", BROKEN, "test_sums.py")],
 )
 def test_a_break_is_found_only_where_a_test_fails(tree, new, answer, said):
-    """Code that does not even load makes no test fail, and the file is whole again afterwards."""
+    """Code that does not even load makes no test fail, and the file is whole again afterward."""
     before = (tree / "sums.py").read_text()
     found, seen = judged(tree, replace(SUM, new=new), SUM.tests)
     assert found == answer and said in seen

@@ -1,4 +1,4 @@
-"""Distillation from a frozen target to a draft, heads and an early exit: what is minimised, what is stored, what is refused."""
+"""Distillation from a frozen target to a draft, heads and an early exit: what is minimized, what is stored, what is refused."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from specviz.models.table import TableModel
 from specviz.proposers.adaptive import policies
 from specviz.proposers.medusa import Medusa
 from specviz.proposers.registry import CHAINS
-from specviz.proposers.several import SeveralDrafts
+from specviz.proposers.several_chains import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.proposers.trees.growth import Growth, draw_below, levels_of, places_below, tree_of

@@ -128,7 +128,7 @@ def test_several_rounds_of_siblings_keep_the_distribution(proposer):
 
 
 def test_distinct_siblings_that_report_the_whole_distribution_lose_exactness():
-    """So the test above can fail: the second sibling's distribution is q without the first, renormalised, and nothing else. 8
+    """So the test above can fail: the second sibling's distribution is q without the first, renormalized, and nothing else. 8
     tables of four tokens; where only one token is short of mass the lie does not show, whatever is drawn."""
     bent = 0
     for seed in range(8):

@@ -12,7 +12,7 @@ from specviz.figures.drafting_methods import block_gain
 from specviz.figures.drafting_methods import matrix as figures_matrix
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import CHOICES, ENTRIES, MethodComparison
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.drafting_methods import export, view, work
@@ -40,7 +40,7 @@ def shown() -> MethodComparison:
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     rows = '"rows": len(app.dataframe[0].value), "tree": len(given[0]["payload"]["nodes"]) if given else None'
-    return first_paint("proposers", query, f"{PROMPT}, {rows}")
+    return first_paint("drafting_methods", query, f"{PROMPT}, {rows}")
 
 
 def test_the_recorded_comparison_opens_without_torch_and_says_where_it_was_measured():

@@ -28,7 +28,7 @@ from tests.pages import exact_exam as exam
 
 
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
-    seen = first_paint("exact", {"length": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
+    seen = first_paint("exactness", {"length": "9", "source": "nobody", "uniforms": "0=0.5", "prompt": "a $x$ :red[b]"})
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"1 sample", "100", "10,000", "A million"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
@@ -134,33 +134,33 @@ def test_the_command_repeats_the_question():
 
 @pytest.fixture
 def app(pair_folders, monkeypatch):
-    yield on_tiny_pair("exact", pair_folders, monkeypatch)
+    yield on_tiny_pair("exactness", pair_folders, monkeypatch)
     cache.weights.clear()
 
 
 def test_a_click_samples_and_the_page_says_what_it_could_have_detected(app):
     assert not app.exception
     assert len(app.get("plotly_chart")) == 2
-    settle(app.button(key="exact-draw-100").click().run(), "exact")
+    settle(app.button(key="exactness-draw-100").click().run(), "exactness")
     assert not app.exception
     seen = [one.value for one in app.markdown]
     assert any("100 samples, no difference seen" in one for one in seen), seen
     alts = [chart.proto.alt for chart in app.get("plotly_chart")]
     assert all("100 samples" in alt for alt in alts)
-    app.text_input(key="exact-count-0").set_value("0").run()
-    app.button(key="exact-count-go").click().run()
+    app.text_input(key="exactness-count-0").set_value("0").run()
+    app.button(key="exactness-count-go").click().run()
     assert "samples must be a whole number from 1 to 1,000,000, got '0'." in [one.value for one in app.text]
     assert "100 samples so far" in [one.value for one in app.caption], "what was drawn stays"
 
 
 def test_another_question_begins_anew_and_stands_in_the_address(app):
-    settle(app.button(key="exact-draw-100").click().run(), "exact")
-    app.selectbox(key="exact-length-0").set_value(1).run()
-    settle(app, "exact")
-    assert (app.session_state["exact"].result.n, app.query_params["length"]) == (0, "1")
-    app.text_input(key="exact-temperature-0").set_value("-1").run()
+    settle(app.button(key="exactness-draw-100").click().run(), "exactness")
+    app.selectbox(key="exactness-length-0").set_value(1).run()
+    settle(app, "exactness")
+    assert (app.session_state["exactness"].result.n, app.query_params["length"]) == (0, "1")
+    app.text_input(key="exactness-temperature-0").set_value("-1").run()
     assert any("temperature must be a number" in one.value for one in app.text)
-    assert app.session_state["exact"].question.settings.temperature == 1.0
+    assert app.session_state["exactness"].question.settings.temperature == 1.0
 
 
 def test_work_that_waits_shows_its_place_and_a_button_to_leave():

@@ -19,7 +19,7 @@ from streamlit.proto.WidgetStates_pb2 import WidgetState
 from streamlit.runtime.pages_manager import PagesManager
 from streamlit.testing.v1 import AppTest
 
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
 from specviz.web.common import access, download, frame, session, untrusted, warmup
@@ -59,11 +59,11 @@ def sent(app: AppTest, key: str, **value) -> AppTest:
 
 
 FORGED = [
-    ("broken", "broken-mistake-0", {"string_value": "no such mistake"}),
-    ("broken", "broken-mistake-0", {"int_value": 3}),
-    ("broken", "broken-prompt-0", {"double_value": 1.5}),
-    ("exact", "exact-length-0", {"string_value": "99"}),
-    ("exact", "exact-gamma-0", {"string_value": "many"}),
+    ("mistakes", "mistakes-mistake-0", {"string_value": "no such mistake"}),
+    ("mistakes", "mistakes-mistake-0", {"int_value": 3}),
+    ("mistakes", "mistakes-prompt-0", {"double_value": 1.5}),
+    ("exactness", "exactness-length-0", {"string_value": "99"}),
+    ("exactness", "exactness-gamma-0", {"string_value": "many"}),
 ]
 
 
@@ -87,7 +87,7 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
     assert not app.exception
     assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
-    assert page == "token" or not access.unknown_keys(app.session_state[{"proposers": "methods"}.get(page, page)].link())
+    assert page == "one_token" or not access.unknown_keys(app.session_state[page].link())
 
 
 def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
@@ -113,7 +113,7 @@ def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(mo
     monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     monkeypatch.setattr(session, "PROMPT", 0.0)
     app = opened(pair=OWN, prompt="Once")
-    state = app.session_state["step"]
+    state = app.session_state["one_round"]
     state.queue = Queue(places=0)
     app.text_input(key="fold-temperature-0").set_value("0.5").run()
     assert state.request.settings.temperature == 0.5 and state.request.settings.pair in PAIRS
@@ -140,7 +140,7 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     held, end = queue.submit(blocking), MethodsState(DRAFTING, queue)
     end.submit(lambda state, ticket: ticket.tick())
     stub = SimpleNamespace(
-        session_state={"methods": end},
+        session_state={"drafting_methods": end},
         rerun=lambda: reruns.append(1),
         progress=lambda share, text: lines.append(text),
         button=lambda *_, **__: None,
@@ -148,14 +148,14 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     monkeypatch.setattr(session, "st", stub)
     drawn = session._drawn(end, True)
     for _ in range(5):
-        session._look("methods", True, drawn)
+        session._look("drafting_methods", True, drawn)
     assert reruns == [] and lines == ["Waiting for one of 1 places, 0 ahead …"] * 5
     end.put(end.ticket, found={})
-    session._look("methods", True, drawn)
+    session._look("drafting_methods", True, drawn)
     assert len(reruns) == 1
     held.cancel()
     assert end.ticket.ended.wait(30)
-    session._look("methods", True, session._drawn(end, True))
+    session._look("drafting_methods", True, session._drawn(end, True))
     assert len(reruns) == 2
 
 

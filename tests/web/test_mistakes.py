@@ -13,7 +13,7 @@ import pytest
 
 from specviz.errors import SettingsError
 from specviz.evidence import looks
-from specviz.evidence.mutants.catalogue import MUTANTS
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.mistakes import MISTAKES, TIERS
 from specviz.evidence.partition import Partition
 from specviz.figures import mistakes as figures
@@ -35,7 +35,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def test_the_first_paint_needs_no_torch_and_a_damaged_link_says_so():
     query = {"mistake": "R99", "seed": "x", "temperature": "3", "prompt": "a $x$ :red[b]"}
-    seen = first_paint("broken", query)
+    seen = first_paint("mistakes", query)
     assert (seen["errors"], seen["heavy"], seen["prompt"]) == (0, [], "a $x$ :red[b]")
     assert {"Sample until it is detected", "Sample to 100"} <= set(seen["buttons"])
     said = "\n".join(seen["text"])
@@ -88,7 +88,7 @@ def line(**options) -> Curve:
     return replace(plain, **options)
 
 
-def test_the_curve_holds_its_numbers_and_never_says_it_by_colour_alone():
+def test_the_curve_holds_its_numbers_and_never_says_it_by_color_alone():
     one = line(rejected=(False, True))
     band, right, wrong = figures.curve(one).data
     assert (list(band.y), list(right.customdata), list(wrong.y)) == ([0.12, 0.04], [0.1, 0.0], [0.2, 0.15])
@@ -147,37 +147,37 @@ def test_what_can_hide_inside_a_cell_is_said():
 
 @pytest.fixture
 def app(pair_folders, monkeypatch):
-    yield on_tiny_pair("broken", pair_folders, monkeypatch)
+    yield on_tiny_pair("mistakes", pair_folders, monkeypatch)
     cache.weights.clear()
 
 
 def test_a_click_detects_the_mistake_and_another_one_begins_anew(app):
     assert not app.exception
-    settle(app.button(key="broken-until").click().run(), "broken")
+    settle(app.button(key="mistakes-until").click().run(), "mistakes")
     assert not app.exception
     assert any("Detected:" in one.value for one in app.markdown)
     charts = app.get("plotly_chart")
     assert len(charts) == 3 and all(chart.proto.alt for chart in charts)
-    app.selectbox(key="broken-mistake-0").set_value("R18").run()
-    settle(app, "broken")
-    assert (app.session_state["broken"].result.n, app.query_params["mistake"]) == (0, "R18")
+    app.selectbox(key="mistakes-mistake-0").set_value("R18").run()
+    settle(app, "mistakes")
+    assert (app.session_state["mistakes"].result.n, app.query_params["mistake"]) == (0, "R18")
 
 
 def test_a_hidden_one_is_guessed_and_revealed(app):
-    app.selectbox(key="broken-mistake-0").set_value(HIDDEN).run()
-    settle(app, "broken")
-    assert app.button(key="broken-guess-A").disabled, "nothing is sampled yet"
-    assert "broken-until" not in [one.key for one in app.button], "sampling until it is detected would tell"
-    settle(app.button(key="broken-next").click().run(), "broken")
+    app.selectbox(key="mistakes-mistake-0").set_value(HIDDEN).run()
+    settle(app, "mistakes")
+    assert app.button(key="mistakes-guess-A").disabled, "nothing is sampled yet"
+    assert "mistakes-until" not in [one.key for one in app.button], "sampling until it is detected would tell"
+    settle(app.button(key="mistakes-next").click().run(), "mistakes")
     assert any("100 samples of each so far" in one.value for one in app.caption)
     assert any("Which one is wrong?" in one.value for one in app.markdown)
-    seed = app.session_state["broken"].question.settings.seed
-    app.button(key="broken-guess-A").click().run()
+    seed = app.session_state["mistakes"].question.settings.seed
+    app.button(key="mistakes-guess-A").click().run()
     assert not app.exception
     assert any("You guessed after 100 samples" in one.value for one in app.markdown)
-    app.button(key="broken-another").click().run()
-    settle(app, "broken")
+    app.button(key="mistakes-another").click().run()
+    settle(app, "mistakes")
     assert not app.exception
-    assert app.session_state["broken"].guess is None and any("Which?" in one.value for one in app.markdown)
+    assert app.session_state["mistakes"].guess is None and any("Which?" in one.value for one in app.markdown)
     assert app.query_params["mistake"] == HIDDEN and app.query_params["seed"] != str(seed)
-    assert not app.button(key="broken-next").disabled
+    assert not app.button(key="mistakes-next").disabled

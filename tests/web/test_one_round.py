@@ -15,7 +15,7 @@ from streamlit.runtime.scriptrunner.script_runner import ScriptRunner
 from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.web.common import access, cache, session, warmup
 from specviz.web.common.queue import Queue
 from specviz.web.one_round.state import OneRoundState
@@ -188,7 +188,7 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
     other.query_params["prompt"] = "a bear"
     other.run()
     assert "Loading torch" in shown(other)["busy"] or "In line" in shown(other)["busy"] or "Starting" in shown(other)["busy"]
-    assert other.session_state["step"].ticket.ended.wait(60)
+    assert other.session_state["one_round"].ticket.ended.wait(60)
     assert shown(other.run())["mode"] == "live"
 
 
@@ -249,13 +249,13 @@ def test_equal_models_accept_every_draft_token(app, monkeypatch, opening):
 def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itself(app, monkeypatch):
     queue = Queue(places=1, turn=1e9, overdue=1e9)
     held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)])
-    app.session_state["step"].queue = queue
+    app.session_state["one_round"].queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
     held._worked = 0.0
     app.number_input(key="fold-gamma-0").set_value(2).run()
     assert shown(app)["busy"] == "Waiting for one of 1 places, 0 ahead …" and shown(app)["mode"] == "recorded"
     held.cancel()
-    assert app.session_state["step"].ticket.ended.wait(60)
+    assert app.session_state["one_round"].ticket.ended.wait(60)
     app.run()
     assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
 

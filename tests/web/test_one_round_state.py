@@ -154,9 +154,9 @@ def test_next_goes_on_after_the_recording(recording, pair, state):
         ({"uniforms": "0=1.0"}, "at least 0 and below 1"),
         (
             {"pair": "nobody/nothing"},
-            "'nobody/nothing' is not in the catalogue (known: storybook, storybook-distilled, storybook-8bit)",
+            "'nobody/nothing' is not in the catalog (known: storybook, storybook-distilled, storybook-8bit)",
         ),
-        ({"pair": "/etc|/etc"}, "is not in the catalogue"),
+        ({"pair": "/etc|/etc"}, "is not in the catalog"),
         ({"at": "x"}, "'x' is not of the form ROUND.MOTION"),
         ({"at": "99.1"}, "There is no round 99, motion 1 here"),
         ({"seed": "$x$"}, "'$x$' cannot be read"),

@@ -23,7 +23,7 @@ RECORDED = Trace.from_json((ROOT / "assets" / "traces" / "opening.json").read_te
 
 def opened_page(query: dict[str, str]) -> dict:
     shown = '"state": given[0]["state"], "notices": given[0]["notices"], "positions": len(given[0]["payload"]["positions"])'
-    return first_paint("token", query, shown)
+    return first_paint("one_token", query, shown)
 
 
 def test_the_first_paint_needs_no_torch_and_offers_the_recorded_text():
@@ -45,8 +45,8 @@ def test_a_damaged_link_falls_back_value_by_value_with_a_sentence_each():
 
 
 def test_positions_of_a_visitors_own_run_are_offered_but_not_put_into_addresses():
-    app = AppTest.from_file(str(ROOT / "pages" / "token.py"), default_timeout=60)
-    app.session_state["step"] = SimpleNamespace(shown=SimpleNamespace(trace=traces.story()))
+    app = AppTest.from_file(str(ROOT / "pages" / "one_token.py"), default_timeout=60)
+    app.session_state["one_round"] = SimpleNamespace(shown=SimpleNamespace(trace=traces.story()))
     app.run()
     (component,) = app.get("bidi_component")
     payload = json.loads(component.proto.mixed.json or component.proto.json)["payload"]

@@ -13,7 +13,7 @@ from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearTieSummary
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
 from specviz.settings import Settings
-from specviz.web.common import cache, measured, warmup
+from specviz.web.common import cache, measurement_page, warmup
 from specviz.web.common.queue import Queue, Stopped
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
@@ -42,7 +42,7 @@ def shown() -> SetupComparison:
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    return first_paint("around", query)
+    return first_paint("serving_limits", query)
 
 
 def test_the_recorded_measurement_opens_without_torch_and_says_where_it_was_made():
@@ -160,9 +160,9 @@ def test_a_measurement_of_a_visitors_text_takes_its_place(ready):
 def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     before = SetupsState(SetupsQuestion(Settings(prompt="Once")), Queue())
     before.found = {("Twice", Settings().pair): recorded()}
-    monkeypatch.setattr(measured.session, "base", Settings)
-    monkeypatch.setattr(measured.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
-    after = measured.current("around", SetupsState, SetupsQuestion)
+    monkeypatch.setattr(measurement_page.session, "base", Settings)
+    monkeypatch.setattr(measurement_page.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
+    after = measurement_page.current("serving_limits", SetupsState, SetupsQuestion)
     assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
 
 

@@ -40,7 +40,7 @@ def shown():
 
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
-    return first_paint("fast", query)
+    return first_paint("speed", query)
 
 
 def test_the_recorded_plan_opens_without_torch_and_says_where_it_was_made(shown):

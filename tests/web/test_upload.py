@@ -12,7 +12,7 @@ from specviz.decoding.samples import NONE
 from specviz.evidence import sources
 from specviz.figures.exactness.evidence import CellShares
 from specviz.settings import Settings
-from specviz.statistics.variation import cell_band
+from specviz.statistics.total_variation import cell_band
 from specviz.web.common import cache
 from specviz.web.common.queue import Queue
 from specviz.web.exactness import export, words

@@ -13,7 +13,7 @@ from specviz.errors import SettingsError
 from specviz.figures.whole_text import lanes as words
 from specviz.measure.passage import DISTRIBUTIONS, LANES, LENGTHS, Passage
 from specviz.settings import Settings
-from specviz.web.common import cache, parts
+from specviz.web.common import cache, elements
 from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.one_round.state import LINK_ROUNDS
 from specviz.web.whole_text import state as web
@@ -40,7 +40,7 @@ def shown() -> Passage:
 def opened_page(query: dict[str, str]) -> dict:
     """What the first paint shows, in a process where torch cannot be imported."""
     lanes = '"print": "matplotlib" in sys.modules, "lanes": [len(lane["tokens"]) for lane in given[0]["payload"]["lanes"]]'
-    return first_paint("whole", query, f"{PROMPT}, {lanes}")
+    return first_paint("whole_text", query, f"{PROMPT}, {lanes}")
 
 
 def test_the_recorded_passage_opens_without_torch_and_says_where_it_was_measured():
@@ -138,7 +138,7 @@ def test_a_missing_recording_leaves_a_page_that_can_run(monkeypatch, tmp_path):
 
 
 def test_sentences_with_a_token_of_the_text_are_no_markdown():
-    assert parts.escaped(":red[x] <b> $y$ *z*", parts.ALL) == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
+    assert elements.escaped(":red[x] <b> $y$ *z*", elements.ALL) == "\\:red\\[x\\] \\<b\\> \\$y\\$ \\*z\\*"
 
 
 def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
@@ -161,7 +161,7 @@ def test_an_export_holds_every_token_and_the_pictures_numbers(shown):
     assert package.file("kinds.svg").startswith(b"<?xml") and words.speed(shown) in package.captions[0]
     facts = package.facts
     assert facts["machine"] == shown.machine and facts["recorded"] is True and len(facts["rates"]["target"]) == shown.runs
-    assert facts["commands"][0].startswith("python -m specviz decode") and facts["permalink"].startswith("whole?")
+    assert facts["commands"][0].startswith("python -m specviz decode") and facts["permalink"].startswith("whole_text?")
 
 
 def test_the_recording_command_fills_in_what_is_not_given(pair_folders, tmp_path):

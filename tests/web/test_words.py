@@ -107,7 +107,7 @@ def wrong_words(page: str, text: str) -> list[str]:
     found = [
         f"{hit.group()!r}, say {instead}: …{text[max(0, hit.start() - 60) : hit.end() + 40]}…"
         for word, instead in NOT_THESE.items()
-        if not (page == "broken" and word == QUIZ)
+        if not (page == "mistakes" and word == QUIZ)
         for hit in re.finditer(rf"\b({word})\b", text, re.IGNORECASE)
     ]
     return found + [f"no leading zero: …{text[max(0, hit.start() - 40) : hit.end() + 20]}…" for hit in NUMBER.finditer(text)]
@@ -139,27 +139,26 @@ def test_a_page_says_it_in_the_fields_words(shown):
     ),
 )
 def test_a_word_that_is_put_back_is_found(text):
-    assert wrong_words("step", text)
+    assert wrong_words("one_round", text)
 
 
 @pytest.mark.parametrize("text", ("coin u = 0.73", "top-p 0.9", "draws.csv", "lawn and turnip", "… .", "v1.2.3"))
 def test_what_is_right_is_not_called_wrong(text):
-    assert not wrong_words("step", text)
-    assert wrong_words("step", "Your guess") and not wrong_words("broken", "Your guess")
+    assert not wrong_words("one_round", text)
+    assert wrong_words("one_round", "Your guess") and not wrong_words("mistakes", "Your guess")
 
 
 def test_every_page_explains_its_terms_from_the_one_glossary(shown):
     """By hover (the help of a button), by tap and by keyboard (the popover that it opens)."""
     page, app = shown
-    name = {"proposers": "methods"}.get(page, page)
     explained = {}
     for node in nodes(app._tree):
         proto = getattr(node, "proto", None)
-        if getattr(node, "type", "") == "popover" and f"-term-{name}-" in proto.id:
+        if getattr(node, "type", "") == "popover" and f"-term-{page}-" in proto.id:
             explained[proto.popover.label] = (
                 proto.popover.help,
                 [one.value for one in nodes(node) if type(one).__name__ == "Markdown"],
             )
-    assert list(explained) == list(terms.TERMS[name]) and len(explained) >= 8
+    assert list(explained) == list(terms.TERMS[page]) and len(explained) >= 8
     for term, (hover, inside) in explained.items():
         assert inside == [hover] and hover.replace("\\", "") == define(term) in GLOSSARY.values()

@@ -1,4 +1,4 @@
-// Hatches say in shape what colour says too: what both distributions share, and what is rejected.
+// Hatches say in shape what color says too: what both distributions share, and what is rejected.
 
 import { s } from "./dom.js";
 

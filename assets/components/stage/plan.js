@@ -29,7 +29,7 @@ export function plotIn(panel, narrow, foot) {
   return { left: panel.x + pad, width: panel.w - 2 * pad, top, base, high: base - top };
 }
 
-/** Centre and width of slot i of n; the rest bar stands a little apart. */
+/** Center and width of slot i of n; the rest bar stands a little apart. */
 export function slot(plot, i, n, rest) {
   const step = plot.width / (Math.max(n, 4) + (rest ? 0.25 : 0));
   const middle = plot.left + step * (i + 0.5 + (rest && i === n - 1 ? 0.25 : 0));

@@ -20,8 +20,8 @@ from specviz.evidence.report import SCHEMA, as_record, remark
 from specviz.evidence.sample_files.two_files import judged as two_files
 from specviz.records import read_json
 from specviz.settings import Settings
-from specviz.statistics.findings import Finding
-from specviz.statistics.variation import Band
+from specviz.statistics.finding import Finding
+from specviz.statistics.total_variation import Band
 
 CONFIRMED, ITSELF, ALTERED = "confirmed", "consistent in itself, not redrawn", "altered"
 JOINT = ("chi-square", "G")  # tests that need only the counts; the others need every sample

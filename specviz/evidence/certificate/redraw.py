@@ -18,7 +18,7 @@ from specviz.evidence.partition import Beginning, Partition
 from specviz.evidence.report import as_record, redraw_tolerance, roughly_near
 from specviz.evidence.shards import cuts
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair, load_pair
 from specviz.models.pairs.names import as_path, places_of

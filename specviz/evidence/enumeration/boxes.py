@@ -32,7 +32,7 @@ from specviz.models.base import LanguageModel
 from specviz.proposers.base import Proposer
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Round
-from specviz.verification.comparisons import heard_by
+from specviz.verification.comparison_log import heard_by
 from specviz.verification.token_rule import Rule
 
 Text = tuple[int, ...]

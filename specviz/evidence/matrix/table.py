@@ -36,7 +36,7 @@ from specviz.models.paths import distributions_after
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import PROPOSERS
 from specviz.settings import Settings
-from specviz.statistics.findings import ALPHA, POWER
+from specviz.statistics.finding import ALPHA, POWER
 from specviz.verification.registry import RULES, rule_of
 from specviz.verification.token_rule import Rule
 

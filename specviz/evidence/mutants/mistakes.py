@@ -1,7 +1,7 @@
 """The published mistakes in words: what goes wrong, who reported it, under which settings which evidence must catch it.
 
 No torch here, so that a page can name them before anything heavy is imported. What each one does to the decoder is in
-mutants/catalogue.py, by the same ids.
+mutants/catalog.py, by the same ids.
 """
 
 from __future__ import annotations

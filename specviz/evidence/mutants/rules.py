@@ -11,7 +11,7 @@ from torch import Tensor
 from specviz.evidence.mutants.distributions import certain
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.trace import Decision, Ending, Outcome
-from specviz.verification.comparisons import judged
+from specviz.verification.comparison_log import judged
 from specviz.verification.draft_tree import DraftTree
 from specviz.verification.draw import draw
 from specviz.verification.token_rule import EmptyResidual, TokenRule

@@ -1,7 +1,7 @@
 """Samples of any server, from a file with one JSON object per line: {"prompt": str, "tokens": [ids] or "text": str, "stop": reason}.
 
 A line may also hold ``settings``, an object that must be equal in every line except for its seed. Other keys are ignored. Text
-without ids is compared as text and never tokenised, because other tokens may have written the same text.
+without ids is compared as text and never tokenized, because other tokens may have written the same text.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from specviz.decoding.samples import NONE, Samples
 from specviz.errors import EvidenceError, SettingsError
 from specviz.settings import Settings
-from specviz.statistics.findings import plural
+from specviz.statistics.finding import plural
 
 LARGEST = 200 * 2**20  # bytes of a file
 TOKENS_MAX, TEXT_MAX = 256, 4096  # tokens or characters of a sample that are read; the rest is ignored

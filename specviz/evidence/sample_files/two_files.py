@@ -15,7 +15,7 @@ from specviz.evidence.report import SCHEMA
 from specviz.evidence.sample_files.reading import DISTRIBUTION, Sample, SampleFile, names, refuse_repeats
 from specviz.records import versions
 from specviz.settings import Settings
-from specviz.statistics.findings import ALPHA, POWER, Finding, plural
+from specviz.statistics.finding import ALPHA, POWER, Finding, plural
 from specviz.statistics.power import corrected, draws_needed, holm
 from specviz.statistics.twosample import MOST, homogeneity, permutation_test
 

@@ -1,1 +1,1 @@
-"""What the pictures of all pages share: colours, how tokens are shown, sentences, the components' scripts."""
+"""What the pictures of all pages share: colors, how tokens are shown, sentences, the components' scripts."""

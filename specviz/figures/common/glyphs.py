@@ -24,7 +24,7 @@ def is_special(raw: bytes) -> bool:
 
 
 def glyphs(raw: bytes, token: int) -> list[Glyph]:
-    """What to show of one token, in order; neighbours of one kind are merged."""
+    """What to show of one token, in order; neighbors of one kind are merged."""
     if not raw:
         return [{"t": f"#{token}", "k": "special"}]
     if is_special(raw):

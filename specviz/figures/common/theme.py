@@ -1,4 +1,4 @@
-"""The colours of the charts, read from assets/styles/tokens.css: a colour has one meaning in charts, components and pages."""
+"""The colors of the charts, read from assets/styles/theme.css: a color has one meaning in charts, components and pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from specviz.records import ASSETS
 
-TOKENS = ASSETS / "styles" / "tokens.css"
+THEME = ASSETS / "styles" / "theme.css"
 PAIR = re.compile(r"^\s*--([a-z-]+): light-dark\((#[0-9A-Fa-f]{6}), (#[0-9A-Fa-f]{6})\);", re.MULTILINE)
 
 
@@ -27,9 +27,9 @@ def read_meanings(sheet: str) -> dict[str, Shade]:
     return {name: Shade(*pair, *pairs[f"{name}-ink"]) for name, pair in pairs.items() if f"{name}-ink" in pairs}
 
 
-MEANINGS = read_meanings(TOKENS.read_text(encoding="utf-8"))  # target, draft, residual, rejected, bonus
+MEANINGS = read_meanings(THEME.read_text(encoding="utf-8"))  # target, draft, residual, rejected, bonus
 
-GREY = {"light": "#5b6673", "dark": "#9aa6b4"}  # samples, measurements and words in a chart
+GRAY = {"light": "#5b6673", "dark": "#9aa6b4"}  # samples, measurements and words in a chart
 BAND = "rgba(128, 140, 155, 0.30)"  # sampling noise
 GRID = "rgba(128, 140, 155, 0.22)"
 LEGEND = {  # one line over the whole width, also on a phone: one that wraps stays as high when the page grows wide again, and covers the data

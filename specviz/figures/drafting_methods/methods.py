@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.charts import frame, hatched
 from specviz.figures.common.labels import REST, label, safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import BAND, GREY, MEANINGS
+from specviz.figures.common.theme import BAND, GRAY, MEANINGS
 from specviz.measure.estimate import interval_of
 from specviz.measure.methods import FirstToken, MethodComparison, MethodRow
 from specviz.proposers.trees.node_count import Paying
@@ -156,7 +156,7 @@ def same_distribution(first: FirstToken, kind: str = "light") -> go.Figure:
     rows = _rows(places)
     figure.add_bar(x=wide, base=[first.low[cell] for cell in places], y=rows, orientation="h", width=0.86, marker={"color": BAND},
                    name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
-    figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": GREY[kind]},
+    figure.add_bar(x=[first.shares[cell] for cell in places], y=rows, orientation="h", width=0.44, marker={"color": GRAY[kind]},
                    name=f"{first.n:,} samples", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=rows, mode="markers", name="target’s exact distribution", hoverinfo="skip",
                        marker=_mark(kind))  # fmt: skip
@@ -184,8 +184,8 @@ def shortcut(first: FirstToken, kind: str = "light") -> go.Figure:
                    name="what it writes", hoverinfo="skip")  # fmt: skip
     figure.add_scatter(x=[first.probs[cell] for cell in places], y=_rows(places), mode="markers", name="target’s exact distribution",
                        hoverinfo="skip", marker=_mark(kind))  # fmt: skip
-    figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": GREY[kind]})
-    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": GREY[kind]},
+    figure.add_vline(x=first.edge, line={"width": 1.5, "dash": "dot", "color": GRAY[kind]})
+    figure.add_annotation(x=first.edge, y=len(places) - 0.1, xanchor="left", xshift=5, showarrow=False, font={"size": 12, "color": GRAY[kind]},
                           text=f"accepted above {number(first.edge, 3)}")  # fmt: skip
     return _laid_out(figure, first, places, "probability of the first token")
 

@@ -10,7 +10,7 @@ import numpy as np
 import plotly.graph_objects as go
 
 from specviz.figures.common.labels import REST, label, safe, short
-from specviz.figures.common.theme import BAND, GREY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import BAND, GRAY, GRID, LEGEND, MEANINGS
 
 LEVEL = 0.99  # of a band: sampling noise leaves all bars of a picture within their bands 99 times in 100
 CELLS = 18  # most cells of a picture
@@ -129,7 +129,7 @@ def cell_bars(one: CellShares, end: float, kind: str = "light") -> go.Figure:
         figure.add_bar(x=wide, base=low, y=rows, orientation="h", width=0.86, marker={"color": BAND}, name="sampling noise, 99%",
                        hoverinfo="skip")  # fmt: skip
         figure.add_bar(x=[one.shares[place] for place in places], y=rows, orientation="h", width=0.44,
-                       marker={"color": GREY[kind]}, name="share of the samples", hovertext=hover, hoverinfo="text")  # fmt: skip
+                       marker={"color": GRAY[kind]}, name="share of the samples", hovertext=hover, hoverinfo="text")  # fmt: skip
     marker = {"symbol": "line-ns-open", "size": 15, "line": {"width": 3, "color": blue}, "color": blue}
     figure.add_scatter(x=[one.probs[place] for place in places], y=rows, mode="markers", marker=marker, name="exact distribution",
                        hovertext=hover, hoverinfo="text")  # fmt: skip
@@ -190,7 +190,7 @@ def p_value_bars(one: SeedPValues, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     figure.add_scatter(x=[0, 1, 1, 0], y=[one.low, one.low, one.high, one.high], mode="lines", fill="toself", fillcolor=BAND, line={"width": 0},
                        name="sampling noise, 99%", hoverinfo="skip")  # fmt: skip
-    figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": GREY[kind]}, name="runs",
+    figure.add_bar(x=middle, y=list(one.counts), width=0.07, marker={"color": GRAY[kind]}, name="runs",
                    hovertemplate="%{y} runs<extra></extra>")  # fmt: skip
     figure.add_scatter(x=[0, 1], y=[len(one.values) / BINS] * 2, mode="lines", line={"color": blue, "width": 3}, name="expected",
                        hoverinfo="skip")  # fmt: skip
@@ -204,7 +204,7 @@ def p_value_bars(one: SeedPValues, kind: str = "light") -> go.Figure:
 
 def _band(probs: np.ndarray, n: int) -> list[list[float]]:
     """Low and high of the share of ``n`` samples in each cell; from 0 to 1 before the first."""
-    from specviz.statistics.variation import cell_band  # scipy, which a page has no use for before there are samples
+    from specviz.statistics.total_variation import cell_band  # scipy, which a page has no use for before there are samples
 
     return cell_band(probs, n, 1.0 - (1.0 - LEVEL) / len(probs)).tolist() if n else [[0.0] * len(probs), [1.0] * len(probs)]
 

@@ -12,7 +12,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.glyphs import glyphs
 from specviz.figures.common.labels import safe, short
 from specviz.figures.common.theme import MEANINGS
-from specviz.statistics.variation import cell_band
+from specviz.statistics.total_variation import cell_band
 
 INK = "#444444"
 MOST = 32  # cells of a histogram; cells.csv holds all

@@ -131,7 +131,7 @@ def _chip(trace: Trace, round_: Round, node: int, start: int, when: dict, edits:
         "u": decision.u,
         "threshold": decision.threshold,
         "appears": when[("draft", node)],
-        "decided": when.get(("uniform", node), last),  # one that is not checked goes grey with the last verdict
+        "decided": when.get(("uniform", node), last),  # one that is not checked goes gray with the last verdict
         "fate": _fate(round_, node),
         "position": position,
         "edited": (position, "accept") in edits and node in checked(round_),

@@ -12,7 +12,7 @@ from specviz.figures.common.labels import safe
 from specviz.figures.common.theme import GRID, MEANINGS
 
 NAMES = {"p": "target p", "q": "draft q", "residual": "residual", "accepted": "accepted", "replaced": "replaced"}
-COLOURS = {"p": "target", "q": "draft", "residual": "residual", "accepted": "target", "replaced": "residual"}
+COLORS = {"p": "target", "q": "draft", "residual": "residual", "accepted": "target", "replaced": "residual"}
 HATCH = {"p": "", "q": "\\", "residual": ".", "accepted": "", "replaced": "."}
 INK = {"light": "#1d2733", "dark": "#e8edf3"}  # of marks over bars
 ROW, FRAME = 30, 150  # pixels of a label, and of all the rest of a panel
@@ -42,7 +42,7 @@ class Panel:
 
 
 def panels(shown: Sequence[Panel], kind: str = "light") -> go.Figure:
-    """One panel under the other, on one page; colours, hatches and names say which bar is whose."""
+    """One panel under the other, on one page; colors, hatches and names say which bar is whose."""
     figure = make_subplots(
         rows=len(shown), cols=1, subplot_titles=[safe(one.title) for one in shown], vertical_spacing=0.55 / max(2, 2 * len(shown))
     )
@@ -51,7 +51,7 @@ def panels(shown: Sequence[Panel], kind: str = "light") -> go.Figure:
         places = list(range(len(one.labels)))[::-1]
         for number, (key, values) in enumerate(one.bars.items()):
             marker = {
-                "color": getattr(MEANINGS[COLOURS[key]], kind),
+                "color": getattr(MEANINGS[COLORS[key]], kind),
                 "pattern": {"shape": HATCH[key], "fillmode": "overlay", "fgcolor": "white", "size": 6},
             }
             thick = 0.62 if one.stacked else 0.8 / len(one.bars)

@@ -11,7 +11,7 @@ import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame, hatched
 from specviz.figures.common.labels import label, safe
-from specviz.figures.common.theme import GREY, MEANINGS
+from specviz.figures.common.theme import GRAY, MEANINGS
 from specviz.serving.near_ties import COMPARISONS, GreedyPair, NearTieSummary
 
 FEW = 3  # texts up to which each is drawn as lines
@@ -45,18 +45,18 @@ def conclusion(seen: NearTieSummary) -> str:
 
 def margins(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     """Gap between the two largest logits at each position, up to where the texts diverge; those positions are marked."""
-    figure, grey = go.Figure(), GREY[kind]
+    figure, gray = go.Figure(), GRAY[kind]
     if len(seen.pairings) <= FEW:
         arm, blue = COMPARISONS[seen.key], getattr(MEANINGS["target"], kind)
         for one in seen.pairings:
-            for name, text, colour, dash in ((arm.first, one.first, blue, "solid"), (arm.second, one.second, grey, "dot")):
+            for name, text, color, dash in ((arm.first, one.first, blue, "solid"), (arm.second, one.second, gray, "dot")):
                 y = [max(FLOOR, margin) for margin in text.margins[: one.shared + 1]]
-                figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": colour, "dash": dash},
+                figure.add_scatter(x=list(range(len(y))), y=y, mode="lines", name=name, line={"width": 1.8, "color": color, "dash": dash},
                                    hovertemplate=f"{name}: %{{y:.2g}}<extra></extra>")  # fmt: skip
     else:
         x = [place for one in seen.pairings for place in range(one.shared)]
         y = [max(FLOOR, margin) for one in seen.pairings for margin in one.first.margins[: one.shared]]
-        figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": grey, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
+        figure.add_scatter(x=x, y=y, mode="markers", name="same token", marker={"size": 4, "color": gray, "opacity": 0.45}, hoverinfo="skip")  # fmt: skip
     parted = seen.parted
     figure.add_scatter(x=[one.place for one in parted], y=[max(FLOOR, one.margins[0]) for one in parted], mode="markers", name="texts diverge",
                        marker={"symbol": "x", "size": 11, "color": getattr(MEANINGS["rejected"], kind)},
@@ -72,7 +72,7 @@ def spread(seen: NearTieSummary, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     edges, everywhere, there = histogram(seen)
     x, wide = [(a + b) / 2.0 for a, b in pairwise(edges)], edges[1] - edges[0]
-    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": GREY[kind], "opacity": 0.45},
+    figure.add_bar(x=x, y=everywhere, width=wide, name="all positions", marker={"color": GRAY[kind], "opacity": 0.45},
                    hovertemplate="%{y:.1%} of all positions<extra></extra>")  # fmt: skip
     if seen.parted:
         figure.add_bar(x=x, y=there, width=0.55 * wide, name="where texts diverge", marker=hatched(kind),

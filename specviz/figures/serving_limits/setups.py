@@ -7,7 +7,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.charts import frame
 from specviz.figures.common.labels import safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import BAND, GREY, MEANINGS
+from specviz.figures.common.theme import BAND, GRAY, MEANINGS
 from specviz.measure.estimate import interval_of
 from specviz.serving.setups import EXACT, LOSSY, ROUNDING, TOLERANCE, SetupComparison, SetupRow
 
@@ -82,7 +82,7 @@ def distances(one: SetupComparison, kind: str = "light") -> go.Figure:
     figure = go.Figure()
     figure.add_vrect(x0=LEAST, x1=TOLERANCE, fillcolor=BAND, line_width=0, layer="below")
     figure.add_annotation(x=-7.95, y=len(rows) - 0.4, xanchor="left", showarrow=False, text="rounding",
-                          font={"size": 12, "color": GREY[kind]})  # fmt: skip
+                          font={"size": 12, "color": GRAY[kind]})  # fmt: skip
     for row, place in zip(rows, places, strict=True):
         figure.add_scatter(x=[max(LEAST, row.own.mean), max(LEAST, row.own.worst)], y=[place, place], mode="lines",
                            line={"width": 2.4, "color": red}, showlegend=False, hoverinfo="skip")  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame
-from specviz.figures.common.theme import BAND, GREY
+from specviz.figures.common.theme import BAND, GRAY
 from specviz.figures.speed.plan import PLAIN, banded, names
 from specviz.prediction.batches import BatchSpeeds
 
@@ -24,9 +24,9 @@ def factors(found: BatchSpeeds, key: str, kind: str = "light") -> go.Figure:
     last, first = found.edge(key)
     if found.steady and last is not None and first is not None:
         figure.add_vrect(x0=found.rows.index(last), x1=found.rows.index(first), fillcolor=BAND, line_width=0, layer="below",
-                         annotation={"text": "stops paying", "font": {"size": 11.5, "color": GREY[kind]}}, annotation_position="outside top")  # fmt: skip
+                         annotation={"text": "stops paying", "font": {"size": 11.5, "color": GRAY[kind]}}, annotation_position="outside top")  # fmt: skip
     ends = [-0.15, places[-1] + 0.15]
-    figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GREY[kind]},
+    figure.add_scatter(x=ends, y=[1.0, 1.0], mode="lines", name="target-only sampling", line={"width": 1.2, "color": GRAY[kind]},
                        hoverinfo="skip")  # fmt: skip
     frame(figure, 340, "texts in the batch", "speed-up")
     names(figure, {f"gamma {gamma}": values[-1] for gamma, values in lines.items()}, max(one.high for one in best), kind)
@@ -41,7 +41,7 @@ def passes(found: BatchSpeeds, kind: str = "light") -> go.Figure:
                        hoverinfo="skip")  # fmt: skip
     lines = {_texts(rows): [1.0, *(found.cost(rows, gamma).value for gamma in found.gammas)] for rows in found.rows}
     for place, (name, values) in enumerate(lines.items()):
-        line = {"width": 1.0 + 0.25 * place, "color": GREY[kind], "dash": "solid" if place else "dash"}
+        line = {"width": 1.0 + 0.25 * place, "color": GRAY[kind], "dash": "solid" if place else "dash"}
         figure.add_scatter(x=sizes, y=values, mode="lines", name=name, showlegend=False, line=line,
                            hovertemplate=f"{name}: %{{y:.2f}} passes<extra></extra>")  # fmt: skip
     frame(figure, 340, "tokens of each text in a pass, gamma + 1", "cost, in one-token passes")

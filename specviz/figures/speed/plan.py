@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame
-from specviz.figures.common.theme import GREY, MEANINGS
+from specviz.figures.common.theme import GRAY, MEANINGS
 from specviz.measure.estimate import Estimate
 from specviz.prediction.plan import SpeedPlan
-from specviz.prediction.reported import ROWS
+from specviz.prediction.published_speeds import ROWS
 
 LETTERS = 11  # px: names beside the ends of lines
 APART = 0.06  # of the picture's height, between two of them
@@ -29,9 +29,9 @@ def factors(plan: SpeedPlan, kind: str = "light") -> go.Figure:
     """Speed-up over target-only sampling, over gamma: predicted from accepted draft tokens and measured rounds, by simpler theory, measured."""
     simpler = {"one alpha per depth": "linear", "Leviathan": "leviathan"}
     figure = _over_gamma(plan, "factor", simpler, "speed-up", kind)
-    figure.add_hline(y=1.0, line={"width": 1.2, "color": GREY[kind]})
+    figure.add_hline(y=1.0, line={"width": 1.2, "color": GRAY[kind]})
     figure.add_annotation(x=0.0, xref="paper", y=1.0, xanchor="left", xshift=3, yshift=-9, showarrow=False,
-                          text="target-only sampling", font={"size": 12, "color": GREY[kind]})  # fmt: skip
+                          text="target-only sampling", font={"size": 12, "color": GRAY[kind]})  # fmt: skip
     return figure
 
 
@@ -47,7 +47,7 @@ def _over_gamma(plan: SpeedPlan, name: str, simpler: Mapping[str, str], title: s
         spread = {"type": "data", "symmetric": False, "array": [one.high - one.value for one in found],
                   "arrayminus": [one.value - one.low for one in found], "thickness": 1.4, "width": 4}  # fmt: skip
         figure.add_scatter(x=list(measured), y=[one.value for one in found], mode="markers", name="measured", error_y=spread,
-                           marker={"size": 8, "symbol": "diamond", "color": GREY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
+                           marker={"size": 8, "symbol": "diamond", "color": GRAY[kind]}, hovertemplate="measured: %{y:.3f}<extra></extra>")  # fmt: skip
     frame(figure, 340, "gamma, draft tokens per round", title)
     figure.update_xaxes(tickvals=gammas)
     return figure
@@ -92,10 +92,10 @@ def published() -> list[dict[str, object]]:
 
 
 def banded(figure: go.Figure, x: Sequence[float], found: Sequence[Estimate], name: str, kind: str) -> None:
-    colour = getattr(MEANINGS["target"], kind)
+    color = getattr(MEANINGS["target"], kind)
     figure.add_scatter(x=[*x, *x[::-1]], y=[*(one.high for one in found), *(one.low for one in found[::-1])], mode="lines", fill="toself",
                        fillcolor=WASH[kind], line={"width": 0}, hoverinfo="skip", showlegend=False, name="middle 95%")  # fmt: skip
-    figure.add_scatter(x=x, y=[one.value for one in found], mode="lines", name=name, line={"width": 2.6, "color": colour},
+    figure.add_scatter(x=x, y=[one.value for one in found], mode="lines", name=name, line={"width": 2.6, "color": color},
                        hovertemplate=f"{name}: %{{y:.3f}}<extra></extra>")  # fmt: skip
 
 
@@ -107,12 +107,12 @@ def names(figure: go.Figure, ends: Mapping[str, float], top: float, kind: str) -
     """
     for name, y in _apart(ends, APART * top).items():
         figure.add_annotation(x=1, xref="paper", y=y, xanchor="left", xshift=3, showarrow=False, text=name,
-                              font={"size": LETTERS, "color": GREY[kind]})  # fmt: skip
+                              font={"size": LETTERS, "color": GRAY[kind]})  # fmt: skip
     figure.update_layout(margin_r=12 + round(0.58 * LETTERS * max(map(len, ends))))
 
 
 def _apart(ends: Mapping[str, float], step: float) -> dict[str, float]:
-    """Each name as near to its end as its neighbours let it: those that would cover each other stand around their common middle."""
+    """Each name as near to its end as its neighbors let it: those that would cover each other stand around their common middle."""
     groups: list[list[str]] = []
     lowest = lambda group: sum(ends[name] for name in group) / len(group) - step * (len(group) - 1) / 2  # noqa: E731
     for name in sorted(ends, key=lambda name: ends[name]):

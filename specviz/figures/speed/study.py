@@ -8,7 +8,7 @@ from math import ceil, floor
 import plotly.graph_objects as go
 
 from specviz.figures.common.charts import frame
-from specviz.figures.common.theme import GREY, MEANINGS
+from specviz.figures.common.theme import GRAY, MEANINGS
 from specviz.figures.speed.plan import PLAIN, banded, names
 from specviz.measure.estimate import Estimate
 from specviz.prediction.study import (
@@ -51,7 +51,7 @@ def acceptance(study: Study, draft: str, axis: str, kind: str = "light") -> go.F
     figure, by, over = go.Figure(), by_kind(study, draft, axis), means(study, draft, axis)
     places = list(over)
     for name, shares in by.items():
-        figure.add_scatter(x=places, y=[shares.get(x) for x in places], mode="lines", line={"width": 1.2, "color": GREY[kind]}, opacity=0.55,
+        figure.add_scatter(x=places, y=[shares.get(x) for x in places], mode="lines", line={"width": 1.2, "color": GRAY[kind]}, opacity=0.55,
                            name=KINDS[name], showlegend=False, hovertemplate=f"{KINDS[name]}: %{{y:.2f}}<extra></extra>")  # fmt: skip
     banded(figure, places, list(over.values()), "mean over kinds of text", kind)
     figure.data[-1].update(mode="lines+markers")
@@ -105,7 +105,7 @@ def foretold(study: Study, draft: str, kind: str = "light") -> go.Figure:
     look = {"hovertemplate": "%{customdata}: predicted %{x:.3f}, measured %{y:.3f}<extra></extra>", "customdata": titles}
     figure.add_scatter(x=[cell.statistics["overlap"] for cell in cells], y=[cell.share for cell in cells], mode="markers", **look,
                        name="overlap on the text itself", marker={"size": 7, "symbol": "circle-open", "color": PLAIN})  # fmt: skip
-    spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": GREY[kind]}
+    spread = {"type": "data", "array": [WIDE * cell.noise for cell in cells], "thickness": 1, "width": 0, "color": GRAY[kind]}
     figure.add_scatter(x=[cell.predicted for cell in cells], y=[cell.share for cell in cells], mode="markers", name="predicted", error_y=spread, **look,
                        marker={"size": 7, "symbol": "diamond", "color": getattr(MEANINGS["target"], kind)})  # fmt: skip
     groups = calibration([cell.predicted for cell in cells], [cell.share for cell in cells], GROUPS)

@@ -20,7 +20,7 @@ ALONE = "1: drafting pays above"
 STEPS = 61  # of each axis
 LEVELS = (0.5, 1.0, 1.25, 1.5, 2.0, 3.0, 5.0)  # factors that get a line
 SHOWN = (0.4, 3.0)  # factors between which the shade changes
-SHADES = {  # below 1 towards grey, above towards the target's blue; the lines and their numbers say it without colour
+SHADES = {  # below 1 toward gray, above toward the target's blue; the lines and their numbers say it without color
     "light": [[0.0, "#a6adb7"], [0.23, "#f4f5f7"], [0.5, "#bcdcf0"], [1.0, "#4fa3d3"]],
     "dark": [[0.0, "#545d69"], [0.23, "#1b212a"], [0.5, "#14405c"], [1.0, "#1d6ea3"]],
 }

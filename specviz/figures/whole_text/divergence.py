@@ -9,7 +9,7 @@ import plotly.graph_objects as go
 from specviz.figures.common.glyphs import glyphs, piece
 from specviz.figures.common.labels import safe, short
 from specviz.figures.common.narration import number
-from specviz.figures.common.theme import GREY, GRID, LEGEND, MEANINGS
+from specviz.figures.common.theme import GRAY, GRID, LEGEND, MEANINGS
 from specviz.measure.divergence_profile import TOPS, DivergenceProfile, ScoredText, WordKind, divergence_profile
 from specviz.measure.estimate import CONFIDENCE, Estimate
 from specviz.measure.word_kinds import MEANT
@@ -25,7 +25,7 @@ def along(read: ScoredText, kind: str = "light") -> go.Figure:
     red = getattr(MEANINGS["rejected"], kind)
     figure = go.Figure()
     for chosen, name, marker in (
-        (False, "all tokens", {"color": GREY[kind]}),
+        (False, "all tokens", {"color": GRAY[kind]}),
         (
             True,
             f"the {len(forks)} largest",
@@ -71,15 +71,15 @@ def lorenz(curves: Sequence[tuple[str, DivergenceProfile]], kind: str = "light")
     """The Lorenz curve of each text or set of texts, the first as a solid line with marks at the top shares, and the even spread."""
     figure = go.Figure()
     figure.add_scatter(x=[0, 1], y=[0, 1], mode="lines", name="spread evenly", hoverinfo="skip", showlegend=False,
-                       line={"width": 1, "dash": "dot", "color": GREY[kind]})  # fmt: skip
+                       line={"width": 1, "dash": "dot", "color": GRAY[kind]})  # fmt: skip
     figure.add_annotation(
-        x=0.66, y=0.55, text="spread evenly", showarrow=False, xanchor="left", font={"size": 12, "color": GREY[kind]}
+        x=0.66, y=0.55, text="spread evenly", showarrow=False, xanchor="left", font={"size": 12, "color": GRAY[kind]}
     )
     for n, (name, one) in enumerate(curves):
         line = {
             "width": 3 - 0.7 * min(n, 2),
             "dash": ("solid", "dash", "dashdot")[min(n, 2)],
-            "color": _ink(kind) if n == 0 else GREY[kind],
+            "color": _ink(kind) if n == 0 else GRAY[kind],
         }
         figure.add_scatter(x=list(one.x), y=list(one.y), mode="lines", name=safe(name.rpartition(", ")[2]), line=line,
                            hovertemplate="%{x:.0%} of the tokens hold %{y:.0%} of the divergence<extra></extra>")  # fmt: skip
@@ -139,7 +139,7 @@ def kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: st
     _dots(figure, order, places, "circle", _ink(kind), f"{one.texts} recorded texts" if own else "these tokens", 0.0)
     if own is not None:
         mine = [row for row in own.kinds if row.name in places]
-        _dots(figure, mine, places, "circle-open", GREY[kind], "this text", -0.26)
+        _dots(figure, mine, places, "circle-open", GRAY[kind], "this text", -0.26)
     ticks = [f"{row.name} ({row.count})" for row in order]
     figure.update_layout(height=310, margin={"l": 8, "r": 12, "t": 44, "b": 46}, dragmode=False,
                          legend=LEGEND)  # fmt: skip
@@ -152,14 +152,14 @@ def kinds(one: DivergenceProfile, own: DivergenceProfile | None = None, kind: st
 
 
 def _dots(
-    figure: go.Figure, rows: Sequence[WordKind], places: Mapping[str, int], symbol: str, colour: str, name: str, lower: float
+    figure: go.Figure, rows: Sequence[WordKind], places: Mapping[str, int], symbol: str, color: str, name: str, lower: float
 ) -> None:
     values = [row.apart.value for row in rows]
     ends = [end for row in rows for end in (row.apart.low, row.apart.high)]
     bars = {"type": "data", "symmetric": False, "array": [b - v for b, v in zip(ends[1::2], values, strict=True)],
             "arrayminus": [v - a for a, v in zip(ends[::2], values, strict=True)], "thickness": 1.5, "width": 4}  # fmt: skip
     figure.add_scatter(x=values, y=[places[row.name] + lower for row in rows], mode="markers", error_x=bars, name=safe(name),
-                       marker={"symbol": symbol, "size": 9, "color": colour, "line": {"width": 2}},
+                       marker={"symbol": symbol, "size": 9, "color": color, "line": {"width": 2}},
                        customdata=[f"{row.name}: {MEANT[row.name]}" for row in rows],
                        hovertemplate="%{customdata}<br>1 − β %{x:.3f}<extra></extra>")  # fmt: skip
 

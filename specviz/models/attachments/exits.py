@@ -20,7 +20,7 @@ from transformers import LlamaForCausalLM, PreTrainedModel
 from specviz.errors import ModelError, SettingsError, UnsupportedModel
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
 from specviz.models.fast_llama.products import product
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import EXIT_LAYER_MAX, Settings
 
 WEIGHTS = "exit.safetensors"

@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from specviz.errors import ModelError
 from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
 from specviz.models.fast_llama.products import product
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 
 if TYPE_CHECKING:
     from specviz.models.pairs.pair import Pair

@@ -1,6 +1,6 @@
 """A draft in 8 bits: a quarter of the bytes to read at every step, which is most of the time of a small draft's step.
 
-Each row of a weight matrix becomes whole numbers from -127 to 127 and one scale (weight-only quantisation; Dettmers et al. 2022
+Each row of a weight matrix becomes whole numbers from -127 to 127 and one scale (weight-only quantization; Dettmers et al. 2022
 call it vector-wise absmax). The result is another draft model with its own distributions. Its draft tokens are drawn from them and
 verified with them, so the text keeps the target's distribution. A target is never rounded this way, because its distribution is
 the one to keep (int8.py has targets that are served in int8).

@@ -1,6 +1,6 @@
 """A target with int8 matrices: weights with one scale for each output, activations with one scale for each token.
 
-Dettmers et al. 2022 (LLM.int8(), vector-wise quantisation). An activation's scale depends only on its own token, so the result for
+Dettmers et al. 2022 (LLM.int8(), vector-wise quantization). An activation's scale depends only on its own token, so the result for
 a token does not depend on the other tokens of the pass: the distribution after a prefix stays a function of the prefix. Libraries
 that take one scale over a whole pass lack this property, for example ``torch.ao.quantization.quantize_dynamic``. There the draft
 tokens change the distributions.
@@ -69,18 +69,18 @@ def _stacked(parts: Sequence[Tensor | None]) -> Tensor | None:
     return None if parts[0] is None else torch.cat(list(parts))
 
 
-def quantised(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> PreTrainedModel:
+def quantized(model: PreTrainedModel, kind: type[Int8Linear] = Int8Linear) -> PreTrainedModel:
     """A copy of a model with every matrix except the embedding in int8. The model itself is not changed.
 
     Raises UnsupportedModel for a model that is not float32 on a CPU, and for a family whose layers hold no plain matrices.
     """
     if model.dtype is not torch.float32 or model.device.type != "cpu":
         where = f"{str(model.dtype).removeprefix('torch.')} on {model.device.type}"
-        raise UnsupportedModel(f"Only a float32 target on a CPU can be quantised here; this one is {where}.")
+        raise UnsupportedModel(f"Only a float32 target on a CPU can be quantized here; this one is {where}.")
     places = [(owner, name) for owner in model.modules() for name, part in owner.named_children() if type(part) is nn.Linear]
     if len(places) < 2:
         raise UnsupportedModel(
-            f"Models of the family {model.config.model_type} store their matrices in a form that cannot be quantised here."
+            f"Models of the family {model.config.model_type} store their matrices in a form that cannot be quantized here."
         )
     other = deepcopy(model)
     for owner in other.modules():

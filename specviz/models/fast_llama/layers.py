@@ -47,7 +47,7 @@ def plain(model: LlamaForCausalLM) -> bool:
     """Whether this file computes what the model computes: float32, no biases, SiLU. (For other dtypes the library computes norms
     in float32.)
 
-    A model with matrices in an unknown form, such as another library's quantisation, is left to that library.
+    A model with matrices in an unknown form, such as another library's quantization, is left to that library.
     """
     config = model.config
     simple = model.dtype is torch.float32 and not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"

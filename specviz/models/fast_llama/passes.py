@@ -31,7 +31,7 @@ def opened(model: PreTrainedModel) -> LibraryPass | LlamaPass:
     width           columns in the cache before the pass
     keep            number of last columns whose logits are wanted; returned as (B, keep, V)
 
-    Afterwards ``features`` holds the hidden states behind these logits, (B, keep, width), after the final norm. It is set only
+    Afterward ``features`` holds the hidden states behind these logits, (B, keep, width), after the final norm. It is set only
     while ``keeps_features`` is true, because the library then has to hold the states of every layer.
     """
     return LlamaPass(model) if type(model) is LlamaForCausalLM else LibraryPass(model)

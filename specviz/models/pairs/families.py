@@ -61,7 +61,7 @@ def refuse_unsupported(place: str, config: Any) -> None:
             "This family is supported with rotary positions (alibi false)."
         )
     if getattr(config, "quantization_config", None):
-        raise UnsupportedModel(f"'{place}' ({family}) has quantised weights; only unquantised weights are supported.")
+        raise UnsupportedModel(f"'{place}' ({family}) has quantized weights; only unquantized weights are supported.")
 
 
 def refuse_mixed(places: Sequence[str], configs: Sequence[Any]) -> None:

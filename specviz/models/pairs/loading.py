@@ -14,7 +14,7 @@ from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrained
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.fast_llama.draft_8bit import round_weights
-from specviz.models.pairs.catalogue import HASHES, PAIRS
+from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.fit import refuse_too_large
 from specviz.models.pairs.names import as_path, places_of
@@ -28,7 +28,7 @@ transformers.utils.logging.disable_progress_bar()
 
 
 def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
-    """Load a pair of the catalogue, or one named as in names.py: ``target|draft``, each a folder or a hub name.
+    """Load a pair of the catalog, or one named as in names.py: ``target|draft``, each a folder or a hub name.
 
     device  auto (cuda, then mps, then cpu), or one of these
     dtype   auto (bfloat16 on cuda, else float32), or a float type

@@ -24,7 +24,7 @@ class Places(NamedTuple):
 
 
 def places_of(name: str) -> Places | None:
-    """The places in a pair's name; None for a name of the catalogue, and for anything that does not name a pair."""
+    """The places in a pair's name; None for a name of the catalog, and for anything that does not name a pair."""
     parts = [part.strip() for part in name.split("|")]
     if (len(parts) == 3 and parts.pop() != _ROUNDED) or len(parts) != 2 or not all(parts):
         return None

@@ -21,7 +21,7 @@ class PublicPair:
     family      name of their common tokenizer
     millions    parameters of target and draft
     vocabulary  vocabulary sizes of target and draft
-    licence     as the model cards name it
+    license     as the model cards name it
     kind        causal or encoder-decoder
     """
 
@@ -30,7 +30,7 @@ class PublicPair:
     family: str
     millions: tuple[float, float]
     vocabulary: tuple[int, int]
-    licence: str
+    license: str
     kind: str = "causal"
     note: str = ""
 
@@ -46,7 +46,7 @@ PUBLIC: tuple[PublicPair, ...] = (
     PublicPair("EleutherAI/pythia-2.8b", "EleutherAI/pythia-160m", "GPT-NeoX", (2775, 162), (50304, 50304), "Apache-2.0"),
     PublicPair("HuggingFaceTB/SmolLM2-360M", "HuggingFaceTB/SmolLM2-135M", "SmolLM2", (362, 135), (49152, 49152), "Apache-2.0"),
     PublicPair("HuggingFaceTB/SmolLM2-1.7B", "HuggingFaceTB/SmolLM2-135M", "SmolLM2", (1711, 135), (49152, 49152), "Apache-2.0"),
-    PublicPair("facebook/opt-1.3b", "facebook/opt-125m", "OPT", (1316, 125), (50272, 50272), "OPT licence, research only"),
+    PublicPair("facebook/opt-1.3b", "facebook/opt-125m", "OPT", (1316, 125), (50272, 50272), "OPT license, research only"),
     PublicPair("Qwen/Qwen3-1.7B", "Qwen/Qwen3-0.6B", "Qwen", (1721, 596), (151936, 151936), "Apache-2.0"),
     PublicPair("Qwen/Qwen3-8B", "Qwen/Qwen3-0.6B", "Qwen", (8191, 596), (151936, 151936), "Apache-2.0"),
     PublicPair(

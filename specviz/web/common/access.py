@@ -70,7 +70,7 @@ def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Set
 
 
 def unknown_keys(query: Iterable[str]) -> list[str]:
-    """A sentence where an address has keys that no page knows: misspelt ones, and those of earlier versions."""
+    """A sentence where an address has keys that no page knows: misspelled ones, and those of earlier versions."""
     names = [repr(key[:40]) for key in query if key not in KEYS]
     names[NAMED:] = [f"{more} more"] if (more := len(names) - NAMED) > 0 else []
     return [f"The link's {', '.join(names)} was left out: no page has a setting of this name."] if names else []

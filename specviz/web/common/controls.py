@@ -9,7 +9,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.errors import SettingsError
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 
 WIDE = 64  # characters that a field for a number takes

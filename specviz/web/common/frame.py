@@ -12,14 +12,14 @@ from specviz.figures.common.components import styles
 from specviz.web.common import untrusted, warmup
 
 PAGES = {  # path of its address, which is also the name of its file: so a fresh server finds it before app.py has named its pages
-    "step": "One round",
-    "token": "Why it is exact",
-    "whole": "Whole text",
-    "exact": "Is it exact?",
-    "broken": "Break it",
-    "around": "Serving limits",
-    "fast": "How fast?",
-    "proposers": "Drafting methods",
+    "one_round": "One round",
+    "one_token": "Why it is exact",
+    "whole_text": "Whole text",
+    "exactness": "Is it exact?",
+    "mistakes": "Break it",
+    "serving_limits": "Serving limits",
+    "speed": "How fast?",
+    "drafting_methods": "Drafting methods",
 }
 
 
@@ -28,7 +28,7 @@ def run() -> None:
     untrusted.guard()
     page = st.navigation([copy.copy(page) for page in _pages()], position="top")
     st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
-    st.html(f"<style>\n{styles('tokens', 'pages')}</style>")
+    st.html(f"<style>\n{styles('theme', 'pages')}</style>")
     top = st.container(key="page-notes-refused")
     page.run()
     for sentence in untrusted.refused():
@@ -50,4 +50,6 @@ def enter() -> None:
 @lru_cache(maxsize=1)
 def _pages() -> tuple[st.Page, ...]:
     """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
-    return tuple(st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == "step") for path, title in PAGES.items())
+    return tuple(
+        st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == "one_round") for path, title in PAGES.items()
+    )

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.settings import Settings
 from specviz.web.common.queue import Queue, Stopped, Ticket, shared
 
@@ -166,8 +166,8 @@ def duration(seconds: float) -> str:
 
 
 def known_pair(settings: Settings, base: Settings) -> tuple[Settings, list[str]]:
-    """Settings of a link, and a sentence where its pair is neither in the catalogue nor the one at hand and the usual one took its place."""
+    """Settings of a link, and a sentence where its pair is neither in the catalog nor the one at hand and the usual one took its place."""
     if settings.pair in PAIRS or settings.pair == base.pair:
         return settings, []
-    said = f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalogue (known: {', '.join(PAIRS)})."
+    said = f"The link's pair was left out: {settings.pair[:200]!r} is not in the catalog (known: {', '.join(PAIRS)})."
     return replace(settings, pair=Settings().pair), [said]

@@ -52,7 +52,7 @@ class Ticket:
         self.ended = threading.Event()
         self.visitor = visitor
         self.dropped = False
-        self._queue, self._work, self._cancelled = queue, work, False
+        self._queue, self._work, self._canceled = queue, work, False
         self._seen = self._since = time.monotonic()  # _since: in the line, or at its place
         self._worked = 0.0  # seconds of earlier turns
         self._firm = False  # whether this turn is not interrupted for short work
@@ -82,8 +82,8 @@ class Ticket:
 
     @property
     def unwanted(self) -> bool:
-        """Cancelled, or nobody has looked at it for long: a closed page must not keep the machine."""
-        return self._cancelled or time.monotonic() - self._seen > PATIENCE
+        """Canceled, or nobody has looked at it for long: a closed page must not keep the machine."""
+        return self._canceled or time.monotonic() - self._seen > PATIENCE
 
     def look(self) -> None:
         """Somebody is still there."""
@@ -91,7 +91,7 @@ class Ticket:
 
     def cancel(self) -> None:
         """Leave: at once from the line, at the next tick from the work."""
-        self._cancelled = True
+        self._canceled = True
         self._queue.forget(self)
 
     def drop(self) -> None:
@@ -140,7 +140,7 @@ class Queue:
             return self._order().index(ticket) if ticket in self._line else 0
 
     def forget(self, ticket: Ticket) -> None:
-        """Let a ticket that was cancelled leave the line; at its place it learns of it by itself."""
+        """Let a ticket that was canceled leave the line; at its place it learns of it by itself."""
         with self._lock:
             if ticket in self._line:
                 self._remove(ticket)

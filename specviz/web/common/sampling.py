@@ -18,7 +18,7 @@ import numpy as np
 from specviz.figures.common.labels import label
 from specviz.figures.exactness.evidence import CELLS, CellShares
 from specviz.settings import Settings
-from specviz.web.common import cache, loads
+from specviz.web.common import cache, model_loading
 from specviz.web.common.page import PageState, Work
 from specviz.web.common.queue import Queue, Ticket
 
@@ -90,7 +90,7 @@ class Bench:
 
     def __init__(self, settings: Settings, names: tuple[str, str], tested: int, ticket: Ticket):
         key = settings.pair, settings.device, settings.dtype
-        self.pair = loads.waited(ticket, key, cache.weights)
+        self.pair = model_loading.waited(ticket, key, cache.weights)
         self.models = cache.identity(*key)
         importlib.import_module("pandas")  # Plotly looks for it in any thread, and must not meet it half imported
         ticket.tick(doing="Computing the exact distribution")

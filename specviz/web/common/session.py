@@ -42,7 +42,7 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
 
 def base() -> Settings:
     """What is asked where the address says nothing: the text and settings of the run on the page One round."""
-    run, recording = st.session_state.get("step"), cache.recording()
+    run, recording = st.session_state.get("one_round"), cache.recording()
     if run is not None:
         return run.shown.settings
     return Settings.from_record(recording.settings) if recording else Settings(prompt="Once upon a time")

@@ -5,22 +5,22 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.web.common.glossary import define
-from specviz.web.common.signs import escaped
+from specviz.web.common.markdown import escaped
 
 TERMS = {  # of each page, by the name in its keys, in the order in which a reader meets them there
-    "step": ("round", "draft token", "target pass", "p", "q", "u", "accepted", "rejected", "not checked", "residual distribution",
+    "one_round": ("round", "draft token", "target pass", "p", "q", "u", "accepted", "rejected", "not checked", "residual distribution",
              "replacement", "bonus token"),
-    "token": ("distribution", "p", "q", "overlap", "acceptance probability", "residual distribution", "acceptance rule", "block rule"),
-    "whole": ("target-only sampling", "draft token", "round", "accepted", "replacement", "bonus token", "total variation distance",
+    "one_token": ("distribution", "p", "q", "overlap", "acceptance probability", "residual distribution", "acceptance rule", "block rule"),
+    "whole_text": ("target-only sampling", "draft token", "round", "accepted", "replacement", "bonus token", "total variation distance",
               "median", "95% interval"),
-    "exact": ("distribution", "exact", "sample", "sampling noise", "p-value", "false-alarm rate", "total variation distance", "seed",
+    "exactness": ("distribution", "exact", "sample", "sampling noise", "p-value", "false-alarm rate", "total variation distance", "seed",
               "temperature"),
-    "broken": ("sample", "total variation distance", "sampling noise", "acceptance rate", "tokens per target pass", "p-value",
+    "mistakes": ("sample", "total variation distance", "sampling noise", "acceptance rate", "tokens per target pass", "p-value",
                "false-alarm rate", "random number"),
-    "around": ("exact", "quantization", "logits processor", "total variation distance", "acceptance probability", "target-only sampling",
+    "serving_limits": ("exact", "quantization", "logits processor", "total variation distance", "acceptance probability", "target-only sampling",
                "near tie", "greedy"),
-    "fast": ("tokens per target pass", "gamma", "acceptance rate", "alpha", "speed-up", "95% interval", "overlap", "calibration", "batch"),
-    "methods": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
+    "speed": ("tokens per target pass", "gamma", "acceptance rate", "alpha", "speed-up", "95% interval", "overlap", "calibration", "batch"),
+    "drafting_methods": ("drafting method", "exact", "lossy", "tokens per target pass", "acceptance rule", "draft tree", "block rule",
                   "k-sequential selection", "typical acceptance", "Medusa heads", "early exit", "total variation distance"),
 }  # fmt: skip
 

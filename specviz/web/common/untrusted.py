@@ -2,7 +2,7 @@
 
 Streamlit turns what was sent into a value in one place, and there what cannot be turned raises inside its own code: a page of
 traceback in the log and a page without content. Here that one place answers with the widget's default instead, and the next
-page says so. It is Streamlit's own class; where a release has none of that name, its behaviour is left as it is.
+page says so. It is Streamlit's own class; where a release has none of that name, its behavior is left as it is.
 """
 
 from __future__ import annotations

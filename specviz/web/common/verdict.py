@@ -13,7 +13,7 @@ from specviz.web.common.sampling import SIZES, SamplingState
 
 if TYPE_CHECKING:
     from specviz.evidence.experiment import Answer
-    from specviz.statistics.findings import Finding
+    from specviz.statistics.finding import Finding
 
 TAIL = 34  # characters of the prompt before a text
 RULE = (

@@ -1,6 +1,6 @@
 """torch and transformers, imported once, in one thread, after the first page has been drawn.
 
-Two threads that import transformers at the same moment can meet half-initialised modules; and Streamlit collects garbage
+Two threads that import transformers at the same moment can meet half-initialized modules; and Streamlit collects garbage
 after every script run, which walks everything that these libraries made unless it is frozen.
 """
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 
 from specviz.export.drafting_methods import drafting_methods
-from specviz.export.facts import facts
+from specviz.export.manifest import facts
 from specviz.figures.drafting_methods import methods as figures
 from specviz.measure.methods import MethodComparison
 from specviz.models.pairs.names import as_options
@@ -17,10 +17,10 @@ def offer(state: MethodsState) -> Offer:
     """What can be exported; nothing until there is a comparison."""
     one = state.shown
     if one is None:
-        return Offer("other-proposers")
+        return Offer("drafting-methods")
     link = state.question.link() | {"prompt": one.settings.prompt}
     said = facts(
-        one.settings, one.models, "proposers", link, [command(one)], n=samples(one), turns=one.runs,
+        one.settings, one.models, "drafting_methods", link, [command(one)], n=samples(one), turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.conclusion(one),
     )  # fmt: skip
     package = drafting_methods(one, state.question.choice, said, block_gain(), recorded_matrix())

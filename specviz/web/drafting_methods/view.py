@@ -14,8 +14,8 @@ from specviz.figures.drafting_methods import methods as figures
 from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.measure.methods import MethodComparison, MethodRow
 from specviz.proposers.trees import node_count
-from specviz.web.common import measured, session
-from specviz.web.common.parts import escaped, head, machine, notes, picture, said
+from specviz.web.common import measurement_page, session
+from specviz.web.common.elements import escaped, head, machine, notes, picture, said
 from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
 
@@ -43,17 +43,17 @@ _component = st.components.v2.component("specviz_tree", **component("tree"))
 
 
 def page() -> None:
-    state = measured.current("methods", MethodsState, MethodsQuestion)
-    head("methods", "Drafting methods", LEDE)
-    question, problems = measured.prompt_and_choice("methods", state, "choice", "Sampling", SAMPLING)
-    measured.run("methods", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)
+    state = measurement_page.current("drafting_methods", MethodsState, MethodsQuestion)
+    head("drafting_methods", "Drafting methods", LEDE)
+    question, problems = measurement_page.prompt_and_choice("drafting_methods", state, "choice", "Sampling", SAMPLING)
+    measurement_page.run("drafting_methods", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)
     one = state.shown
     if one is None:
         st.caption("The comparison appears here once it has run.")
         return
-    notes([measured_on(state, one)], "methods-notes-from")
+    notes([measured_on(state, one)], "drafting_methods-notes-from")
     table(state, one)
-    said(figures.conclusion(one), "methods-said")
+    said(figures.conclusion(one), "drafting_methods-said")
     st.caption(escaped(figures.positions(one)))
     if row := one.row(state.question.row):
         a_round(row)
@@ -90,7 +90,7 @@ def table(state: MethodsState, one: MethodComparison) -> None:
         lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
         selection_default={"selection": {"rows": [keys.index(chosen)]}} if chosen in keys else None,
         alt=f"{figures.conclusion(one)} {figures.positions(one)}", placeholder="",
-        key=f"methods-table-{state.turn}-{state.question.choice}-{int(state.own)}",
+        key=f"drafting_methods-table-{state.turn}-{state.question.choice}-{int(state.own)}",
     )  # fmt: skip
     picked = next((keys[place] for place in event.selection.rows if isinstance(place, int) and 0 <= place < len(keys)), chosen)
     state.choose(replace(state.question, row=picked))
@@ -99,38 +99,41 @@ def table(state: MethodsState, one: MethodComparison) -> None:
 
 def a_round(row: MethodRow) -> None:
     """A round of the chosen row as a tree; under block verification also what that rule gains over the token rule."""
-    st.container(key="methods-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
+    st.container(key="drafting_methods-second").markdown(f"### {row.entry.name}: one round\n{row.entry.description}")
     if row.reason:
-        notes([row.reason], "methods-notes-row")
+        notes([row.reason], "drafting_methods-notes-row")
     elif row.trace is not None:
         st.caption(f"The last round with a rejection, if there was one. Rule: {row.rule}. Step with → and ←.")
         if sized := figures.sized(row, node_count.recorded()):
             st.caption(escaped(sized))
-        _component(key="methods-tree", data={"payload": tree_payload(row.trace)})
+        _component(key="drafting_methods-tree", data={"payload": tree_payload(row.trace)})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
-            said(sentence, "methods-said-gain")
+            said(sentence, "drafting_methods-said-gain")
             st.dataframe(gain_words.rows(plan), hide_index=True, alt=sentence)
 
 
 def first_tokens(one: MethodComparison, kind: str) -> None:
     """Two distributions of the first token: that of the worst draft, and that of a lossy rule."""
     bad, short = one.row("adversarial"), one.row("typical")
-    left, right = st.container(key="methods-third").columns(2, gap="large")
+    left, right = st.container(key="drafting_methods-third").columns(2, gap="large")
     if bad is not None and bad.first is not None:
         with left:
             st.markdown(
                 "### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens, over the target’s exact distribution."
             )
             picture(
-                figures.same_distribution(bad.first, kind), "methods", "lossy", figures.same_distribution_conclusion(bad.first)
+                figures.same_distribution(bad.first, kind),
+                "drafting_methods",
+                "lossy",
+                figures.same_distribution_conclusion(bad.first),
             )
     if short is not None and short.first is not None:
         with right:
             st.markdown(
                 "### A popular shortcut\nTypical acceptance accepts every token that is likely enough. Here is the distribution it writes, beside the target’s."
             )
-            picture(figures.shortcut(short.first, kind), "methods", "typical", figures.shortcut_conclusion(short.first))
+            picture(figures.shortcut(short.first, kind), "drafting_methods", "typical", figures.shortcut_conclusion(short.first))
 
 
 def every_rule() -> None:
@@ -143,9 +146,9 @@ def every_rule() -> None:
             f"Recorded for the text “{record['settings']['prompt']}”; python -m specviz verify --all --tv {record['tv']:g} reproduces it."
         )
         st.html(matrix.html(record))
-        said(matrix.conclusion(record), "methods-said-matrix")
+        said(matrix.conclusion(record), "drafting_methods-said-matrix")
         st.caption(LEGEND)
-        with st.container(key="methods-blank"):
+        with st.container(key="drafting_methods-blank"):
             for why, cells in (row.values() for row in matrix.blanks(record)):
                 st.text(f"{cells}: {why}")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specviz.export import exactness
-from specviz.export.facts import facts
+from specviz.export.manifest import facts
 from specviz.export.package import Package
 from specviz.web.common.download import Offer, ready
 from specviz.web.common.verdict import RULE, as_row
@@ -24,7 +24,7 @@ def exact_package(exam: Exam) -> Package:
     result, question, verdict = exam.result, exam.question, words.verdict(exam)
     tests = [as_row(result.arms[0].name, found, test) for (found,) in result.looks for test in found.tests]
     said = facts(
-        question.settings, exam.bench.models, "exact", question.link(), [words.command(exam)], decoder=question.source, n=result.n,
+        question.settings, exam.bench.models, "exactness", question.link(), [words.command(exam)], decoder=question.source, n=result.n,
         draws_through_the_engine=result.engine, verdict=verdict.mark, sentence=verdict.words,
         detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 import streamlit as st
 
 from specviz.figures.exactness import evidence
-from specviz.web.common import download, parts, session
+from specviz.web.common import download, elements, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
-from specviz.web.common.parts import head, notes, picture, tables
+from specviz.web.common.elements import head, notes, picture, tables
 from specviz.web.common.verdict import RULE, counted
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import FILE, LARGEST, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another
@@ -20,27 +20,27 @@ LEDE = (
 
 
 def page() -> None:
-    exam = session.current("exact", session.by_link(Exam, Question))
-    head("exact", "Is it exact?", LEDE)
+    exam = session.current("exactness", session.by_link(Exam, Question))
+    head("exactness", "Is it exact?", LEDE)
     question, problems = fields(exam)
     exam.choose(question)
-    notes(problems, "exact-notes-fields")
+    notes(problems, "exactness-notes-fields")
     if question.source == FILE:
         exam.take(uploads(exam), work.examine_files)
     else:
         exam.prepare(work.prepared)
     session.keep_link(exam)
-    download.fold("exact", lambda: export.offer(exam))
+    download.fold("exactness", lambda: export.offer(exam))
     if question.source == FILE:
-        session.watch("exact")
-        notes(exam.notices, "exact-notes-live")
+        session.watch("exactness")
+        notes(exam.notices, "exactness-notes-live")
         of_files(exam, session.theme())
         return
     buttons(exam)
-    notes(exam.notices, "exact-notes-live")
-    notes(exam.result.notes, "exact-notes-distribution")
+    notes(exam.notices, "exactness-notes-live")
+    notes(exam.result.notes, "exactness-notes-distribution")
     said = words.verdict(exam)
-    parts.verdict("exact", said.mark, said.words, said.seen)
+    elements.verdict("exactness", said.mark, said.words, said.seen)
     if exam.result.arms is None:
         st.caption("The exact distribution appears here as soon as the models are loaded.")
         return
@@ -52,7 +52,7 @@ def page() -> None:
 def fields(exam: Exam) -> tuple[Question, list[str]]:
     """Three fields in sight, the others folded: the question they ask, and sentences where one cannot be used."""
     asked = exam.question
-    form = Form("exact", exam.turn, as_fields(asked.settings))
+    form = Form("exactness", exam.turn, as_fields(asked.settings))
     text, length, source = st.columns([6, 1.5, 2.5])
     form.raw["length"] = length.selectbox(
         "Tokens per sample", LENGTHS, index=LENGTHS.index(asked.settings.length), **form.key("length")
@@ -63,7 +63,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
     if form.raw["source"] == FILE:  # its prompt is the file's
         text.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
-            key=f"exact-file-{exam.turn}", max_upload_size=LARGEST,
+            key=f"exactness-file-{exam.turn}", max_upload_size=LARGEST,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
         )  # fmt: skip
     else:
@@ -74,7 +74,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
         left, right = st.columns(2)
         form.text(left, "seed", "Seed")
         count = right.text_input("Another number of samples", max_chars=WIDE, placeholder="such as 2,500", **form.key("count"))
-        if right.button("Sample that many", key="exact-count-go", disabled=exam.busy):
+        if right.button("Sample that many", key="exactness-count-go", disabled=exam.busy):
             exam.ask(count, work.draw)
         st.caption("Every change starts a new test. To share this question, copy the address of the page.")
     question, problems = another(asked, form.raw, from_fields)
@@ -84,20 +84,20 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
 
 def uploads(exam: Exam) -> list[Upload]:
     """What this visitor's browser sent; nobody else's session sees it."""
-    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(f"exact-file-{exam.turn}") or ()]
+    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(f"exactness-file-{exam.turn}") or ()]
 
 
 def buttons(exam: Exam) -> None:
     n, most = exam.result.n, exam.question.most
-    with st.container(horizontal=True, vertical_alignment="center", key="exact-buttons"):
+    with st.container(horizontal=True, vertical_alignment="center", key="exactness-buttons"):
         for count, name in STEPS.items():
             hint = "This decoder writes one text at a time and would need hours." if count > most else None
-            if st.button(name, key=f"exact-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
+            if st.button(name, key=f"exactness-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
                 exam.ask(count, work.draw)
                 st.rerun()
         if not exam.busy:
             st.caption(f"{counted(n)} so far" if n else "")
-    session.watch("exact")
+    session.watch("exactness")
 
 
 def pictures(exam: Exam, kind: str) -> None:
@@ -109,17 +109,17 @@ def pictures(exam: Exam, kind: str) -> None:
         )
     for arm, (column, shown) in enumerate(zip(st.columns(2, gap="large"), result.arms, strict=True)):
         with column:
-            st.container(key=f"exact-name-{arm}").markdown(shown.name)
+            st.container(key=f"exactness-name-{arm}").markdown(shown.name)
             if result.texts:
-                st.container(key=f"exact-text-{arm}").text(words.continued(exam.question, result.texts[1 + arm]))
-            picture(evidence.cell_bars(shown, end, kind), "exact", str(arm), shown.conclusion, sentence=False)
-    with st.container(key="exact-said"):
+                st.container(key=f"exactness-text-{arm}").text(words.continued(exam.question, result.texts[1 + arm]))
+            picture(evidence.cell_bars(shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
+    with st.container(key="exactness-said"):
         st.markdown(" ".join(filter(None, (words.bars_sentence(result), words.engine_sentence(result, exam.question)))))
 
 
 def seeds(exam: Exam, kind: str) -> None:
     found = exam.result.p_values
-    with st.container(key="exact-flat"):
+    with st.container(key="exactness-flat"):
         st.markdown("## One run may pass by chance. What about many?")
         if exam.question.source == "assisted":
             st.markdown(
@@ -131,11 +131,11 @@ def seeds(exam: Exam, kind: str) -> None:
             f"Each of {SEEDS} runs has its own seed, {SEED_SAMPLES} samples and a p-value. If the decoder is exact, every p-value is equally "
             "likely and the bars are level. If it is not, the p-values pile up at the left."
         )
-        session.ask(left, exam, f"Run {SEEDS} seeds", "exact-seeds", work.many_seeds)
+        session.ask(left, exam, f"Run {SEEDS} seeds", "exactness-seeds", work.many_seeds)
         if found:
             left.markdown(found.conclusion)
             with right:
-                picture(evidence.p_value_bars(found, kind), "exact", "flat", found.conclusion, sentence=False)
+                picture(evidence.p_value_bars(found, kind), "exactness", "flat", found.conclusion, sentence=False)
 
 
 def folds(exam: Exam) -> None:
@@ -161,16 +161,16 @@ def of_files(exam: Exam, kind: str) -> None:
             "decoding on and off, are tested against each other; that needs no weights."
         )
         return
-    place = parts.verdict("exact", report["verdict"], report["sentence"], words.ALARMS)
-    place.container(key="exact-text-file").text(words.described(report))
+    place = elements.verdict("exactness", report["verdict"], report["sentence"], words.ALARMS)
+    place.container(key="exactness-text-file").text(words.described(report))
     if report["note"]:
-        notes([report["note"]], "exact-notes-file")
+        notes([report["note"]], "exactness-notes-file")
     if report["answers"][0]["cells"]:
         shown = evidence.CellShares.of_report(report)
-        picture(evidence.cell_bars(shown, evidence.axis_end(shown), kind), "exact", "file", shown.conclusion, sentence=False)
+        picture(evidence.cell_bars(shown, evidence.axis_end(shown), kind), "exactness", "file", shown.conclusion, sentence=False)
         st.markdown(
             "The most likely cells, made from the exact distribution alone; … stands for every text that begins like this. "
-            "Sampling noise alone leaves all bars inside the grey bands 99 times in 100."
+            "Sampling noise alone leaves all bars inside the gray bands 99 times in 100."
         )
     with st.expander("Every test", expanded=True):
         st.dataframe(words.file_tests(report), hide_index=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from specviz.export.facts import proposer_options
+from specviz.export.manifest import proposer_options
 from specviz.settings import Settings
 from specviz.web.common.verdict import Verdict, counted, detectable, next_test, rejection, tail, too_early, verify_command
 from specviz.web.exactness.state import SOURCES, ExactnessResult, Exam, Question
@@ -67,7 +67,7 @@ def bars_sentence(result: ExactnessResult) -> str:
         "Each bar is one cell of the distribution, fixed before the first sample; … stands for every text that begins like this. "
     )
     if result.n:
-        words += "Sampling noise alone leaves all bars inside the grey bands 99 times in 100. "
+        words += "Sampling noise alone leaves all bars inside the gray bands 99 times in 100. "
     outside = [f"{len(arm.outside)} of “{arm.name}”" for arm in result.arms if arm.outside]  # a phone has no left and right
     if outside:
         words += f"Here some bars are outside ({', '.join(outside)}). The verdict comes from the tests, not from single bars. "

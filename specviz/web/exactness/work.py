@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from specviz.errors import SpecvizError
-from specviz.export.facts import proposing
+from specviz.export.manifest import proposing
 from specviz.figures.exactness.evidence import SeedPValues
-from specviz.web.common import cache, loads, sampling
+from specviz.web.common import cache, model_loading, sampling
 from specviz.web.common.queue import Ticket
 from specviz.web.common.sampling import SHARD, SIZES, Bench
 from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SOURCES, ExactnessResult, Exam, Upload
@@ -111,7 +111,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
 
 def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
-    loads.libraries(ticket)
+    model_loading.libraries(ticket)
     from specviz.evidence.experiment import Plan
     from specviz.evidence.sample_files.against_weights import against_distribution
     from specviz.evidence.sample_files.reading import parse
@@ -123,7 +123,7 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
         ticket.tick(0.5, "Comparing the two files")
         found = compare(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))
         return exam.put(ticket, report=found)
-    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
     def plan(n: int, length: int) -> Plan:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from specviz.export import exactness
-from specviz.export.facts import facts
+from specviz.export.manifest import facts
 from specviz.export.package import Package
 from specviz.web.common.download import Offer, ready
 from specviz.web.common.verdict import RULE, as_row, decisive, verify_command
@@ -25,7 +25,7 @@ def broken_package(trial: Trial) -> Package:
     if found := case.known:
         mistake = {key: getattr(found, key) for key in ("id", "name", "wrong", "thread")} | {"decoder": case.names[case.wrong[1]]}
     said = facts(
-        case.settings, trial.bench.models, "broken", case.link(),
+        case.settings, trial.bench.models, "mistakes", case.link(),
         [] if case.hidden else [verify_command(case.settings, case.mistake)], mistake=mistake, n=result.n, verdict=verdict.mark,
         sentence=verdict.words, detectable_tv=tests[-1]["detectable_tv"] if tests else None, tests=tests, rule_of_the_looks=RULE,
     )  # fmt: skip

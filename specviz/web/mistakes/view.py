@@ -10,9 +10,9 @@ import streamlit as st
 from specviz.errors import SettingsError
 from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.figures import mistakes as figures
-from specviz.web.common import download, parts, session
+from specviz.web.common import download, elements, session
 from specviz.web.common.controls import Form, from_fields
-from specviz.web.common.parts import head, notes, picture, tables
+from specviz.web.common.elements import head, notes, picture, tables
 from specviz.web.common.verdict import RULE, verify_command
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
@@ -21,19 +21,19 @@ LEDE = "What does a wrong rule look like, and after how many samples is it detec
 
 
 def page() -> None:
-    trial = session.current("broken", session.by_link(Trial, Case))
-    head("broken", "Break it", LEDE)
+    trial = session.current("mistakes", session.by_link(Trial, Case))
+    head("mistakes", "Break it", LEDE)
     case, problems = fields(trial)
     trial.choose(case)
-    notes(problems, "broken-notes-fields")
+    notes(problems, "mistakes-notes-fields")
     trial.prepare(work.prepared)
     session.keep_link(trial)
-    download.fold("broken", lambda: export.offer(trial))
+    download.fold("mistakes", lambda: export.offer(trial))
     if not case.hidden:
-        st.container(key="broken-about").markdown(words.about(case, trial.result.toy))
+        st.container(key="mistakes-about").markdown(words.about(case, trial.result.toy))
     buttons(trial)
-    notes(trial.notices, "broken-notes-live")
-    notes(trial.result.notes, "broken-notes-distribution")
+    notes(trial.notices, "mistakes-notes-live")
+    notes(trial.result.notes, "mistakes-notes-distribution")
     verdict(trial)
     if trial.result.arms is None:
         st.caption("The texts and pictures appear here as soon as the models are loaded.")
@@ -49,7 +49,7 @@ def page() -> None:
 def fields(trial: Trial) -> tuple[Case, list[str]]:
     """Two fields in sight, the seed folded: the case they ask for, and sentences where one cannot be used."""
     case, names = trial.question, [HIDDEN, *MISTAKES]
-    form = Form("broken", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
+    form = Form("mistakes", trial.turn, {"prompt": case.settings.prompt, "seed": str(case.settings.seed)})
     which, text = st.columns([4, 6])
     mistake = which.selectbox("Mistake", names, index=names.index(case.mistake), format_func=words.title, **form.key("mistake"))
     form.prompt(text)
@@ -70,16 +70,16 @@ def fields(trial: Trial) -> tuple[Case, list[str]]:
 
 def buttons(trial: Trial) -> None:
     case, n, coming = trial.question, trial.result.n, trial.next_test
-    with st.container(horizontal=True, vertical_alignment="center", key="broken-buttons"):
+    with st.container(horizontal=True, vertical_alignment="center", key="mistakes-buttons"):
         if not case.hidden:
-            session.ask(st, trial, "Sample until it is detected", "broken-until", work.until_detected, type="primary",
+            session.ask(st, trial, "Sample until it is detected", "mistakes-until", work.until_detected, type="primary",
                         disabled=bool(trial.detected) or not coming)  # fmt: skip
         label = f"Sample to {coming:,}" if coming else "All samples drawn"
-        session.ask(st, trial, label, "broken-next", work.to_next_test, disabled=not coming)
+        session.ask(st, trial, label, "mistakes-next", work.to_next_test, disabled=not coming)
         if case.hidden and trial.revealed:
-            st.button("Another hidden one", key="broken-another", on_click=another, args=(trial,), disabled=trial.busy)
+            st.button("Another hidden one", key="mistakes-another", on_click=another, args=(trial,), disabled=trial.busy)
         st.caption(f"{words.conditions(case)}" + (f" · {n:,} samples of each so far" if n else ""))
-    session.watch("broken")
+    session.watch("mistakes")
 
 
 def another(trial: Trial) -> None:
@@ -91,13 +91,13 @@ def another(trial: Trial) -> None:
 
 def verdict(trial: Trial) -> None:
     said = words.verdict(trial)
-    place = parts.verdict("broken", said.mark, said.words, said.seen)
+    place = elements.verdict("mistakes", said.mark, said.words, said.seen)
     if trial.revealed:
         return
     with place.container(horizontal=True):
         for guess in GUESSES:
             label = "Neither is wrong" if guess == "neither" else f"{guess} is wrong"
-            st.button(label, key=f"broken-guess-{guess}", on_click=trial.take_guess, args=(guess,), disabled=not trial.result.n)
+            st.button(label, key=f"mistakes-guess-{guess}", on_click=trial.take_guess, args=(guess,), disabled=not trial.result.n)
 
 
 def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
@@ -106,20 +106,20 @@ def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
     with left:
         st.markdown("**How far from the exact distribution?**")
         if result.n:
-            picture(figures.curve(curve, kind), "broken", "curve", curve.conclusion, sentence=False)
+            picture(figures.curve(curve, kind), "mistakes", "curve", curve.conclusion, sentence=False)
         said = words.curve_sentence(curve, result.same, result.n, trial.question.hidden)
-        st.container(key="broken-said-curve").markdown(said)
+        st.container(key="mistakes-said-curve").markdown(said)
     with right:
         st.markdown("**How fast?**")
         one, other = result.speeds
         alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."
-        picture(figures.speeds(result.speeds, curve.wrong, kind), "broken", "speed", alt, sentence=False)
-        st.container(key="broken-said-speed").markdown(words.speed_sentence(trial))
+        picture(figures.speeds(result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False)
+        st.container(key="mistakes-said-speed").markdown(words.speed_sentence(trial))
     if result.n and curve.wrong is not None:
         wrong = result.arms[curve.wrong]
         st.markdown("**Where do the wrong rule’s samples go?**")
-        picture(figures.wrong_cells(wrong, kind), "broken", "cells", wrong.conclusion, sentence=False)
-        st.container(key="broken-said-cells").markdown(words.cells_sentence(trial))
+        picture(figures.wrong_cells(wrong, kind), "mistakes", "cells", wrong.conclusion, sentence=False)
+        st.container(key="mistakes-said-cells").markdown(words.cells_sentence(trial))
 
 
 def folds(trial: Trial, curve: figures.Curve) -> None:

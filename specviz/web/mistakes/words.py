@@ -132,7 +132,7 @@ def curve_sentence(curve: Curve, same: int, n: int, hidden: bool) -> str:
     """The sentence of meaning under the curve."""
     if not n:
         return "The distance of a correct decoder falls as 1/sqrt(n): with a hundred times the samples it is ten times smaller. That of a wrong one levels off."
-    said = "Sampling noise alone leaves a correct decoder’s distance inside the grey band 99 times in 100. The band falls with more samples; the distance of a wrong decoder levels off."
+    said = "Sampling noise alone leaves a correct decoder’s distance inside the gray band 99 times in 100. The band falls with more samples; the distance of a wrong decoder levels off."
     if not any(right for right, _ in curve.tv) and not hidden:
         said += " Here the correct one’s distance is always 0, which a logarithmic axis cannot show."
     if hidden:
@@ -187,7 +187,7 @@ def texts_html(case: Case, pairs: tuple[TextPair, ...]) -> str:
             mark = _marked(one.first[arm], kind) if one.first[0] != one.first[1] else ""
             before = f"<i>{_shown(tail(case.settings.prompt))}</i>{_shown(one.same)}"
             rows.append(f"<p class='{kind}'><span>{one.number} · {name}</span><q>{before}{mark}{_shown(one.rest[arm])}</q></p>")
-    return f"<div class='broken-texts'>{''.join(rows)}</div>"
+    return f"<div class='mistakes-texts'>{''.join(rows)}</div>"
 
 
 def _marked(token: str, kind: str) -> str:

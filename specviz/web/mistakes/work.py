@@ -32,7 +32,7 @@ SHOWN = 3  # texts on the page
 def prepared(trial: Trial, ticket: Ticket) -> Bench:
     """The bench, made once, with the texts side by side."""
     if trial.bench is None:
-        from specviz.evidence.mutants.catalogue import MUTANTS
+        from specviz.evidence.mutants.catalog import MUTANTS
 
         case = trial.question
         bench = Bench(case.settings, case.names, 2, ticket)
@@ -55,7 +55,7 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
     """Draw ``count`` more samples of both decoders. before: samples that this piece of work has drawn already."""
     bench, case = prepared(trial, ticket), trial.question
     from specviz.decoding.sampler import Shard, decoded, shared_distributions
-    from specviz.statistics.variation import total_variation, tv_null_band
+    from specviz.statistics.total_variation import total_variation, tv_null_band
 
     def sample(arm: int, size: int, watch: Watch) -> Samples:
         made, randomness = _arguments(trial, bench, arm, case.settings)
@@ -91,7 +91,7 @@ def until_detected(trial: Trial, ticket: Ticket) -> None:
 def _arguments(trial: Trial, bench: Bench, arm: int, settings: Settings) -> tuple[Arguments, Randomness]:
     """One of the two decoders and its random numbers. Both share them, except where a mistake is hidden: that would tell."""
     from specviz.evidence.mutants.builders import honest
-    from specviz.evidence.mutants.catalogue import MUTANTS
+    from specviz.evidence.mutants.catalog import MUTANTS
     from specviz.randomness import PhiloxRandomness
 
     case = trial.question

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.export.facts import EDITED, facts
+from specviz.export.manifest import EDITED, facts
 from specviz.export.package import PRINTS, Package
 from specviz.export.rounds import one_round, one_token
 from specviz.figures.one_token.link import write_distribution
@@ -89,7 +89,7 @@ def token_package(trace: Trace | None, place: Mapping[str, Any] | None, state: M
     settings = Settings.from_record(run.settings) if run else Settings()
     models = identity(run) if run else {}
     said = facts(
-        settings, models, "token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged"
+        settings, models, "one_token", query, (), distributions="recorded" if place and not state["p"] else "invented or dragged"
     )
     if run is None:
         said |= {"settings": {}, "seed": None, "sample": False}

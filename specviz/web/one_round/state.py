@@ -14,7 +14,7 @@ from urllib.parse import urlencode
 
 from specviz.errors import SettingsError, SpecvizError
 from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places, places_of
 from specviz.settings import Settings
 from specviz.trace import Round, Trace

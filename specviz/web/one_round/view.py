@@ -10,7 +10,7 @@ import streamlit as st
 from specviz.figures.common.components import component
 from specviz.figures.common.narration import HEADLINE
 from specviz.figures.one_round.stage import read_cursor
-from specviz.models.pairs.catalogue import PAIRS
+from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places, places_of
 from specviz.web.common import access, cache, download, session, terms
 from specviz.web.common.controls import Form, as_fields, from_fields
@@ -22,7 +22,7 @@ _component = st.components.v2.component("specviz_stage", **component("stage"))
 
 
 def page() -> None:
-    state = session.current("step", opened)
+    state = session.current("one_round", opened)
     fold(state)
     state.begin(work.answer)
     session.wait_a_moment(state)
@@ -30,11 +30,11 @@ def page() -> None:
         for sentence in state.notices:
             st.text(sentence)
     stage(state)
-    terms.row("step")
+    terms.row("one_round")
     at = read_cursor(st.query_params.get("at"))
-    download.fold("step", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
+    download.fold("one_round", lambda: export.round_offer(state.shown.trace, (at or state.shown.cursor)["round"]))
     session.keep_link(state)
-    session.watch("step", bar=False)
+    session.watch("one_round", bar=False)
 
 
 def opened(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
@@ -63,7 +63,7 @@ def stage(state: OneRoundState) -> None:
 
 def _hear() -> None:
     """Streamlit calls this before the page runs: so the page is drawn once for a click, with what came of it."""
-    state: OneRoundState | None = st.session_state.get("step")
+    state: OneRoundState | None = st.session_state.get("one_round")
     if state is not None:
         state.enter()
         state.hear(st.session_state["stage"].get("ask"))
@@ -99,7 +99,7 @@ def fields(state: OneRoundState) -> dict[str, Any]:
 
 
 def title(pair: str) -> str:
-    """A pair in the list: the catalogue's title, or the two places of one's own."""
+    """A pair in the list: the catalog's title, or the two places of one's own."""
     own = places_of(pair)
     return PAIRS[pair].title if pair in PAIRS else f"{own.target} with {own.draft}" if own else pair
 

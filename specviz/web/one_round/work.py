@@ -6,7 +6,7 @@ import logging
 
 from specviz.errors import SpecvizError
 from specviz.figures.one_round.stage import open_ended
-from specviz.web.common import cache, loads
+from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Stopped, Ticket
 from specviz.web.one_round.state import OneRoundState, RunRequest
 
@@ -29,7 +29,7 @@ def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> 
 
 def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
     settings, earlier = request.settings, request.earlier
-    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.decoding import run as decoding
 
     while True:

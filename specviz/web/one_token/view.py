@@ -14,24 +14,24 @@ from specviz.web.common.access import unknown_keys
 from specviz.web.one_round import export
 from specviz.web.one_token.state import shown
 
-ASKED = "token-asked"
+ASKED = "one_token-asked"
 _component = st.components.v2.component("specviz_token", **component("token"))
 
 
 def page() -> None:
     """Two distributions that can be dragged. What was dragged stays in the browser, which says it when an export is made: ``asked`` is
     the number of the question that its answer belongs to."""
-    run, recorded = st.session_state.get("step"), cache.recording()
+    run, recorded = st.session_state.get("one_round"), cache.recording()
     trace = recorded if run is None or run.shown.trace is None else run.shown.trace
     payload, query, question = token_payload(trace, trace is recorded), st.query_params.to_dict(), st.session_state.get(ASKED, 0)
     known = [one["id"] for one in payload["positions"]]
     start, left_out = read_state(query, known)
     data = {"payload": payload, "state": start, "notices": [*left_out, *unknown_keys(query)], "asked": question}
-    said = _component(key="token", data=data, on_shown_change=lambda: None).shown
+    said = _component(key="one_token", data=data, on_shown_change=lambda: None).shown
     state = shown(said, start, known)
-    terms.row("token")
+    terms.row("one_token")
     download.fold(
-        "token",
+        "one_token",
         lambda: export.token_offer(trace, payload, state),
         on_open=ask,
         known=question == (said.get("asked", 0) if isinstance(said, Mapping) else 0),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from specviz.export.facts import facts
+from specviz.export.manifest import facts
 from specviz.export.serving_limits import serving_limits
 from specviz.figures.serving_limits import setups as figures
 from specviz.models.pairs.names import as_options
@@ -17,10 +17,10 @@ def offer(state: SetupsState) -> Offer:
     """What can be exported; nothing until there is a measurement."""
     one = state.shown
     if one is None:
-        return Offer("around-the-rule")
+        return Offer("serving-limits")
     link = {key: value for key, value in state.question.link().items() if state.own or key != "prompt"}
     said = facts(
-        one.settings, one.models, "around", link, [] if state.own else [command(one)], n=one.texts, turns=one.runs,
+        one.settings, one.models, "serving_limits", link, [] if state.own else [command(one)], n=one.texts, turns=one.runs,
         machine=dict(one.machine), measured=one.date, recorded=not state.own, sentence=figures.conclusion(one),
     )  # fmt: skip
     package = serving_limits(one, state.question.arm, said)

@@ -10,8 +10,8 @@ from specviz.figures.serving_limits import near_ties as ties
 from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison
-from specviz.web.common import measured, session
-from specviz.web.common.parts import PLOT, escaped, head, machine, notes, picture, said, tables
+from specviz.web.common import measurement_page, session
+from specviz.web.common.elements import PLOT, escaped, head, machine, notes, picture, said, tables
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
 
@@ -24,24 +24,24 @@ SERVED, TV_DRAFTED, VERDICT, RESPECT, TV_FLOAT32, ACCEPTED, PER_PASS, SPEED, SPE
 
 
 def page() -> None:
-    state = measured.current("around", SetupsState, SetupsQuestion)
-    head("around", "Serving limits", LEDE)
+    state = measurement_page.current("serving_limits", SetupsState, SetupsQuestion)
+    head("serving_limits", "Serving limits", LEDE)
     arms = {key: arm.name for key, arm in COMPARISONS.items()}
-    question, problems = measured.prompt_and_choice("around", state, "arm", "Near ties between", arms)
-    measured.run("around", state, question, problems, export.offer, "Measure every setup", work.run_all, ABOUT)
+    question, problems = measurement_page.prompt_and_choice("serving_limits", state, "arm", "Near ties between", arms)
+    measurement_page.run("serving_limits", state, question, problems, export.offer, "Measure every setup", work.run_all, ABOUT)
     one, kind = state.shown, session.theme()
     if one is None:
         st.caption("The measurements appear here once they have run.")
         return
     conclusion = figures.conclusion(one)
-    notes([measured_on(state, one)], "around-notes-from")
+    notes([measured_on(state, one)], "serving_limits-notes-from")
     table(one)
-    said(conclusion, "around-said")
+    said(conclusion, "serving_limits-said")
     st.markdown(
         "### Two distances\nHow much the setup changes the target, and how much draft tokens change that, on one scale: "
         "total variation distance (TV), half the sum of absolute differences between two distributions."
     )
-    picture(figures.distances(one, kind), "around", "distances", conclusion, sentence=False)
+    picture(figures.distances(one, kind), "serving_limits", "distances", conclusion, sentence=False)
     near_ties(one, state.question.arm, kind)
     folds(one)
 
@@ -79,7 +79,7 @@ def table(one: SetupComparison) -> None:
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
     lines = [line | {SERVED: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
     st.dataframe(lines, hide_index=True, height="content", column_config=config, column_order=shown,
-                 alt=figures.conclusion(one), placeholder="", key="around-table")  # fmt: skip
+                 alt=figures.conclusion(one), placeholder="", key="serving_limits-table")  # fmt: skip
 
 
 def near_ties(one: SetupComparison, arm: str, kind: str) -> None:
@@ -93,8 +93,8 @@ def near_ties(one: SetupComparison, arm: str, kind: str) -> None:
         return
     conclusion = ties.conclusion(seen)
     for place, name, draw in zip(st.columns(2, gap="large"), ("margins", "spread"), (ties.margins, ties.spread), strict=True):
-        place.plotly_chart(draw(seen, kind), key=f"around-figure-{name}", config=PLOT, alt=conclusion)
-    said(conclusion, "around-said-ties")
+        place.plotly_chart(draw(seen, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
+    said(conclusion, "serving_limits-said-ties")
     if seen.parted:
         tables("Where they differ, and what each writes there", ties.partings(seen))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.web.common import cache, loads
+from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Ticket
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
 
@@ -13,7 +13,7 @@ POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96
 def run_all(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> None:
     """Measure every setup. The measurement is handed over whole; where it is stopped, nothing has changed."""
     settings = question.settings
-    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.serving.served import refuse_uncompared
     from specviz.serving.setups_run import SetupEffort, compare_setups, written_from
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 
-from specviz.export.facts import facts
+from specviz.export.manifest import facts
 from specviz.export.speed import how_fast
 from specviz.models.pairs.names import as_options
 from specviz.prediction.plan import SpeedPlan
@@ -21,7 +21,7 @@ def offer(state: SpeedState) -> Offer:
     asked = what_if(state.question, plan, many)
     commands = [command(plan), "python -m specviz study", "python -m specviz record batches"]
     said = facts(
-        plan.settings, plan.models, "fast", state.question.link(), commands, n=plan.openings,
+        plan.settings, plan.models, "speed", state.question.link(), commands, n=plan.openings,
         machine=dict(plan.machine), measured=plan.date, recorded=not state.own, sentence=plan.in_words,
     )  # fmt: skip
     package = how_fast(

@@ -76,12 +76,12 @@ def followed(
 
 def tabs(turn: int) -> str:
     """Key of the tabs' widget, made anew when a link fills the page."""
-    return f"fast-tabs-{turn}"
+    return f"speed-tabs-{turn}"
 
 
 def slider(name: str, choice: Choice, turn: int) -> str:
     """Key of a slider's widget: each draft and temperature has its own, for each pair stands elsewhere."""
-    return f"fast-what-{name}-{choice.key}-{turn}"
+    return f"speed-what-{name}-{choice.key}-{turn}"
 
 
 def of_batches(found: BatchSpeeds, choice: Choice) -> tuple[str, str]:

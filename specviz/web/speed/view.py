@@ -13,12 +13,12 @@ from specviz.figures.speed import study as study_figures
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import TEMPERATURES, Choice
-from specviz.prediction.reported import SOURCE
+from specviz.prediction.published_speeds import SOURCE
 from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
-from specviz.web.common import measured, session
+from specviz.web.common import measurement_page, session
 from specviz.web.common.controls import Form
-from specviz.web.common.parts import head, machine, notes, picture, said, tables
+from specviz.web.common.elements import head, machine, notes, picture, said, tables
 from specviz.web.speed import export, sections, work
 from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, shown_text, study
 
@@ -40,18 +40,18 @@ WAYS = {"accepted draft tokens": "predicted", "hazards": "with one alpha per dep
 
 
 def page() -> None:
-    state = measured.current("fast", SpeedState, SpeedQuestion)
-    head("fast", "How fast?", LEDE)
+    state = measurement_page.current("speed", SpeedState, SpeedQuestion)
+    head("speed", "How fast?", LEDE)
     question, problems = fields(state)
     state.choose(question)
     question = sections.followed(question, state.shown, batches(), st.session_state, state.turn)
-    measured.run("fast", state, question, problems, export.offer, "Predict for this text", work.make, ABOUT)
+    measurement_page.run("speed", state, question, problems, export.offer, "Predict for this text", work.make, ABOUT)
     plan, kind = state.shown, session.theme()
     if plan is None:
         st.caption("The prediction appears here once it is made.")
     else:
-        notes([measured_on(state, plan)], "fast-notes-from")
-        said(plan.in_words, "fast-said")
+        notes([measured_on(state, plan)], "speed-notes-from")
+        said(plan.in_words, "speed-said")
         pictures(plan, kind)
         tables("The numbers behind the pictures", figures.rows(plan))
         with st.expander("How close is the formula to the paper’s own table?"):
@@ -63,7 +63,7 @@ def page() -> None:
 def fields(state: SpeedState) -> tuple[SpeedQuestion, list[str]]:
     """Text, draft and temperature: what they ask for, and a sentence where it cannot be used."""
     question = state.question
-    form = Form("fast", state.turn, {})
+    form = Form("speed", state.turn, {})
     left, right = st.columns([6, 4])
     text = left.text_area("A text like those to be written", value=question.text, height=120, **form.key("text"))
     draft = form.choice(right, "draft", "Drafting method", DRAFTS, question.choice.draft)
@@ -92,7 +92,7 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
             "### Tokens per target pass\nPredicted from accepted draft tokens, from one acceptance probability per depth, or from one alpha; and "
             "measured with other random numbers."
         )
-        picture(figures.tokens(plan, kind), "fast", "tokens", figures.tokens_conclusion(plan))
+        picture(figures.tokens(plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
     if right is None:
         st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
         return
@@ -101,7 +101,7 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
             "### Speed\nSpeed depends on the tokens per round and on what a round costs. The band is the middle 95% of resampled texts and timings."
         )
         by = ", ".join(f"{WAYS.get(name, name)} {gamma}" for name, gamma in plan.chosen_by.items())
-        picture(figures.factors(plan, kind), "fast", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
+        picture(figures.factors(plan, kind), "speed", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
 
 
 def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
@@ -131,7 +131,7 @@ def accepted(known: Study, draft: str, kind: str) -> None:
             st.markdown("### Over temperature" if axis == study_figures.TEMPERATURE else "### Over top-p, at temperature 1")
             picture(
                 study_figures.acceptance(known, draft, axis, kind),
-                "fast",
+                "speed",
                 axis,
                 study_figures.acceptance_conclusion(known, draft, axis),
             )
@@ -144,13 +144,13 @@ def predicted(known: Study, draft: str, kind: str) -> None:
         st.markdown(
             "### Predicted and measured\nEach point is a kind of text with one sampling setting. On the dotted line both are equal."
         )
-        picture(study_figures.foretold(known, draft, kind), "fast", "foretold", study_figures.foretold_conclusion(known, draft))
+        picture(study_figures.foretold(known, draft, kind), "speed", "foretold", study_figures.foretold_conclusion(known, draft))
     with right:
         st.markdown(
             "### Is the draft well calibrated?\nHow often its most likely token is the next token of the text, over the probability it gives that token."
         )
         conclusion = study_figures.confidence_conclusion(known, draft)
-        picture(study_figures.confidence(known, draft, kind), "fast", "confidence", conclusion)
+        picture(study_figures.confidence(known, draft, kind), "speed", "confidence", conclusion)
     with st.expander("Which simple statistic predicts it best?"):
         st.dataframe(study_figures.scores(known), hide_index=True)
         st.caption(
@@ -169,12 +169,12 @@ def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### Where it stops paying\nSpeed over the number of texts, computed from timed passes and counted rounds.")
-        picture(batch.factors(known, key, kind), "fast", "batch", known.in_words(key))
+        picture(batch.factors(known, key, kind), "speed", "batch", known.in_words(key))
     with right:
         st.markdown(
             "### What verification costs\nTime of a pass over more tokens of every text. One line for each number of texts."
         )
-        picture(batch.passes(known, kind), "fast", "passes", batch.passes_conclusion(known))
+        picture(batch.passes(known, kind), "speed", "passes", batch.passes_conclusion(known))
     tables("The numbers behind the pictures", batch.rows(known, key))
 
 
@@ -191,7 +191,7 @@ def what_if(question: SpeedQuestion, plan: SpeedPlan | None, kind: str, turn: in
     c = slider(1, "c: draft step over target pass", "c", 0.0, 1.0, start.spot.c, 0.01)
     gamma = slider(2, "gamma: draft tokens per round", "gamma", 1, GAMMA_MAX, start.gamma)
     spot, pair = surface.Spot(alpha, c), sections.running(question.choice, plan, batches(), gamma)
-    picture(surface.surface(gamma, spot, pair, kind), "fast", "surface", surface.in_words(gamma, spot))
+    picture(surface.surface(gamma, spot, pair, kind), "speed", "surface", surface.in_words(gamma, spot))
     row = plan and plan.row(gamma)
-    said(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "fast-said-pair")
+    said(surface.of_pair(gamma, pair, row.factor.value if row and row.factor else None), "speed-said-pair")
     tables("The numbers behind the picture", surface.table(pair, spot))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from specviz.web.common import cache, loads
+from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Ticket
 from specviz.web.speed.state import SpeedQuestion, SpeedState
 
@@ -15,7 +15,7 @@ GAMMAS = tuple(range(1, 7))
 def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
     """Make the plan. It is handed over whole; where it is stopped, nothing has changed."""
     settings = replace(question.settings, gamma=GAMMAS[-1], length=LENGTH)
-    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.prediction.plan_run import PlanEffort, make_plan
 
     found = make_plan(pair, settings, question.text, GAMMAS, PlanEffort(TEXTS, OPENING, PROBES), "a text of yours", ticket.tick)

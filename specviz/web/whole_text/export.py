@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from specviz.export.facts import decode_command, facts
+from specviz.export.manifest import decode_command, facts
 from specviz.export.package import Package
 from specviz.export.whole_text import whole_text
 from specviz.figures.whole_text import lanes as words
@@ -22,7 +22,7 @@ def offer(state: WholeTextState) -> Offer:
 
 def passage_package(one: Passage, recorded: bool) -> Package:
     said = facts(
-        one.settings, one.models, "whole", PassageRequest(one.settings).link(), [decode_command(one.settings, one.models)],
+        one.settings, one.models, "whole_text", PassageRequest(one.settings).link(), [decode_command(one.settings, one.models)],
         n=len(one.speculative.trace.output_ids), turns=one.runs, rates={"target": list(one.target.rates), "speculative": list(one.speculative.rates)},
         warm_up_seconds=one.warm, machine=dict(one.machine), measured=one.date, recorded=recorded, sentence=words.speed(one),
     )  # fmt: skip

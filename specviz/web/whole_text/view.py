@@ -15,7 +15,7 @@ from specviz.figures.whole_text import tables as rows
 from specviz.measure.passage import LENGTHS, Passage
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
-from specviz.web.common.parts import head, notes, picture, said, tables
+from specviz.web.common.elements import head, notes, picture, said, tables
 from specviz.web.whole_text import export, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
@@ -30,47 +30,47 @@ _component = st.components.v2.component("specviz_lanes", **component("lanes"))
 
 
 def page() -> None:
-    state = session.current("whole", session.by_link(WholeTextState, PassageRequest))
-    head("whole", "Whole text", LEDE)
+    state = session.current("whole_text", session.by_link(WholeTextState, PassageRequest))
+    head("whole_text", "Whole text", LEDE)
     request, problems, go = fields(state)
     state.choose(request)
     session.ask(
         go,
         state,
         "Write it both ways",
-        "whole-write",
+        "whole_text-write",
         work.write,
         request,
         type="primary",
         width="stretch",
         disabled=bool(problems),
     )
-    notes(problems, "whole-notes-fields")
+    notes(problems, "whole_text-notes-fields")
     session.keep_link(state)
-    download.fold("whole", lambda: export.offer(state))
-    session.watch("whole", every=LOOK_AGAIN)
-    notes(state.notices, "whole-notes-live")
+    download.fold("whole_text", lambda: export.offer(state))
+    session.watch("whole_text", every=LOOK_AGAIN)
+    notes(state.notices, "whole_text-notes-live")
     one = state.underway or state.shown
     if one is None:
         st.caption("Both texts appear here once they have been written.")
         return
     if one.read is None:
-        notes(["Writing. Each clock counts only its own work."], "whole-notes-from")
+        notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
     else:
-        notes([come_from(state, one), *filter(None, [words.ended(one)])], "whole-notes-from")
-    _component(key="whole-lanes", data={"payload": words.lanes_payload(one, done=one.read is not None)})
+        notes([come_from(state, one), *filter(None, [words.ended(one)])], "whole_text-notes-from")
+    _component(key="whole_text-lanes", data={"payload": words.lanes_payload(one, done=one.read is not None)})
     st.caption(CLOCKS)
     if one.read is not None:
-        notes(words.cautions(one), "whole-notes-cautions")
+        notes(words.cautions(one), "whole_text-notes-cautions")
         meaning = (words.conclusion(one), f"{words.speed(one)} {words.texts_sentence(one)}")
-        said("\n\n".join(filter(None, meaning)), "whole-said-lanes", plain=True)
+        said("\n\n".join(filter(None, meaning)), "whole_text-said-lanes", plain=True)
         parting(one, session.theme())
 
 
 def fields(state: WholeTextState) -> tuple[PassageRequest, list[str], Any]:
     """Prompt and length in sight, sampling and seed folded: what they ask for, sentences where one cannot be used, the button's place."""
     request = state.question
-    form = Form("whole", state.turn, as_fields(request.settings))
+    form = Form("whole_text", state.turn, as_fields(request.settings))
     text, size, go = st.columns([6, 2.3, 1.9], vertical_alignment="bottom")
     form.prompt(text)
     length = size.segmented_control("Tokens", LENGTHS, default=request.settings.length, required=True, **form.key("length"))
@@ -103,20 +103,20 @@ def come_from(state: WholeTextState, one: Passage) -> str:
 def parting(one: Passage, kind: str) -> None:
     """Where the models differ: along the text, at chosen places, over all tokens, by kind of word."""
     read = one.read
-    st.container(key="whole-second").markdown("### Where do the two models differ?")
-    picture(figures.along(read, kind), "whole", "along", figures.along_conclusion(read), plain=True)
+    st.container(key="whole_text-second").markdown("### Where do the two models differ?")
+    picture(figures.along(read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
-        _component(key="whole-forks", data={"payload": payload})
+        _component(key="whole_text-forks", data={"payload": payload})
     curves = figures.curves_of(read, surveys(one.settings.pair))
     own, many = curves[0][1], recorded_spread(one.settings)
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### At a few tokens, or everywhere?")
-        picture(figures.lorenz(curves, kind), "whole", "lorenz", figures.lorenz_conclusion(curves), plain=True)
+        picture(figures.lorenz(curves, kind), "whole_text", "lorenz", figures.lorenz_conclusion(curves), plain=True)
     with right:
         st.markdown("### At which words?")
         shown = figures.kinds(many or own, own if many else None, kind)
-        picture(shown, "whole", "kinds", figures.kinds_conclusion(many or own), plain=True)
+        picture(shown, "whole_text", "kinds", figures.kinds_conclusion(many or own), plain=True)
     tables(
         "The numbers behind the pictures",
         ("The target model’s text, read by both", rows.places_table(one)),

@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 
 from specviz.measure.passage import TimedRound
-from specviz.web.common import cache, loads
+from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Ticket
 from specviz.web.whole_text.state import PassageRequest, WholeTextState
 
@@ -18,7 +18,7 @@ def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> Non
     """Write what was asked. Stopped, what stood there before stands there again."""
     settings = request.settings
     state.put(ticket, now=None)
-    pair = loads.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
+    pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.measure import passage_run
 
     shown = [0.0, 0]  # when the page was last given something new, and how much of it there was

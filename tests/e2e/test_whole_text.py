@@ -16,7 +16,7 @@ SECOND, FIRST = ".lane.speculative .token", ".lane.target .token"
 
 def open_whole(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
-    page.goto(f"{server}/whole{link}")
+    page.goto(f"{server}/whole_text{link}")
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible(timeout=PATIENT)
     expect(page.locator(".forkItem").first).to_be_visible(timeout=PATIENT)
@@ -73,21 +73,21 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
 
 def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, server):
     open_whole(page, server, "?length=192&seed=3&prompt=Once")
-    expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Recorded for")
+    expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Recorded for")
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
     assert query(page)["length"] == "192"
     write = page.get_by_role("button", name="Write it both ways")
-    stop = page.locator(".st-key-whole-stop button")
+    stop = page.locator(".st-key-whole_text-stop button")
     stop_in_time(write, stop)
     began = time.monotonic()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.locator(".st-key-whole-notes-from")).to_contain_text(re.compile("Recorded for|Your run"))
+    expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text(re.compile("Recorded for|Your run"))
     write.click()
-    expect(page.locator(".st-key-whole-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)
+    expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Your run. Measured", timeout=PATIENT)
     expect(page.locator(SECOND).first).to_be_visible()
     harmless(page)
     token = page.locator(SECOND).nth(20)

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from specviz.errors import ModelError
-from specviz.web.common import loads, warmup
+from specviz.web.common import model_loading, warmup
 from specviz.web.common.queue import Queue
 from tests.web.test_queue import wait_for
 
@@ -28,11 +28,11 @@ def test_a_cancel_while_models_load_frees_the_place_within_a_second():
         made.append(key)
         return "the pair"
 
-    first = queue.submit(lambda ticket: loads.waited(ticket, KEY, make))
-    wait_for(lambda: loads._loads)
+    first = queue.submit(lambda ticket: model_loading.waited(ticket, KEY, make))
+    wait_for(lambda: model_loading._loads)
     first.cancel()
     assert wait_for(lambda: first.state == "stopped") < 1.0
-    second = queue.submit(lambda ticket: loads.waited(ticket, KEY, make))  # waits for the same load
+    second = queue.submit(lambda ticket: model_loading.waited(ticket, KEY, make))  # waits for the same load
     wait_for(lambda: second.state == "working")
     end.set()
     wait_for(second.ended.is_set)
@@ -47,16 +47,16 @@ def test_a_pair_that_cannot_be_had_is_a_sentence_and_is_tried_anew_the_next_time
         raise ModelError("There is no such pair.")
 
     for count in (1, 2):
-        ticket = queue.submit(lambda ticket: loads.waited(ticket, KEY, make))
+        ticket = queue.submit(lambda ticket: model_loading.waited(ticket, KEY, make))
         wait_for(ticket.ended.is_set)
         assert (ticket.state, ticket.sentence, len(tries)) == ("failed", "There is no such pair.", count)
-        wait_for(lambda: not loads._loads)
+        wait_for(lambda: not model_loading._loads)
 
 
 def test_pairs_of_other_names_do_not_wait_for_each_other():
     held = threading.Event()
-    slow = loads.begun(("slow", "cpu", "float32"), lambda *key: held.wait(30))
-    quick = loads.begun(("quick", "cpu", "float32"), lambda *key: key)
+    slow = model_loading.begun(("slow", "cpu", "float32"), lambda *key: held.wait(30))
+    quick = model_loading.begun(("quick", "cpu", "float32"), lambda *key: key)
     assert quick.result(10.0)[0] == "quick" and not slow.done()
     held.set()
     assert slow.result(10.0)

@@ -18,7 +18,7 @@ from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 def open_exact(page: Page, server: str, link: str = "?prompt=Once+upon&length=1") -> Page:
     """Open the page and wait until its distribution is drawn."""
-    page.goto(f"{server}/exact{link}")
+    page.goto(f"{server}/exactness{link}")
     expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     return page
 
@@ -29,7 +29,7 @@ def draw(page: Page, name: str, so_far: str) -> None:
 
 
 def verdict(page: Page):
-    return page.locator("[class*=st-key-exact-verdict]")
+    return page.locator("[class*=st-key-exactness-verdict]")
 
 
 @pytest.fixture(scope="module")
@@ -91,7 +91,7 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     open_exact(page, server, "?prompt=Once+upon&length=4")
     page.get_by_role("button", name="A million", exact=True).click()
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling")
-    stop = page.locator(".st-key-exact-stop button")
+    stop = page.locator(".st-key-exactness-stop button")
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
@@ -114,7 +114,7 @@ def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_
     expect(other.get_by_text("The distribution has only one outcome", exact=False)).to_be_visible(timeout=PATIENT)
     expect(other.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     draw(other, "100", "100 samples")
-    expect(other.locator("[class*=st-key-exact-verdict]")).to_contain_text("the test is equality")
+    expect(other.locator("[class*=st-key-exactness-verdict]")).to_contain_text("the test is equality")
     harmless(page)
     harmless(other)
     other.close()
@@ -124,9 +124,9 @@ CLIENTS = 20
 
 
 @pytest.mark.slow
-def test_twenty_clients_at_once_on_a_cold_server_stand_in_line_and_get_their_law(opening, tmp_path):
+def test_twenty_clients_at_once_on_a_cold_server_stand_in_line_and_get_their_distribution(opening, tmp_path):
     log = tmp_path / "log.txt"
-    everybody = [Visitor(seed, f"prompt=a+bear&length=2&seed={seed}", "exact") for seed in range(CLIENTS)]
+    everybody = [Visitor(seed, f"prompt=a+bear&length=2&seed={seed}", "exactness") for seed in range(CLIENTS)]
     with serving(opening, log) as address, ThreadPoolExecutor(1) as apart:  # the browser's loop is this thread's
         apart.submit(asyncio.run, opened_at_once(everybody, address, lambda visitor: visitor.charts >= 2)).result()
     written = log.read_text()

@@ -196,7 +196,7 @@ def test_no_width_scrolls_sideways(open_token, scheme):
 def test_on_a_server_a_link_shows_the_same_bars_and_dragging_sends_nothing(page, server):
     sent = []
     page.on("websocket", lambda socket: socket.on("framesent", lambda frame: sent.append(frame)))
-    page.goto(f"{server}/token?p=10-20-30-20-20&q=30-30-20-10-10")
+    page.goto(f"{server}/one_token?p=10-20-30-20-20&q=30-30-20-10-10")
     page.locator(".token .headline").wait_for()
     assert page.title() == "Why it is exact · specviz"
     expect(page.get_by_role("link", name="One round")).to_be_visible()  # framed by app.py, even on a fresh server

@@ -15,7 +15,7 @@ THIRD = 1 / 3
 
 
 def turning(*probs: float) -> Table:
-    """A table whose distribution is turned round by the last token, so that neighbouring positions differ."""
+    """A table whose distribution is turned round by the last token, so that neighboring positions differ."""
 
     def table(ids: tuple[int, ...]) -> tuple[float, ...]:
         turn = ids[-1] if ids else 0

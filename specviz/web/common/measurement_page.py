@@ -10,8 +10,8 @@ import streamlit as st
 
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, from_fields
+from specviz.web.common.elements import notes
 from specviz.web.common.page import Findings, Work
-from specviz.web.common.parts import notes
 
 State = TypeVar("State", bound=Findings)
 

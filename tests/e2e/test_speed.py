@@ -15,7 +15,7 @@ PARAGRAPH = "The cat sat on the mat and looked at the dog, who ran to the brook.
 
 def open_plans(page: Page, server: str) -> Page:
     """Open the page and wait until its pictures stand."""
-    page.goto(f"{server}/fast")
+    page.goto(f"{server}/speed")
     expect(page.get_by_role("heading", name="Over temperature")).to_be_visible(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot").first).to_be_visible(timeout=PATIENT)
     return page
@@ -33,7 +33,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     page.wait_for_url(re.compile("text="))
     assert query(page)["text"] == SHORT
     page.get_by_role("button", name="Predict for this text").click()
-    expect(page.locator(".st-key-fast-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
+    expect(page.locator(".st-key-speed-notes-live")).to_contain_text("tokens long", timeout=PATIENT)
     harmless(page)
     expect(page.locator(".annotation-text").first).to_be_visible(timeout=PATIENT)
     resize(page, 390)
@@ -46,7 +46,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     for name, key in (("alpha: acceptance rate", "Home"), ("gamma: draft tokens per round", "End")):
         page.get_by_role("slider", name=name).focus()
         page.keyboard.press(key)
-    said = page.locator(".st-key-fast-said-surface")
+    said = page.locator(".st-key-speed-said-surface")
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     expect(said).to_contain_text("with gamma 16", timeout=PATIENT)
     expect(said).to_contain_text("no gamma pays")
@@ -56,7 +56,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     expect(said).to_contain_text("At alpha 0.00", timeout=PATIENT)
     expect(said).to_contain_text("with gamma 16")
     page.get_by_role("tab", name="Many texts at once").click()
-    expect(page.locator(".st-key-fast-said-batch")).to_be_visible(timeout=PATIENT)
+    expect(page.locator(".st-key-speed-said-batch")).to_be_visible(timeout=PATIENT)
     expect(said).to_have_count(0)
     page.wait_for_url(re.compile("tab=many"))
     page.go_back()
@@ -71,10 +71,10 @@ def test_a_plan_is_stopped_and_made(page, server):
     field.press("Control+Enter")
     page.wait_for_url(re.compile("text="))
     page.get_by_role("button", name="Predict for this text").click()
-    page.locator(".st-key-fast-stop button").click()  # the frame's own Stop appears in its head where a run takes long
+    page.locator(".st-key-speed-stop button").click()  # the frame's own Stop appears in its head where a run takes long
     expect(page.get_by_role("button", name="Predict for this text")).to_be_enabled(timeout=PATIENT)
-    expect(page.locator(".st-key-fast-notes-from")).to_contain_text("Recorded for the text")
+    expect(page.locator(".st-key-speed-notes-from")).to_contain_text("Recorded for the text")
     page.get_by_role("button", name="Predict for this text").click()
-    expect(page.locator(".st-key-fast-notes-from")).to_contain_text("Your prediction: 16 continuations", timeout=2 * PATIENT)
+    expect(page.locator(".st-key-speed-notes-from")).to_contain_text("Your prediction: 16 continuations", timeout=2 * PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(4, timeout=PATIENT)
     assert page.mistakes == []

@@ -10,8 +10,8 @@ import numpy as np
 from scipy import special, stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.findings import checked_counts, checked_distribution
-from specviz.statistics.streams import Use, generator
+from specviz.statistics.finding import checked_counts, checked_distribution
+from specviz.statistics.random_streams import Use, generator
 
 HEAVY = 256  # cells that the null band simulates one by one
 REPLICATES = 4000

@@ -10,20 +10,20 @@ from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 
 def test_comparisons_stand_in_the_address_and_a_comparison_is_begun_and_stopped(page, server):
-    page.goto(f"{server}/around")
+    page.goto(f"{server}/serving_limits")
     expect(page.locator(".js-plotly-plot")).to_have_count(3, timeout=PATIENT)
-    expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on passages of")
+    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("Recorded on passages of")
     page.get_by_role("radio", name="fp32 + draft tokens").click()
     page.wait_for_url(re.compile("arm=fp32-blocks"))
-    expect(page.locator(".st-key-around-said-ties")).to_contain_text("write the same tokens in", timeout=PATIENT)
+    expect(page.locator(".st-key-serving_limits-said-ties")).to_contain_text("write the same tokens in", timeout=PATIENT)
     field = page.get_by_label("Text to continue", exact=True)
     field.fill(NASTY[:30])
     field.press("Control+Enter")
     page.wait_for_url(re.compile("prompt=%3Cimg"))
     assert query(page)["prompt"] == NASTY[:30]
     page.get_by_role("button", name="Measure every setup").click()
-    expect(page.locator(".st-key-around-progress")).to_contain_text("…")
-    page.locator(".st-key-around-stop button").click()  # the frame has a Stop of its own where a run takes long
+    expect(page.locator(".st-key-serving_limits-progress")).to_contain_text("…")
+    page.locator(".st-key-serving_limits-stop button").click()  # the frame has a Stop of its own where a run takes long
     expect(page.get_by_role("button", name="Measure every setup")).to_be_enabled(timeout=PATIENT)
-    expect(page.locator(".st-key-around-notes-from")).to_contain_text("Recorded on passages of")
+    expect(page.locator(".st-key-serving_limits-notes-from")).to_contain_text("Recorded on passages of")
     harmless(page)

@@ -13,7 +13,7 @@ from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 def open_methods(page: Page, server: str, link: str = "") -> Page:
     """Open the page and wait until all of it stands."""
-    page.goto(f"{server}/proposers{link}")
+    page.goto(f"{server}/drafting_methods{link}")
     expect(page.locator(".js-plotly-plot")).to_have_count(2, timeout=PATIENT)
     expect(page.locator(".walked .leaf").first).to_be_visible(timeout=PATIENT)
     return page
@@ -65,13 +65,13 @@ def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped(page, serve
     assert query(page)["row"] == "draft"
     run = page.get_by_role("button", name="Run all methods")
     run.click()
-    stop = page.locator(".st-key-methods-stop button")
+    stop = page.locator(".st-key-drafting_methods-stop button")
     expect(page.get_by_test_id("stProgress")).to_contain_text(re.compile(r"first run|Run \d"), timeout=PATIENT)
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
     assert time.monotonic() - began < 25.0, "the page follows; the second is held in test_queue.py, without a browser"
-    expect(page.locator(".st-key-methods-notes-from")).to_contain_text("Recorded for the text")
+    expect(page.locator(".st-key-drafting_methods-notes-from")).to_contain_text("Recorded for the text")
     expect(run).to_be_enabled(timeout=PATIENT)
     expect(page.locator(".js-plotly-plot")).to_have_count(2)
     harmless(page)

@@ -8,7 +8,7 @@ from typing import Any
 import streamlit as st
 
 from specviz.web.common import terms
-from specviz.web.common.signs import ALL, escaped
+from specviz.web.common.markdown import ALL, escaped
 
 PLOT = {"displayModeBar": False}
 MARKS = {"waiting": "…", "consistent": "✓", "rejected": "✗"}  # of verdicts; any other decides nothing

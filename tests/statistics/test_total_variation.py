@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from specviz.errors import EvidenceError
-from specviz.statistics.variation import mean_deviation, total_variation, tv_null_band
+from specviz.statistics.total_variation import mean_deviation, total_variation, tv_null_band
 from tests.chance import SEED, in_band, zipf
 
 

@@ -20,7 +20,7 @@ def facts(
 ) -> dict[str, Any]:
     """Of a manifest. ``page``: the page's path, '' for the first; ``more``: n, tests and whatever a page has found."""
     return {
-        "page": page or "step",
+        "page": page or "one_round",
         "sample": not settings.edited,
         **({"note": EDITED} if settings.edited else {}),
         "settings": settings.to_record(),

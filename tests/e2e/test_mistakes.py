@@ -16,14 +16,14 @@ from tests.e2e.test_page import NASTY, PATIENT, harmless, query
 
 def open_broken(page: Page, server: str, link: str = "?prompt=Once+upon&mistake=R5") -> Page:
     """Open the page and wait until its texts are written."""
-    page.goto(f"{server}/broken{link}")
+    page.goto(f"{server}/mistakes{link}")
     expect(page.get_by_test_id("stMainBlockContainer").get_by_text("How fast?", exact=True)).to_be_visible(timeout=PATIENT)
-    expect(page.locator(".st-key-broken-stop")).to_have_count(0, timeout=PATIENT)
+    expect(page.locator(".st-key-mistakes-stop")).to_have_count(0, timeout=PATIENT)
     return page
 
 
 def verdict(page: Page):
-    return page.locator("[class*=st-key-broken-verdict]")
+    return page.locator("[class*=st-key-mistakes-verdict]")
 
 
 @pytest.fixture(scope="module")
@@ -56,10 +56,10 @@ def test_no_width_scrolls_sideways(caught, width, scheme):
 
 def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_stands_in_the_address(page, server):
     open_broken(page, server, "?prompt=Once+upon&mistake=R16")
-    expect(page.locator(".st-key-broken-about")).to_contain_text(MISTAKES["R16"].wrong)
+    expect(page.locator(".st-key-mistakes-about")).to_contain_text(MISTAKES["R16"].wrong)
     page.get_by_role("button", name="Sample until it is detected").click()
     expect(page.get_by_test_id("stProgress")).to_contain_text("Sampling", timeout=PATIENT)
-    stop = page.locator(".st-key-broken-stop button")
+    stop = page.locator(".st-key-mistakes-stop button")
     began = time.monotonic()
     stop.click()
     expect(stop).to_have_count(0, timeout=PATIENT)
@@ -69,7 +69,7 @@ def test_a_link_opens_its_mistake_long_work_stops_within_a_moment_and_a_choice_s
     field.fill(NASTY)
     field.press("Control+Enter")
     page.wait_for_url(re.compile("onerror"))
-    expect(page.locator(".broken-texts")).to_contain_text("rule", timeout=PATIENT)
+    expect(page.locator(".mistakes-texts")).to_contain_text("rule", timeout=PATIENT)
     harmless(page)
     page.get_by_label("Mistake", exact=True).click()
     page.get_by_role("option", name=re.compile("random number stuck at 0")).click()
