@@ -1,8 +1,17 @@
 """specviz: exact speculative decoding, seen motion by motion. Start with ``streamlit run app.py``.
 
-Nothing here or on the way to the first paint imports torch; that happens in one background thread, once the first page is out.
+Streamlit imports this file once, as the server starts, and runs it again for every page that it draws. Nothing here or on the
+way to the first paint imports torch; that happens in one background thread, once the first page is out.
 """
 
 from specviz.web.common import frame
 
-frame.run()
+if __name__ == "__main__":
+    frame.run()
+else:
+    import streamlit as st
+
+    from specviz.web import server
+
+    server.prepare()
+    app = st.App(__file__)

@@ -79,7 +79,7 @@ class Visitor:
         async with connect(
             stream, max_size=None, subprotocols=["streamlit"], ping_interval=None, compression=None, open_timeout=PATIENT
         ) as self.socket:
-            self.field, self.state, self.shown, self.clocks = "", {}, "", []
+            self.field, self.state, self.shown, self.clocks, self.opened = "", {}, "", [], ""
             self.changed = asyncio.Event()
             self.reading = asyncio.create_task(self.read())
             try:
@@ -90,7 +90,8 @@ class Visitor:
 
     async def run(self, fragment: str = "") -> None:
         ask = BackMsg()
-        ask.rerun_script.query_string, ask.rerun_script.page_name = self.link, self.page
+        ask.rerun_script.query_string, ask.rerun_script.page_name = self.link, "" if self.opened else self.page
+        ask.rerun_script.page_script_hash = self.opened  # as a browser does: by name at first, then as the server called it
         ask.rerun_script.fragment_id, ask.rerun_script.is_auto_rerun = fragment, bool(fragment)
         for widget, value in self.state.items():
             state = ask.rerun_script.widget_states.widgets.add()
@@ -124,6 +125,8 @@ class Visitor:
             self.runs += 1
             if not message.metadata.run.fragment_ids:
                 self.stop_clocks()
+        elif kind == "navigation":
+            self.opened = message.navigation.page_script_hash
         elif kind == "script_finished":
             self.runs += 1
         elif kind == "auto_rerun":

@@ -6,12 +6,11 @@ import copy
 from functools import lru_cache
 
 import streamlit as st
-from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.figures.common.components import styles
 from specviz.web.common import untrusted, warmup
 
-PAGES = {  # path of its address, which is also the name of its file: so a fresh server finds it before app.py has named its pages
+PAGES = {  # path of its address, which is also the name of its file and of its folder in web/
     "one_round": "One round",
     "one_token": "Why it is exact",
     "whole_text": "Whole text",
@@ -36,14 +35,7 @@ def run() -> None:
 
 
 def enter() -> None:
-    """What every page begins with: app.py frames it, even where no visitor has opened the front page yet, and the heavy libraries are imported.
-
-    Streamlit takes a folder called pages/ for its older kind of app and runs a page alone until app.py has named its pages
-    once. A page that finds itself alone says that this is not so, and is run again, by app.py.
-    """
-    if getattr(PagesManager, "uses_pages_directory", False):
-        PagesManager.uses_pages_directory = False
-        st.rerun()
+    """What every page begins with: the heavy libraries are imported in the background."""
     warmup.start()
 
 
