@@ -89,7 +89,6 @@ def test_the_pages_of_its_table_are_the_pages_of_the_app():
 
 def test_the_numbers_that_it_gives_of_the_code_are_the_codes():
     from specviz.evidence.mutants.catalog import MUTANTS
-
     from specviz.models.pairs.families import FAMILIES
 
     assert f"- {len(FAMILIES)} families of transformers models" in README

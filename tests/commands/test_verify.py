@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 
 import pytest
-from specviz.evidence.mutants.catalog import MUTANTS
 
 from specviz.__main__ import main
 from specviz.errors import SettingsError
 from specviz.evidence import sources
 from specviz.evidence.experiment import Plan
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.settings import Settings
 
 

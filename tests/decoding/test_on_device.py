@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 import torch
-from specviz.evidence.mutants.catalog import MUTANTS
 from transformers import RepetitionPenaltyLogitsProcessor
 
 from specviz.decoding.engine import decode, target_only
@@ -22,6 +21,7 @@ from specviz.evidence import sources
 from specviz.evidence.certificate.redraw import redraw
 from specviz.evidence.experiment import Plan, answer
 from specviz.evidence.matrix.table import examine, lines
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.mistakes import MISTAKES
 from specviz.evidence.mutants.serving import without
 from specviz.evidence.partition import exact_partition

@@ -3,8 +3,8 @@ gate that is off by one), except where their settings hide them.
 """
 
 import pytest
-from specviz.evidence.mutants.catalog import MUTANTS
 
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.rules import FromTarget
 from specviz.models.cache.decoder import CachedModel
 from specviz.settings import Settings

@@ -12,11 +12,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 import torch
-from specviz.evidence.mutants.catalog import MUTANTS
 
 from specviz.decoding.engine import step
 from specviz.evidence.enumeration.boxes import ALL, BoxCutter, NotEnumerated
 from specviz.evidence.enumeration.enumerate import MISSED, Enumerator, output_distribution, target_distribution, total_variation
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.proposers import BestOfDrawn
 from specviz.evidence.mutants.record import Arguments, on_tables
 from specviz.proposers.adaptive.policies import Entropy

@@ -7,9 +7,9 @@ from fractions import Fraction as F
 from functools import cache
 
 import pytest
-from specviz.evidence.mutants.catalog import MUTANTS
 
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.proposers import BestOfDrawn
 from specviz.evidence.mutants.record import TOY_P, TOY_Q, on_tables
 from specviz.settings import Settings

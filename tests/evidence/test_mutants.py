@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 import torch
 from scipy import integrate
-from specviz.evidence.mutants.catalog import MUTANTS
 
 from specviz.decoding.engine import step
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, tokens_per_pass, total_variation
 from specviz.evidence.mutants.builders import with_randomness
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.mistakes import REPLACED, TIERS
 from specviz.evidence.mutants.randomness import by_position_alone
 from specviz.evidence.mutants.record import TOY_P, TOY_Q, on_tables

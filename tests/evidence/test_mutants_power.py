@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 from scipy import stats
-from specviz.evidence.mutants.catalog import MUTANTS
 
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.record import on_tables
 from specviz.statistics.goodness import chi_square
 from tests import tables

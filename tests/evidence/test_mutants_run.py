@@ -6,10 +6,10 @@ No test here can fail by chance: numbers are compared with numbers.
 import numpy as np
 import pytest
 import torch
-from specviz.evidence.mutants.catalog import MUTANTS
 
 from specviz.decoding.engine import decode
 from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.distributions import RowBefore
 from specviz.evidence.mutants.record import on_tables
 from specviz.randomness import PhiloxRandomness, Prefix, Purpose
