@@ -2,10 +2,8 @@
 PYTHON ?= python3
 PORT ?= 8501
 HOST ?= localhost
-# Visitors may name folders and hub names of their own where this machine alone can connect; OWN_PAIRS=yes or no decides otherwise.
-LOCAL := $(filter localhost 127.0.0.1 ::1,$(HOST))
-OWN_PAIRS ?= $(if $(LOCAL),yes,no)
-FLAGS := $(if $(filter yes,$(OWN_PAIRS)),-- --allow-own-pairs $(if $(LOCAL),,--allow-own-pairs-from-network))
+# An address that others can reach needs MODE=hosted, or MODE=local on a network you trust (docs/hosting.md).
+MODE ?=
 BIN := .venv/bin
 # Two workers for two cores, a file of tests at a time, in the order of tests/conftest.py: the longest first.
 PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
@@ -17,8 +15,8 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --co
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-run: .venv/ready ## serve the app at http://localhost:8501 (PORT=8600, HOST=0.0.0.0, OWN_PAIRS=yes or no)
-	$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST) $(FLAGS)
+run: .venv/ready ## serve the app at http://localhost:8501 (PORT=8600, HOST=0.0.0.0 MODE=hosted)
+	$(if $(MODE),SPECVIZ_MODE=$(MODE) )$(BIN)/streamlit run app.py --server.port $(PORT) --server.address $(HOST)
 
 test: .venv/ready-test ## the fast tests
 	$(PYTEST) -m "not slow and not gpu"

@@ -11,7 +11,7 @@ if __name__ == "__main__":
 else:
     import streamlit as st
 
-    from specviz.web import server
+    from specviz.web.hosting import server
 
     server.prepare()
     app = st.App(__file__)

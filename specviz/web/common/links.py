@@ -1,17 +1,48 @@
-"""Links of the pages that measure a prompt: what they write into the address, and what they read from it. No Streamlit session here."""
+"""What pages write into their address, and what they read from it. No Streamlit session here.
+
+A visitor who may name a pair makes this machine look for folders and fetch models, and one who may name a device or a number type
+makes it load the same weights again and drop others'. Both are for a machine of one's own (web/hosting/options.py).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import fields, replace
 from typing import TypeVar
 
 from specviz.errors import SettingsError
 from specviz.settings import Settings
-from specviz.web.common.access import linked
 from specviz.web.common.page import known_pair
+from specviz.web.hosting.options import options
 
 Question = TypeVar("Question")
+SERVERS = ("device", "dtype")  # settings that are the server's, not a link's
+KEYS = {  # of links: a run's settings, and what single pages have besides
+    *(field.name for field in fields(Settings)),
+    *("at", "preset", "from", "p", "q", "source", "mistake", "arm", "distribution", "row", "draft", "tab", "alpha", "c"),
+}
+NAMED = 5  # unknown keys that a sentence names
+
+
+def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Settings, list[str]]:
+    """Settings of a link, and a sentence for each of its values that was left out: what every page reads its address by.
+
+    own_pairs  whether visitors decide about pairs, device and number type; None: as the server was started
+    """
+    own_pairs = options().own_pairs if own_pairs is None else own_pairs
+    taken = {} if own_pairs else {name: query[name] for name in SERVERS if name in query}
+    settings, said = Settings.from_query({name: value for name, value in query.items() if name not in taken})
+    for name, asked in taken.items():
+        if asked != (own := getattr(settings, name)):
+            said.append(f"The link's {name} was left out: it asks for {asked[:60]!r}, and this server uses {own!r} for everyone.")
+    return settings, said
+
+
+def unknown_keys(query: Iterable[str]) -> list[str]:
+    """A sentence where an address has keys that no page knows: misspelled ones, and those of earlier versions."""
+    names = [repr(key[:40]) for key in query if key not in KEYS]
+    names[NAMED:] = [f"{more} more"] if (more := len(names) - NAMED) > 0 else []
+    return [f"The link's {', '.join(names)} was left out: no page has a setting of this name."] if names else []
 
 
 def of_prompt(settings: Settings) -> dict[str, str]:

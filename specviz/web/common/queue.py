@@ -18,17 +18,16 @@ from __future__ import annotations
 import itertools
 import logging
 import os
-import sys
 import threading
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from specviz.errors import SpecvizError
+from specviz.web.hosting.options import options
 
-FLAG = "--places"
 MOST, MOST_OF_ONE = 60, 12  # pieces of work in all, and of one visitor
 TURN, SHORT, OVERDUE, PATIENCE = 2.0, 1.0, 10.0, 120.0  # seconds
 REMEMBERED = 2000  # visitors of whom it is known when they were served
@@ -240,24 +239,10 @@ class Queue:
         ticket.ended.set()
 
 
-def asked_places(words: Sequence[str], cores: int) -> int:
-    """How many places the operator asks for: ``streamlit run app.py -- --places 3``; else two, or one on a single core.
-
-    More than two help only on a machine with more cores: Python runs one thread at a time, PyTorch's passes run beside it.
-    Raises SpecvizError for anything but a whole number from 1 to 64.
-    """
-    if FLAG not in words:
-        return min(2, cores)
-    given = words[words.index(FLAG) + 1] if words.index(FLAG) + 1 < len(words) else ""
-    if not given.isascii() or not given.isdecimal() or not 1 <= int(given) <= 64:
-        raise SpecvizError(f"{FLAG} must be a whole number from 1 to 64, got {given!r}.")
-    return int(given)
-
-
 @lru_cache(maxsize=1)
 def shared() -> Queue:
     """The queue of this server."""
-    return Queue(asked_places(sys.argv[1:], os.cpu_count() or 1))
+    return Queue(options().places)
 
 
 def threads_of_a_place() -> int:

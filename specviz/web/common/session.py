@@ -10,7 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
-from specviz.web.common.access import unknown_keys
+from specviz.web.common.links import unknown_keys
 from specviz.web.common.page import PageState, Work
 
 State = TypeVar("State", bound=PageState)

@@ -9,7 +9,7 @@ from typing import Any
 from specviz.errors import SettingsError, SpecvizError
 from specviz.figures.exactness.evidence import SeedPValues
 from specviz.settings import Settings
-from specviz.web.common.access import linked
+from specviz.web.common.links import linked
 from specviz.web.common.page import Work, known_pair
 from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
 

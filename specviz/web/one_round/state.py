@@ -18,7 +18,7 @@ from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places, places_of
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
-from specviz.web.common.access import linked
+from specviz.web.common.links import linked
 from specviz.web.common.page import PageState, Work, known_pair
 from specviz.web.common.queue import Queue
 

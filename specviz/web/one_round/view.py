@@ -12,8 +12,9 @@ from specviz.figures.common.narration import HEADLINE
 from specviz.figures.one_round.stage import read_cursor
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places, places_of
-from specviz.web.common import access, cache, download, session, terms
+from specviz.web.common import cache, download, session, terms
 from specviz.web.common.controls import Form, as_fields, from_fields
+from specviz.web.hosting.options import options
 from specviz.web.one_round import export, work
 from specviz.web.one_round.state import OneRoundState
 
@@ -39,7 +40,7 @@ def page() -> None:
 
 def opened(query: Mapping[str, str], before: OneRoundState | None) -> OneRoundState:
     state = OneRoundState(cache.recording())
-    state.open_link(query, access.own_pairs_allowed())
+    state.open_link(query, options().own_pairs)
     return state
 
 
@@ -79,10 +80,8 @@ def fold(state: OneRoundState) -> None:
         state.take(fields(state), from_fields)
         for sentence in state.problems:
             top.text(sentence)  # the one sink of Streamlit that takes $x$ and :red[a] as the text they are
-        if access.own_pairs_allowed():
+        if options().own_pairs:
             own_pair(state)
-        elif refused := access.own_pairs_refused():
-            st.text(refused)
         st.caption("Every change runs the real models. To share the run, copy the address of the page.")
 
 

@@ -10,7 +10,7 @@ from specviz.figures.common.components import component
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
 from specviz.web.common import cache, download, terms
-from specviz.web.common.access import unknown_keys
+from specviz.web.common.links import unknown_keys
 from specviz.web.one_round import export
 from specviz.web.one_token.state import shown
 

@@ -11,7 +11,7 @@ from specviz.measure.divergence_profile import DivergenceProfile, ScoredText, di
 from specviz.measure.passage import LENGTHS, Passage, from_json
 from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
-from specviz.web.common.access import linked
+from specviz.web.common.links import linked
 from specviz.web.common.page import Findings, known_pair
 from specviz.web.common.queue import Queue
 

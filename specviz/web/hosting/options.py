@@ -1,0 +1,136 @@
+"""How this server is run: its mode, and the limits that go with it. Read from the environment and from a file, once.
+
+``SPECVIZ_MODE=hosted SPECVIZ_SESSIONS=200 streamlit run app.py``, or the same in ``specviz.toml`` where the server is started
+(``SPECVIZ_FILE`` names another file)::
+
+    mode = "hosted"
+    sessions = 200
+
+The environment goes before the file. Every option, its meaning and its defaults stand in OPTIONS; docs/hosting.md is made from it.
+"""
+
+from __future__ import annotations
+
+import os
+from functools import lru_cache
+from ipaddress import ip_address
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, ValidationError, model_validator
+from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict, TomlConfigSettingsSource
+from streamlit import config
+
+from specviz.errors import SpecvizError
+
+FILE = "SPECVIZ_FILE"
+DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 0 is no limit
+    "local": {
+        "own_pairs": True, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "sessions": 0, "sessions_per_visitor": 0,
+        "memory_mb": 0, "log": "text", "metrics": "loopback",
+    },
+    "hosted": {
+        "own_pairs": False, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000, "sessions": 500,
+        "sessions_per_visitor": 20, "memory_mb": 3_000, "log": "json", "metrics": "loopback",
+    },
+}  # fmt: skip
+
+
+class Options(BaseSettings):
+    """Raises pydantic's ValidationError; ``options`` turns it into a sentence."""
+
+    model_config = SettingsConfigDict(env_prefix="SPECVIZ_", frozen=True, extra="forbid", env_ignore_empty=True)
+
+    mode: Literal["local", "hosted"] = Field("local", description="for you alone, or for visitors from a network")
+    own_pairs: bool = Field(description="whether visitors may name folders and hub names of models; never in hosted mode")
+    places: int = Field(
+        min(2, os.cpu_count() or 1),
+        ge=1,
+        le=64,
+        description="pieces of work at a time; more than two help only with more cores (default: two, or one on a single core)",
+    )
+    prompt_bytes: int = Field(ge=0, description="longest text to continue, in bytes")
+    upload_mb: int = Field(ge=1, le=200, description="largest uploaded file, in MB")
+    samples_per_minute: int = Field(ge=0, description="samples that one visitor may ask for in a minute")
+    sessions: int = Field(ge=0, description="open pages at a time, over all visitors")
+    sessions_per_visitor: int = Field(ge=0, description="open pages of one visitor at a time")
+    memory_mb: int = Field(ge=0, description="memory of this process in MB above which no new page is opened")
+    frame_ancestors: str = Field(
+        "'self'",
+        pattern=r"^[\w'*:/. -]+$",
+        description="sites that may show the app in a frame, as in a Content-Security-Policy",
+    )
+    log: Literal["text", "json"] = Field(description="how log lines are written")
+    metrics: Literal["off", "loopback", "everyone"] = Field(description="who may read /metrics")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_defaults(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return DEFAULTS.get(given.get("mode", "local"), {}) | given
+
+    @model_validator(mode="after")
+    def _own_pairs_at_home(self) -> Options:
+        if self.mode == "hosted" and self.own_pairs:
+            raise ValueError(
+                "own_pairs must be false in hosted mode: visitors could make the machine read folders and fetch models"
+            )
+        return self
+
+    @classmethod
+    def settings_customise_sources(
+        cls, settings_cls: type[BaseSettings], init_settings: PydanticBaseSettingsSource, env_settings: PydanticBaseSettingsSource,
+        **_: Any,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:  # fmt: skip
+        named = os.environ.get(FILE)
+        if named and not Path(named).is_file():
+            raise SpecvizError(f"{FILE} must name a file, got {named!r}, and there is none.")
+        return init_settings, env_settings, TomlConfigSettingsSource(settings_cls, Path(named or "specviz.toml"))
+
+
+@lru_cache(maxsize=1)
+def options() -> Options:
+    """How this server is run. Raises SpecvizError with a sentence that names the option, its value and what is allowed."""
+    try:
+        return Options()
+    except ValidationError as error:
+        raise SpecvizError(" ".join(map(_sentence, error.errors()))) from None
+    except ValueError as error:  # the file is no TOML
+        raise SpecvizError(f"{os.environ.get(FILE, 'specviz.toml')} cannot be read: {error}.") from None
+
+
+def address_refused(address: str | None) -> str:
+    """Why this server does not start at an address, in a sentence; empty where it does.
+
+    address  that it would listen on; None, Streamlit's own default, is every address of the machine
+    """
+    if "mode" in options().model_fields_set or is_loopback(address):
+        return ""
+    return (
+        f"This server would listen on {address or 'every address of this machine'}, where others can reach it. Say how it is meant:"
+        " SPECVIZ_MODE=hosted for visitors (limits on, no models of their own), or SPECVIZ_MODE=local where you trust the network."
+    )
+
+
+def is_loopback(address: str | None) -> bool:
+    """Whether only this machine reaches a server at this address. None, Streamlit's default, is every address that there is."""
+    if address == "localhost":
+        return True
+    try:
+        return ip_address((address or "").strip("[]")).is_loopback
+    except ValueError:
+        return False
+
+
+def check_address() -> None:
+    """Raises SpecvizError where ``address_refused`` says so of the address in Streamlit's configuration."""
+    if sentence := address_refused(config.get_option("server.address")):
+        raise SpecvizError(sentence)
+
+
+def _sentence(error: Any) -> str:
+    name = ".".join(map(str, error["loc"])) or "options"
+    if error["type"] == "extra_forbidden":
+        return f"There is no option {name!r} (known: {', '.join(Options.model_fields)})."
+    if error["type"] == "value_error":
+        return f"{error['ctx']['error']}."
+    return f"{name}: {error['msg'][0].lower()}{error['msg'][1:]}, got {error['input']!r}."

@@ -1,0 +1,21 @@
+"""The server of the pages, once for each process: what is settled before the first visitor comes."""
+
+from __future__ import annotations
+
+from streamlit import config
+from streamlit.runtime.pages_manager import PagesManager
+
+from specviz.errors import SpecvizError
+from specviz.web.hosting.options import check_address, options
+
+
+def prepare() -> None:
+    """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
+    try:
+        check_address()
+    except SpecvizError as error:
+        raise SystemExit(str(error)) from None
+    config.set_option("server.maxUploadSize", options().upload_mb)
+    # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
+    # the first visitors by their files, without app.py around them.
+    PagesManager.uses_pages_directory = False
