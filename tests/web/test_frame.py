@@ -22,7 +22,7 @@ from streamlit.testing.v1 import AppTest
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places
 from specviz.settings import Settings
-from specviz.web.common import access, download, frame, session, untrusted, warmup
+from specviz.web.common import download, frame, links, session, untrusted, warmup
 from specviz.web.common.queue import Queue
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
 from tests.web.test_one_round import served_before
@@ -87,13 +87,13 @@ def test_a_key_that_no_page_has_is_named_once_and_no_key_of_a_pages_own_link(pag
     said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices", ()))]
     assert not app.exception
     assert [one for one in said if "coins" in one] == ["The link's 'coins' was left out: no page has a setting of this name."]
-    assert page == "one_token" or not access.unknown_keys(app.session_state[page].link())
+    assert page == "one_token" or not links.unknown_keys(app.session_state[page].link())
 
 
 def test_a_link_of_unknown_keys_alone_does_not_fill_the_page():
-    (said,) = access.unknown_keys({f"key {n} {'x' * 500}": "1" for n in range(40)})
+    (said,) = links.unknown_keys({f"key {n} {'x' * 500}": "1" for n in range(40)})
     assert "35 more" in said and len(said) < 400
-    assert access.unknown_keys({"prompt": "a", "at": "1.1", "p": "1-2"}) == []
+    assert links.unknown_keys({"prompt": "a", "at": "1.1", "p": "1-2"}) == []
 
 
 OWN = Places("owner/big", "owner/small").name
@@ -101,7 +101,6 @@ OWN = Places("owner/big", "owner/small").name
 
 def test_an_address_with_a_pair_of_ones_own_opens_and_shows_it_in_the_list(monkeypatch):
     monkeypatch.setitem(PAIRS, "another", replace(PAIRS["storybook"], title="Another"))
-    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     app = opened(pair=OWN, prompt="Once")
     assert not app.exception
     field = app.selectbox(key="fold-pair-0")
@@ -110,7 +109,6 @@ def test_an_address_with_a_pair_of_ones_own_opens_and_shows_it_in_the_list(monke
 
 def test_a_change_of_another_field_does_not_load_a_pair_that_was_only_offered(monkeypatch):
     monkeypatch.setitem(PAIRS, "another", replace(PAIRS["storybook"], title="Another"))
-    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
     monkeypatch.setattr(session, "PROMPT", 0.0)
     app = opened(pair=OWN, prompt="Once")
     state = app.session_state["one_round"]

@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalog import PAIRS
-from specviz.web.common import access, cache, session, warmup
+from specviz.web.common import cache, session, warmup
 from specviz.web.common.queue import Queue
 from specviz.web.one_round.state import OneRoundState
 from tests.fresh import run_fresh
@@ -192,12 +192,11 @@ def test_a_link_that_a_cold_server_meets_first_begins_the_import_itself(app, mon
     assert shown(other.run())["mode"] == "live"
 
 
-def test_own_pairs_are_not_offered_unless_the_operator_allows_them(app, monkeypatch, opening):
+def test_own_pairs_are_offered_on_ones_own_machine_and_not_where_it_is_hosted(app, serve, opening):
+    serve(mode="hosted")
+    app.run()
     assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
-    monkeypatch.setattr(access, "own_pairs_refused", lambda: "Pairs of your own are switched off.")
-    assert "Pairs of your own are switched off." in [one.value for one in app.run().text]
-    assert not [field for field in app.text_input if field.key and field.key.startswith("own")]
-    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
+    serve(mode="local")
     app.run()
     app.text_input(key="own-target").set_value(str(opening / "nowhere"))
     app.text_input(key="own-draft").set_value(str(opening / "draft"))
@@ -234,9 +233,7 @@ def test_without_a_recording_the_page_goes_live(app, monkeypatch, tmp_path):
     assert shown(other)["mode"] == "live"
 
 
-def test_equal_models_accept_every_draft_token(app, monkeypatch, opening):
-    monkeypatch.setattr(access, "own_pairs_allowed", lambda: True)
-    app.run()
+def test_equal_models_accept_every_draft_token(app, opening):
     for key in ("own-target", "own-draft"):
         app.text_input(key=key).set_value(str(opening / "target"))
     app.button(key="own-load").click().run()

@@ -197,17 +197,3 @@ def test_what_waits_has_no_thread_until_it_is_called():
     assert threading.active_count() <= before + 1
     [ticket.cancel() for ticket in tickets]
     assert all(ticket.ended.wait(1.0) for ticket in tickets)
-
-
-@pytest.mark.parametrize(
-    ("words", "cores", "places"),
-    [((), 2, 2), ((), 1, 1), ((), 64, 2), (("--places", "5"), 2, 5), (("--allow-own-pairs", "--places", "1"), 8, 1)],
-)
-def test_places_are_two_unless_the_operator_says_otherwise(words, cores, places):
-    assert module.asked_places(words, cores) == places
-
-
-@pytest.mark.parametrize("given", ["0", "65", "-1", "two", "", "²"])
-def test_a_number_of_places_that_is_none_is_a_sentence(given):
-    with pytest.raises(SpecvizError, match="--places must be a whole number from 1 to 64"):
-        module.asked_places(["--places", given], 2)
