@@ -28,7 +28,7 @@ from typing import Any
 from specviz.errors import SpecvizError
 from specviz.web.hosting.options import options
 
-MOST, MOST_OF_ONE = 60, 12  # pieces of work in all, and of one visitor
+MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
 TURN, SHORT, OVERDUE, PATIENCE = 2.0, 1.0, 10.0, 120.0  # seconds
 REMEMBERED = 2000  # visitors of whom it is known when they were served
 
@@ -106,10 +106,16 @@ class Ticket:
 
 
 class Queue:
-    """``places`` pieces of work at a time, at most ``most`` in all, in turns of ``turn`` seconds."""
+    """``places`` pieces of work at a time, at most ``most`` in all, in turns of ``turn`` seconds.
 
-    def __init__(self, places: int = 2, most: int = MOST, turn: float = TURN, short: float = SHORT, overdue: float = OVERDUE):
+    each  most places that one visitor holds at a time, whether or not others are free; 0 for no limit
+    """
+
+    def __init__(
+        self, places: int = 2, most: int = MOST, turn: float = TURN, short: float = SHORT, overdue: float = OVERDUE, each: int = 0
+    ):
         self.places, self.most, self.turn, self.short, self.overdue = places, most, turn, short, overdue
+        self.each = each or places
         self._lock = threading.Lock()
         self._line: list[Ticket] = []
         self._working: list[Ticket] = []
@@ -189,8 +195,7 @@ class Queue:
 
     def _fill(self) -> None:
         """Start or wake the next work for every free place."""
-        while self._line and len(self._working) < self.places:
-            ticket = self._order()[0]
+        while len(self._working) < self.places and (ticket := self._next()) is not None:
             if ticket.unwanted:
                 self._remove(ticket)
                 continue
@@ -206,6 +211,11 @@ class Queue:
                 ticket._thread = threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True)
                 ticket._thread.start()
             ticket._called.set()
+
+    def _next(self) -> Ticket | None:
+        """The first of the line whose visitor may hold one more place."""
+        held = Counter(ticket.visitor for ticket in self._working)
+        return next((ticket for ticket in self._order() if held[ticket.visitor] < self.each), None)
 
     def _remove(self, ticket: Ticket) -> None:
         """Out of the line. What has begun already is woken and ends by itself."""
@@ -242,7 +252,7 @@ class Queue:
 @lru_cache(maxsize=1)
 def shared() -> Queue:
     """The queue of this server."""
-    return Queue(options().places)
+    return Queue(options().places, each=options().places_per_visitor)
 
 
 def threads_of_a_place() -> int:
