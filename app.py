@@ -14,4 +14,4 @@ else:
     from specviz.web.hosting import server
 
     server.prepare()
-    app = st.App(__file__)
+    app = st.App(__file__, routes=server.routes(), middleware=server.middleware())

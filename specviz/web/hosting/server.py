@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from starlette.middleware import Middleware
+from starlette.routing import Route
 from streamlit import config
 from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.errors import SpecvizError
+from specviz.web.hosting import redirects
+from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.options import check_address, options
 
 
@@ -19,3 +23,13 @@ def prepare() -> None:
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False
+
+
+def routes() -> list[Route]:
+    """Beside Streamlit's own."""
+    return redirects.routes()
+
+
+def middleware() -> list[Middleware]:
+    """Around every request, the outermost first."""
+    return [Middleware(Doors, options=options())]
