@@ -36,7 +36,7 @@ class Doors:
         """Why this visitor cannot open one more page, in a sentence; empty where they can."""
         options = self.options
         if options.sessions and self.open.total() >= options.sessions:
-            return f"This server is full: {options.sessions:,} pages are open. Please try again in a minute."
+            return f"This server is full ({options.sessions:,} of {options.sessions:,} pages open). Please try again in a minute."
         if options.sessions_per_visitor and visitor and self.open[visitor] >= options.sessions_per_visitor:
             return f"You have {options.sessions_per_visitor} pages open here, the most for one visitor. Close one, then load this page again."
         if options.memory_mb and memory_mb() >= options.memory_mb:

@@ -12,6 +12,8 @@ from specviz.web.hosting import redirects
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.options import check_address, options
 
+AWAY = 60  # seconds that what a visitor's page holds outlives its socket; after that the page comes back by its link alone
+
 
 def prepare() -> None:
     """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
@@ -20,6 +22,7 @@ def prepare() -> None:
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
     config.set_option("server.maxUploadSize", options().upload_mb)
+    config.set_option("server.disconnectedSessionTTL", AWAY)
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False

@@ -64,7 +64,7 @@ def test_a_full_server_answers_a_new_page_with_a_sentence_and_turns_its_socket_a
         for path in ("/", "/exactness", "/under/a/path/exactness/"):
             start, body = await asked(door, scope_of(path, 3))
             assert start["status"] == 503 and dict(start["headers"])[b"retry-after"] == str(AGAIN).encode()
-            assert b"This server is full: 2 pages are open." in body["body"]
+            assert b"This server is full (2 of 2 pages open)." in body["body"]
         assert await asked(door, scope_of("/_stcore/stream", 3, "websocket")) == [{"type": "websocket.close", "code": 1013}]
         for path in ("/healthz", "/_stcore/health", "/static/js/index.js"):
             assert (await asked(door, scope_of(path)))[0]["status"] == 200
