@@ -21,7 +21,7 @@ from specviz.settings import Settings
 from specviz.web.common import cache, model_loading
 from specviz.web.common.page import PageState, Work
 from specviz.web.common.queue import Queue, Ticket
-from specviz.web.hosting import limits
+from specviz.web.hosting import limits, metrics
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
@@ -183,4 +183,5 @@ def draw(
         looks = state.result.looks + bench.add(arms)  # all or nothing: from here nothing asks whether to stop
         state.put(ticket, result=replace(state.result, arms=bench.picture(), looks=looks, **more(arms)))
         done += size
+        metrics.SAMPLES.labels(state.page).inc(size)
         ticket.tick(done / count)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from specviz.web.common.frame import PAGES
+from specviz.web.hosting import metrics
 from specviz.web.hosting.options import Options
 from specviz.web.hosting.visitors import COOKIE, unmasked
 
@@ -65,10 +66,12 @@ class Doors:
             await send({"type": "websocket.close", "code": 1013})  # "try again later"; the browser's page does by itself
             return
         self.open[visitor] += 1
+        metrics.VISITORS.inc()
         try:
             await self.app(scope, receive, send)
         finally:
             self.open[visitor] -= 1
+            metrics.VISITORS.dec()
             if not self.open[visitor]:
                 del self.open[visitor]
 

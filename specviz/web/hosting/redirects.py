@@ -6,9 +6,8 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse
 from starlette.routing import Route
 
-from specviz.web.common.frame import PAGES
+from specviz.web.common.frame import FIRST
 
-FIRST = next(iter(PAGES))
 MOVED = {  # as it was -> as it is
     "step": FIRST,
     "token": "one_token",
