@@ -5,12 +5,9 @@ Who may read it is an option: this machine alone, everyone, or nobody.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
-
-if TYPE_CHECKING:
-    from specviz.web.common.queue import Ticket
 
 SECONDS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)
 REGISTRY = CollectorRegistry()
@@ -30,8 +27,8 @@ ROUNDS = Counter("specviz_rounds", "Rounds that were decoded for visitors", ["pa
 SAMPLES = Counter("specviz_samples", "Samples that were drawn, of each decoder", ["page"], registry=REGISTRY)
 
 
-def ended(ticket: Ticket) -> None:
-    """A piece of work has come to its end."""
+def ended(ticket: Any) -> None:
+    """A piece of work, which is a ticket of the queue, has come to its end."""
     WORK.labels(ticket.page, ticket.state).inc()
     if ticket.waited is not None:
         WAIT.labels(ticket.page).observe(ticket.waited)
