@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all mutants check docs bench train record clean
+.PHONY: help run test test-all mutants check docs audit bench train record clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ docs: .venv/ready-docs ## build the documentation into site/; a broken link is a
 	$(BIN)/python tools/generated_docs.py
 	$(BIN)/zensical build --clean --strict
 
+audit: .venv/ready-audit ## look for known weaknesses in the tested set of libraries; needs the network
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
 bench: .venv/ready ## measure speed on this machine
 	$(BIN)/python -m specviz bench
 
@@ -62,6 +65,9 @@ clean: ## remove .venv and the built site
 
 .venv/ready-test: .venv/ready requirements-test.txt
 	@began=$$(date +%s); $(INSTALL) -r requirements-test.txt && echo "test set-up took $$(( $$(date +%s) - began )) s" && touch $@
+
+.venv/ready-audit: .venv/ready requirements-audit.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-audit.txt && touch $@
 
 .venv/ready-docs: .venv/ready requirements-docs.txt
 	@began=$$(date +%s); $(INSTALL) -r requirements-docs.txt && echo "set-up of the docs took $$(( $$(date +%s) - began )) s" && touch $@
