@@ -3,6 +3,7 @@ and a run with random numbers chosen by hand says so and is no sample."""
 
 from __future__ import annotations
 
+import base64
 import csv
 import hashlib
 import io
@@ -206,3 +207,14 @@ def test_a_name_with_markup_is_text_in_the_page_of_figures():
 
     words = html_page({"a": go.Figure()}, "<script>x", ["<img src=x onerror=alert(1)>"]).split('<div class="figure">')[0]
     assert "&lt;img" in words and "<img" not in words and "<script>x" not in words
+
+
+def test_the_page_of_figures_lets_only_its_own_scripts_run_and_loads_nothing():
+    from specviz.export.html import policy
+
+    found = policy("<script>a()</script><p></p><script type='text/javascript'>b()</script><script>a()</script>")
+    sources = dict(part.split(" ", 1) for part in found.split("; "))
+    digests = [base64.b64encode(hashlib.sha256(script).digest()).decode() for script in (b"a()", b"b()")]
+    assert sources["script-src"] == " ".join(f"'sha256-{digest}'" for digest in digests) and sources["default-src"] == "'none'"
+    assert "http" not in found and "unsafe-eval" not in found
+    assert "script-src 'none'" in policy("<p>no script</p>")
