@@ -33,14 +33,14 @@ export function prepare() {
   }
 }
 
-/** A sentence for each parameter that this page has no use for: it is about a run, and runs need models, or it is unknown. */
-export function leftOut(asked, known, settings) {
-  const others = Object.keys(asked).filter((key) => !known.includes(key));
+/** Sentences for parameters that this page has no use for: they are about a run, and runs need models, or they are unknown. ``own``: of what is shown. */
+export function leftOut(asked, known, settings, own = {}) {
+  const others = Object.keys(asked).filter((key) => !known.includes(key) && !(Object.hasOwn(own, key) && own[key] === asked[key]));
   const runs = others.filter((key) => settings.includes(key)).map(short);
   const unknown = others.filter((key) => !settings.includes(key)).map(short);
   const said = [];
   if (runs.length) said.push(`The link's ${runs.join(", ")} was left out: this edition shows recorded runs, and the app computes others.`);
-  if (unknown.length) said.push(`The link's ${unknown.slice(0, 5).join(", ")} was left out: no page has a setting of this name.`);
+  if (unknown.length) said.push(`The link's ${unknown.slice(0, 5).join(", ")} was left out: this page has no setting of this name.`);
   return said;
 }
 

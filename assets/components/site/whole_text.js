@@ -8,7 +8,7 @@ const { css, passages, settings } = pageData();
 const asked = query();
 const wanted = Number(asked.temperature ?? passages[0].temperature);
 const one = passages.find(({ temperature }) => temperature === wanted) ?? passages[0];
-const said = leftOut(asked, ["temperature"], settings);
+const said = leftOut(asked, ["temperature"], settings, one.own);
 if (one.temperature !== wanted) said.push("The link's temperature was left out: no text was recorded under it.");
 drawn("lanes", lanes, css, { payload: one.lanes });
 show(document.getElementById("parting"), one.forks !== null);
