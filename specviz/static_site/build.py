@@ -22,7 +22,9 @@ def files(live: str | None = None) -> dict[str, bytes]:
     made = contents(live)
     found = {f"{name}.html": document(name, made[name], live).encode() for name in PAGES}
     found["index.html"] = found["one_round.html"]  # the app opens with the same page
-    fonts = next(place for place in (HERE / "served" / "static", HERE.parent / "static") if place.is_dir())  # installed; in a checkout
+    fonts = next(
+        place for place in (HERE / "served" / "static", HERE.parent / "static") if place.is_dir()
+    )  # installed; in a checkout
     found |= {name: (fonts / name).read_bytes() for name in (FONT, LICENSE)}
     manifest = {"schema": SITE, "version": __version__, "live": live, "files": sorted(found)}
     return found | {MANIFEST: f"{json.dumps(manifest, indent=1)}\n".encode()}

@@ -23,9 +23,7 @@ PAGES = {  # name of the file -> title; those that the app has too are named as 
     "sources": "Sources",
 }
 OF_THE_APP = {"one_round": "", "one_token": "one_token", "whole_text": "whole_text", "drafting_methods": "drafting_methods"}
-ICON = (
-    "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
-)
+ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +86,8 @@ def _hash(text: str) -> str:
 
 def _top(name: str, live: str | None) -> str:
     links = "".join(
-        f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{escape(title)}</a>' for page, title in PAGES.items()
+        f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{escape(title)}</a>'
+        for page, title in PAGES.items()
     )
     button = ""
     if live is not None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any, TypeVar
+from urllib.parse import urlencode
 
 from specviz.figures.common.components import component
 from specviz.figures.common.glossary import GLOSSARY
@@ -89,7 +90,7 @@ def whole_text(live: str | None) -> Content:
                 "temperature": one.settings.temperature,
                 "own": {"temperature": f"{one.settings.temperature:g}"} | _query(one.settings.to_record()),
                 "from": f"Recorded, {measured}",
-                "conclusion": f"{lanes_words.conclusion(one)} {lanes_words.speed(one)} {lanes_words.texts_sentence(one)}",
+                "conclusion": [lanes_words.conclusion(one), f"{lanes_words.speed(one)} {lanes_words.texts_sentence(one)}"],
                 "lanes": lanes_words.lanes_payload(one, app=live),
                 "forks": lanes_words.forks_payload(one),
             }
@@ -101,7 +102,7 @@ def whole_text(live: str | None) -> Content:
     body = (
         "<h1>Whole text</h1>\n<p>What did the target model really decide? One text from target-only sampling, and one written with draft "
         f'tokens, after the same prompt.</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
-        '<p id="from" class="from"></p>\n<div id="lanes" class="component"></div>\n<p id="conclusion" class="said"></p>\n'
+        '<p id="from" class="from"></p>\n<div id="lanes" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
         '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
     )
     about = "The same text from target-only sampling and from speculative decoding, replayed token by token."
@@ -111,7 +112,7 @@ def whole_text(live: str | None) -> Content:
 def drafting_methods() -> Content:
     known = read(TRACES / "methods.json", methods.from_json)
     links = "".join(
-        f'<a href="?distribution={escape(choice)}" data-choice="{escape(choice)}">{escape(_distribution(one))}</a>'
+        f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_distribution(one))}</a>'
         for choice, one in known.items()
     )
     sections = "\n".join(_comparison(choice, one) for choice, one in known.items())
@@ -131,15 +132,8 @@ def _distribution(one: MethodComparison) -> str:
 
 def _comparison(choice: str, one: MethodComparison) -> str:
     """The table of one distribution; the name of a method leads to a round of it."""
-    lines = methods_words.table(one)
-    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in lines[0])
-    rows = []
-    for row, line in zip(one.rows, lines, strict=True):
-        name = escape(row.entry.name)
-        link = f'<a href="?distribution={escape(choice)}&amp;row={escape(row.key)}#row-name">{name}</a>'
-        cells = "".join(f"<td>{_cell(value)}</td>" for value in list(line.values())[1:])
-        rows.append(f'<tr data-row="{escape(row.key)}"><th scope="row">{link}</th>{cells}</tr>')
-    table = f"<table><thead><tr>{head}</tr></thead><tbody>{''.join(rows)}</tbody></table>"
+    links = [f"?{urlencode({'distribution': choice, 'row': row.key})}#row-name" for row in one.rows]
+    rows = table(methods_words.table(one), "methods", dict(zip((row.key for row in one.rows), links, strict=True)))
     first = [
         words(found.first)
         for key, words in (
@@ -150,8 +144,9 @@ def _comparison(choice: str, one: MethodComparison) -> str:
     ]
     when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.length} tokens. {_machine(one.machine)}"
     said = "".join(f"<p>{escape(sentence)}</p>" for sentence in (methods_words.conclusion(one), *first))
+    hidden = "" if choice == FIRST["distribution"] else ' class="off"'
     return (
-        f'<section data-distribution="{escape(choice)}"><p class="from">{escape(when)}</p><div class="table">{table}</div>'
+        f'<section data-distribution="{escape(choice)}"{hidden}><p class="from">{escape(when)}</p>{rows}'
         f'<div class="said">{said}</div><p class="from">{escape(methods_words.positions(one))}</p></section>'
     )
 
@@ -203,24 +198,36 @@ def sources() -> Content:
     return Content("The papers behind specviz.", f'<h1>Sources</h1>\n<ul class="papers">{rows}</ul>\n<p>{said}</p>')
 
 
-def table(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as a table that scrolls by itself where a page is narrow."""
+def table(rows: Sequence[Mapping[str, Any]], kind: str = "", links: Mapping[str, str] | None = None) -> str:
+    """Rows as a table that scrolls by itself where a page is narrow.
+
+    kind  its class, for the style sheet; links  key of each row -> the address that its first cell leads to
+    """
     head = "".join(f'<th scope="col">{escape(column)}</th>' for column in rows[0])
+    columns = [_column([row[name] for row in rows]) for name in rows[0]]
     lines = []
-    for row in rows:
-        first, *others = row.values()
-        lines.append(f'<tr><th scope="row">{_cell(first)}</th>{"".join(f"<td>{_cell(value)}</td>" for value in others)}</tr>')
-    return f'<div class="table"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+    for (key, link), (first, *others) in zip(
+        links.items() if links else [("", "")] * len(rows), zip(*columns, strict=True), strict=True
+    ):
+        first = f'<a href="{escape(link)}">{first}</a>' if link else first
+        mark = f' data-row="{escape(key)}"' if key else ""
+        lines.append(f'<tr{mark}><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
+    return f'<div class="table {kind}"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
 
 
-def _cell(value: Any) -> str:
-    if value is None or value == "":
+def _column(values: Sequence[Any]) -> list[str]:
+    """The cells of a column: its numbers with two decimals, unless all of them are whole."""
+    numbers = [value for value in values if isinstance(value, float)]
+    places = 0 if all(number.is_integer() for number in numbers) else 2
+    return [_cell(value, places) for value in values]
+
+
+def _cell(value: Any, places: int) -> str:
+    if value is None or value == "" or value == []:
         return "–"
     if isinstance(value, float):
-        return f"{value:.2f}".rstrip("0").rstrip(".") if abs(value) >= 0.1 or value == 0.0 else f"{value:.3g}"
-    if isinstance(value, str):
-        return escape(value)
-    return " · ".join(_cell(one) for one in value) or "–" if isinstance(value, Iterable) else escape(str(value))
+        return f"{value:.{places}f}" if value == 0.0 or abs(value) >= 0.5 * 10**-places else f"{value:.1g}"
+    return " · ".join(_cell(one, 2) for one in value) if isinstance(value, list) else escape(str(value))
 
 
 def _machine(machine: Mapping[str, Any]) -> str:

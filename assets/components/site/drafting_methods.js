@@ -25,5 +25,6 @@ show(document.getElementById("tree"), payload !== null);
 if (payload) drawn("tree", tree, css, { payload });
 notice(said);
 prepare();
+if (window.location.hash === "#row-name") document.getElementById("row-name").scrollIntoView(); // tables above it were hidden
 
 export default null;

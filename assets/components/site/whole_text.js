@@ -1,7 +1,7 @@
 // Whole text without a server: the recorded passage under the temperature that the address names, replayed by its own clock.
 
 import lanes from "../lanes/main.js";
-import { say, show } from "../lib/dom.js";
+import { h, say, show } from "../lib/dom.js";
 import { drawn, leftOut, notice, pageData, prepare, query } from "./frame.js";
 
 const { css, passages, settings } = pageData();
@@ -13,7 +13,8 @@ if (one.temperature !== wanted) said.push("The link's temperature was left out: 
 drawn("lanes", lanes, css, { payload: one.lanes });
 show(document.getElementById("parting"), one.forks !== null);
 if (one.forks) drawn("forks", lanes, css, { payload: one.forks });
-for (const key of ["from", "conclusion"]) say(document.getElementById(key), one[key]);
+say(document.getElementById("from"), one.from);
+document.getElementById("conclusion").replaceChildren(...one.conclusion.map((sentence) => h("p", {}, sentence)));
 for (const link of document.querySelectorAll("a[data-temperature]")) {
   if (Number(link.dataset.temperature) === one.temperature) link.setAttribute("aria-current", "true");
 }
