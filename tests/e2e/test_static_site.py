@@ -99,8 +99,7 @@ def test_stepping_works_without_a_server_once_the_page_is_there(opened, context,
         expect(page.locator(".sentence")).not_to_have_text(before)
         page.keyboard.press("ArrowRight")
         expect(page).to_have_url(f"{address}index.html?at=1.3")
-        expect(page.get_by_role("button", name="Go live")).to_have_count(1)
-        expect(page.get_by_role("button", name="Go live")).to_be_hidden()
+        expect(page.get_by_role("button", name="Go live")).to_have_count(0)
     finally:
         context.set_offline(False)
 
@@ -128,23 +127,23 @@ def test_a_number_in_a_persons_hand_shows_its_fate_and_falls_back_where_no_model
 
 def test_dragged_bars_stand_in_the_address_and_come_back_from_it(opened, address):
     page = opened(f"{address}one_token.html?p=40-30-20-7-3&q=15-45-25-5-10")
-    bar = page.get_by_role("slider", name="target p of mat", exact=True)
+    bar = page.get_by_role("slider", name="target p of “mat”", exact=True)
     assert float(bar.get_attribute("aria-valuenow")) == pytest.approx(0.4)
     bar.focus()
     page.keyboard.press("ArrowUp")
     page.wait_for_url(lambda url: "p=41-" in url)
     page.reload()
-    assert float(page.get_by_role("slider", name="target p of mat", exact=True).get_attribute("aria-valuenow")) == pytest.approx(
-        0.41
-    )
+    assert float(
+        page.get_by_role("slider", name="target p of “mat”", exact=True).get_attribute("aria-valuenow")
+    ) == pytest.approx(0.41)
 
 
 def test_a_link_that_cannot_be_met_says_so_as_text(opened, address):
     page = opened(f"{address}one_round.html?seed=7&at=99.1&x=%3Cimg%20src=x%3E")
-    said = page.locator("#notices").inner_text()
-    assert "'seed' was left out" in said and "position was left out" in said and "'x' was left out" in said
+    for said in ("'seed' was left out", "position was left out", "'x' was left out"):
+        expect(page.locator("#notices")).to_contain_text(said)
     page = opened(f"{address}one_token.html?preset=%3Cimg%20src=x%3E")
-    assert "'<img src=x>' is not one of" in page.locator(".notices").inner_text()
+    expect(page.locator(".notices")).to_contain_text("'<img src=x>' is not one of")
 
 
 def test_the_recorded_texts_are_chosen_by_link_and_replayed(opened, address):
@@ -167,20 +166,21 @@ def test_a_method_leads_to_its_round(opened, address):
 
 
 @pytest.mark.parametrize("sandbox", ("", ' sandbox="allow-scripts allow-popups"'))
-def test_a_page_stands_in_a_frame_of_another_page(context, address, sandbox):
-    """As docs/embedding.md writes it. The frame shows the picture and one link, and not the bar of pages."""
+def test_a_page_stands_in_a_frame_of_another_sites_page(context, folder, address, sandbox):
+    """As docs/embedding.md writes it. The frame shows the picture and one link, and not the bar of pages. In a sandbox only the font stays away."""
     page, problems = context.new_page(), []
     page.on("pageerror", lambda error: problems.append(str(error)))
     page.on("console", lambda message: problems.append(message.text) if message.type == "error" else None)
     frame = f'<iframe src="{address}one_round.html?at=1.4" title="x" width="100%" height="720"{sandbox}></iframe>'
-    page.route("http://blog.test/", lambda route: route.fulfill(body=frame, content_type="text/html"))
-    page.goto("http://blog.test/")
+    (folder.parents[1] / "blog.html").write_text(frame)
+    page.goto(f"http://localhost:{urlsplit(address).port}/blog.html")  # another name is another origin
     inside = page.frame_locator("iframe")
     expect(inside.locator(".chip").first).to_be_visible()
     expect(inside.get_by_role("navigation", name="Pages")).to_be_hidden()
     expect(inside.get_by_role("link", name="open this page by itself")).to_be_visible()
     inside.get_by_role("button", name="Step →").click()
     expect(inside.locator(".transport input[type=range]")).to_have_value("4")
-    page.evaluate("() => new Promise((done) => setTimeout(done, 200))")
+    page.frames[1].wait_for_url(f"{address}one_round.html?at=1.5", wait_until="commit")
     page.close()
-    assert problems == []
+    missing = [one for one in problems if "woff2" in one or "net::ERR_FAILED" in one]
+    assert problems == (missing if sandbox else [])
