@@ -92,7 +92,7 @@ def _top(name: str, live: str | None) -> str:
     button = ""
     if live is not None:
         address = escape(live + OF_THE_APP.get(name, ""))
-        carried = " data-live" if name in OF_THE_APP else ""
+        carried = " data-carry" if name in OF_THE_APP else ""
         button = f'<a class="live" href="{address}"{carried} target="_blank" rel="noopener">Open the live app</a>'
     return f'<header class="top"><a class="brand" href="index.html">specviz</a><nav aria-label="Pages">{links}</nav>{button}</header>'
 
@@ -100,5 +100,5 @@ def _top(name: str, live: str | None) -> str:
 def _foot(name: str) -> str:
     return (
         '<footer><p class="plain">Recorded runs of the specviz app. No model runs here, and nothing is sent anywhere.</p>'
-        f'<p class="framed"><a href="{name}.html" target="_blank" rel="noopener">specviz: open this page by itself</a></p></footer>'
+        f'<p class="framed"><a href="{name}.html" data-carry target="_blank" rel="noopener">specviz: open this page by itself</a></p></footer>'
     )

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
+from specviz.errors import TraceError
 from specviz.figures.common.components import component
 from specviz.figures.common.glossary import GLOSSARY
 from specviz.figures.common.narration import HEADLINE
@@ -41,8 +42,11 @@ T = TypeVar("T")
 
 
 def read(path: Path, parse: Callable[[str], T]) -> T:
-    """A record that comes with the project. Raises TraceError, or OSError where it is missing: a site without it would have a hole."""
-    return parse(path.read_text(encoding="utf-8"))
+    """A record that comes with the project. Raises TraceError where it is missing or damaged: a site without it would have a hole."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TraceError(f"The record {path.name} cannot be read ({error.strerror}).") from error
 
 
 def contents(live: str | None) -> dict[str, Content]:

@@ -16,9 +16,11 @@ from specviz.errors import SettingsError
 from specviz.export.folder import MANIFEST
 from specviz.figures.common.glossary import GLOSSARY
 from specviz.static_site import build as building
+from specviz.static_site import pages
 from specviz.static_site.build import build, files, live_address
 from specviz.static_site.document import FONT, OF_THE_APP, PAGES, Content, document, packed, policy
 from specviz.web.common.frame import PAGES as APP
+from tests.fresh import run_fresh
 
 FIRST_LOAD = 400_000  # bytes, compressed
 NAMES = [f"{name}.html" for name in PAGES]
@@ -147,6 +149,23 @@ def test_a_folder_with_anything_else_is_refused_and_left_as_it_is(tmp_path, caps
     error = capsys.readouterr().err
     assert "out must be a folder that is new, empty, or holds an earlier site, and 'mine.txt' is no part of one" in error
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_record_that_is_missing_or_damaged_is_named_and_nothing_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pages, "TRACES", tmp_path)
+    assert main(["site", str(tmp_path / "out")]) == 2
+    assert "The record passage.json cannot be read (No such file or directory)." in capsys.readouterr().err
+    (tmp_path / "passage.json").write_text("{}")
+    assert main(["site", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_site_is_written_without_models_and_without_the_app():
+    """The process has read Streamlit and Plotly before; nothing of torch."""
+    done = run_fresh(
+        "import sys\nfrom specviz.static_site.build import files\nfiles()\nassert not {'torch', 'transformers', 'specviz.web'} & set(sys.modules)"
+    )
+    assert done.returncode == 0, done.stderr
 
 
 def test_an_export_is_no_earlier_site(tmp_path):

@@ -23,12 +23,12 @@ export function drawn(id, component, css, data) {
   component({ parentElement: place.shadowRoot, data, setStateValue() {}, setTriggerValue() {} });
 }
 
-/** The frame: bare inside another page, the page's own name in sight. Links to the live app take the address's parameters along: whoever follows one finds what stands here. */
+/** The frame: bare inside another page, the page's own name in sight. Links to this page elsewhere take the address's parameters along: whoever follows one finds what stands here. */
 export function prepare() {
   document.documentElement.classList.toggle("framed", window.self !== window.top);
   const nav = document.querySelector(".top nav"); // it scrolls on a phone
   nav.scrollLeft = (nav.querySelector("[aria-current]")?.offsetLeft ?? 0) - nav.offsetLeft;
-  for (const link of document.querySelectorAll("a[data-live]")) {
+  for (const link of document.querySelectorAll("a[data-carry]")) {
     const bare = link.href;
     const renew = () => { link.href = bare + window.location.search; };
     for (const event of ["pointerdown", "focus", "click"]) link.addEventListener(event, renew);
