@@ -25,6 +25,7 @@ COMMANDS = {
     "study": "find which simple statistic of two models predicts the acceptance rate",
     "pairs": "list pairs of public models, the memory they need, and which fit this machine",
     "train": "train the storybook pair on a text file",
+    "site": "write the static edition: pages of recorded runs as plain files, without a server",
     "record": "record what the pages show first: a finished round, the drafting methods, a passage both ways, or plans",
 }
 

@@ -18,7 +18,7 @@ FLOORS = (  # from the ground up
     {"decoding"},
     {"measure", "evidence", "prediction", "serving", "training"},
     {"figures", "export"},
-    {"web"},
+    {"web", "static_site"},
     {"commands", "pages", "app", "__main__"},
 )
 LOOSE = {

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from specviz.figures.common.narration import apart, number
-from specviz.figures.one_round.stage import write_cursor
-from specviz.figures.one_token.link import write_distribution
-from specviz.figures.one_token.token import shared_out
+from specviz.figures.one_round.stage import read_cursor, write_cursor
+from specviz.figures.one_token.link import read_state, write_distribution
+from specviz.figures.one_token.token import GRID, PRESETS, shared_out
 
 FILE = Path(__file__).with_name("written_cases.json")
 EDGES = (
@@ -35,9 +35,40 @@ EDGES = (
     1 - 1e-12,
 )
 
+CURSORS = (
+    "1.1",
+    "2.7",
+    "12.40",
+    "0.1",
+    "1.0",
+    "",
+    "2",
+    "2.",
+    "-1.2",
+    "1.2.3",
+    " 1.2",
+    "1.2\n",
+    "12345.1",
+    "1.1234",
+    "٣.١",
+    "1e1.2",
+)
+PLACES = ("1.1", "1.2", "2.1")  # draft tokens of a run
+FIVE, SIX = "40-30-20-7-3", "15-45-25-5-5-5"
+LINKS = (
+    {}, {"preset": "sure"}, {"preset": "nobody"}, {"preset": "<img src=x>"}, {"preset": "x" * 60}, {"preset": "it's"},
+    {"from": "2.1"}, {"from": "9.9"}, {"from": "2.1", "p": FIVE}, {"from": "2.1", "p": FIVE, "q": FIVE},
+    {"p": FIVE}, {"q": SIX}, {"p": FIVE, "q": SIX}, {"p": SIX, "preset": "disjoint"}, {"p": "12.5-12.5-25-25.05-24.95"},
+    {"p": "40-30-20-7"}, {"p": "40-30-20-7-4"}, {"p": "-".join(["10"] * 10)}, {"p": "100-0-0-0-0", "q": "0-0-0-0-100"},
+    {"p": "1e1-30-20-7-3"}, {"p": "40-30-20-7-3.001"}, {"p": "40--30-20-7-3"}, {"p": ""}, {"p": "999-999-999-999-999", "q": FIVE},
+    {"p": "33.33-33.33-33.33-0.01-0.01", "preset": "misses"},
+)  # fmt: skip
+
 
 def table() -> dict[str, Any]:
-    """numbers [x, digits, text]; apart [u, threshold, text of u]; shares [parts, ten-thousandths, as in an address]; cursors [at, text]."""
+    """numbers [x, digits, text]; apart [u, threshold, text of u]; shares [parts, ten-thousandths, as in an address]; cursors [at, text];
+    read cursors [text, at]; presets [id, p, q]; links [parameters of Why it is exact, its state, what was left out].
+    """
     drawn = random.Random(20261122)
     # powers spread over the small probabilities; no tie of rounding, where binary fractions may go either way
     xs = [*EDGES, *(10 ** -(6 * drawn.random()) for _ in range(200))]
@@ -49,6 +80,9 @@ def table() -> dict[str, Any]:
         "apart": [[u, edge, apart(u, edge)[0]] for u, edge in pairs],
         "shares": [[list(one), list(shared_out(one)), write_distribution(shared_out(one))] for one in parts],
         "cursors": [[{"round": r, "motion": m}, write_cursor(r, m)] for r in (0, 3, 12) for m in (0, 7, 40)],
+        "read cursors": [[text, read_cursor(text)] for text in CURSORS],
+        "presets": [[key, [n / GRID for n in one.p], [n / GRID for n in one.q]] for key, one in PRESETS.items()],
+        "links": [[query, *read_state(query, PLACES)] for query in LINKS],
     }
 
 

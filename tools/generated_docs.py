@@ -20,7 +20,7 @@ sys.path.insert(0, str(ROOT))
 
 from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.commands import options  # noqa: E402
-from specviz.web.common.glossary import GLOSSARY  # noqa: E402
+from specviz.figures.common.glossary import GLOSSARY  # noqa: E402
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)

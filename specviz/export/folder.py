@@ -1,4 +1,4 @@
-"""Files of an export in a folder: all of them or none, and only an earlier export is replaced."""
+"""Files of an export, or of a site, in a folder: all of them or none, and only an earlier one of its kind is replaced."""
 
 from __future__ import annotations
 
@@ -13,27 +13,29 @@ from specviz.errors import SettingsError, TraceError
 from specviz.records import flushed, read_json
 
 MANIFEST, ZIP = "manifest.json", "evidence.zip"
-SCHEMA = "specviz-evidence-3"  # of the manifest
-ALLOWED = "a folder that is new, empty, or holds an earlier export"
+SCHEMA, SITE = "specviz-evidence-3", "specviz-site-1"  # of the manifest
+KINDS = {SCHEMA: "an earlier export", SITE: "an earlier site"}
+ALLOWED = "a folder that is new, empty, or holds {}"
 
 
 def writable(folder: Path) -> None:
     """Check before hours of sampling that ``write`` can succeed. Raises SettingsError."""
-    _replaceable(folder)
+    _replaceable(folder, SCHEMA)
     try:
         Path(tempfile.mkdtemp(prefix=".specviz-", dir=folder.absolute().parent)).rmdir()
     except OSError as error:
         raise _unwritable(folder, error) from error
 
 
-def write(folder: Path, found: Mapping[str, bytes]) -> None:
+def write(folder: Path, found: Mapping[str, bytes], schema: str = SCHEMA) -> None:
     """Write all files or none: made beside the folder and put in its place by one renaming.
 
-    found  name of a file -> its bytes
+    found   name of a file -> its bytes; a manifest with their names is among them
+    schema  of that manifest: what is replaced must have one of the same
 
-    Raises SettingsError for a folder that holds anything but an earlier export, and where the disk is full or not writable.
+    Raises SettingsError for a folder that holds anything but an earlier one, and where the disk is full or not writable.
     """
-    _replaceable(folder)
+    _replaceable(folder, schema)
     folder = folder.absolute()
     beside = old = None
     try:
@@ -56,22 +58,23 @@ def write(folder: Path, found: Mapping[str, bytes]) -> None:
                 shutil.rmtree(left, ignore_errors=True)
 
 
-def _replaceable(folder: Path) -> None:
-    """Raises SettingsError unless the folder is new, empty or holds nothing but an earlier export."""
+def _replaceable(folder: Path, schema: str) -> None:
+    """Raises SettingsError unless the folder is new, empty or holds nothing but an earlier one of this kind."""
+    allowed = ALLOWED.format(KINDS[schema])
     try:
         if not folder.exists():
             return
         if not folder.is_dir():
-            raise SettingsError("out", str(folder), ALLOWED)
+            raise SettingsError("out", str(folder), allowed)
         inside = {path.name for path in folder.iterdir()}
         earlier = read_json(folder / MANIFEST, "The manifest") if MANIFEST in inside else {}
     except OSError as error:
         raise _unwritable(folder, error) from error
     except TraceError:
         earlier = {}
-    ours = set(earlier.get("files", ())) | {MANIFEST, ZIP} if earlier.get("schema") == SCHEMA else set()
+    ours = set(earlier.get("files", ())) | {MANIFEST, ZIP} if earlier.get("schema") == schema else set()
     if others := sorted(inside - ours):
-        raise SettingsError("out", str(folder), f"{ALLOWED}, and '{others[0]}' is no part of one")
+        raise SettingsError("out", str(folder), f"{allowed}, and '{others[0]}' is no part of one")
 
 
 def _unwritable(folder: Path, error: OSError) -> SettingsError:

@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from specviz.__main__ import COMMANDS
-from specviz.web.common.glossary import GLOSSARY, define
+from specviz.figures.common.glossary import GLOSSARY, define
 from tests.test_floors import FLOORS
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -13,15 +13,19 @@ from specviz.figures.common.theme import MEANINGS, read_meanings
 from tests import written_cases
 
 NAMES = sorted(path.parent.name for path in COMPONENTS.glob("*/main.js"))
+ENTRIES = [f"{name}/main.js" for name in NAMES]
+SITE = sorted(
+    f"site/{path.name}" for path in (COMPONENTS / "site").glob("*.js")
+)  # pages of the static edition, and what they share
 SHEETS = sorted(path.relative_to(STYLES).as_posix() for path in STYLES.rglob("*.css") if path.name != "theme.css")
 THEME = styles("theme")
 
 
-def test_every_module_is_part_of_a_component_and_follows_what_it_imports():
+def test_every_module_is_part_of_a_component_or_a_static_page_and_follows_what_it_imports():
     assert NAMES == ["lanes", "stage", "token", "tree"]
     used = set()
-    for name in NAMES:
-        found = modules(f"{name}/main.js")
+    for name in (*ENTRIES, *SITE):
+        found = modules(name)
         used |= found.keys()
         for place, (_, source) in enumerate(found.items()):
             imported = [other for _, other in components.IMPORT.findall(source)]

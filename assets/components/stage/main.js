@@ -54,7 +54,7 @@ class Stage {
     };
   }
 
-  /** New data from the page: a new run stands at the given cursor, the same run stays where it is. */
+  /** New data from the page: a new run stands at the given cursor, the same run stays where it is. ``alone``: no models stand behind the page. */
   update({ data, setTriggerValue }) {
     const before = this.data;
     this.data = data;
@@ -123,7 +123,7 @@ class Stage {
 
   release(u) {
     const chip = this.chip();
-    if (!this.canDrag() || chip.u === u) return this.dropDrag();
+    if (!this.canDrag() || chip.u === u || this.data.alone) return this.dropDrag();
     this.drag = { u, node: this.motion().probs, byKey: false };
     this.draw();
     this.ask({ kind: "uniform", position: chip.position, purpose: "accept", u });
@@ -231,7 +231,8 @@ class Stage {
     if (!what) return this.opening ? `${motion.sentence} Press Step to see it from its beginning.` : motion.sentence;
     const chip = this.chip();
     const sentence = what.accepted ? chip.ifAccepted : chip.ifRejected;
-    return (sentence ?? motion.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold));
+    const after = what.accepted && sentence && !this.data.alone ? " Let go, and the models work out what follows." : "";
+    return (sentence ?? motion.sentence).replace("{u}", uniformText(this.drag.u, chip.threshold)) + after;
   }
 
   close() {

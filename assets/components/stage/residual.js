@@ -52,7 +52,7 @@ function titleLast(panel, frame, bonus, known, stage) {
   let note = "";
   if (!frame.landed && frame.kind !== "lift") note = "A rejected draft token is replaced from here.";
   if (frame.kind === "uniform" && !what?.changed && stage.verdict() === true) note = "Accepted: nothing to replace.";
-  if (what?.changed && !what.accepted) note = "Let go, and the models draw the replacement.";
+  if (what?.changed && !what.accepted) note = stage.data.alone ? "The replacement would be drawn here." : "Let go, and the models draw the replacement.";
   if (frame.drawn && !known) note = "The distributions of this round were not recorded.";
   const { x, y, w, h: high } = stage.plan.last;
   move(panel.note, x + w / 2, y + high / 2 + 12);
@@ -74,7 +74,7 @@ function makeDrawForm(stage) {
 
 function drawDrawForm({ drawing }, plan, frame, stage) {
   const { ending } = stage.round();
-  const there = frame.drawn && ending !== null;
+  const there = frame.drawn && ending !== null && !stage.data.alone;
   show(drawing.form, there);
   if (!there) return;
   place(drawing.form, { left: plan.last.x + plan.last.w - 222, top: plan.last.y + plan.last.h - (plan.narrow ? plan.last.h - 8 : 33), width: 204 });

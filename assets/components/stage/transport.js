@@ -26,7 +26,7 @@ export function drawHead(head, stage) {
   show(head.status, !data.busy);
   show(head.busy, Boolean(data.busy));
   say(head.busy, data.busy ?? "");
-  show(head.live, data.mode !== "live" || !payload);
+  show(head.live, !data.alone && (data.mode !== "live" || !payload));
   head.live.disabled = Boolean(data.busy);
   show(head.undo, edits.length > 0);
   head.undo.disabled = Boolean(data.busy);
@@ -96,7 +96,8 @@ export function drawTransport(bar, stage) {
   bar.back.disabled = bar.first.disabled = at.motion === 0 && at.round === 0;
   bar.last.disabled = end;
   bar.next.disabled = Boolean(data.busy) || (lastRound && !payload.more);
-  say(bar.next, lastRound && !payload.more ? "The text is complete" : "Next round ↵");
+  const over = data.alone ? "The recording ends here" : "The text is complete";
+  say(bar.next, lastRound && !payload.more ? over : "Next round ↵");
   bar.next.classList.toggle("ready", end && !bar.next.disabled);
   say(bar.play, stage.playing ? "❚❚ Pause" : "▶ Play");
   bar.play.setAttribute("aria-pressed", String(Boolean(stage.playing)));

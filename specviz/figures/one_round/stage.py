@@ -150,7 +150,7 @@ def _what_if(trace: Trace, decision: Decision, word: str) -> dict[str, Any]:
     if decision.threshold is None:
         return {"ifAccepted": None, "ifRejected": None, "standIn": None}
     bar = number(decision.threshold)
-    accepted = f"With u = {{u}}, below {bar}, {word} is accepted. Let go, and the models work out what follows."
+    accepted = f"With u = {{u}}, below {bar}, {word} is accepted."
     rejected = stand_in = None
     if decision.stand_in is not None:
         raw = piece(trace.pieces, decision.stand_in)

@@ -23,13 +23,14 @@ MEANT = {
     "target": "drawn from the target’s distribution without a draft token, one target pass for each",
 }
 SIGNS = {"accepted": "✓", "residual": "◆", "bonus": "+", "target": ""}
+HERE = "./"  # the app that shows this page
 LASTS = 9.0  # seconds that a replay should take
 PACES = (1, 2, 5, 10, 20, 50, 100)  # how many times slower than the decoding a replay may run
 BUSY, UNEVEN, SLOW = 0.75, 1.3, 10.0  # load per core; slowest over fastest run; tokens per second, about as fast as people read
 
 
-def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
-    """What the component draws. done: whether nothing more comes.
+def lanes_payload(one: Passage, done: bool = True, app: str | None = HERE) -> dict[str, Any]:
+    """What the component draws. done: whether nothing more comes. app: address of the app, whose stage opens a round; None: none does.
 
     lanes   per way its tokens, each with glyphs, origin (``is``), round and time, and its rounds for the two tracks; ``makes``:
             the character that this token's bytes make together with those of the tokens from number ``since`` on
@@ -40,7 +41,7 @@ def lanes_payload(one: Passage, done: bool = True) -> dict[str, Any]:
         "id": f"{one.settings.to_query()}",
         "done": done,
         "prompt": one.settings.prompt,
-        "lanes": [_lane(one, key) for key in LANES],
+        "lanes": [_lane(one, key, app) for key in LANES],
         "origins": {key: {"sign": SIGNS[key], "name": SAID[key]} for key in SAID},
         "legend": _legend(one),
         "end": end,
@@ -54,15 +55,15 @@ def _end(one: Passage, lane: Lane, done: bool) -> float:
     return lane.seconds * one.settings.length / tokens if tokens and not done else lane.seconds
 
 
-def _lane(one: Passage, key: str) -> dict[str, Any]:
+def _lane(one: Passage, key: str, app: str | None) -> dict[str, Any]:
     lane = getattr(one, key)
     pieces = {**one.target.trace.pieces, **lane.trace.pieces}
     forks = one.read.forks if key == ALONE and one.read else {}
     made = _made(lane)
     tokens = [_token(pieces, token) | {"fork": n in forks, **made.get(n, {"makes": ""})} for n, token in enumerate(lane.tokens)]
     rounds = [{"at": at, "count": len(round_.committed)} for at, round_ in zip(lane.clock, lane.trace.rounds, strict=True)]
-    if key == SPECULATIVE:
-        links = [round_link(one.settings, n) for n in range(len(rounds))]
+    if key == SPECULATIVE and app is not None:
+        links = [round_link(one.settings, n, app) for n in range(len(rounds))]
         tokens = [row | {"href": links[row["round"]]} for row in tokens]
     return {"key": key, "title": TITLES[key], "tokens": tokens, "rounds": rounds, "seconds": lane.seconds}
 
@@ -95,9 +96,9 @@ def _made(lane: Lane) -> dict[int, dict[str, Any]]:
     return {run["last"]: {"makes": run["text"], "since": run["first"]} for run in runs if run["first"] != run["last"]}
 
 
-def round_link(settings: Settings, round_: int) -> str:
-    """Address of the page One round, relative to this page's, that stands at the beginning of a round (from 0) of this run."""
-    return "./?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, 0)})
+def round_link(settings: Settings, round_: int, app: str = HERE) -> str:
+    """Address of the page One round, relative to this page's unless the app is elsewhere, that stands at the beginning of a round (from 0) of this run."""
+    return f"{app}?" + urlencode(settings.to_query() | {"prompt": settings.prompt, "at": write_cursor(round_, 0)})
 
 
 def forks_payload(one: Passage) -> dict[str, Any] | None:

@@ -29,7 +29,7 @@ def run() -> None:
     untrusted.guard()
     page = st.navigation([copy.copy(page) for page in _pages()], position="top")
     st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
-    st.html(f"<style>\n{styles('theme', 'pages')}</style>")
+    st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
     page.run()

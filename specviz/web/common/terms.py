@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from specviz.web.common.glossary import define
+from specviz.figures.common.glossary import define
 from specviz.web.common.markdown import escaped
 
 TERMS = {  # of each page, by the name in its keys, in the order in which a reader meets them there

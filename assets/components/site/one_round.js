@@ -1,0 +1,17 @@
+// One round without a server: the recorded run on the stage, at the place that the address names.
+
+import stage from "../stage/main.js";
+import { drawn, leftOut, notice, pageData, prepare, query } from "./frame.js";
+import { readCursor } from "./links.js";
+
+const { css, data, own, settings } = pageData();
+const asked = query();
+const cursor = readCursor(asked.at);
+const said = leftOut(asked, ["at"], settings, own);
+const { rounds } = data.payload;
+if (asked.at !== undefined && !rounds[cursor?.round]?.motions[cursor.motion]) said.push("The link's position was left out: there is no such step here.");
+drawn("stage", stage, css, { ...data, notices: [], cursor: cursor ?? data.cursor });
+notice(said);
+prepare();
+
+export default null;

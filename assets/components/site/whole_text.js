@@ -1,0 +1,24 @@
+// Whole text without a server: the recorded passage under the temperature that the address names, replayed by its own clock.
+
+import lanes from "../lanes/main.js";
+import { h, say, show } from "../lib/dom.js";
+import { drawn, leftOut, notice, pageData, prepare, query } from "./frame.js";
+
+const { css, passages, settings } = pageData();
+const asked = query();
+const wanted = Number(asked.temperature ?? passages[0].temperature);
+const one = passages.find(({ temperature }) => temperature === wanted) ?? passages[0];
+const said = leftOut(asked, ["temperature"], settings, one.own);
+if (one.temperature !== wanted) said.push("The link's temperature was left out: no text was recorded under it.");
+drawn("lanes", lanes, css, { payload: one.lanes });
+show(document.getElementById("parting"), one.forks !== null);
+if (one.forks) drawn("forks", lanes, css, { payload: one.forks });
+say(document.getElementById("from"), one.from);
+document.getElementById("conclusion").replaceChildren(...one.conclusion.map((sentence) => h("p", {}, sentence)));
+for (const link of document.querySelectorAll("a[data-temperature]")) {
+  if (Number(link.dataset.temperature) === one.temperature) link.setAttribute("aria-current", "true");
+}
+notice(said);
+prepare();
+
+export default null;

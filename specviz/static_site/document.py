@@ -1,0 +1,104 @@
+"""One page as one HTML file: what stands in it, its script and style, and a policy that allows nothing else."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from html import escape
+from typing import Any
+
+from specviz.figures.common.components import linked, styles
+
+FONT = "inter-latin.woff2"
+PAGES = {  # name of the file -> title; those that the app has too are named as there
+    "one_round": "One round",
+    "one_token": "Why it is exact",
+    "whole_text": "Whole text",
+    "drafting_methods": "Drafting methods",
+    "evidence": "Recorded evidence",
+    "glossary": "Glossary",
+    "sources": "Sources",
+}
+OF_THE_APP = {"one_round": "", "one_token": "one_token", "whole_text": "whole_text", "drafting_methods": "drafting_methods"}
+ICON = "data:image/svg+xml,%3Csvg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 100 100'%3E%3Ctext y='.9em' font-size='90'%3E🎲%3C/text%3E%3C/svg%3E"
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """What one page has of its own.
+
+    about  one sentence for search engines and previews; body  markup, with every text in it escaped
+    script  its module in assets/components/site/; data  what that module reads
+    """
+
+    about: str
+    body: str
+    script: str = "words"
+    data: Mapping[str, Any] | None = None
+
+
+def document(name: str, content: Content, live: str | None) -> str:
+    """The file of a page. live: address of the app, ending with a slash; None: there is none to lead to."""
+    title = f"{PAGES[name]} · specviz"
+    script, style = linked(f"site/{content.script}.js"), styles("theme", "matrix", "site")
+    for part in (script, style):
+        assert "</s" not in part.lower() and "<!--" not in part, "it would end the element that holds it"
+    head = "\n".join(
+        (
+            '<meta charset="utf-8">',
+            f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(script, style))}">',
+            '<meta name="viewport" content="width=device-width">',
+            '<meta name="color-scheme" content="light dark">',
+            '<meta name="referrer" content="no-referrer">',
+            f'<meta name="description" content="{escape(content.about)}">',
+            f'<link rel="icon" href="{ICON}">',
+            f"<title>{escape(title)}</title>",
+            f"<style>{style}</style>",
+        )
+    )
+    data = "" if content.data is None else f'<script type="application/json" id="data">{packed(content.data)}</script>\n'
+    return (
+        f'<!doctype html>\n<html lang="en">\n<head>\n{head}\n</head>\n<body class="site">\n{_top(name, live)}\n'
+        f'<main>\n<noscript><p class="notice">The pictures on this page need JavaScript.</p></noscript>\n{content.body}\n</main>\n'
+        f'{_foot(name)}\n{data}<script type="module">{script}</script>\n</body>\n</html>\n'
+    )
+
+
+def policy(script: str, style: str) -> str:
+    """What a browser may load: this one script and the modules that it unpacks, this one style, the font. Nothing is fetched."""
+    return (
+        f"default-src 'none'; script-src {_hash(script)} blob:; style-src {_hash(style)}; font-src 'self'; img-src data:; "
+        "base-uri 'none'; form-action 'none'"
+    )
+
+
+def packed(data: Mapping[str, Any]) -> str:
+    """JSON that can stand in a page: no text in it is ever read as markup."""
+    return json.dumps(data, ensure_ascii=False, separators=(",", ":"), allow_nan=False).replace("<", "\\u003c")
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _top(name: str, live: str | None) -> str:
+    links = "".join(
+        f'<a href="{page}.html"{" aria-current=page" if page == name else ""}>{escape(title)}</a>'
+        for page, title in PAGES.items()
+    )
+    button = ""
+    if live is not None:
+        address = escape(live + OF_THE_APP.get(name, ""))
+        carried = " data-carry" if name in OF_THE_APP else ""
+        button = f'<a class="live" href="{address}"{carried} target="_blank" rel="noopener">Open the live app</a>'
+    return f'<header class="top"><a class="brand" href="index.html">specviz</a><nav aria-label="Pages">{links}</nav>{button}</header>'
+
+
+def _foot(name: str) -> str:
+    return (
+        '<footer><p class="plain">Recorded runs of the specviz app. No model runs here, and nothing is sent anywhere.</p>'
+        f'<p class="framed"><a href="{name}.html" data-carry target="_blank" rel="noopener">specviz: open this page by itself</a></p></footer>'
+    )

@@ -1,0 +1,248 @@
+"""What stands on each page of the static edition, from the records in assets/."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import fields
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlencode
+
+from specviz.errors import TraceError
+from specviz.figures.common.components import component
+from specviz.figures.common.glossary import GLOSSARY
+from specviz.figures.common.narration import HEADLINE
+from specviz.figures.drafting_methods import matrix
+from specviz.figures.drafting_methods import methods as methods_words
+from specviz.figures.drafting_methods.tree import tree_payload
+from specviz.figures.one_round.stage import stage_payload
+from specviz.figures.one_token.token import token_payload
+from specviz.figures.serving_limits import setups as setups_words
+from specviz.figures.speed import plan as plan_words
+from specviz.figures.speed import study as study_words
+from specviz.figures.whole_text import lanes as lanes_words
+from specviz.measure import methods, passage
+from specviz.measure.methods import MethodComparison, MethodRow
+from specviz.prediction import plans
+from specviz.prediction.study import Study
+from specviz.records import ASSETS
+from specviz.serving import setups
+from specviz.settings import Settings
+from specviz.static_site.document import Content
+from specviz.trace import Trace
+
+TRACES = ASSETS / "traces"
+KEYS = [field.name for field in fields(Settings)]  # of a link that asks for a run
+FIRST = {"distribution": "1", "row": "tree-wide"}  # what Drafting methods shows first
+NOTICES = '<div id="notices" class="notices" role="status"></div>'
+T = TypeVar("T")
+
+
+def read(path: Path, parse: Callable[[str], T]) -> T:
+    """A record that comes with the project. Raises TraceError where it is missing or damaged: a site without it would have a hole."""
+    try:
+        return parse(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise TraceError(f"The record {path.name} cannot be read ({error.strerror}).") from error
+
+
+def contents(live: str | None) -> dict[str, Content]:
+    """Name of a page -> what stands on it. live: address of the app, None where there is none."""
+    return {
+        "one_round": one_round(),
+        "one_token": one_token(),
+        "whole_text": whole_text(live),
+        "drafting_methods": drafting_methods(),
+        "evidence": evidence(),
+        "glossary": glossary(),
+        "sources": sources(),
+    }
+
+
+@cache
+def opening() -> Trace:
+    return read(TRACES / "opening.json", Trace.from_json)
+
+
+def one_round() -> Content:
+    trace = opening()
+    data = {
+        "payload": stage_payload(trace, more=False), "headline": HEADLINE, "cursor": {"round": 0, "motion": 0}, "mode": "recorded",
+        "busy": None, "alone": True,
+    }  # fmt: skip
+    about = "One round of exact speculative decoding on real language models, step by step."
+    body = f'<h1 class="unseen">One round</h1>\n{NOTICES}\n<div id="stage" class="component"></div>'
+    return Content(about, body, "one_round", _data("stage", data=data, own=_query(trace.settings)))
+
+
+def one_token() -> Content:
+    data = {"payload": token_payload(opening()), "asked": 0}
+    about = "Two distributions to drag: why the output of speculative decoding follows the target model exactly."
+    body = '<h1 class="unseen">Why it is exact</h1>\n<div id="token" class="component"></div>'
+    return Content(about, body, "one_token", _data("token", data=data))
+
+
+def whole_text(live: str | None) -> Content:
+    found = []
+    for one in read(TRACES / "passage.json", passage.from_json).values():
+        measured = lanes_words.measured(one)
+        found.append(
+            {
+                "temperature": one.settings.temperature,
+                "own": {"temperature": f"{one.settings.temperature:g}"} | _query(one.settings.to_record()),
+                "from": f"Recorded, {measured}",
+                "conclusion": [lanes_words.conclusion(one), f"{lanes_words.speed(one)} {lanes_words.texts_sentence(one)}"],
+                "lanes": lanes_words.lanes_payload(one, app=live),
+                "forks": lanes_words.forks_payload(one),
+            }
+        )
+    links = "".join(
+        f'<a href="?temperature={one["temperature"]:g}" data-temperature="{one["temperature"]:g}">temperature {one["temperature"]:g}</a>'
+        for one in found
+    )
+    body = (
+        "<h1>Whole text</h1>\n<p>What did the target model really decide? One text from target-only sampling, and one written with draft "
+        f'tokens, after the same prompt.</p>\n<nav class="choices" aria-label="Recorded texts">{links}</nav>\n{NOTICES}\n'
+        '<p id="from" class="from"></p>\n<div id="lanes" class="component"></div>\n<div id="conclusion" class="said"></div>\n'
+        '<section id="parting"><h2>Where do the two models differ?</h2>\n<div id="forks" class="component"></div></section>'
+    )
+    about = "The same text from target-only sampling and from speculative decoding, replayed token by token."
+    return Content(about, body, "whole_text", _data("lanes", passages=found))
+
+
+def drafting_methods() -> Content:
+    known = read(TRACES / "methods.json", methods.from_json)
+    links = "".join(
+        f'<a href="?{urlencode({"distribution": choice})}" data-choice="{escape(choice)}">{escape(_distribution(one))}</a>'
+        for choice, one in known.items()
+    )
+    sections = "\n".join(_comparison(choice, one) for choice, one in known.items())
+    body = (
+        "<h1>Drafting methods</h1>\n<p>Who may draft? Anything may. The acceptance rule verifies every draft token, so every exact row writes "
+        f'the target’s distribution. A bad drafting method costs only speed.</p>\n<nav class="choices" aria-label="Sampling">{links}</nav>\n'
+        f'{NOTICES}\n{sections}\n<h2 id="row-name"></h2>\n<p id="row-about"></p>\n<div id="tree" class="component"></div>'
+    )
+    comparisons = {choice: {row.key: _method(row) for row in one.rows} for choice, one in known.items()}
+    about = "Chains, trees, heads and copied text as drafts: tokens per target pass and evidence of exactness, as recorded."
+    return Content(about, body, "drafting_methods", _data("tree", comparisons=comparisons, first=FIRST))
+
+
+def _distribution(one: MethodComparison) -> str:
+    return f"temperature {one.settings.temperature:g}" + (f", top-p {one.settings.top_p:g}" if one.settings.top_p else "")
+
+
+def _comparison(choice: str, one: MethodComparison) -> str:
+    """The table of one distribution; the name of a method leads to a round of it."""
+    links = [f"?{urlencode({'distribution': choice, 'row': row.key})}#row-name" for row in one.rows]
+    rows = table(methods_words.table(one), "methods", dict(zip((row.key for row in one.rows), links, strict=True)))
+    first = [
+        words(found.first)
+        for key, words in (
+            ("adversarial", methods_words.same_distribution_conclusion),
+            ("typical", methods_words.shortcut_conclusion),
+        )
+        if (found := one.row(key)) is not None and found.first is not None
+    ]
+    when = f"Recorded for the text “{one.settings.prompt}” on {one.date}; {one.runs} runs of {one.settings.length} tokens. {_machine(one.machine)}"
+    said = "".join(f"<p>{escape(sentence)}</p>" for sentence in (methods_words.conclusion(one), *first))
+    hidden = "" if choice == FIRST["distribution"] else ' class="off"'
+    return (
+        f'<section data-distribution="{escape(choice)}"{hidden}><p class="from">{escape(when)}</p>{rows}'
+        f'<div class="said">{said}</div><p class="from">{escape(methods_words.positions(one))}</p></section>'
+    )
+
+
+def _method(row: MethodRow) -> dict[str, Any]:
+    return {
+        "name": row.entry.name,
+        "about": row.reason or f"{row.entry.description} The last round with a rejection, if there was one. Rule: {row.rule}.",
+        "payload": None if row.trace is None else tree_payload(row.trace),
+    }
+
+
+def evidence() -> Content:
+    cells = read(TRACES / "matrix.json", matrix.read)
+    served = read(TRACES / "setups.json", setups.from_json)
+    kinds = read(TRACES / "study.json", Study.from_json)
+    predicted = next(iter(read(TRACES / "plans.json", plans.from_json).values()))
+    blank = "".join(f"<li>{escape(row['cells'])}: {escape(row['blank because'])}</li>" for row in matrix.blanks(cells))
+    parts = (
+        "<h1>Recorded evidence</h1>\n<p>What was measured on the pair of models that ships with specviz. Each number is from a recorded run.</p>",
+        f"<h2>Every drafting method under every rule</h2>\n<p class=from>Recorded for the text “{escape(cells['settings']['prompt'])}”. "
+        f"<code>specviz verify --all --tv {cells['tv']:g}</code> draws the samples again.</p>\n{matrix.html(cells)}\n"
+        f"<p class=said>{escape(matrix.conclusion(cells))}</p>\n<details><summary>Why cells are blank</summary><ul>{blank}</ul></details>",
+        f"<h2>Is the target as served still the target?</h2>\n<p class=from>{escape(_machine(served.machine))}</p>\n"
+        f"{table(setups_words.table(served))}\n<p class=said>{escape(setups_words.conclusion(served))}</p>",
+        f"<h2>Can the speed be known before it is run?</h2>\n{table(plan_words.rows(predicted))}\n"
+        f"<p class=said>{escape(plan_words.tokens_conclusion(predicted))}</p>",
+        f"<h2>Which statistic of two models predicts the acceptance rate?</h2>\n{table(study_words.scores(kinds))}",
+        f"<h2>The published speed-ups, and their formula</h2>\n{table(plan_words.published())}",
+    )
+    about = "Recorded evidence that speculative decoding is exact, what it does not cover, and what it gains."
+    return Content(about, "\n".join(parts))
+
+
+def glossary() -> Content:
+    rows = sorted(GLOSSARY.items(), key=lambda item: item[0].lower())
+    words = "".join(f"<dt>{escape(term)}</dt><dd>{escape(means)}</dd>" for term, means in rows)
+    return Content("The words of speculative decoding, each in a sentence or two.", f"<h1>Glossary</h1>\n<dl>{words}</dl>")
+
+
+def sources() -> Content:
+    papers = tomllib.loads((ASSETS / "sources.toml").read_text(encoding="utf-8"))["source"]
+    rows = "".join(
+        f'<li><p>{escape(one["authors"])}: <a href="{escape(one["url"])}" rel="noopener"><cite>{escape(one["title"])}</cite></a>, '
+        f"{escape(one['where'])}.</p><p>{escape(one['what'])}</p></li>"
+        for one in papers
+    )
+    said = "The runs on these pages were recorded with the shipped pair of models, which was trained on public-domain books."
+    return Content("The papers behind specviz.", f'<h1>Sources</h1>\n<ul class="papers">{rows}</ul>\n<p>{said}</p>')
+
+
+def table(rows: Sequence[Mapping[str, Any]], kind: str = "", links: Mapping[str, str] | None = None) -> str:
+    """Rows as a table that scrolls by itself where a page is narrow.
+
+    kind  its class, for the style sheet; links  key of each row -> the address that its first cell leads to
+    """
+    head = "".join(f'<th scope="col">{escape(column)}</th>' for column in rows[0])
+    columns = [_column([row[name] for row in rows]) for name in rows[0]]
+    lines = []
+    for (key, link), (first, *others) in zip(
+        links.items() if links else [("", "")] * len(rows), zip(*columns, strict=True), strict=True
+    ):
+        first = f'<a href="{escape(link)}">{first}</a>' if link else first
+        mark = f' data-row="{escape(key)}"' if key else ""
+        lines.append(f'<tr{mark}><th scope="row">{first}</th>{"".join(f"<td>{cell}</td>" for cell in others)}</tr>')
+    return f'<div class="table {kind}"><table><thead><tr>{head}</tr></thead><tbody>{"".join(lines)}</tbody></table></div>'
+
+
+def _column(values: Sequence[Any]) -> list[str]:
+    """The cells of a column: its numbers with two decimals, unless all of them are whole."""
+    numbers = [value for value in values if isinstance(value, float)]
+    places = 0 if all(number.is_integer() for number in numbers) else 2
+    return [_cell(value, places) for value in values]
+
+
+def _cell(value: Any, places: int) -> str:
+    if value is None or value == "" or value == []:
+        return "–"
+    if isinstance(value, float):
+        return f"{value:.{places}f}" if value == 0.0 or abs(value) >= 0.5 * 10**-places else f"{value:.1g}"
+    return " · ".join(_cell(one, 2) for one in value) if isinstance(value, list) else escape(str(value))
+
+
+def _machine(machine: Mapping[str, Any]) -> str:
+    return f"Measured on {machine.get('processor', 'a machine')}, {machine.get('threads', '?')} of {machine.get('cores', '?')} cores."
+
+
+def _query(record: Mapping[str, Any]) -> dict[str, str]:
+    """Parameters of a link that asks for just the run that was recorded."""
+    settings = Settings.from_record(record)
+    return settings.to_query() | {"prompt": settings.prompt}
+
+
+def _data(name: str, **more: Any) -> dict[str, Any]:
+    return {"css": component(name)["css"], "settings": KEYS} | more

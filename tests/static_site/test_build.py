@@ -1,0 +1,193 @@
+"""The files of the static edition: whole or not at all, nothing from elsewhere in them, small enough for a phone."""
+
+from __future__ import annotations
+
+import gzip
+import html
+import json
+import os
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from specviz.__main__ import main
+from specviz.errors import SettingsError
+from specviz.export.folder import MANIFEST
+from specviz.figures.common.glossary import GLOSSARY
+from specviz.static_site import build as building
+from specviz.static_site import pages
+from specviz.static_site.build import build, files, live_address
+from specviz.static_site.document import FONT, OF_THE_APP, PAGES, Content, document, packed, policy
+from specviz.web.common.frame import PAGES as APP
+from tests.fresh import run_fresh
+
+FIRST_LOAD = 400_000  # bytes, compressed
+NAMES = [f"{name}.html" for name in PAGES]
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, bytes]:
+    return files()
+
+
+class Links(HTMLParser):
+    """Every address that a page names, and every attribute that would run a script or set a style."""
+
+    def __init__(self, text: str):
+        super().__init__()
+        self.addresses: list[str] = []
+        self.inline: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        self.addresses += [value for key, value in attrs if key in ("href", "src", "action")]
+        self.inline += [key for key, _ in attrs if key.startswith("on") or key == "style"]
+
+
+def test_a_site_has_its_pages_its_font_and_a_manifest_and_opens_with_one_round(found):
+    assert set(found) == {*NAMES, "index.html", FONT, "OFL.txt", MANIFEST}
+    assert found["index.html"] == found["one_round.html"]
+    assert set(json.loads(found[MANIFEST])["files"]) == set(found) - {MANIFEST}
+
+
+def test_pages_that_the_app_has_too_have_its_names_and_addresses():
+    for name, path in OF_THE_APP.items():
+        assert PAGES[name] == APP[name] and path in ("", name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_a_page_names_is_a_file_beside_it(found, name):
+    """Relative addresses alone: so it works under any path. Papers and the licenses are links for people, not loaded."""
+    page = Links(found[name].decode())
+    assert page.inline == []
+    near = [address for address in page.addresses if not address.startswith(("https://arxiv.org/", "data:"))]
+    assert {re.split(r"[?#]", address)[0] for address in near} <= {*found, ""}
+    assert len(near) > len(PAGES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_first_load_is_small(found, name):
+    assert len(gzip.compress(found[name])) + len(found[FONT]) < FIRST_LOAD
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_allows_its_own_script_and_style_and_nothing_else(found, name):
+    text = found[name].decode()
+    style, script = (
+        re.search(r"<style>(.*?)</style>", text, re.S)[1],
+        re.search(r'<script type="module">(.*?)</script>', text, re.S)[1],
+    )
+    (allowed,) = re.findall(r'Content-Security-Policy" content="([^"]*)"', text)
+    assert html.unescape(allowed) == policy(script, style)
+    assert "unsafe" not in allowed and "default-src &#x27;none&#x27;" in allowed
+    assert len(re.findall(r"<script\b", text)) == (2 if 'id="data"' in text else 1)
+
+
+def test_text_of_a_record_never_ends_the_element_that_holds_it():
+    hostile = {"text": "</script><script>alert(1)</script><!-- \u2028"}
+    assert "<" not in packed(hostile) and json.loads(packed(hostile)) == hostile
+
+
+def test_every_term_and_every_paper_is_there(found):
+    words, papers = found["glossary.html"].decode(), found["sources.html"].decode()
+    assert all(html.escape(said) in words for pair in GLOSSARY.items() for said in pair)
+    assert len(re.findall("<cite>", papers)) == len(re.findall(r'href="https://arxiv.org/abs/\d{4}\.\d{5}"', papers)) == 5
+
+
+def test_without_an_app_no_page_leads_to_one_and_with_one_each_leads_to_its_own_page(found):
+    assert all(b'class="live"' not in found[name] for name in NAMES)
+    live = files("https://example.org/sv/")
+    for name in PAGES:
+        (address,) = re.findall(r'class="live" href="([^"]*)"', live[f"{name}.html"].decode())
+        assert address == f"https://example.org/sv/{OF_THE_APP.get(name, '')}"
+    assert b'"href":"https://example.org/sv/?' in live["whole_text.html"] and b'"href"' not in found["whole_text.html"]
+
+
+@pytest.mark.parametrize(
+    ("text", "address"),
+    (
+        ("https://example.org", "https://example.org/"),
+        ("http://localhost:8501/a/b", "http://localhost:8501/a/b/"),
+        ("https://example.org/specviz/", "https://example.org/specviz/"),
+    ),
+)
+def test_the_address_of_the_app_ends_with_a_slash(text, address):
+    assert live_address(text) == address
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "javascript:alert(1)", "data:text/html,x", "ftp://example.org", "//example.org", "example.org", "https://", "", "https:example.org",
+        "https://me:secret@example.org", "https://example.org/?a=1", "https://example.org/#a", "https://example.org:99999",
+        "https://example.org/a b", "https://example.org/\n", "https://[::1", "https:\\\\example.org", "https://exämple.org",
+    ),
+)  # fmt: skip
+def test_another_kind_of_address_is_refused(text):
+    with pytest.raises(SettingsError, match="live must be an http:// or https:// address"):
+        live_address(text)
+
+
+def test_a_name_in_an_address_is_text_in_the_page():
+    page = document("sources", Content("about", "<p>body</p>"), live_address('https://example.org/"><script>alert(1)</script>/'))
+    assert "<script>alert" not in page
+
+
+def test_a_later_site_replaces_an_earlier_one_whole(tmp_path, found, capsys):
+    out = tmp_path / "out"
+    assert main(["site", str(out)]) == 0
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == found
+    assert all(name in capsys.readouterr().out for name in NAMES[:1])
+    assert main(["site", str(out), "--live", "https://example.org"]) == 0
+    assert b"https://example.org/" in (out / "glossary.html").read_bytes()
+
+
+def test_a_folder_with_anything_else_is_refused_and_left_as_it_is(tmp_path, capsys):
+    (tmp_path / "mine.txt").write_text("mine")
+    assert main(["site", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert "out must be a folder that is new, empty, or holds an earlier site, and 'mine.txt' is no part of one" in error
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_a_record_that_is_missing_or_damaged_is_named_and_nothing_is_written(tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pages, "TRACES", tmp_path)
+    assert main(["site", str(tmp_path / "out")]) == 2
+    assert "The record passage.json cannot be read (No such file or directory)." in capsys.readouterr().err
+    (tmp_path / "passage.json").write_text("{}")
+    assert main(["site", str(tmp_path / "out")]) == 2
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_site_is_written_without_models_and_without_the_app():
+    """The process has read Streamlit and Plotly before; nothing of torch."""
+    done = run_fresh(
+        "import sys\nfrom specviz.static_site.build import files\nfiles()\nassert not {'torch', 'transformers', 'specviz.web'} & set(sys.modules)"
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def test_an_export_is_no_earlier_site(tmp_path):
+    (tmp_path / MANIFEST).write_text(json.dumps({"schema": "specviz-evidence-3", "files": []}))
+    with pytest.raises(SettingsError, match="holds an earlier site"):
+        build(tmp_path)
+
+
+def test_a_site_that_cannot_be_written_whole_leaves_the_earlier_one(tmp_path, found, monkeypatch):
+    """The disk is full at the third file."""
+    out, written = tmp_path / "out", []
+    build(out)
+    real = building.write.__globals__["flushed"]
+
+    def full(path, pieces):
+        written.append(path.name)
+        if len(written) == 3:
+            raise OSError(28, os.strerror(28))
+        real(path, pieces)
+
+    monkeypatch.setitem(building.write.__globals__, "flushed", full)
+    with pytest.raises(SettingsError, match="No space left"):
+        build(out, "https://example.org")
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == found
+    assert [path.name for path in tmp_path.iterdir()] == ["out"]
