@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 import numpy as np
 
@@ -15,7 +16,6 @@ from specviz.errors import SpecvizError
 
 GROWTH = 0.10  # of memory, from which a soak fails
 WARM = 300.0  # s after which memory is first read
-Run = tuple[str, int]  # (link, rounds): what a trace follows from
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,8 @@ def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], str]) -> list
 
     alone  (link, rounds) -> digest of that run; asked once for each
     """
-    shown, known, found = list(shown), {}, []
-    for one in shown:
-        known.setdefault((one.link, one.rounds), one.digest if False else alone(one.link, one.rounds))
+    shown, found = list(shown), []
+    known = {run: alone(*run) for run in {(one.link, one.rounds) for one in shown}}
     owners = {digest: run for run, digest in known.items()}
     for one in shown:
         if one.digest != known[one.link, one.rounds]:
@@ -78,8 +77,6 @@ def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], str]) -> list
 
 def run_alone(link: str, rounds: int) -> str:
     """Digest of a link's run in this process."""
-    from urllib.parse import parse_qsl
-
     from specviz.decoding.run import run
     from specviz.settings import Settings
     from specviz.web.common import cache
@@ -96,11 +93,9 @@ def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
 
 def machine() -> str:
     """Processor, cores, load and date, as a line above tables."""
-    from specviz.measure.machine import machine as described
-
-    found = described()
-    load = ", ".join(f"{one:.1f}" for one in found["load"]) if isinstance(found.get("load"), list) else f"{found.get('load', 0):.1f}"
-    return f"{found.get('processor', platform.machine())}, {found.get('cores', '?')} cores, load {load} at the start, {date.today().isoformat()}."
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return f"{processor}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start, {date.today().isoformat()}."
 
 
 def write(text: str, out: Path | None) -> None:
@@ -109,7 +104,3 @@ def write(text: str, out: Path | None) -> None:
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
         out.write_text(text + "\n")
-
-
-def listed(records: Iterable[object]) -> str:
-    return json.dumps([vars(one) for one in records])

@@ -54,7 +54,9 @@ class Server:
 def check_host(host: str) -> None:
     """Raises SpecvizError for an address that another machine could be at."""
     if not is_loopback(host):
-        raise SpecvizError(f"host must be an address of this machine alone, such as 127.0.0.1, got {host!r}: load is not for others.")
+        raise SpecvizError(
+            f"host must be an address of this machine alone, such as 127.0.0.1, got {host!r}: load is not for others."
+        )
 
 
 @contextmanager
