@@ -19,7 +19,7 @@ FILLED = {  # page -> the field whose text is changed, to have the page drawn fo
     "whole_text": "whole_text-prompt-0", "exactness": "exactness-prompt-0", "mistakes": "mistakes-prompt-0",
     "serving_limits": "serving_limits-prompt-0", "speed": "speed-text-0", "drafting_methods": "drafting_methods-prompt-0",
 }  # fmt: skip
-FILE = "A file of samples"
+FILE, DRAWN = "A file of samples", "Speculative decoding"
 FIRST, LIVE, NEXT, CHANGE, SHORT = "first paint", "live round", "next round", "other settings", "10,000 samples"
 
 
@@ -69,7 +69,7 @@ class Guest(Client):
             await self.until(lambda: self.stands(rounds=1) and f"seed {seed}" in self.stage["payload"]["status"])
         self.remember()
 
-    async def page(self, page: str) -> None:
+    async def work_on(self, page: str) -> None:
         """Open a page in the same tab, and ask something else where it has a text to fill."""
         with self.timed(page):
             await self.turn_to(page)
@@ -94,6 +94,7 @@ class Guest(Client):
         with self.timed("uploaded file"):
             await self.upload("exactness-file-0", "samples.jsonl", "\n".join(map(json.dumps, lines)).encode())
             await self.until(lambda: any(one.startswith("## ") for one in self.written))
+        await self.settle(lambda: self.put("exactness-source-0", DRAWN))
 
     async def export(self) -> None:
         """The zip of One round."""
