@@ -66,6 +66,7 @@ class Client:
             self.query, self.state, self.widgets, self.clocks, self.opened = self.link, {}, {}, [], ""
             self.shown, self.finished, self.pages, self.cached, self.session = "", 0, {}, {}, ""
             self.answers: dict[str, Any] = {}
+            self.disabled: set[str] = set()
             self.changed = asyncio.Event()
             self.reading = asyncio.create_task(self._read())
             try:
@@ -109,6 +110,9 @@ class Client:
     def put(self, key: str, value: Any, kind: str = "string_value") -> None:
         """Fill a field, by the key that the page gave it."""
         self.state[self.widgets[key]] = kind, value
+
+    def can_press(self, key: str) -> bool:
+        return key in self.widgets and key not in self.disabled
 
     def press(self, key: str) -> None:
         self.put(key, True, "trigger_value")
@@ -224,6 +228,8 @@ class Client:
             self.exceptions += 1
         elif kind == "plotly_chart":
             self.charts += 1
+        elif kind == "button":
+            (self.disabled.add if one.disabled else self.disabled.discard)(key_of(one.id))
         elif kind == "progress":
             self.lines.add(one.text)
         elif kind in ("markdown", "text"):

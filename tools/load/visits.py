@@ -81,7 +81,7 @@ class Guest(Client):
     async def sample(self, count: int, written: str, what: str) -> None:
         """Draw samples on Is it exact? with a question of one's own, until the page says that they are there."""
         await self.turn_to("exactness")
-        await self.until(lambda: self.charts)
+        await self.until(lambda: self.can_press(f"exactness-draw-{count}"))
         with self.timed(what):
             await self.settle(lambda: self.press(f"exactness-draw-{count}"))
             await self.until(lambda: any(written in one for one in self.written))
