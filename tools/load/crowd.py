@@ -45,14 +45,14 @@ async def works(guest: Guest, address: str) -> None:
             await guest.pause()
             await guest.work_on(page)
         await guest.pause()
-        await guest.sample(10_000, "10,000 so far", SHORT)
+        await guest.sample(10_000, "10,000 samples so far", SHORT)
 
 
 async def draws_a_million(guest: Guest, address: str) -> None:
     """Until it is canceled or there are all."""
     async with guest.connected(address):
         await guest.enter()
-        await guest.sample(1_000_000, "1,000,000 so far", MILLION)
+        await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
 
 
 async def looks(guest: Guest, address: str) -> None:
