@@ -64,7 +64,7 @@ class Client:
             ping_interval=None, compression=None, open_timeout=PATIENT, additional_headers={"Cookie": cookies} if cookies else {},
         ) as self.socket:  # fmt: skip
             self.query, self.state, self.widgets, self.clocks, self.opened = self.link, {}, {}, [], ""
-            self.shown, self.finished, self.pages, self.cached, self.session = "", 0, {}, {}, ""
+            self.shown, self.begun, self.finished, self.pages, self.cached, self.session = "", 0, 0, {}, {}, ""
             self.answers: dict[str, Any] = {}
             self.disabled: set[str] = set()
             self.changed = asyncio.Event()
@@ -96,9 +96,9 @@ class Client:
         await self.socket.send(message.SerializeToString())
 
     async def settle(self, action: Callable[[], None] = lambda: None) -> None:
-        """Do something, and wait for the end of a whole run after it."""
+        """Do something, and wait for the end of a whole run that began after it: one that the server had begun by itself may end first."""
         action()
-        before, self.written, self.received = self.finished, [], 0
+        before, self.written, self.received = self.begun, [], 0
         await self.run()
         await self.until(lambda: self.finished > before)
 
@@ -199,6 +199,7 @@ class Client:
             self.runs += 1
             self.session = message.new_session.initialize.session_id or self.session
             if not message.metadata.run.fragment_ids:
+                self.begun += 1
                 self._stop_clocks()
                 self.deferred: dict[str, str] = {}
         elif kind == "navigation":
@@ -208,7 +209,8 @@ class Client:
             self.query = message.page_info_changed.query_string
         elif kind == "script_finished":
             self.runs += 1
-            self.finished += message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY
+            if message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+                self.finished = self.begun
         elif kind == "auto_rerun":
             self.clocks.append(asyncio.create_task(self._again(message.auto_rerun.fragment_id, message.auto_rerun.interval)))
         elif kind == "file_urls_response":
