@@ -15,12 +15,13 @@ import sys
 import tempfile
 from collections import defaultdict
 from collections.abc import Coroutine, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 from specviz.errors import SpecvizError
 from specviz.settings import whole
 from tools.load import findings
+from tools.load.client import Impatient
 from tools.load.findings import Times
 from tools.load.server import Server, busy_cores, serving
 from tools.load.visits import FILLED, FIRST, LIVE, SHORT, Guest, link
@@ -49,10 +50,11 @@ async def works(guest: Guest, address: str) -> None:
 
 
 async def draws_a_million(guest: Guest, address: str) -> None:
-    """Until it is canceled or there are all."""
+    """Until it is canceled, or there are all, or a client's patience is over: this visitor is there to be a load."""
     async with guest.connected(address):
         await guest.enter()
-        await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
+        with suppress(Impatient):
+            await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
 
 
 async def looks(guest: Guest, address: str) -> None:
