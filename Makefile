@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all mutants check docs audit bench train record clean
+.PHONY: help run test test-all mutants check docs audit bench crowd soak train record clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,12 @@ audit: .venv/ready-audit ## look for known weaknesses in the tested set of libra
 
 bench: .venv/ready ## measure speed on this machine
 	$(BIN)/python -m specviz bench
+
+crowd: .venv/ready ## measure how long visitors wait when they are many, on this machine: VISITORS=50 LOOKERS=200 OUT=crowd.md
+	$(BIN)/python -m tools.load.crowd --visitors $(or $(VISITORS),50) --lookers $(or $(LOOKERS),200)$(if $(OUT), --out $(OUT))
+
+soak: .venv/ready ## visitors come, work and leave for MINUTES=30; fails where memory grows or work is lost: VISITORS=50 OUT=soak.md
+	$(BIN)/python -m tools.load.soak --minutes $(or $(MINUTES),30) --visitors $(or $(VISITORS),50)$(if $(OUT), --out $(OUT))
 
 train: .venv/ready ## train the shipped pair anew: DATA=books.txt [HELDOUT=other.txt]
 	@test -n "$(DATA)" || { echo "make train DATA=books.txt [HELDOUT=other.txt]; see assets/models/storybook/README.md"; exit 2; }

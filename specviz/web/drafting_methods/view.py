@@ -16,6 +16,7 @@ from specviz.measure.methods import MethodComparison, MethodRow
 from specviz.proposers.trees import node_count
 from specviz.web.common import measurement_page, session
 from specviz.web.common.elements import escaped, head, machine, notes, picture, said
+from specviz.web.common.pictures import drawn
 from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
 
@@ -123,7 +124,7 @@ def first_tokens(one: MethodComparison, kind: str) -> None:
                 "### Bad draft, same distribution\nFirst tokens written with the worst possible draft tokens, over the target’s exact distribution."
             )
             picture(
-                figures.same_distribution(bad.first, kind),
+                drawn(figures.same_distribution, bad.first, kind),
                 "drafting_methods",
                 "lossy",
                 figures.same_distribution_conclusion(bad.first),
@@ -133,7 +134,12 @@ def first_tokens(one: MethodComparison, kind: str) -> None:
             st.markdown(
                 "### A popular shortcut\nTypical acceptance accepts every token that is likely enough. Here is the distribution it writes, beside the target’s."
             )
-            picture(figures.shortcut(short.first, kind), "drafting_methods", "typical", figures.shortcut_conclusion(short.first))
+            picture(
+                drawn(figures.shortcut, short.first, kind),
+                "drafting_methods",
+                "typical",
+                figures.shortcut_conclusion(short.first),
+            )
 
 
 def every_rule() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import streamlit as st
 
@@ -12,6 +14,7 @@ from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison
 from specviz.web.common import measurement_page, session
 from specviz.web.common.elements import PLOT, escaped, head, machine, notes, picture, said, tables
+from specviz.web.common.pictures import drawn
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
 
@@ -41,7 +44,7 @@ def page() -> None:
         "### Two distances\nHow much the setup changes the target, and how much draft tokens change that, on one scale: "
         "total variation distance (TV), half the sum of absolute differences between two distributions."
     )
-    picture(figures.distances(one, kind), "serving_limits", "distances", conclusion, sentence=False)
+    picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion, sentence=False)
     near_ties(one, state.question.arm, kind)
     folds(one)
 
@@ -93,10 +96,15 @@ def near_ties(one: SetupComparison, arm: str, kind: str) -> None:
         return
     conclusion = ties.conclusion(seen)
     for place, name, draw in zip(st.columns(2, gap="large"), ("margins", "spread"), (ties.margins, ties.spread), strict=True):
-        place.plotly_chart(draw(seen, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
+        place.plotly_chart(drawn(of_arm, draw, one, arm, kind), key=f"serving_limits-figure-{name}", config=PLOT, alt=conclusion)
     said(conclusion, "serving_limits-said-ties")
     if seen.parted:
         tables("Where they differ, and what each writes there", ties.partings(seen))
+
+
+def of_arm(draw: Callable[..., Any], one: SetupComparison, arm: str, kind: str) -> Any:
+    """A picture of near ties."""
+    return draw(one.near_ties.seen(arm), kind)
 
 
 def folds(one: SetupComparison) -> None:

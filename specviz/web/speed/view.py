@@ -19,6 +19,7 @@ from specviz.settings import GAMMA_MAX
 from specviz.web.common import measurement_page, session
 from specviz.web.common.controls import Form
 from specviz.web.common.elements import head, machine, notes, picture, said, tables
+from specviz.web.common.pictures import drawn
 from specviz.web.speed import export, sections, work
 from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, shown_text, study
 
@@ -92,7 +93,7 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
             "### Tokens per target pass\nPredicted from accepted draft tokens, from one acceptance probability per depth, or from one alpha; and "
             "measured with other random numbers."
         )
-        picture(figures.tokens(plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+        picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
     if right is None:
         st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
         return
@@ -101,7 +102,7 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
             "### Speed\nSpeed depends on the tokens per round and on what a round costs. The band is the middle 95% of resampled texts and timings."
         )
         by = ", ".join(f"{WAYS.get(name, name)} {gamma}" for name, gamma in plan.chosen_by.items())
-        picture(figures.factors(plan, kind), "speed", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
+        picture(drawn(figures.factors, plan, kind), "speed", "factors", f"The best gamma: {by}; 0 is target-only sampling.")
 
 
 def tabs(state: SpeedState, plan: SpeedPlan | None, kind: str) -> None:
@@ -130,7 +131,7 @@ def accepted(known: Study, draft: str, kind: str) -> None:
         with side:
             st.markdown("### Over temperature" if axis == study_figures.TEMPERATURE else "### Over top-p, at temperature 1")
             picture(
-                study_figures.acceptance(known, draft, axis, kind),
+                drawn(study_figures.acceptance, known, draft, axis, kind),
                 "speed",
                 axis,
                 study_figures.acceptance_conclusion(known, draft, axis),
@@ -144,13 +145,18 @@ def predicted(known: Study, draft: str, kind: str) -> None:
         st.markdown(
             "### Predicted and measured\nEach point is a kind of text with one sampling setting. On the dotted line both are equal."
         )
-        picture(study_figures.foretold(known, draft, kind), "speed", "foretold", study_figures.foretold_conclusion(known, draft))
+        picture(
+            drawn(study_figures.foretold, known, draft, kind),
+            "speed",
+            "foretold",
+            study_figures.foretold_conclusion(known, draft),
+        )
     with right:
         st.markdown(
             "### Is the draft well calibrated?\nHow often its most likely token is the next token of the text, over the probability it gives that token."
         )
         conclusion = study_figures.confidence_conclusion(known, draft)
-        picture(study_figures.confidence(known, draft, kind), "speed", "confidence", conclusion)
+        picture(drawn(study_figures.confidence, known, draft, kind), "speed", "confidence", conclusion)
     with st.expander("Which simple statistic predicts it best?"):
         st.dataframe(study_figures.scores(known), hide_index=True)
         st.caption(
@@ -174,7 +180,7 @@ def many(known: BatchSpeeds | None, choice: Choice, kind: str) -> None:
         st.markdown(
             "### What verification costs\nTime of a pass over more tokens of every text. One line for each number of texts."
         )
-        picture(batch.passes(known, kind), "speed", "passes", batch.passes_conclusion(known))
+        picture(drawn(batch.passes, known, kind), "speed", "passes", batch.passes_conclusion(known))
     tables("The numbers behind the pictures", batch.rows(known, key))
 
 

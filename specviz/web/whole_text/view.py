@@ -12,10 +12,12 @@ from specviz.figures.common.components import component
 from specviz.figures.whole_text import divergence as figures
 from specviz.figures.whole_text import lanes as words
 from specviz.figures.whole_text import tables as rows
+from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.passage import LENGTHS, Passage
 from specviz.web.common import download, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import head, notes, picture, said, tables
+from specviz.web.common.pictures import drawn
 from specviz.web.whole_text import export, work
 from specviz.web.whole_text.state import PassageRequest, WholeTextState, recorded_spread, surveys
 
@@ -104,7 +106,7 @@ def parting(one: Passage, kind: str) -> None:
     """Where the models differ: along the text, at chosen places, over all tokens, by kind of word."""
     read = one.read
     st.container(key="whole_text-second").markdown("### Where do the two models differ?")
-    picture(figures.along(read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
+    picture(drawn(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
         _component(key="whole_text-forks", data={"payload": payload})
     curves = figures.curves_of(read, surveys(one.settings.pair))
@@ -112,10 +114,12 @@ def parting(one: Passage, kind: str) -> None:
     left, right = st.columns(2, gap="large")
     with left:
         st.markdown("### At a few tokens, or everywhere?")
-        picture(figures.lorenz(curves, kind), "whole_text", "lorenz", figures.lorenz_conclusion(curves), plain=True)
+        picture(
+            drawn(lorenz, read, one.settings.pair, kind), "whole_text", "lorenz", figures.lorenz_conclusion(curves), plain=True
+        )
     with right:
         st.markdown("### At which words?")
-        shown = figures.kinds(many or own, own if many else None, kind)
+        shown = drawn(figures.kinds, many or own, own if many else None, kind)
         picture(shown, "whole_text", "kinds", figures.kinds_conclusion(many or own), plain=True)
     tables(
         "The numbers behind the pictures",
@@ -124,3 +128,8 @@ def parting(one: Passage, kind: str) -> None:
         ("Kinds of word", figures.kinds_table(many or own)),
         ("Every token of both ways", rows.tokens_table(one)),
     )
+
+
+def lorenz(read: ScoredText, pair: str, kind: str) -> Any:
+    """How the difference is spread over the tokens, of this text and of the recorded ones."""
+    return figures.lorenz(figures.curves_of(read, surveys(pair)), kind)

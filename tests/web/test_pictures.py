@@ -1,0 +1,44 @@
+"""A kept picture is the one of the very record that is asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from specviz.web.common import pictures
+from specviz.web.common.pictures import KEPT, drawn
+
+
+def picture(record, kind):
+    return [list(record), kind]
+
+
+@pytest.fixture(autouse=True)
+def none_kept(monkeypatch):
+    monkeypatch.setattr(pictures, "_kept", type(pictures._kept)())
+
+
+def test_the_same_record_is_drawn_once():
+    record = (1, 2)
+    assert drawn(picture, record, "light") is drawn(picture, record, "light")
+
+
+def test_another_palette_and_an_equal_record_are_drawn_for_themselves():
+    record = (1, 2)
+    first = drawn(picture, record, "light")
+    assert drawn(picture, record, "dark") == [[1, 2], "dark"]
+    assert drawn(picture, tuple([1, 2]), "light") is not first
+
+
+def test_a_record_that_is_gone_never_lends_its_picture_to_the_next_one():
+    """Python gives the id of a record that is gone to another one: what is kept holds its record."""
+    assert [drawn(picture, [number], "light")[0] for number in range(KEPT // 2)] == [[number] for number in range(KEPT // 2)]
+
+
+def test_no_more_are_kept_than_fit_and_the_one_shown_longest_ago_goes():
+    records = [(number,) for number in range(KEPT + 1)]
+    first = drawn(picture, records[0], "light")
+    for record in records[1:-1]:
+        drawn(picture, record, "light")
+    assert drawn(picture, records[0], "light") is first
+    drawn(picture, records[-1], "light")
+    assert len(pictures._kept) == KEPT and drawn(picture, records[0], "light") is first

@@ -1,0 +1,197 @@
+"""How long visitors wait when they are many: ``python -m tools.load.crowd --out crowd.md``.
+
+Starts the app in hosted mode on this machine, on the shipped pair, and lets visitors come who speak the page's protocol: some work,
+with 0 to 3 s between their actions, while one of them draws a million samples; many only look; and one takes live rounds alone while
+foreign processes want every core. What is printed are medians and 95th percentiles, processor time by page and memory by session.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import statistics
+import sys
+import tempfile
+from collections import defaultdict
+from collections.abc import Coroutine, Sequence
+from contextlib import AsyncExitStack, suppress
+from pathlib import Path
+
+from specviz.errors import SpecvizError
+from specviz.settings import whole
+from tools.load import findings
+from tools.load.client import Impatient
+from tools.load.findings import Times
+from tools.load.server import Server, busy_cores, serving
+from tools.load.visits import FILLED, FIRST, LIVE, SHORT, Guest, link
+
+PAGES = ("", "one_token", *FILLED)
+MILLION = "a million samples"
+ALONE = 12  # live rounds of one visitor, quiet and beside foreign processes
+OPENED = 5  # times that each page is opened to see what it costs
+
+
+async def works(guest: Guest, address: str) -> None:
+    """Live rounds, every page, and a short job."""
+    async with guest.connected(address):
+        await guest.pause()
+        await guest.enter()
+        await guest.pause()
+        await guest.live()
+        for action in (guest.next, guest.next, guest.other_settings):
+            await guest.pause()
+            await action()
+        for page in guest.luck.sample(list(FILLED), len(FILLED)):
+            await guest.pause()
+            await guest.work_on(page)
+        await guest.pause()
+        await guest.sample(10_000, "10,000 samples so far", SHORT)
+
+
+async def draws_a_million(guest: Guest, address: str) -> None:
+    """Until it is canceled, or there are all, or a client's patience is over: this visitor is there to be a load."""
+    async with guest.connected(address):
+        await guest.enter()
+        with suppress(Impatient):
+            await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
+
+
+async def looks(guest: Guest, address: str) -> None:
+    """Recorded pages, one after the other."""
+    async with guest.connected(address):
+        await guest.pause()
+        await guest.enter()
+        for page in guest.luck.sample(PAGES, len(PAGES)):
+            await guest.pause()
+            with guest.timed("recorded page"):
+                await guest.turn_to(page)
+
+
+async def rounds_alone(guest: Guest, address: str) -> list[float]:
+    """Live rounds of one visitor, each of another seed, one after the other."""
+    async with guest.connected(address):
+        await guest.enter()
+        await guest.live()
+        for _ in range(ALONE):
+            await guest.other_settings()
+    return guest.seconds["other settings"]
+
+
+async def together(visits: Sequence[Coroutine[None, None, None]]) -> list[str]:
+    """Everybody at once; a sentence for each who met trouble."""
+    ends = await asyncio.gather(*visits, return_exceptions=True)
+    return [f"{type(end).__name__}: {end}"[:300] for end in ends if isinstance(end, BaseException)]
+
+
+async def workers(server: Server, visitors: int) -> tuple[list[Guest], list[str]]:
+    """Visitors who work, and one more who draws a million meanwhile."""
+    guests = [Guest(number) for number in range(visitors)]
+    million = asyncio.create_task(draws_a_million(Guest(visitors, link(random.Random(visitors))), server.address))
+    lost = await together([works(guest, server.address) for guest in guests])
+    million.cancel()
+    await asyncio.wait([million])
+    if not million.cancelled() and million.exception():
+        lost.append(f"while a million was drawn: {million.exception()}"[:300])
+    return guests, lost
+
+
+async def costs(server: Server) -> list[tuple[str, float]]:
+    """Processor seconds of the server for one script run of each page, opened again and again by one visitor."""
+    guest, found = Guest(), []
+    async with guest.connected(server.address):
+        await guest.enter()
+        for page in PAGES:
+            await guest.turn_to(page)
+            before = server.cpu()
+            for _ in range(OPENED):
+                await guest.turn_to(page)
+            found.append((page or "one_round", (server.cpu() - before) / OPENED))
+    return found
+
+
+async def memory_of_sessions(server: Server, visitors: int) -> float:
+    """MB for each session that is open and has drawn One round, by RSS."""
+    before = server.memory().rss
+    async with AsyncExitStack() as stack:
+        for number in range(visitors):
+            guest = Guest(number)
+            await stack.enter_async_context(guest.connected(server.address))
+            await guest.enter()
+        return (server.memory().rss - before) / visitors
+
+
+def gathered(guests: Sequence[Guest]) -> dict[str, list[float]]:
+    """Seconds by kind of action, of everybody."""
+    found: dict[str, list[float]] = defaultdict(list)
+    for guest in guests:
+        for what, took in guest.seconds.items():
+            found[what] += took
+    return found
+
+
+async def measured(server: Server, visitors: int, lookers: int) -> tuple[str, bool]:
+    """All parts after each other, as markdown, and whether everybody got what they asked for."""
+    await rounds_alone(Guest(), server.address)  # the models are loaded, the pages have been met
+    quiet = await rounds_alone(Guest(1), server.address)
+    with busy_cores():
+        crowded = await rounds_alone(Guest(2), server.address)
+    cpu = await costs(server)
+    session = await memory_of_sessions(server, visitors)
+    guests, lost = await workers(server, visitors)
+    watchers = [Guest(number) for number in range(lookers)]
+    lost += await together([looks(guest, server.address) for guest in watchers])
+    head = ("action", "seen", "median", "p95")
+    work, seen = gathered(guests), gathered(watchers)
+    order = [FIRST, LIVE, "next round", "other settings", SHORT]
+    rows = [Times.of(what, work[what]).row() for what in [*order, *sorted(set(work) - set(order))]]
+    ratio = statistics.median(crowded) / statistics.median(quiet)
+    exceptions, tracebacks = sum(one.exceptions for one in [*guests, *watchers]), server.tracebacks()
+    foreign = [Times.of("live round, quiet", quiet).row(), Times.of("live round, every core busy", crowded).row()]
+    parts = [
+        f"**{visitors} visitors who work**, 0 to 3 s between actions, while one more draws a million samples:\n",
+        findings.table(head, rows),
+        f"\n**{lookers} visitors who look** at recorded pages:\n",
+        findings.table(head, [Times.of(what, seen[what]).row() for what in (FIRST, "recorded page")]),
+        f"\n**One visitor beside a foreign process on every core**: {ratio:.1f} times the quiet time at the median.\n",
+        findings.table(head, foreign),
+        "\n**Processor time of the server** for one run of a page's script:\n",
+        findings.table(("page", "CPU"), [(page, f"{seconds:.3f} s") for page, seconds in cpu]),
+        f"\nMemory: {session:.2f} MB a session; {server.memory().rss:.0f} MB RSS at the end.",
+        f"Exceptions on pages: {exceptions}; tracebacks in the log: {tracebacks}; visitors who lost their work: {len(lost)}.",
+        *(f"- {one}" for one in lost),
+    ]
+    return "\n".join(parts), not (lost or exceptions or tracebacks)
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="crowd", description=__doc__.splitlines()[0])
+    parser.add_argument("--visitors", type=int, default=50, help="visitors who work, 1 to 200 (default: 50)")
+    parser.add_argument("--lookers", type=int, default=200, help="visitors who only look, 1 to 500 (default: 200)")
+    parser.add_argument("--minutes", type=int, default=30, help="after which it ends in any case, 1 to 120 (default: 30)")
+    parser.add_argument("--host", default="127.0.0.1", help="address of this machine to serve at (default: 127.0.0.1)")
+    parser.add_argument("--out", type=Path, help="file for the tables, as markdown")
+    asked = parser.parse_args(given)
+    try:
+        for name, most in (("visitors", 200), ("lookers", 500), ("minutes", 120)):
+            whole(name, getattr(asked, name), 1, most)
+        head = findings.machine()
+        with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log.txt", asked.host) as server:
+            bounded = asyncio.wait_for(measured(server, asked.visitors, asked.lookers), 60 * asked.minutes)
+            said, held = asyncio.run(_run(bounded))
+    except TimeoutError:
+        print(f"The crowd was not done after {asked.minutes} min; nothing was written.", file=sys.stderr)
+        return 1
+    except SpecvizError as error:
+        print(error, file=sys.stderr)
+        return 2
+    findings.write(f"{head}\n\n{said}", asked.out)
+    return 0 if held else 1
+
+
+async def _run(bounded: Coroutine[None, None, tuple[str, bool]]) -> tuple[str, bool]:
+    return await bounded
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,114 @@
+"""What the load tools conclude from what they saw: medians and tails, growth of memory, traces that belong to somebody else."""
+
+from __future__ import annotations
+
+import os
+import platform
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+from urllib.parse import parse_qsl
+
+import numpy as np
+
+from specviz.errors import SpecvizError
+
+GROWTH = 0.10  # of memory, from which a soak fails
+WARM = 300.0  # s after which memory is first read
+
+
+@dataclass(frozen=True)
+class Times:
+    """How long something took: how often it was seen, and seconds. p95: 95 of 100 took at most so long."""
+
+    what: str
+    seen: int
+    median: float
+    p95: float
+
+    @classmethod
+    def of(cls, what: str, seconds: Sequence[float]) -> Times:
+        if not seconds:
+            return cls(what, 0, float("nan"), float("nan"))
+        return cls(what, len(seconds), *(float(np.percentile(seconds, share, method="higher")) for share in (50, 95)))
+
+    def row(self) -> tuple[str, ...]:
+        return self.what, f"{self.seen:,}", *(f"{one:.2f} s" if self.seen else "not seen" for one in (self.median, self.p95))
+
+
+@dataclass(frozen=True)
+class Shown:
+    """The run that a visitor's page showed: whose it was, what it must follow from, and the digest of its trace."""
+
+    visitor: int
+    link: str
+    rounds: int
+    digest: str
+
+
+def growth(first: float, last: float) -> float:
+    """By which part memory has grown; negative where it shrank."""
+    if first <= 0:
+        raise SpecvizError(f"memory must have been read before growth is computed, got {first:g} MB.")
+    return last / first - 1
+
+
+def after(seconds: float, samples: Sequence[tuple[float, float]]) -> float:
+    """The first value that was read so many seconds after the start or later, else the last. samples: (seconds, value)."""
+    return next((value for at, value in samples if at >= seconds), samples[-1][1])
+
+
+def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], str]) -> list[str]:
+    """A sentence for each page that showed another trace than its settings give when they run alone.
+
+    alone  (link, rounds) -> digest of that run; asked once for each
+    """
+    shown, found = list(shown), []
+    known = {run: alone(*run) for run in {(one.link, one.rounds) for one in shown}}
+    owners = {digest: run for run, digest in known.items()}
+    for one in shown:
+        if one.digest != known[one.link, one.rounds]:
+            whose = owners.get(one.digest)
+            of = f"the run of {whose[0]!r}, {whose[1]} rounds" if whose else "a run that nobody asked for"
+            found.append(f"Visitor {one.visitor} asked for {one.link!r}, {one.rounds} rounds, and was shown {of}.")
+    return found
+
+
+def run_alone(link: str, rounds: int) -> str:
+    """Digest of a link's run in this process, decoded as a page does it: the first rounds at once, then one at a time.
+
+    Decoded in other pieces the tokens are the same, but a probability can differ in its seventh digit.
+    """
+    from specviz.decoding.run import run
+    from specviz.settings import Settings
+    from specviz.web.common import cache
+    from specviz.web.one_round.state import AHEAD
+
+    settings, _ = Settings.from_query(dict(parse_qsl(link)))
+    pair = cache.weights(settings.pair, settings.device, settings.dtype)
+    trace = run(pair, settings, min(rounds, AHEAD))
+    for count in range(AHEAD + 1, rounds + 1):
+        trace = run(pair, settings, count, trace.rounds)
+    return trace.digest()
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Markdown."""
+    lines = [head, ["---"] * len(head), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def machine() -> str:
+    """Processor, cores, load and date, as a line above tables."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    processor = next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+    return f"{processor}, {os.cpu_count()} cores, load {os.getloadavg()[0]:.1f} at the start, {date.today().isoformat()}."
+
+
+def write(text: str, out: Path | None) -> None:
+    """On the screen, and into a file where one is named."""
+    print(text)
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        out.write_text(text + "\n")

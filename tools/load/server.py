@@ -1,0 +1,108 @@
+"""The app in hosted mode on this machine, as the load tools start and watch it: its processor time and its memory, from /proc."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from specviz.errors import SpecvizError
+from specviz.web.hosting.options import is_loopback
+
+ROOT = Path(__file__).resolve().parents[2]
+READY = 180.0  # s that a server may take until it answers
+LOADED = {"SPECVIZ_MODE": "hosted", "SPECVIZ_SESSIONS_PER_VISITOR": "0"}  # all visitors come from one machine
+BUSY = [sys.executable, "-c", "while True: pass"]
+
+
+@dataclass(frozen=True)
+class Memory:
+    """In MB. rss: pages in memory; pss: the same, with what several processes share divided among them."""
+
+    rss: float
+    pss: float
+
+
+@dataclass(frozen=True)
+class Server:
+    """A server that was started here. log: what it writes."""
+
+    address: str
+    pid: int
+    log: Path
+
+    def cpu(self) -> float:
+        """Processor seconds that it has used so far, all threads together."""
+        parts = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+
+    def memory(self) -> Memory:
+        lines = dict(line.split(":", 1) for line in Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()[1:])
+        return Memory(*(int(lines[name].split()[0]) / 1000 for name in ("Rss", "Pss")))
+
+    def tracebacks(self) -> int:
+        return self.log.read_text(errors="replace").count("Traceback")
+
+
+def check_host(host: str) -> None:
+    """Raises SpecvizError for an address that another machine could be at."""
+    if not is_loopback(host):
+        raise SpecvizError(
+            f"host must be an address of this machine alone, such as 127.0.0.1, got {host!r}: load is not for others."
+        )
+
+
+@contextmanager
+def serving(log: Path, host: str = "127.0.0.1") -> Iterator[Server]:
+    """The app on a free port, on the shipped pair; ended afterwards."""
+    check_host(host)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "streamlit", "run", "app.py", f"--server.port={port}", f"--server.address={host}"]
+    with log.open("w") as out:
+        process = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=subprocess.STDOUT, env=os.environ | LOADED)
+    try:
+        address = f"http://{host}:{port}"
+        _wait(address, process, log)
+        yield Server(address, process.pid, log)
+    finally:
+        process.terminate()
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+
+
+@contextmanager
+def busy_cores() -> Iterator[None]:
+    """Foreign processes that want every core."""
+    others = [subprocess.Popen(BUSY) for _ in range(os.cpu_count() or 1)]
+    try:
+        yield
+    finally:
+        for one in others:
+            one.kill()
+            one.wait()
+
+
+def _wait(address: str, process: subprocess.Popen, log: Path) -> None:
+    end = time.monotonic() + READY
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise SpecvizError(f"The server ended with code {process.returncode}: {log.read_text()[-500:].strip()}")
+        try:
+            with urllib.request.urlopen(f"{address}/_stcore/health", timeout=2) as answer:
+                if answer.read() == b"ok":
+                    return
+        except OSError:
+            time.sleep(0.1)
+    raise SpecvizError(f"The server did not answer within {READY:.0f} s.")

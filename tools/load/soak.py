@@ -1,0 +1,145 @@
+"""Visitors come, work on every page, upload, export and leave, for as long as is asked: ``python -m tools.load.soak --minutes 30``.
+
+At the end stand memory after the first five minutes (of a shorter run: after its first sixth) and at the end, exceptions, traces that
+belonged to somebody else, and runs that were lost. The exit code is 1 where memory grew by more than a tenth (in ten minutes or more) or any of these was seen.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from specviz.errors import SpecvizError
+from specviz.settings import whole
+from tools.load import findings
+from tools.load.findings import GROWTH, Shown, Times, cross_talk, growth
+from tools.load.server import Memory, Server, serving
+from tools.load.visits import FILLED, Guest, link
+
+READ = 2.0  # s between two readings of memory
+JUDGED = 10  # min from which on growth of memory counts: before, pages and models are still met for the first time
+CHECKED = 500  # traces that are computed again, at most: each takes a few tenths of a second
+
+
+@dataclass
+class Log:
+    """What was seen: memory with its time, traces, lost visits with their reason, elements of exceptions, seconds by action."""
+
+    memory: list[tuple[float, Memory]] = field(default_factory=list)
+    shown: list[Shown] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    exceptions: int = 0
+    visits: int = 0
+    seconds: dict[str, list[float]] = field(default_factory=dict)
+
+    def add(self, guest: Guest) -> None:
+        self.visits += 1
+        self.shown += guest.traces
+        self.exceptions += guest.exceptions
+        for what, took in guest.seconds.items():
+            self.seconds.setdefault(what, []).extend(took)
+
+
+async def stay(guest: Guest, address: str, until: float) -> None:
+    """One visit to every page. When the time is up, the visitor leaves at the next pause."""
+    pages = list(FILLED)
+    guest.luck.shuffle(pages)
+    works = [guest.next, guest.other_settings, guest.export, lambda: guest.work_on("one_token"), guest.send_file]
+    works += [lambda page=page: guest.work_on(page) for page in pages]
+    async with guest.connected(address):
+        await guest.enter()
+        await guest.until(lambda: guest.stands(rounds=1))
+        guest.remember()
+        for work in works:
+            await guest.pause()
+            if time.monotonic() > until:
+                return
+            await work()
+
+
+async def one_place(number: int, address: str, until: float, log: Log) -> None:
+    """One visitor after the other."""
+    luck, turn = random.Random(number), 0
+    while time.monotonic() < until:
+        guest = Guest(number + 1000 * turn, link(luck))
+        turn += 1
+        try:
+            await stay(guest, address, until)
+        except Exception as error:  # whatever ends a visit is a finding, and the next visitor comes
+            log.lost.append(f"visitor {guest.number}: {type(error).__name__}: {error}"[:300])
+        log.add(guest)
+
+
+async def watched(server: Server, visitors: int, minutes: float) -> Log:
+    """Everybody, while memory is read."""
+    log, began = Log(), time.monotonic()
+    until = began + 60 * minutes
+    places = [asyncio.create_task(one_place(number, server.address, until, log)) for number in range(visitors)]
+    while any(not one.done() for one in places):
+        log.memory.append((time.monotonic() - began, server.memory()))
+        await asyncio.wait(places, timeout=READ)
+    log.memory.append((time.monotonic() - began, server.memory()))
+    for one in places:
+        one.result()
+    return log
+
+
+def report(log: Log, tracebacks: int, mixed: list[str], minutes: float) -> tuple[str, bool]:
+    """Markdown, and whether everything held."""
+    warm = min(findings.WARM, 10 * minutes)
+    first = findings.after(warm, log.memory)
+    last = log.memory[-1][1]
+    grown = growth(first.pss, last.pss)
+    failures = [
+        *([f"Memory grew by {grown:.1%}, which is more than {GROWTH:.0%}."] if minutes >= JUDGED and grown > GROWTH else []),
+        *([f"{log.exceptions} exceptions stood on pages."] if log.exceptions else []),
+        *([f"The server's log has {tracebacks} tracebacks."] if tracebacks else []),
+        *(f"A visit was lost: {one}" for one in log.lost),
+        *mixed,
+    ]
+    rows = [
+        ("visits", f"{log.visits:,}"),
+        (f"memory after {warm:.0f} s", f"{first.rss:.0f} MB RSS, {first.pss:.0f} MB PSS"),
+        ("memory at the end", f"{last.rss:.0f} MB RSS, {last.pss:.0f} MB PSS ({grown:+.1%})"),
+        ("traces shown", f"{len(log.shown):,}"),
+        ("traces of somebody else", str(len(mixed))),
+        ("exceptions on pages, tracebacks in the log", f"{log.exceptions}, {tracebacks}"),
+        ("lost visits", str(len(log.lost))),
+    ]
+    times = [Times.of(what, took).row() for what, took in sorted(log.seconds.items())]
+    parts = [findings.table(("what", "found"), rows), findings.table(("action", "seen", "median", "p95"), times)]
+    parts += ["\n".join(f"- {one}" for one in failures) or "Everything held."]
+    return "\n\n".join(parts), not failures
+
+
+def main(given: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--minutes", type=int, default=30, help="how long visitors come, 1 to 240 (default: 30)")
+    parser.add_argument("--visitors", type=int, default=50, help="how many at a time, 1 to 200 (default: 50)")
+    parser.add_argument("--host", default="127.0.0.1", help="address of this machine to serve at (default: 127.0.0.1)")
+    parser.add_argument("--out", type=Path, help="file for the report, as markdown")
+    asked = parser.parse_args(given)
+    try:
+        whole("minutes", asked.minutes, 1, 240)
+        whole("visitors", asked.visitors, 1, 200)
+        head = findings.machine()
+        with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log.txt", asked.host) as server:
+            log = asyncio.run(watched(server, asked.visitors, asked.minutes))
+            tracebacks = server.tracebacks()
+    except SpecvizError as error:
+        print(error, file=sys.stderr)
+        return 2
+    step = max(1, -(-len(log.shown) // CHECKED))
+    said, held = report(log, tracebacks, cross_talk(log.shown[::step], findings.run_alone), asked.minutes)
+    findings.write(f"{head} {asked.visitors} visitors for {asked.minutes} min.\n\n{said}", asked.out)
+    return 0 if held else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
