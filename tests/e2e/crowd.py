@@ -16,6 +16,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from streamlit.proto.BackMsg_pb2 import BackMsg
 from streamlit.proto.ForwardMsg_pb2 import ForwardMsg
@@ -74,10 +75,16 @@ class Visitor:
         return self
 
     @asynccontextmanager
-    async def connected(self, address: str) -> AsyncIterator[None]:
+    async def connected(self, address: str, **options: Any) -> AsyncIterator[None]:
         stream = address.replace("http", "ws") + "/_stcore/stream"
         async with connect(
-            stream, max_size=None, subprotocols=["streamlit"], ping_interval=None, compression=None, open_timeout=PATIENT
+            stream,
+            max_size=None,
+            subprotocols=["streamlit"],
+            ping_interval=None,
+            compression=None,
+            open_timeout=PATIENT,
+            **options,
         ) as self.socket:
             self.field, self.state, self.shown, self.clocks, self.opened = "", {}, "", [], ""
             self.changed = asyncio.Event()
