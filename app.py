@@ -14,4 +14,10 @@ else:
     from specviz.web.hosting import server
 
     server.prepare()
-    app = st.App(__file__)
+    app = st.App(
+        __file__,
+        lifespan=server.lifespan,
+        routes=server.routes(),
+        middleware=server.middleware(),
+        on_script_error=server.unexpected,
+    )

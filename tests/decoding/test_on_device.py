@@ -283,7 +283,7 @@ def test_bench(both, base):
 @pytest.mark.slow
 def test_rates_of_draws_curves_and_the_gap_of_a_block(both):
     def work(pair):
-        found = curves.measure(pair, 2, 4, repeats=1, say=QUIET)
+        found = curves.measure(pair, 2, 4, runs=1, say=QUIET)
         gaps = block_gap(pair, BASE, pair.encode(PROMPT))
         entropies = [one.entropy for one in sampling_rates.sampling_rates(pair, 30, runs=1, say=QUIET)]
         return found.tokens_per_pass, gaps, entropies

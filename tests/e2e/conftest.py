@@ -123,9 +123,15 @@ def context(browser) -> BrowserContext:
     return browser.new_context(viewport={"width": 1366, "height": 768}, reduced_motion="reduce")
 
 
+VIOLATIONS: list[str] = []  # of the server's policy, on any page that a test opened
+
+
 @pytest.fixture(autouse=True)
 def nothing_left_open(request):
-    """A page that a failed test left open would go on asking the server. What a file's tests share stays."""
+    """A page that a failed test left open would go on asking the server. What a file's tests share stays.
+
+    And whatever a test did in the app, the browser has had nothing to refuse.
+    """
     if "browser" not in request.fixturenames:
         yield
         return
@@ -135,6 +141,9 @@ def nothing_left_open(request):
     for page in pages_of(browser):
         if page not in shared:
             page.close()
+    found = VIOLATIONS[:]
+    VIOLATIONS.clear()
+    assert not found
 
 
 def pages_of(browser: Browser) -> list[Page]:
@@ -156,6 +165,7 @@ def laptop(where: Browser | BrowserContext) -> Page:
     page.on("dialog", lambda dialog: (page.dialogs.append(dialog.message), dialog.dismiss()))
     page.on("pageerror", lambda error: page.mistakes.append(str(error)))
     page.on("request", lambda request: page.asked.append(request.url))
+    page.on("console", lambda message: VIOLATIONS.append(message.text) if "Content Security Policy" in message.text else None)
     return page
 
 

@@ -87,6 +87,7 @@ def test_the_fold_of_the_export_stays_on_the_screen_and_hides_nothing(drawn, wid
     drawn.keyboard.press("Escape")
 
 
+@pytest.mark.slow  # the same on Break it is fast
 def test_long_work_stops_within_a_moment_and_a_change_stands_in_the_address_and_opens_elsewhere(page, server, browser):
     open_exact(page, server, "?prompt=Once+upon&length=4")
     page.get_by_role("button", name="A million", exact=True).click()

@@ -10,7 +10,7 @@ from playwright.sync_api import Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
 from tests.browser import at_rest, resize
-from tests.e2e.conftest import laptop
+from tests.e2e.conftest import VIOLATIONS, laptop
 
 PATIENT = 150_000  # ms; importing torch beside twenty clients on two busy cores takes that long at worst
 NASTY = "<img src=x onerror=alert(1)> $x$ :red[a] </script><script>alert(2)</script> ![i](http://127.0.0.1:9/i.png)"
@@ -222,3 +222,14 @@ def harmless(page: Page) -> None:
     assert page.locator("img[src='x'], img[alt='i'], .stage img, .stage script, .stage .notices b").count() == 0
     assert page.locator(".katex, .stMarkdownColoredText").count() == 0
     assert not [url for url in page.asked if url.endswith("/x") or "127.0.0.1:9/" in url]
+
+
+def test_a_script_that_is_put_into_the_page_is_refused_by_the_servers_policy(page, server):
+    page.goto(server)
+    expect(page.get_by_test_id("stMain")).to_be_visible(timeout=PATIENT)
+    page.evaluate("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = true'}))")
+    page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = true\">')")
+    page.wait_for_function("document.querySelector('img[src=x]').complete")
+    assert page.evaluate("window.ran") is None
+    assert len(VIOLATIONS) >= 2, "the browser says so"
+    VIOLATIONS.clear()

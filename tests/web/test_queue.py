@@ -197,3 +197,35 @@ def test_what_waits_has_no_thread_until_it_is_called():
     assert threading.active_count() <= before + 1
     [ticket.cancel() for ticket in tickets]
     assert all(ticket.ended.wait(1.0) for ticket in tickets)
+
+
+def test_a_visitor_with_one_place_of_their_own_leaves_the_others_free():
+    queue = Queue(2, each=1)
+    held = threading.Event()
+
+    def hold(ticket):
+        while not held.wait(0.01):
+            ticket.tick()
+
+    first, second = (queue.submit(hold, "a") for _ in "12")
+    assert (first.state, second.state) == ("working", "waiting"), "the second place is free, and not for this visitor"
+    other = queue.submit(hold, "b")
+    assert (other.state, second.state) == ("working", "waiting")
+    held.set()
+    assert all(ticket.ended.wait(10.0) for ticket in (first, second, other))
+    assert [ticket.state for ticket in (first, second, other)] == ["done"] * 3
+
+
+def test_work_that_gives_way_to_nobody_who_may_come_keeps_its_place():
+    queue = Queue(2, turn=0.0, each=1)
+    held, ticks = threading.Event(), []
+
+    def hold(ticket):
+        while not held.wait(0.001):
+            ticket.tick()
+            ticks.append(ticket.visitor)
+
+    one, two, waits = queue.submit(hold, "a"), queue.submit(hold, "b"), queue.submit(hold, "a")
+    wait_for(lambda: ticks.count("b") > 20)
+    held.set()
+    assert all(ticket.ended.wait(10.0) and ticket.state == "done" for ticket in (one, two, waits))

@@ -125,10 +125,10 @@ def test_a_bad_file_gets_a_sentence_and_what_was_found_before_stays(after_a_file
     assert exam.report is before
 
 
-def test_what_is_too_large_is_not_read(exam, monkeypatch):
-    monkeypatch.setattr("specviz.web.exactness.state.LARGEST", 0)
-    took(exam, upload(b"{}", "huge.jsonl"))
-    assert "'huge.jsonl' is larger than 0 MB" in exam.notices[0] and exam.ticket is None
+def test_what_is_too_large_is_not_read(exam, serve):
+    serve(upload_mb=1)
+    took(exam, upload(b"{}" + b" " * 2**20, "huge.jsonl"))
+    assert "'huge.jsonl' is larger than 1 MB" in exam.notices[0] and exam.ticket is None
 
 
 def test_three_files_are_one_too_many_and_none_is_none(exam, draws):

@@ -9,6 +9,7 @@ import streamlit as st
 
 from specviz.figures.common.components import styles
 from specviz.web.common import untrusted, warmup
+from specviz.web.hosting import metrics
 
 PAGES = {  # path of its address, which is also the name of its file and of its folder in web/
     "one_round": "One round",
@@ -20,6 +21,7 @@ PAGES = {  # path of its address, which is also the name of its file and of its 
     "speed": "How fast?",
     "drafting_methods": "Drafting methods",
 }
+FIRST = next(iter(PAGES))  # at the root
 
 
 def run() -> None:
@@ -29,6 +31,7 @@ def run() -> None:
     st.set_page_config(page_title=f"{page.title} · specviz", page_icon="🎲", layout="wide", initial_sidebar_state="collapsed")
     st.html(f"<style>\n{styles('theme', 'pages')}</style>")
     top = st.container(key="page-notes-refused")
+    metrics.RUNS.labels(page.url_path or FIRST).inc()
     page.run()
     for sentence in untrusted.refused():
         top.text(sentence)
@@ -42,6 +45,4 @@ def enter() -> None:
 @lru_cache(maxsize=1)
 def _pages() -> tuple[st.Page, ...]:
     """Made once for each process: making one looks up where its file really lies. A run gets copies, on which Streamlit marks what is open."""
-    return tuple(
-        st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == "one_round") for path, title in PAGES.items()
-    )
+    return tuple(st.Page(f"pages/{path}.py", title=title, url_path=path, default=path == FIRST) for path, title in PAGES.items())

@@ -13,6 +13,7 @@ from typing import TypeVar
 from specviz.errors import SettingsError
 from specviz.settings import Settings
 from specviz.web.common.page import known_pair
+from specviz.web.hosting.limits import checked_text
 from specviz.web.hosting.options import options
 
 Question = TypeVar("Question")
@@ -32,6 +33,11 @@ def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Set
     own_pairs = options().own_pairs if own_pairs is None else own_pairs
     taken = {} if own_pairs else {name: query[name] for name in SERVERS if name in query}
     settings, said = Settings.from_query({name: value for name, value in query.items() if name not in taken})
+    try:
+        checked_text("prompt", settings.prompt)
+    except SettingsError as error:
+        settings = replace(settings, prompt=Settings().prompt)
+        said.append(f"The link's prompt was left out: {error}")
     for name, asked in taken.items():
         if asked != (own := getattr(settings, name)):
             said.append(f"The link's {name} was left out: it asks for {asked[:60]!r}, and this server uses {own!r} for everyone.")

@@ -50,6 +50,11 @@ class PageState:
         self._runs_in = threading.get_ident()
 
     @property
+    def page(self) -> str:
+        """The page's name, which is that of its folder."""
+        return type(self).__module__.split(".")[-2]
+
+    @property
     def overtaken(self) -> bool:
         """Whether this thread's script run is not the youngest any more."""
         return self._runs_in not in (None, threading.get_ident())
@@ -95,7 +100,7 @@ class PageState:
             if self.busy:
                 return
             try:
-                self.ticket = self.queue.submit(lambda ticket: work(self, ticket, *arguments), self.visitor)
+                self.ticket = self.queue.submit(lambda ticket: work(self, ticket, *arguments), self.visitor, self.page)
             except SpecvizError as error:
                 self.said = [str(error)]
 

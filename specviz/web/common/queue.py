@@ -26,9 +26,10 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.errors import SpecvizError
+from specviz.web.hosting import metrics
 from specviz.web.hosting.options import options
 
-MOST, MOST_OF_ONE = 60, 12  # pieces of work in all, and of one visitor
+MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
 TURN, SHORT, OVERDUE, PATIENCE = 2.0, 1.0, 10.0, 120.0  # seconds
 REMEMBERED = 2000  # visitors of whom it is known when they were served
 
@@ -44,14 +45,16 @@ class Ticket:
     share     of the work that is done, 0 to 1; doing  what is being done, in a few words
     sentence  why it failed, for a person; ended  set when nothing more comes of it
     dropped   whether what it finds is of no use any more, because something else is asked
+    page      that asked; waited  seconds until it had its first place, None before
     """
 
-    def __init__(self, queue: Queue, work: Callable[[Ticket], Any], visitor: object):
+    def __init__(self, queue: Queue, work: Callable[[Ticket], Any], visitor: object, page: str = ""):
         self.state, self.share, self.doing, self.sentence, self.result = "waiting", 0.0, "", "", None
         self.ended = threading.Event()
-        self.visitor = visitor
+        self.visitor, self.page = visitor, page
         self.dropped = False
-        self._queue, self._work, self._canceled = queue, work, False
+        self.waited: float | None = None
+        self._queue, self._work, self._canceled, self._told = queue, work, False, ""
         self._seen = self._since = time.monotonic()  # _since: in the line, or at its place
         self._worked = 0.0  # seconds of earlier turns
         self._firm = False  # whether this turn is not interrupted for short work
@@ -93,6 +96,11 @@ class Ticket:
         self._canceled = True
         self._queue.forget(self)
 
+    def end(self, sentence: str) -> None:
+        """Leave because the server stops; the page says the sentence."""
+        self._told = sentence
+        self.cancel()
+
     def drop(self) -> None:
         """Leave, and hand nothing over."""
         self.dropped = True
@@ -106,20 +114,58 @@ class Ticket:
 
 
 class Queue:
-    """``places`` pieces of work at a time, at most ``most`` in all, in turns of ``turn`` seconds."""
+    """``places`` pieces of work at a time, at most ``most`` in all, in turns of ``turn`` seconds.
 
-    def __init__(self, places: int = 2, most: int = MOST, turn: float = TURN, short: float = SHORT, overdue: float = OVERDUE):
+    each  most places that one visitor holds at a time, whether or not others are free; 0 for no limit
+    """
+
+    def __init__(
+        self, places: int = 2, most: int = MOST, turn: float = TURN, short: float = SHORT, overdue: float = OVERDUE, each: int = 0
+    ):
         self.places, self.most, self.turn, self.short, self.overdue = places, most, turn, short, overdue
+        self.each = each or places
         self._lock = threading.Lock()
         self._line: list[Ticket] = []
         self._working: list[Ticket] = []
         self._served: OrderedDict[object, int] = OrderedDict()  # visitor -> number of the turn that was the last
         self._turns = itertools.count(1)
+        self.closed = False
+        self.when_ended: Callable[[Ticket], None] = lambda ticket: None
 
-    def submit(self, work: Callable[[Ticket], Any], visitor: object = None) -> Ticket:
-        """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full."""
-        ticket = Ticket(self, work, object() if visitor is None else visitor)
+    @property
+    def waiting(self) -> int:
+        return len(self._line)
+
+    @property
+    def working(self) -> int:
+        return len(self._working)
+
+    def close(self, patience: float, sentence: str) -> int:
+        """Take nothing more, and wait at most ``patience`` seconds for the work that will have ended by then.
+
+        The rest is told the sentence at once. Returns how many pieces of work that were.
+        """
         with self._lock:
+            self.closed = True
+            every = [*self._line, *self._working]
+        ends, told = time.monotonic() + patience, 0
+        for ticket in every:
+            left = ticket.seconds_left
+            if ticket.state == "waiting" or (left is not None and left > patience):
+                ticket.end(sentence)
+                told += 1
+        for ticket in every:
+            if not ticket.ended.wait(max(0.0, ends - time.monotonic())):
+                ticket.end(sentence)
+                told += 1
+        return told
+
+    def submit(self, work: Callable[[Ticket], Any], visitor: object = None, page: str = "") -> Ticket:
+        """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full, or closed."""
+        ticket = Ticket(self, work, object() if visitor is None else visitor, page)
+        with self._lock:
+            if self.closed:
+                raise SpecvizError("The server is about to stop. Please ask again in a minute.")
             for one in [one for one in self._line if one.unwanted]:
                 self._remove(one)
             every = [*self._line, *self._working]
@@ -189,8 +235,7 @@ class Queue:
 
     def _fill(self) -> None:
         """Start or wake the next work for every free place."""
-        while self._line and len(self._working) < self.places:
-            ticket = self._order()[0]
+        while len(self._working) < self.places and (ticket := self._next()) is not None:
             if ticket.unwanted:
                 self._remove(ticket)
                 continue
@@ -201,18 +246,26 @@ class Queue:
             while len(self._served) > REMEMBERED:
                 self._served.popitem(last=False)
             self._working.append(ticket)
+            if ticket.waited is None:
+                ticket.waited = time.monotonic() - ticket._since
             ticket.state, ticket._since = "working", time.monotonic()
             if ticket._thread is None:
                 ticket._thread = threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True)
                 ticket._thread.start()
             ticket._called.set()
 
+    def _next(self) -> Ticket | None:
+        """The first of the line whose visitor may hold one more place."""
+        held = Counter(ticket.visitor for ticket in self._working)
+        return next((ticket for ticket in self._order() if held[ticket.visitor] < self.each), None)
+
     def _remove(self, ticket: Ticket) -> None:
         """Out of the line. What has begun already is woken and ends by itself."""
         self._line.remove(ticket)
         if ticket._thread is None:
-            ticket.state = "stopped"
+            ticket.state, ticket.sentence = ("failed", ticket._told) if ticket._told else ("stopped", "")
             ticket.ended.set()
+            self.when_ended(ticket)
         ticket._called.set()
 
     def _leave(self, ticket: Ticket) -> None:
@@ -225,7 +278,7 @@ class Queue:
             ticket.result = ticket._work(ticket)
             end = "done"
         except Stopped:
-            end = "stopped"
+            end, ticket.sentence = ("failed", ticket._told) if ticket._told else ("stopped", "")
         except SpecvizError as error:
             end, ticket.sentence = "failed", str(error)
         except Exception as error:  # a page must outlive what a library throws
@@ -237,12 +290,15 @@ class Queue:
             ticket.state = end
             self._fill()
         ticket.ended.set()
+        self.when_ended(ticket)
 
 
 @lru_cache(maxsize=1)
 def shared() -> Queue:
     """The queue of this server."""
-    return Queue(options().places)
+    queue = Queue(options().places, each=options().places_per_visitor)
+    queue.when_ended = metrics.ended
+    return queue
 
 
 def threads_of_a_place() -> int:

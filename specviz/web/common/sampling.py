@@ -21,6 +21,7 @@ from specviz.settings import Settings
 from specviz.web.common import cache, model_loading
 from specviz.web.common.page import PageState, Work
 from specviz.web.common.queue import Queue, Ticket
+from specviz.web.hosting import limits, metrics
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
@@ -176,9 +177,11 @@ def draw(
 
     while done < count:
         size = min([count - done, most, *(end - bench.n for end in ends if end > bench.n)])
+        size = limits.samples().grant(ticket.visitor, size)
         doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
         arms = [sampler(arm, size, partial(watch, doing, done + size * arm / 2.0, size)) for arm in (0, 1)]
         looks = state.result.looks + bench.add(arms)  # all or nothing: from here nothing asks whether to stop
         state.put(ticket, result=replace(state.result, arms=bench.picture(), looks=looks, **more(arms)))
         done += size
+        metrics.SAMPLES.labels(state.page).inc(size)
         ticket.tick(done / count)

@@ -12,6 +12,7 @@ from specviz.settings import Settings
 from specviz.web.common import cache, warmup
 from specviz.web.common.links import unknown_keys
 from specviz.web.common.page import PageState, Work
+from specviz.web.hosting.visitors import COOKIE, unmasked
 
 State = TypeVar("State", bound=PageState)
 LOOK_AGAIN, FAR_BACK = 0.5, 2.0  # seconds between two looks at a ticket; at one far back in the line
@@ -129,20 +130,7 @@ def theme() -> str:
 def visitor() -> str:
     """Whose work it is: all tabs of a browser are one visitor where it sends Streamlit's own cookie, else a session is one."""
     context = get_script_run_ctx()
-    return unmasked(st.context.cookies.get("_streamlit_xsrf", "")) or (context.session_id if context else "")
-
-
-def unmasked(cookie: str) -> str:
-    """What stays the same in a cookie against forged requests, which is masked anew for each page: version|mask|token xor mask|time.
-
-    Empty for anything else.
-    """
-    try:
-        _, mask, token, _ = cookie.split("|")
-        key = bytes.fromhex(mask)
-        return bytes(byte ^ key[place % len(key)] for place, byte in enumerate(bytes.fromhex(token))).hex()
-    except (ValueError, ZeroDivisionError):
-        return ""
+    return unmasked(st.context.cookies.get(COOKIE, "")) or (context.session_id if context else "")
 
 
 def asked() -> dict[str, str]:

@@ -41,7 +41,7 @@ def guard() -> None:
             _check(sent.value, known)
             return plain(states, key)
         except Exception as error:  # whatever a forged value does to Streamlit's code
-            logging.getLogger(__name__).info("a widget's value was not accepted: %s %.200s", type(error).__name__, error)
+            logging.getLogger(__name__).info("a widget's value was not accepted: %s", type(error).__name__)
             _note()
             states.states[key] = Value(known.deserializer(None))
             return states.states[key].value

@@ -12,6 +12,7 @@ from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.page import Work, known_pair
 from specviz.web.common.sampling import CHOSEN, MOST_SLOW, SIZES, SamplingResult, SamplingState
+from specviz.web.hosting.options import options
 
 LENGTHS = (1, 2, 3, 4)
 LENGTH = 2  # until somebody chooses
@@ -22,7 +23,6 @@ SOURCES = {
     "assisted": "Assisted generation (transformers)",
     FILE: "A file of samples",
 }
-LARGEST = 25  # MB of an uploaded file; the command line takes more
 SEEDS, SEED_SAMPLES = 200, 300  # runs of the p-value histogram, and samples of each
 
 
@@ -121,8 +121,10 @@ class Exam(SamplingState):
             self.said = [
                 f"One file is tested against the target’s distribution, two files against each other. You gave {len(uploads)}."
             ]
-        elif large := [one.name for one in uploads if len(one.content) > LARGEST << 20]:
-            self.said = [f"'{large[0]}' is larger than {LARGEST} MB, the limit of this page."]
+        elif large := [one.name for one in uploads if len(one.content) > options().upload_mb << 20]:
+            self.said = [
+                f"'{large[0]}' is larger than {options().upload_mb} MB, the limit of this server. The command line takes more."
+            ]
         else:
             self.submit(examine, tuple(uploads))
 

@@ -10,7 +10,8 @@ from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import head, notes, picture, tables
 from specviz.web.common.verdict import RULE, counted
 from specviz.web.exactness import export, words, work
-from specviz.web.exactness.state import FILE, LARGEST, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another
+from specviz.web.exactness.state import FILE, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another
+from specviz.web.hosting.options import options
 
 STEPS = {1: "1 sample", 100: "100", 10_000: "10,000", 1_000_000: "A million"}
 LEDE = (
@@ -63,7 +64,7 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
     if form.raw["source"] == FILE:  # its prompt is the file's
         text.file_uploader(
             "Samples of any server (.jsonl), or two files to compare", type=["jsonl", "json", "txt"], accept_multiple_files=True,
-            key=f"exactness-file-{exam.turn}", max_upload_size=LARGEST,
+            key=f"exactness-file-{exam.turn}", max_upload_size=options().upload_mb,
             help="A line is a JSON object with prompt, tokens (ids) or text, and perhaps stop and settings: docs/checking-your-server.md.",
         )  # fmt: skip
     else:

@@ -17,6 +17,7 @@ from specviz.web.common import cache, model_loading, sampling
 from specviz.web.common.queue import Ticket
 from specviz.web.common.sampling import SHARD, SIZES, Bench
 from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SOURCES, ExactnessResult, Exam, Upload
+from specviz.web.hosting import limits
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
@@ -101,6 +102,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
     probs, values = cells.masses / cells.masses.sum(), []
     for number in range(seeds):
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
+        limits.samples().grant(ticket.visitor, samples)
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
         drawn = sources.draw(source, mode, bench.pair, own, bench.ids, 0, samples, lambda share: ticket.tick())
         values.append(chi_square(cells.counts(drawn), probs).p_value)

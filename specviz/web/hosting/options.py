@@ -26,11 +26,11 @@ from specviz.errors import SpecvizError
 FILE = "SPECVIZ_FILE"
 DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 0 is no limit
     "local": {
-        "own_pairs": True, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "sessions": 0, "sessions_per_visitor": 0,
+        "own_pairs": True, "places_per_visitor": 0, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "sessions": 0, "sessions_per_visitor": 0,
         "memory_mb": 0, "log": "text", "metrics": "loopback",
     },
     "hosted": {
-        "own_pairs": False, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000, "sessions": 500,
+        "own_pairs": False, "places_per_visitor": 1, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000, "sessions": 500,
         "sessions_per_visitor": 20, "memory_mb": 3_000, "log": "json", "metrics": "loopback",
     },
 }  # fmt: skip
@@ -49,6 +49,7 @@ class Options(BaseSettings):
         le=64,
         description="pieces of work at a time; more than two help only with more cores (default: two, or one on a single core)",
     )
+    places_per_visitor: int = Field(ge=0, description="pieces of work of one visitor at a time; others of theirs wait")
     prompt_bytes: int = Field(ge=0, description="longest text to continue, in bytes")
     upload_mb: int = Field(ge=1, le=200, description="largest uploaded file, in MB")
     samples_per_minute: int = Field(ge=0, description="samples that one visitor may ask for in a minute")

@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+from starlette.middleware import Middleware
+from starlette.routing import Route
 from streamlit import config
 from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.errors import SpecvizError
+from specviz.web.hosting import drain, health, logs, metrics, redirects
+from specviz.web.hosting.doors import Doors
+from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.options import check_address, options
+
+AWAY = 60  # seconds that what a visitor's page holds outlives its socket; after that the page comes back by its link alone
 
 
 def prepare() -> None:
@@ -16,6 +27,33 @@ def prepare() -> None:
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
     config.set_option("server.maxUploadSize", options().upload_mb)
+    config.set_option("server.disconnectedSessionTTL", AWAY)
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False
+
+
+@asynccontextmanager
+async def lifespan(app: Any) -> AsyncIterator[None]:
+    """Around everything that is served."""
+    if options().log == "json":
+        logs.as_json()
+    drain.at_sigterm()
+    health.begin()
+    yield
+
+
+def routes() -> list[Route]:
+    """Beside Streamlit's own."""
+    own = {"/healthz": health.lives, "/readyz": health.ready, "/metrics": health.counted}
+    return [*(Route(path, answer, methods=["GET"]) for path, answer in own.items()), *redirects.routes()]
+
+
+def unexpected(error: Exception) -> None:
+    """A page's script ended in an error that nothing caught. Streamlit logs it and shows no traceback."""
+    metrics.ERRORS.inc()
+
+
+def middleware() -> list[Middleware]:
+    """Around every request, the outermost first."""
+    return [Middleware(Headers, options=options()), Middleware(Doors, options=options())]

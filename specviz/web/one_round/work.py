@@ -8,6 +8,7 @@ from specviz.errors import SpecvizError
 from specviz.figures.one_round.stage import open_ended
 from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Stopped, Ticket
+from specviz.web.hosting import metrics
 from specviz.web.one_round.state import OneRoundState, RunRequest
 
 CHUNK = 3  # rounds between two ticks
@@ -41,4 +42,5 @@ def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
         if not (open_ended(trace) and len(earlier) < len(trace.rounds) < request.rounds):
             break
         earlier = trace.rounds
+    metrics.ROUNDS.labels(state.page).inc(max(0, len(trace.rounds) - len(request.earlier)))
     state.advance(trace, request)

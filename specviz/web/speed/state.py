@@ -15,6 +15,7 @@ from specviz.records import ASSETS, of_file
 from specviz.settings import GAMMA_MAX, PROMPT_MAX, Settings
 from specviz.web.common import links
 from specviz.web.common.page import Findings
+from specviz.web.hosting.limits import checked_text
 
 PLANS, STUDY, BATCHES = (ASSETS / "traces" / name for name in ("plans.json", "study.json", "batches.json"))
 SHOWN_TEXT = ASSETS / "texts" / "kinds" / f"{TEXT}.txt"
@@ -72,6 +73,7 @@ class SpeedQuestion:
     gamma: int | None = None
 
     def __post_init__(self) -> None:
+        checked_text("text", self.text)
         if len(self.text) > PROMPT_MAX:
             raise SettingsError("text", f"{len(self.text):,} characters", f"at most {PROMPT_MAX:,} characters on this page")
         if self.tab not in TABS:
@@ -96,7 +98,11 @@ class SpeedQuestion:
     @classmethod
     def of_link(cls, query: Mapping[str, str], base: Settings) -> tuple[SpeedQuestion, list[str]]:
         """What a link asks for, and a sentence for each value that was left out; other pages' settings do not matter here."""
-        return links.values_of(query, cls(query.get("text", shown_text())[:PROMPT_MAX].strip()), PUT)
+        return links.values_of(query, cls(shown_text()), {"text": _with_text} | PUT)
+
+
+def _with_text(question: SpeedQuestion, text: str) -> SpeedQuestion:
+    return replace(question, text=text.strip())
 
 
 def _with_number(name: str, question: SpeedQuestion, text: str) -> SpeedQuestion:

@@ -1,0 +1,101 @@
+"""Who may open one more page: counted at the door, by the sockets that are open, before any work is done for them.
+
+Whoever comes to a full server reads a sentence and when to try again. Whoever is in stays in.
+"""
+
+from __future__ import annotations
+
+import html
+import os
+from collections import Counter
+from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
+from typing import Any
+
+from specviz.web.common.frame import PAGES
+from specviz.web.hosting import metrics
+from specviz.web.hosting.options import Options
+from specviz.web.hosting.visitors import COOKIE, unmasked
+
+SOCKET = "/_stcore/stream"
+AGAIN = 60  # seconds after which to try again
+PAGE = """<!doctype html>
+<html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>specviz</title>
+<body style="font: 1.1rem/1.6 system-ui, sans-serif; max-width: 34rem; margin: 20vh auto; padding: 0 1rem; color-scheme: light dark">
+<p>{}</p></body></html>
+"""
+
+
+class Doors:
+    """ASGI middleware. ``open``: sockets by visitor; those of browsers without the cookie count together, under ''."""
+
+    def __init__(self, app: Any, options: Options):
+        self.app, self.options = app, options
+        self.open: Counter[str] = Counter()
+
+    def full(self, visitor: str) -> str:
+        """Why this visitor cannot open one more page, in a sentence; empty where they can."""
+        options = self.options
+        if options.sessions and self.open.total() >= options.sessions:
+            return f"This server is full ({options.sessions:,} of {options.sessions:,} pages open). Please try again in a minute."
+        if options.sessions_per_visitor and visitor and self.open[visitor] >= options.sessions_per_visitor:
+            return f"You have {options.sessions_per_visitor} pages open here, the most for one visitor. Close one, then load this page again."
+        if options.memory_mb and memory_mb() >= options.memory_mb:
+            return "This server's memory is full for the moment. Please try again in a minute."
+        return ""
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket" and scope["path"].endswith(SOCKET):
+            await self._socket(scope, receive, send)
+        elif scope["type"] == "http" and _is_page(scope["path"]) and (sentence := self.full(visitor_of(scope))):
+            body = PAGE.format(html.escape(sentence)).encode()
+            headers = [
+                (b"content-type", b"text/html; charset=utf-8"),
+                (b"retry-after", str(AGAIN).encode()),
+                (b"cache-control", b"no-store"),
+            ]
+            await send({"type": "http.response.start", "status": 503, "headers": headers})
+            await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
+        else:
+            await self.app(scope, receive, send)
+
+    async def _socket(self, scope: Any, receive: Any, send: Any) -> None:
+        visitor = visitor_of(scope)
+        if self.full(visitor):
+            await receive()  # websocket.connect
+            await send({"type": "websocket.close", "code": 1013})  # "try again later"; the browser's page does by itself
+            return
+        self.open[visitor] += 1
+        metrics.VISITORS.inc()
+        try:
+            await self.app(scope, receive, send)
+        finally:
+            self.open[visitor] -= 1
+            metrics.VISITORS.dec()
+            if not self.open[visitor]:
+                del self.open[visitor]
+
+
+def visitor_of(scope: Any) -> str:
+    """Whose request it is: what stays the same in the browser's cookie; empty where it sends none."""
+    for name, value in scope["headers"]:
+        if name == b"cookie":
+            try:
+                cookies = SimpleCookie(value.decode("latin-1"))
+            except CookieError:
+                return ""
+            return unmasked(cookies[COOKIE].value) if COOKIE in cookies else ""
+    return ""
+
+
+def memory_mb() -> float:
+    """Resident memory of this process; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0.0
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def _is_page(path: str) -> bool:
+    return path.rstrip("/").rsplit("/", 1)[-1] in ("", *PAGES)

@@ -1,0 +1,41 @@
+"""What happens at SIGTERM: nothing new is taken, what is nearly done is finished, the others are told, and the process ends with 0.
+
+uvicorn closes the visitors' sockets as soon as it is told to stop. So the drain comes first, while pages still show what comes.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from types import FrameType
+from typing import Any
+
+from specviz.web.common.queue import shared
+
+PATIENCE = 10.0  # seconds that work may take to end
+SENTENCE = "The server is about to stop, and this would have taken too long. Please ask again in a minute; this page comes back by itself."
+
+
+def at_sigterm() -> None:
+    """Drain before the server that runs here stops. Called by it in the main thread, once its own signal handlers stand."""
+    if threading.current_thread() is not threading.main_thread():
+        return
+    before = signal.getsignal(signal.SIGTERM)
+    server = getattr(before, "__self__", None)  # uvicorn's; told through its flag it ends with 0, told by the signal with 143
+    if not hasattr(server, "should_exit"):
+        return
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        if shared().closed:  # a second signal: at once
+            server.should_exit = True
+            return
+        threading.Thread(target=_drain, args=(server,), name="drain", daemon=True).start()
+
+    signal.signal(signal.SIGTERM, stop)
+
+
+def _drain(server: Any) -> None:
+    left = shared().close(PATIENCE, SENTENCE)
+    logging.getLogger(__name__).info("stopping; %d pieces of work were told to end", left)
+    server.should_exit = True

@@ -1,0 +1,63 @@
+"""Security headers on every answer, pages and files, refusals and errors alike. docs/security.md explains each.
+
+What a proxy in front must say (Strict-Transport-Security, for it ends TLS) is not here.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import streamlit
+
+from specviz.web.hosting.options import Options
+
+POLICY = {  # Content-Security-Policy: directive -> sources; frame-ancestors is the operator's
+    "default-src": "'none'",
+    "script-src": "'self' blob:",  # Streamlit starts a component's module from a blob that it makes of what this server sent
+    "style-src": "'self' 'unsafe-inline'",  # Streamlit's and Plotly's styles are written by their scripts
+    "img-src": "'self' data: blob:",  # the icon of the tab; a chart that is saved as a picture
+    "font-src": "'self' data:",  # Streamlit's icons
+    "connect-src": "'self'",
+    "worker-src": "'self' blob:",
+    "manifest-src": "'self'",
+    "base-uri": "'self'",
+    "form-action": "'self'",
+    "object-src": "'none'",
+}
+
+
+class Headers:
+    """ASGI middleware. An answer's own headers of these names stay out: there is one policy."""
+
+    def __init__(self, app: Any, options: Options):
+        self.app = app
+        policy = POLICY | {"frame-ancestors": options.frame_ancestors}
+        policy["script-src"] = " ".join([policy["script-src"], *inline_scripts()])
+        self.headers = {
+            b"content-security-policy": "; ".join(f"{name} {sources}" for name, sources in policy.items()).encode(),
+            b"x-content-type-options": b"nosniff",
+            b"referrer-policy": b"strict-origin-when-cross-origin",
+            b"permissions-policy": b"camera=(), geolocation=(), microphone=(), payment=(), usb=()",
+        }
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        async def with_headers(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                others = [(name, value) for name, value in message.get("headers", ()) if name.lower() not in self.headers]
+                message = message | {"headers": [*others, *self.headers.items()]}
+            await send(message)
+
+        await self.app(scope, receive, with_headers if scope["type"] == "http" else send)
+
+
+@lru_cache(maxsize=1)
+def inline_scripts() -> tuple[str, ...]:
+    """The hashes of the scripts that stand in Streamlit's own page, whatever its release; no other inline script runs."""
+    page = Path(streamlit.__file__).parent / "static" / "index.html"
+    scripts = re.findall(r"<script>(.*?)</script>", page.read_text(encoding="utf-8"), re.DOTALL)
+    return tuple(f"'sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}'" for script in scripts)

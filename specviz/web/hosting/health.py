@@ -1,0 +1,72 @@
+"""What the server says of itself: whether it lives, whether it is ready for visitors, and what it has counted.
+
+Ready is a server whose shipped pair is loaded and whose queue takes work.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from prometheus_client import generate_latest
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+
+from specviz.settings import Settings
+from specviz.web.common import cache, model_loading, warmup
+from specviz.web.common.queue import shared
+from specviz.web.hosting import metrics
+from specviz.web.hosting.options import is_loopback, options
+
+_state = {"pair": "is being loaded"}  # or "" once it is there
+
+
+def begin() -> None:
+    """Import the libraries and load the pair that pages open with, in the background. Returns at once."""
+    threading.Thread(target=_load, name="models", daemon=True).start()
+
+
+def _load() -> None:
+    warmup.start()
+    while not warmup.wait(1.0):
+        pass
+    if trouble := warmup.trouble():
+        _state["pair"] = trouble
+        return
+    recording = cache.recording()
+    settings = Settings.from_record(recording.settings) if recording else Settings()
+    key = settings.pair, settings.device, settings.dtype
+    try:
+        model_loading.begun(key, cache.weights).result()
+    except Exception as error:  # whatever it is, the server says that it is not ready
+        _state["pair"] = f"could not be loaded ({type(error).__name__})"
+    else:
+        _state["pair"] = ""
+
+
+def not_ready() -> str:
+    """Why this server is not ready for visitors, in a sentence; empty where it is."""
+    if shared().closed:
+        return "The server is about to stop."
+    return f"The pair of models {_state['pair']}." if _state["pair"] else ""
+
+
+async def lives(request: Request) -> Response:
+    """GET /healthz"""
+    return PlainTextResponse("ok")
+
+
+async def ready(request: Request) -> Response:
+    """GET /readyz"""
+    sentence = not_ready()
+    return JSONResponse({"ready": not sentence, "reason": sentence}, status_code=503 if sentence else 200)
+
+
+async def counted(request: Request) -> Response:
+    """GET /metrics. For whom it is not meant there is no such address."""
+    who, client = options().metrics, request.client
+    direct = client is not None and is_loopback(client.host) and not {"x-forwarded-for", "forwarded"} & set(request.headers)
+    if who == "off" or (who == "loopback" and not direct):
+        return PlainTextResponse("Not Found", status_code=404)
+    metrics.WAITING.set(shared().waiting)
+    metrics.WORKING.set(shared().working)
+    return Response(generate_latest(metrics.REGISTRY), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -1,0 +1,72 @@
+"""What one visitor may ask of a server that others use too: the length of a text, and samples in a minute. Others notice nothing.
+
+Open pages and memory are limited at the door (doors.py), places at the machine in the queue (web/common/queue.py). What one
+address may open is for the proxy in front to say: a browser that sends no cookie is a new visitor each time.
+"""
+
+from __future__ import annotations
+
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from functools import lru_cache
+
+from specviz.errors import SettingsError, SpecvizError
+from specviz.web.hosting.options import options
+
+REMEMBERED = 5000  # visitors whose samples are counted; the one who asked longest ago is forgotten first
+LEAST = 20  # a grant is at least this part of a minute's samples, or whatever is asked: no crumbs
+
+
+def checked_text(name: str, text: str) -> str:
+    """A visitor's text. Raises SettingsError where it has more bytes than this server takes.
+
+    name  of the setting, for the sentence
+    """
+    most, size = options().prompt_bytes, len(text.encode("utf-8", "surrogatepass"))
+    if most and size > most:
+        raise SettingsError(name, f"{size:,} bytes", f"at most {most:,} bytes on this server")
+    return text
+
+
+class Allowance:
+    """So many samples in a minute for each visitor: a token bucket that holds one minute's samples and fills evenly.
+
+    per_minute  samples; 0 for no limit; clock  seconds
+    """
+
+    def __init__(self, per_minute: int, clock: Callable[[], float] = time.monotonic):
+        self.per_minute, self.clock = per_minute, clock
+        self._lock = threading.Lock()
+        self._left: OrderedDict[object, tuple[float, float]] = OrderedDict()  # visitor -> (samples, at this second)
+
+    def grant(self, visitor: object, wanted: int) -> int:
+        """How many of ``wanted`` samples may be drawn now, at least one. They count as drawn.
+
+        Raises SpecvizError with the number of seconds to wait.
+        """
+        if not self.per_minute:
+            return wanted
+        with self._lock:
+            now = self.clock()
+            left, since = self._left.pop(visitor, (float(self.per_minute), now))
+            left = min(self.per_minute, left + max(0.0, now - since) * self.per_minute / 60.0)
+            least = min(wanted, max(1, self.per_minute // LEAST))
+            granted = min(wanted, int(left)) if left >= least else 0
+            self._left[visitor] = left - granted, now
+            while len(self._left) > REMEMBERED:
+                self._left.popitem(last=False)
+        if granted:
+            return granted
+        seconds = math.ceil((least - left) * 60.0 / self.per_minute)
+        raise SpecvizError(
+            f"This server draws {self.per_minute:,} samples a minute for each visitor. What was drawn is kept; go on in {seconds} s."
+        )
+
+
+@lru_cache(maxsize=1)
+def samples() -> Allowance:
+    """The allowance of this server."""
+    return Allowance(options().samples_per_minute)

@@ -1,0 +1,35 @@
+"""Log lines as JSON, one object a line, for who collects them. Prompts and other texts of visitors are not logged."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+
+
+class JsonLines(logging.Formatter):
+    """time (UTC), level, logger, message, and the traceback of an error."""
+
+    converter = time.gmtime
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "time": f"{self.formatTime(record, '%Y-%m-%dT%H:%M:%S')}.{int(record.msecs):03d}Z",
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        if record.exc_info:
+            line["traceback"] = self.formatException(record.exc_info)
+        return json.dumps(line, ensure_ascii=False)
+
+
+def as_json() -> None:
+    """From now on every logger that writes lines writes them as JSON: the root, Streamlit's and uvicorn's."""
+    formatter = JsonLines()
+    if not logging.root.handlers:
+        logging.root.addHandler(logging.StreamHandler())
+        logging.root.setLevel(logging.INFO)
+    for logger in (logging.root, *map(logging.getLogger, list(logging.root.manager.loggerDict))):
+        for handler in logger.handlers:
+            handler.setFormatter(formatter)

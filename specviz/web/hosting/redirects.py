@@ -1,0 +1,32 @@
+"""Addresses that lead elsewhere: the first page by its name, which Streamlit serves at the root alone, and those of version 0.1.0."""
+
+from __future__ import annotations
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse
+from starlette.routing import Route
+
+from specviz.web.common.frame import FIRST
+
+MOVED = {  # as it was -> as it is
+    "step": FIRST,
+    "token": "one_token",
+    "whole": "whole_text",
+    "exact": "exactness",
+    "broken": "mistakes",
+    "around": "serving_limits",
+    "fast": "speed",
+    "proposers": "drafting_methods",
+}
+
+
+def routes() -> list[Route]:
+    return [Route(f"/{name}", redirect, methods=["GET"]) for name in (FIRST, *MOVED)]
+
+
+async def redirect(request: Request) -> RedirectResponse:
+    """To the page of today, with the same query. Relative, so that it holds under any path that a proxy serves the app at."""
+    name = request.url.path.rstrip("/").rsplit("/", 1)[-1]
+    page = MOVED.get(name, name)
+    query = f"?{request.url.query}" if request.url.query else ""
+    return RedirectResponse(("./" if page == FIRST else page) + query, status_code=308)

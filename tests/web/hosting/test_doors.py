@@ -1,0 +1,128 @@
+"""Who comes to a full server reads a sentence and when to try again; who is in stays in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from specviz.web.hosting import doors
+from specviz.web.hosting.doors import AGAIN, Doors
+from specviz.web.hosting.options import Options
+
+COOKIE = "_streamlit_xsrf=2|00000000|00112233445566778899aabbccddee{:02x}|1"
+
+
+class Inside:
+    """The app behind the door: answers pages, and holds sockets until they are let go."""
+
+    def __init__(self):
+        self.let_go = asyncio.Event()
+        self.inside = 0
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "websocket":
+            self.inside += 1
+            await self.let_go.wait()
+            self.inside -= 1
+        else:
+            await send({"type": "http.response.start", "status": 200, "headers": []})
+            await send({"type": "http.response.body", "body": b"page"})
+
+
+def scope_of(path: str, visitor: int | None = None, kind: str = "http", method: str = "GET") -> dict[str, Any]:
+    cookie = [] if visitor is None else [(b"cookie", COOKIE.format(visitor).encode())]
+    return {"type": kind, "path": path, "headers": cookie, "method": method}
+
+
+async def asked(door: Doors, scope: dict[str, Any]) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "websocket.connect"}
+
+    await door(scope, receive, send)
+    return sent
+
+
+async def with_sockets(door: Doors, visitors: list[int | None]) -> list[asyncio.Task]:
+    tasks = [asyncio.create_task(asked(door, scope_of("/_stcore/stream", visitor, "websocket"))) for visitor in visitors]
+    await asyncio.sleep(0)
+    return tasks
+
+
+def test_a_full_server_answers_a_new_page_with_a_sentence_and_turns_its_socket_away():
+    async def story() -> None:
+        inside = Inside()
+        door = Doors(inside, Options(mode="hosted", sessions=2))
+        tasks = await with_sockets(door, [1, None])
+        assert door.open.total() == inside.inside == 2
+        for path in ("/", "/exactness", "/under/a/path/exactness/"):
+            start, body = await asked(door, scope_of(path, 3))
+            assert start["status"] == 503 and dict(start["headers"])[b"retry-after"] == str(AGAIN).encode()
+            assert b"This server is full (2 of 2 pages open)." in body["body"]
+        assert await asked(door, scope_of("/_stcore/stream", 3, "websocket")) == [{"type": "websocket.close", "code": 1013}]
+        for path in ("/healthz", "/_stcore/health", "/static/js/index.js"):
+            assert (await asked(door, scope_of(path)))[0]["status"] == 200
+        assert inside.inside == 2, "who is in stays in"
+        inside.let_go.set()
+        await asyncio.gather(*tasks)
+        assert not door.open and (await asked(door, scope_of("/")))[0]["status"] == 200
+
+    asyncio.run(story())
+
+
+def test_one_visitor_with_many_pages_does_not_close_the_door_for_others():
+    async def story() -> None:
+        inside = Inside()
+        door = Doors(inside, Options(mode="hosted", sessions_per_visitor=2))
+        tasks = await with_sockets(door, [1, 1])
+        (start, body), (other, _) = await asked(door, scope_of("/", 1)), await asked(door, scope_of("/", 2))
+        assert start["status"] == 503 and b"You have 2 pages open here" in body["body"] and other["status"] == 200
+        assert (await asked(door, scope_of("/")))[0]["status"] == 200, "a browser without the cookie is new"
+        inside.let_go.set()
+        await asyncio.gather(*tasks)
+
+    asyncio.run(story())
+
+
+def test_a_socket_that_fails_is_counted_out():
+    async def story() -> None:
+        async def broken(scope: Any, receive: Any, send: Any) -> None:
+            raise ConnectionResetError
+
+        door = Doors(broken, Options(mode="hosted"))
+        with pytest.raises(ConnectionResetError):
+            await asked(door, scope_of("/_stcore/stream", 1, "websocket"))
+        assert not door.open
+
+    asyncio.run(story())
+
+
+def test_a_server_whose_memory_is_full_opens_no_new_page(monkeypatch):
+    door = Doors(None, Options(mode="hosted", memory_mb=100))
+    monkeypatch.setattr(doors, "memory_mb", lambda: 99.0)
+    assert door.full("a") == ""
+    monkeypatch.setattr(doors, "memory_mb", lambda: 100.0)
+    assert door.full("a") == "This server's memory is full for the moment. Please try again in a minute."
+
+
+def test_memory_is_that_of_this_process():
+    assert 10.0 < doors.memory_mb() < 100_000.0
+
+
+def test_on_ones_own_machine_the_door_is_open():
+    door = Doors(None, Options(mode="local"))
+    door.open.update({str(visitor): 100 for visitor in range(100)})
+    assert door.full("1") == ""
+
+
+@pytest.mark.parametrize(
+    "cookie", [b"", b"a=b", b"_streamlit_xsrf=", b"_streamlit_xsrf=2|xy|00|1", b"\xff\xfe=;;;=", b"a=" + b"b" * 10**5]
+)
+def test_a_cookie_that_no_browser_sends_is_no_visitor(cookie):
+    assert doors.visitor_of({"headers": [(b"cookie", cookie)]}) == ""

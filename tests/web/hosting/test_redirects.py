@@ -1,0 +1,28 @@
+"""Earlier addresses, and the first page by its name, lead to the page of today with the same query."""
+
+from __future__ import annotations
+
+import pytest
+from starlette.applications import Starlette
+from starlette.testclient import TestClient
+
+from specviz.web.common.frame import PAGES
+from specviz.web.hosting.redirects import FIRST, MOVED, routes
+
+CLIENT = TestClient(Starlette(routes=routes()), follow_redirects=False)
+
+
+@pytest.mark.parametrize(("name", "page"), MOVED.items())
+def test_an_earlier_address_leads_to_its_page(name, page):
+    answer = CLIENT.get(f"/{name}?seed=7&p=1-2&prompt=a%20b%0d%0aX")
+    assert page in PAGES and answer.status_code == 308
+    assert answer.headers["location"] == ("./" if page == FIRST else page) + "?seed=7&p=1-2&prompt=a%20b%0d%0aX"
+
+
+def test_the_first_page_is_found_by_its_name_and_no_query_is_added():
+    assert CLIENT.get(f"/{FIRST}").headers["location"] == "./"
+
+
+def test_no_page_of_today_but_the_first_is_led_away():
+    assert not set(MOVED) & set(PAGES)
+    assert {route.path for route in routes()} & {f"/{page}" for page in PAGES} == {f"/{FIRST}"}

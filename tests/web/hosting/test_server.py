@@ -1,0 +1,230 @@
+"""What every answer of the server carries, what it says of itself, and how it ends."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+from starlette.testclient import TestClient
+
+from specviz.web.common.page import PageState
+from specviz.web.common.queue import Queue
+from specviz.web.hosting import health, metrics, server
+from specviz.web.hosting.drain import SENTENCE
+from specviz.web.hosting.headers import POLICY, Headers, inline_scripts
+from specviz.web.hosting.logs import JsonLines
+from specviz.web.hosting.options import Options
+
+ROOT = Path(__file__).resolve().parents[3]
+SECRET = "a prompt that nobody else may read"
+
+
+# Headers -------------------------------------------------------------------------------------------------------------------
+
+
+def client(**given) -> TestClient:
+    async def own(request):
+        return PlainTextResponse("x", headers={"Content-Security-Policy": "default-src *", "X-Other": "stays"})
+
+    app = Starlette(routes=[Route("/own", own)], middleware=[Middleware(Headers, options=Options(**given))])
+    return TestClient(app)
+
+
+def policy(answer) -> dict[str, list[str]]:
+    return {name: sources for name, *sources in map(str.split, answer.headers["content-security-policy"].split(";"))}
+
+
+@pytest.mark.parametrize("path", ["/own", "/nowhere"])
+def test_every_answer_has_the_headers_once_and_only_these(path):
+    answer = client().get(path)
+    assert len(answer.headers.get_list("content-security-policy")) == 1
+    assert set(policy(answer)) == {*POLICY, "frame-ancestors"}
+    assert answer.headers["x-content-type-options"] == "nosniff" and "referrer-policy" in answer.headers
+    assert answer.headers.get("x-other", "stays") == "stays"
+
+
+def test_scripts_come_from_here_and_the_only_inline_ones_are_those_of_streamlits_page():
+    sources = policy(client().get("/own"))["script-src"]
+    assert sources == ["'self'", "blob:", *inline_scripts()] and len(inline_scripts()) >= 1
+    assert not {"'unsafe-inline'", "'unsafe-eval'", "*", "data:", "https:"} & set(sources)
+    assert [name for name, source in POLICY.items() if "unsafe" in source] == ["style-src"]
+
+
+def test_the_operator_says_which_sites_may_frame_the_app():
+    assert policy(client().get("/own"))["frame-ancestors"] == ["'self'"]
+    answer = client(frame_ancestors="'self' https://course.example.org").get("/own")
+    assert policy(answer)["frame-ancestors"] == ["'self'", "https://course.example.org"]
+
+
+def test_the_headers_are_the_outermost_so_that_what_the_door_turns_away_has_them_too(serve):
+    serve(mode="hosted")
+    assert server.middleware()[0].cls is Headers
+
+
+# What the server says of itself ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def asked(serve):
+    app = Starlette(routes=server.routes())
+    return lambda path, address="127.0.0.1", **headers: TestClient(app, client=(address, 5000)).get(path, headers=headers)
+
+
+def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(asked, monkeypatch):
+    assert (asked("/healthz").status_code, asked("/healthz").text) == (200, "ok")
+    queue = Queue(1)
+    monkeypatch.setattr(health, "shared", lambda: queue)
+    monkeypatch.setitem(health._state, "pair", "is being loaded")
+    assert asked("/readyz").status_code == 503 and asked("/readyz").json()["reason"] == "The pair of models is being loaded."
+    monkeypatch.setitem(health._state, "pair", "")
+    assert (asked("/readyz").status_code, asked("/readyz").json()) == (200, {"ready": True, "reason": ""})
+    queue.close(0.0, "")
+    assert asked("/readyz").status_code == 503 and asked("/readyz").json()["reason"] == "The server is about to stop."
+
+
+def test_a_pair_that_cannot_be_loaded_is_said_and_ends_nothing(monkeypatch):
+    monkeypatch.setattr(health.cache, "weights", lambda *key: 1 / 0)
+    monkeypatch.setattr(health.warmup, "wait", lambda seconds: True)
+    monkeypatch.setattr(health.warmup, "start", lambda: None)
+    monkeypatch.setitem(health._state, "pair", "is being loaded")
+    health._load()
+    assert health.not_ready() == "The pair of models could not be loaded (ZeroDivisionError)."
+
+
+@pytest.mark.parametrize(
+    ("who", "address", "headers", "status"),
+    [
+        ("loopback", "127.0.0.1", {}, 200),
+        ("loopback", "::1", {}, 200),
+        ("loopback", "10.0.0.7", {}, 404),
+        ("loopback", "127.0.0.1", {"x-forwarded-for": "8.8.8.8"}, 404),
+        ("everyone", "10.0.0.7", {}, 200),
+        ("off", "127.0.0.1", {}, 404),
+    ],
+)
+def test_metrics_are_for_whom_the_operator_says(asked, serve, who, address, headers, status):
+    serve(metrics=who)
+    answer = asked("/metrics", address, **headers)
+    assert answer.status_code == status and ("specviz_queue_waiting" in answer.text) == (status == 200)
+
+
+def test_work_is_counted_by_page_and_end_and_nothing_that_a_visitor_wrote_is_there(asked):
+    queue = Queue(1)
+    queue.when_ended = metrics.ended
+
+    class Asked(PageState):
+        page = "exactness"
+
+    def value(end: str) -> float:
+        return metrics.REGISTRY.get_sample_value("specviz_work_total", {"page": "exactness", "end": end}) or 0.0
+
+    before = value("done"), value("failed")
+    for work in (lambda state, ticket: SECRET, lambda state, ticket: (_ for _ in ()).throw(ValueError(SECRET))):
+        state = Asked(SECRET, queue)
+        state.visitor = SECRET
+        state.submit(work)
+        assert state.ticket.ended.wait(10.0)
+    wait_for(lambda: (value("done"), value("failed")) == (before[0] + 1, before[1] + 1))
+    assert SECRET not in asked("/metrics").text
+
+
+def test_the_page_of_work_is_the_name_of_its_folder():
+    from specviz.web.common.frame import PAGES
+    from specviz.web.mistakes.state import Trial
+    from specviz.web.one_round.state import OneRoundState
+
+    assert Trial.page.fget(object.__new__(Trial)) == "mistakes"
+    assert OneRoundState.page.fget(object.__new__(OneRoundState)) == "one_round" and {"mistakes", "one_round"} <= set(PAGES)
+
+
+def test_a_log_line_is_one_json_object_also_with_a_traceback():
+    try:
+        raise ValueError("two\nlines")
+    except ValueError:
+        record = logging.LogRecord("specviz.x", logging.ERROR, "f.py", 1, 'said "%s"', ("a\nb",), sys.exc_info())
+    line = JsonLines().format(record)
+    found = json.loads(line)
+    assert "\n" not in line and found["message"] == 'said "a\nb"' and found["level"] == "error"
+    assert "ValueError: two" in found["traceback"] and found["time"].endswith("Z")
+
+
+# The end -------------------------------------------------------------------------------------------------------------------
+
+
+def wait_for(condition, seconds: float = 30.0) -> None:
+    began = time.monotonic()
+    while not condition():
+        assert time.monotonic() - began < seconds, "it never came to that"
+        time.sleep(0.005)
+
+
+def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others():
+    queue, free = Queue(2), threading.Event()
+
+    def nearly(ticket):
+        while not free.wait(0.005):
+            ticket.tick(0.99)
+        return "finished"
+
+    def endless(ticket):
+        while True:
+            time.sleep(0.002)
+            ticket.tick(0.0)
+
+    short, long, waits = queue.submit(nearly), queue.submit(endless), queue.submit(endless)
+    wait_for(lambda: short.share > 0.9)
+    threading.Timer(0.05, free.set).start()
+    assert queue.close(0.5, "It stops.") == 2
+    assert (short.state, short.result) == ("done", "finished")
+    assert all(ticket.ended.wait(10.0) and (ticket.state, ticket.sentence) == ("failed", "It stops.") for ticket in (long, waits))
+    with pytest.raises(Exception, match="about to stop"):
+        queue.submit(nearly)
+
+
+def test_a_server_that_is_told_to_stop_ends_by_itself_with_0(tmp_path):
+    (tmp_path / "log.txt").touch()
+    words = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.address", "127.0.0.1", "--server.port", "0"]
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        words[-1] = str(free.getsockname()[1])
+    with (tmp_path / "log.txt").open("w") as log:
+        process = subprocess.Popen(
+            words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"SPECVIZ_LOG": "json"}
+        )
+    try:
+        address = f"http://127.0.0.1:{words[-1]}"
+
+        def lives() -> bool:
+            assert process.poll() is None
+            try:
+                with urllib.request.urlopen(f"{address}/healthz", timeout=5) as answer:
+                    return answer.read() == b"ok"
+            except (OSError, urllib.error.URLError):
+                return False
+
+        wait_for(lives, 100.0)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert "Traceback" not in (tmp_path / "log.txt").read_text()
+    finally:
+        process.kill()
+
+
+def test_what_the_server_says_at_its_end_is_a_sentence():
+    assert SENTENCE.endswith(".") and "again" in SENTENCE
