@@ -173,7 +173,7 @@ class Mover(Visitor):
             await self.run()
             await self.until(lambda: wanted in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown)
             took = time.monotonic() - began
-            assert drawn(self.shown) == drawn(before)
+            assert drawn(self.shown) == drawn(before) != ()
             await self.until(lambda: self.field)
             self.state[self.field] = str(self.number + 500)
             await self.run()
