@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: the options of every command into command-line.md, and the glossary.
+"""Writes the generated parts of docs/: the options of every command, those of the server, and the glossary.
 
     python tools/generated_docs.py
 
@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT))
 from specviz.__main__ import COMMANDS  # noqa: E402
 from specviz.commands import options  # noqa: E402
 from specviz.figures.common.glossary import GLOSSARY  # noqa: E402
+from specviz.web.hosting.options import DEFAULTS, Options  # noqa: E402
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- generated: (?P<name>[\w-]+) -->\n).*?(<!-- end -->)", re.S)
@@ -89,13 +90,33 @@ def glossary() -> str:
     return "\n".join(lines) + "\n"
 
 
+def default(name: str, mode: str) -> str:
+    """What a server's option is in a mode, as its table says it. How many places there are is a matter of the machine."""
+    if name == "places":
+        return "by cores"
+    value = mode if name == "mode" else DEFAULTS[mode].get(name, Options.model_fields[name].default)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:,}" if isinstance(value, int) else f"`{value}`"
+
+
+def hosting() -> str:
+    lines = ["| option | environment variable | local | hosted | meaning |", "|---|---|---|---|---|"]
+    for name, field in Options.model_fields.items():
+        variable = f"{Options.model_config['env_prefix']}{name.upper()}"
+        lines.append(
+            f"| `{name}` | `{variable}` | {default(name, 'local')} | {default(name, 'hosted')} | {cell(field.description or '')} |"
+        )
+    return "\n".join(lines) + "\n"
+
+
 def block(name: str) -> str:
     """The generated text of that name. Raises KeyError for an unknown name."""
     if name in COMMANDS:
         return command(name)
     if name in SHARED:
         return table(actions(SHARED[name][1]))
-    return {"commands": commands, "glossary": glossary}[name]()
+    return {"commands": commands, "glossary": glossary, "hosting-options": hosting}[name]()
 
 
 def renewed(text: str) -> str:

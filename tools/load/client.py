@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import secrets
+import ssl
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -54,14 +55,19 @@ class Client:
     bytes: int = 0
 
     @asynccontextmanager
-    async def connected(self, address: str) -> AsyncIterator[None]:
-        """As long as the tab is open. Its session has a cookie of its own, as another browser would."""
+    async def connected(self, address: str, certificate: str | None = None, cookie: str = "") -> AsyncIterator[None]:
+        """As long as the tab is open. Its session has a cookie of its own, as another browser would.
+
+        certificate  file with the certificate of an https address that nobody else trusts; cookie  one more to send, as name=value
+        """
         self.address, self.http = address, requests.Session()
+        self.http.verify = certificate or True
         await asyncio.to_thread(self.http.get, f"{address}/_stcore/health", timeout=PATIENT)
-        cookies = "; ".join(f"{one.name}={one.value}" for one in self.http.cookies)
+        cookies = "; ".join([*(f"{one.name}={one.value}" for one in self.http.cookies), *filter(None, [cookie])])
         async with connect(
             address.replace("http", "ws", 1) + "/_stcore/stream", max_size=None, subprotocols=["streamlit"],
             ping_interval=None, compression=None, open_timeout=PATIENT, additional_headers={"Cookie": cookies} if cookies else {},
+            ssl=ssl.create_default_context(cafile=certificate) if certificate else None,
         ) as self.socket:  # fmt: skip
             self.query, self.state, self.widgets, self.clocks, self.opened = self.link, {}, {}, [], ""
             self.shown, self.begun, self.finished, self.pages, self.cached, self.session = "", 0, 0, {}, {}, ""
