@@ -58,11 +58,12 @@ class Client:
     async def connected(self, address: str, certificate: str | None = None, cookie: str = "") -> AsyncIterator[None]:
         """As long as the tab is open. Its session has a cookie of its own, as another browser would.
 
-        certificate  file with the certificate of an https address that nobody else trusts; cookie  one more to send, as name=value
+        certificate  file with the certificate of an https address that nobody else trusts, where no cookie is asked for
+        cookie       one more to send, as name=value
         """
         self.address, self.http = address, requests.Session()
-        self.http.verify = certificate or True
-        await asyncio.to_thread(self.http.get, f"{address}/_stcore/health", timeout=PATIENT)
+        if certificate is None:
+            await asyncio.to_thread(self.http.get, f"{address}/_stcore/health", timeout=PATIENT)
         cookies = "; ".join([*(f"{one.name}={one.value}" for one in self.http.cookies), *filter(None, [cookie])])
         async with connect(
             address.replace("http", "ws", 1) + "/_stcore/stream", max_size=None, subprotocols=["streamlit"],
