@@ -6,6 +6,8 @@ import json
 import logging
 import time
 
+from streamlit import logger as streamlit_logger
+
 
 class JsonLines(logging.Formatter):
     """time (UTC), level, logger, message, and the traceback of an error."""
@@ -33,3 +35,6 @@ def as_json() -> None:
     for logger in (logging.root, *map(logging.getLogger, list(logging.root.manager.loggerDict))):
         for handler in logger.handlers:
             handler.setFormatter(formatter)
+    # Streamlit gives each of its loggers a handler of its own, also those that it makes later. One without any passes
+    # its lines to the root.
+    streamlit_logger.setup_formatter = lambda logger: setattr(logger, "propagate", not logger.handlers)

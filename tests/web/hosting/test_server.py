@@ -6,15 +6,19 @@ import json
 import logging
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 import urllib.error
 import urllib.request
+from email.message import Message
 from pathlib import Path
+from urllib.parse import quote
 
 import pytest
+import streamlit
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.responses import PlainTextResponse
@@ -162,6 +166,17 @@ def test_a_log_line_is_one_json_object_also_with_a_traceback():
     assert "ValueError: two" in found["traceback"] and found["time"].endswith("Z")
 
 
+def test_every_logger_writes_json_also_one_that_streamlit_makes_later():
+    script = (
+        "import logging; from streamlit import logger; early = logger.get_logger('streamlit.early');"
+        "from specviz.web.hosting import logs; logs.as_json(); logger.update_formatter();"
+        "[one.warning('x') for one in (early, logger.get_logger('streamlit.late'), logging.getLogger('specviz.own'))]"
+    )
+    done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    names = [json.loads(line)["logger"] for line in done.stderr.splitlines()]
+    assert names == ["streamlit.early", "streamlit.late", "specviz.own"]
+
+
 # The end -------------------------------------------------------------------------------------------------------------------
 
 
@@ -195,35 +210,55 @@ def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others()
         queue.submit(nearly)
 
 
-def test_a_server_that_is_told_to_stop_ends_by_itself_with_0(tmp_path):
-    (tmp_path / "log.txt").touch()
-    words = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.address", "127.0.0.1", "--server.port", "0"]
-    import socket
-
+def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_by_itself_with_0(tmp_path):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
-        words[-1] = str(free.getsockname()[1])
+        port = str(free.getsockname()[1])
+    words = [sys.executable, "-m", "streamlit", "run", "app.py", "--server.address", "127.0.0.1", "--server.port", port]
     with (tmp_path / "log.txt").open("w") as log:
         process = subprocess.Popen(
             words, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"SPECVIZ_LOG": "json"}
         )
     try:
-        address = f"http://127.0.0.1:{words[-1]}"
 
         def lives() -> bool:
             assert process.poll() is None
             try:
-                with urllib.request.urlopen(f"{address}/healthz", timeout=5) as answer:
-                    return answer.read() == b"ok"
-            except (OSError, urllib.error.URLError):
+                return sent(port, "/healthz")[0] == 200
+            except OSError:
                 return False
 
         wait_for(lives, 100.0)
+        script = next((Path(streamlit.__file__).parent / "static" / "static" / "js").glob("*.js")).name
+        font = next(path.name for path in (ROOT / "static").iterdir() if path.suffix in (".woff2", ".ttf"))
+        answers = {
+            f"/?prompt={quote(SECRET)}": 200,  # a page
+            f"/static/js/{script}": 200,  # a file of Streamlit's
+            f"/app/static/{font}": 200,  # a file of the app's
+            "/media/none.zip": 404,  # where downloads lie
+            "/app/static/none.woff2": 404,
+        }
+        for path, status in answers.items():
+            found, headers = sent(port, path)
+            assert found == status, path
+            assert headers.get_all("content-security-policy", []) == [headers["content-security-policy"]], path
+            assert headers["x-content-type-options"] == "nosniff", path
         process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-        assert "Traceback" not in (tmp_path / "log.txt").read_text()
+        written = (tmp_path / "log.txt").read_text()
+        assert "Traceback" not in written and SECRET not in written and quote(SECRET) not in written
     finally:
         process.kill()
+
+
+def sent(port: str, path: str) -> tuple[int, Message]:
+    """Status and headers of what a server sends, whether or not it is an error."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=5) as answer:
+            return answer.status, answer.headers
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.headers
 
 
 def test_what_the_server_says_at_its_end_is_a_sentence():
