@@ -12,6 +12,8 @@
 Programming errors are assertions, not part of this tree.
 """
 
+SHOWN = 200  # characters of a value that a sentence repeats: it may come from anybody's link or file
+
 
 class SpecvizError(Exception):
     """A sentence for the user: what is wrong, the value, what is allowed."""
@@ -22,7 +24,8 @@ class SettingsError(SpecvizError):
 
     def __init__(self, name: str, value: object, allowed: str):
         self.name, self.value, self.allowed = name, value, allowed
-        super().__init__(f"{name} must be {allowed}, got {value!r}.")
+        shown = repr(value)
+        super().__init__(f"{name} must be {allowed}, got {shown if len(shown) <= SHOWN else shown[:SHOWN] + ' …'}.")
 
 
 class ModelError(SpecvizError):

@@ -21,6 +21,7 @@ from specviz.export.html import html_page
 from specviz.measure.estimate import Estimate
 
 PRINTS = (".svg", ".png", ".pdf", "-column.pdf")  # of every figure; the last is as wide as one of two columns
+FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")  # how a formula begins, in full width too
 CAPTIONS, PAGE = "caption.txt", "figures.html"
 Rows = tuple[Iterable[str], Iterable[Iterable[Any]]]  # names of the columns, and the rows; None is an empty field
 
@@ -104,11 +105,13 @@ def as_json(value: Any) -> bytes:
 
 
 def table(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> bytes:
-    """CSV (RFC 4180) in UTF-8 with a byte order mark, by which spreadsheets know it."""
+    """CSV (RFC 4180) in UTF-8 with a byte order mark, by which spreadsheets know it. No field of text is a formula to them."""
     target = io.StringIO(newline="")
     writer = csv.writer(target)
     writer.writerow(columns)
-    writer.writerows(rows)
+    writer.writerows(
+        [quoted(field) if isinstance(field, str) and field.startswith(FORMULA) else field for field in row] for row in rows
+    )
     return b"\xef\xbb\xbf" + target.getvalue().encode()
 
 

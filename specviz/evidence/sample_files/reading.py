@@ -18,11 +18,14 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.samples import NONE, Samples
-from specviz.errors import EvidenceError, SettingsError
+from specviz.errors import SHOWN, EvidenceError, SettingsError
 from specviz.settings import Settings
 from specviz.statistics.finding import plural
 
 LARGEST = 200 * 2**20  # bytes of a file
+LINES = 2_000_000  # of a file, blank ones included: each costs memory many times its length
+LINE = 2**20  # bytes of a line: JSON in memory is up to forty times as long
+DEPTH, SETTINGS_MAX = 8, 16_384  # levels of the settings of a line, and their characters
 TOKENS_MAX, TEXT_MAX = 256, 4096  # tokens or characters of a sample that are read; the rest is ignored
 HIGHEST_ID = 2**31 - 1
 ENDED = ("stop", "eos", "eos_token", "end", "end_turn")  # stop reasons that mean: the text ended by itself
@@ -82,6 +85,8 @@ def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda sha
         raise EvidenceError(f"'{name}' is too large: at most {LARGEST >> 20} MB are read.")
     found: list[tuple[int, dict[str, Any]]] = []
     first: dict[str, Any] | None = None
+    if content.count(b"\n") > LINES:
+        raise EvidenceError(f"'{name}' has too many lines: at most {LINES:,} are read.")
     lines = content.split(b"\n")
     for number, line in enumerate(lines, 1):
         if not number % STRIDE:
@@ -102,15 +107,18 @@ def parse(content: bytes, name: str, watch: Callable[[float], None] = lambda sha
 
 
 def _sample(line: bytes, where: str) -> dict[str, Any]:
+    if len(line) > LINE:
+        raise EvidenceError(f"{where} is too long: {len(line):,} bytes, at most {LINE:,} are read.")
     try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:
-        raise EvidenceError(f"{where} is not valid JSON; perhaps it is cut off ({error}).") from error
+        record = json.loads(line.decode("utf-8-sig"), object_pairs_hook=_without_doubles, parse_constant=_no_number)
+    except (ValueError, RecursionError) as error:  # Python's own bounds on depth and on digits are among them
+        raise EvidenceError(f"{where} is not valid JSON; perhaps it is cut off ({str(error)[:SHOWN]}).") from error
     if not isinstance(record, dict) or not isinstance(record.get("prompt"), str):
         raise EvidenceError(f'{where} is not a sample: an object with "prompt" and "tokens" or "text" is needed.')
     stop, settings = record.get("stop"), record.get("settings")
     if not isinstance(stop, str | None) or not isinstance(settings, dict | None):
         raise EvidenceError(f'{where}: "stop" must be text and "settings" an object.')
+    _storable([record["prompt"], record.get("text"), stop, settings], settings, where)
     if (settings or {}).get("uniforms"):
         raise EvidenceError(f"{where} was drawn with random numbers chosen by hand: such a run is an illustration, not a sample.")
     if (tokens := record.get("tokens")) is not None:
@@ -125,6 +133,35 @@ def _sample(line: bytes, where: str) -> dict[str, Any]:
     return {"prompt": record["prompt"], "sample": content, "length": len(tokens), "stop": stop or "", "settings": plain}
 
 
+def _without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose keys are different: of two equal ones, two readers may take different values."""
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a key occurs twice in one object")
+    return found
+
+
+def _no_number(text: str) -> Any:
+    raise ValueError(f"{text} is no number of JSON")
+
+
+def _storable(texts: list[Any], settings: dict[str, Any] | None, where: str) -> None:
+    """Raises where a text or the settings could not be written again: half a character, a number that is not finite, too deep or long."""
+    try:
+        json.dumps(texts, ensure_ascii=False, allow_nan=False).encode()
+    except (ValueError, RecursionError) as error:
+        raise EvidenceError(
+            f"{where} holds half a character, a number that is not finite, or nesting that is too deep; none can be kept in a report."
+        ) from error
+    level: list[Any] = [settings] if settings else []
+    for _ in range(DEPTH):
+        level = [
+            value for one in level for value in (one.values() if isinstance(one, dict) else one) if isinstance(value, dict | list)
+        ]
+    if level or (settings and len(json.dumps(settings)) > SETTINGS_MAX):
+        raise EvidenceError(f'{where}: "settings" may be {DEPTH} levels deep and {SETTINGS_MAX:,} characters long at most.')
+
+
 def _same(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
     if sample["prompt"] != first["prompt"]:
         raise EvidenceError(f"{where} has another prompt than the first sample: all samples must continue the same text.")
@@ -133,7 +170,7 @@ def _same(first: dict[str, Any], sample: dict[str, Any], where: str) -> None:
             f"{where} holds {'text' if isinstance(sample['sample'], str) else 'tokens'}, the first sample does not."
         )
     if sample["settings"] != first["settings"]:
-        raise EvidenceError(f"{where} was drawn under other settings than the first sample: {sample['settings']}.")
+        raise EvidenceError(f"{where} was drawn under other settings than the first sample: {str(sample['settings'])[:SHOWN]}.")
 
 
 def as_samples(file: SampleFile, settings: Settings, vocabulary: int, eos_token_ids: frozenset[int]) -> Samples:
@@ -176,7 +213,7 @@ def _truncated(sample: Sequence[int], stop: str, length: int, eos_token_ids: fro
             f"{where} ended by itself; it must include its last token, because {len(eos_token_ids)} different tokens can end a text."
         )
     raise EvidenceError(
-        f"{where} has {plural(len(sample), 'token')} and the stop reason {stop!r}; {length} are needed, "
+        f"{where} has {plural(len(sample), 'token')} and the stop reason {stop[:SHOWN]!r}; {length} are needed, "
         f'or the reason "stop". Collect longer samples, or ask for a smaller length.'
     )
 
@@ -187,7 +224,7 @@ def _same_distribution(file: SampleFile, settings: Settings) -> None:
     for key in DISTRIBUTION:
         said, asked = file.settings.get(key), getattr(settings, key)
         if key in file.settings and said != asked and not (asked in (None, 1.0) and said in neutral[key]):
-            raise SettingsError(key.replace("_", "-"), asked, f"{said!r}, as '{file.name}' says")
+            raise SettingsError(key.replace("_", "-"), asked, f"{repr(said)[:SHOWN]}, as '{file.name}' says")
 
 
 def repeated(samples: Sequence[Sample]) -> int:

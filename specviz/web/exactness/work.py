@@ -121,6 +121,8 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
 
     settings = exam.question.settings
     files = [parse(one.content, Path(one.name).name[:80], lambda share: ticket.tick(0.3 * share, "Reading")) for one in uploads]
+    for one in files:
+        limits.checked_text("prompt", one.prompt)
     if len(files) == 2:
         ticket.tick(0.5, "Comparing the two files")
         found = compare(*files, TV_OF_TWO, settings.seed, lambda share: ticket.tick(0.5 + 0.5 * share))

@@ -1,0 +1,51 @@
+"""Every hostile file is one short sentence, read within bounds."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from specviz.errors import EvidenceError
+from specviz.evidence.sample_files.reading import LINE, parse
+from specviz.settings import Settings
+from specviz.web.common.queue import Queue
+from specviz.web.exactness.state import FILE, Exam, Question
+from tests.web.hostile.corpus import FILES, TEXTS, line
+from tests.web.test_upload import took, upload
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_a_hostile_file_is_a_short_sentence(kind):
+    with pytest.raises(EvidenceError) as said:
+        parse(FILES[kind], "draws.jsonl")
+    sentence = str(said.value)
+    assert "'draws.jsonl'" in sentence and len(sentence) < 500
+    assert sentence.encode()
+
+
+@pytest.mark.parametrize("kind", TEXTS)
+def test_a_hostile_prompt_is_kept_as_it_is_or_is_a_short_sentence(kind):
+    """What is read can be written again, as UTF-8 and as JSON."""
+    try:
+        found = parse(line(prompt=TEXTS[kind]), "draws.jsonl")
+    except EvidenceError as error:
+        assert len(str(error)) < 500 and kind == "half a character"
+    else:
+        assert found.prompt == TEXTS[kind] and kind != "half a character"
+        assert json.dumps(found.describe(), allow_nan=False)
+
+
+def test_the_longest_line_is_read_and_one_more_byte_is_not():
+    longest = line(note="").rstrip().ljust(LINE)
+    assert len(parse(longest, "a").samples) == 1
+    with pytest.raises(EvidenceError, match="is too long"):
+        parse(longest + b" ", "a")
+
+
+def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
+    serve(mode="hosted")
+    exam = Exam(Question(Settings(length=2), FILE), Queue())
+    took(exam, upload(line(prompt="x" * 9000)))
+    assert len(exam.notices) == 1 and "at most 8,000 bytes on this server" in exam.notices[0]
+    assert exam.report is None
