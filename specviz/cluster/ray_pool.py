@@ -39,7 +39,7 @@ class Worker:
         with suppress(OSError):  # another machine may not have it; a folder with a relative name is then not found
             os.chdir(folder)
         self.pair = load_pair(settings.pair, device, settings.dtype)
-        return described(self.pair)
+        return described(self.pair) | {"process": os.getpid()}
 
     def draw(self, work: Work, cut: Cut) -> Samples:
         return sources.draw(work.name, work.mode, self.pair, work.settings, work.ids, cut.first, cut.count)
@@ -71,6 +71,7 @@ class RayPool:
         self.kind = ray.remote(max_restarts=0, max_task_retries=0, **needs)(Worker)
         self.calls: dict[Any, Call] = {}
         self.load: dict[Any, int] = {}  # shards of each worker that is ready
+        self.processes: dict[Any, int] = {}  # number of its process, on its machine
         self.failed, self.alive = 0, time.monotonic()
 
     def drawn(self, work: Work, cuts: Sequence[Cut]) -> Iterator[Samples]:
@@ -112,6 +113,7 @@ class RayPool:
                 raise ClusterError(f"A worker of the cluster stopped: {error.cause}") from None
             raise
         except errors.RayActorError:
+            self.processes.pop(call.actor, None)
             if self.load.pop(call.actor, None) is not None or call.cut is None:
                 self._start()
             self.failed += call.cut is None
@@ -127,10 +129,11 @@ class RayPool:
         return answer
 
     def _begun(self, actor: Any, theirs: dict[str, Any]) -> None:
+        process = theirs.pop("process")
         if other := first_difference(self.described, theirs):
             raise ClusterError(f"A worker of the cluster has other models or versions than this machine: {other} there.")
         self.ready()
-        self.load[actor], self.failed = 0, 0
+        self.load[actor], self.processes[actor], self.failed = 0, process, 0
 
     def _start(self) -> None:
         actor = self.kind.remote()
