@@ -49,6 +49,7 @@ def check(where: str) -> None:
 def joined(where: str) -> Iterator[Any]:
     """Ray, connected to the cluster at ``where``; left again afterward. A cluster of our own ends with it."""
     check(where)
+    before = dict(os.environ)
     here = where == AUTO or _is_here(_split(where)[0])
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     if here:
@@ -74,6 +75,8 @@ def joined(where: str) -> Iterator[Any]:
         raise ClusterError(f"The Ray cluster at {where} refused: {str(error).splitlines()[0]}") from error
     finally:
         ray.shutdown()
+        os.environ.clear()
+        os.environ.update(before)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
 

@@ -98,3 +98,24 @@ def test_ray_is_imported_only_once_a_cluster_is_asked_for():
         inside = {id(node) for one in ast.walk(tree) if isinstance(one, ast.FunctionDef) for node in ast.walk(one)}
         named = [node for node in ast.walk(tree) if isinstance(node, ast.Import) and node.names[0].name in ("ray", "psutil")]
         assert all(id(node) in inside for node in named), path.name
+
+
+def test_a_process_that_listens_where_others_reach_it_is_refused(answering):
+    pytest.importorskip("psutil", reason="psutil is not installed: pip install 'specviz[cluster]'")
+    joining.refuse_listeners()  # loopback only, as answering is
+    with (
+        socket.create_server(("0.0.0.0", 0)) as server,
+        pytest.raises(ClusterError, match=rf"0\.0\.0\.0:{server.getsockname()[1]}"),
+    ):
+        joining.refuse_listeners()
+
+
+def test_where_listeners_cannot_be_seen_it_is_refused_too(monkeypatch):
+    psutil = pytest.importorskip("psutil", reason="psutil is not installed: pip install 'specviz[cluster]'")
+
+    def denied(*_, **__):
+        raise psutil.AccessDenied(1)
+
+    monkeypatch.setattr(psutil.Process, "net_connections", denied)
+    with pytest.raises(ClusterError, match="it cannot be seen where its processes listen"):
+        joining.refuse_listeners()

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -51,19 +53,20 @@ def drawn(pair, settings, elsewhere=None, watch=lambda share: None):
     return shards.draw_all(saved, "speculative", sources.SHARED, pair, settings, ids, SAMPLES, 1.0, watch, elsewhere).tokens
 
 
-def test_a_cluster_of_our_own_listens_on_loopback_only_and_leaves_nothing(pair, monkeypatch):
+def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders, tmp_path):
+    """In a process of its own, because Ray keeps the token of its first cluster."""
     import psutil
 
-    monkeypatch.setitem(shards.SHARD, sources.SHARED, SHARD)
-    settings = Settings(pair=pair.name, prompt="Once upon", length=2, gamma=2, device="cpu")
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
-    with pool("auto", pair, settings) as elsewhere:
-        assert len(drawn(pair, settings, elsewhere)) == SAMPLES
-        joining.refuse_listeners()
-        started = [child for child in psutil.Process().children(recursive=True) if child.pid not in before]
-        assert started
-    _, alive = psutil.wait_procs(started, timeout=30)
-    assert alive == []
+    asked = [sys.executable, "-m", "specviz", "verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    asked += ["--length", "2", "--gamma", "2", "--mode", "engine", "--samples", "3000", "--seconds", "10000", "--tv", "0.9"]
+    asked += ["--device", "cpu", "--format", "json"]
+    here = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    there = subprocess.run(
+        [*asked, "--cluster", "auto"], capture_output=True, text=True, timeout=120, env=os.environ | {"TMPDIR": str(tmp_path)}
+    )
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
+    assert here.stdout and list(tmp_path.glob("ray-*")) == []
+    assert [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])] == []
 
 
 def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, address, monkeypatch):
