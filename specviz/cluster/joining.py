@@ -60,25 +60,30 @@ def joined(where: str) -> Iterator[Any]:
         os.environ |= {MODE: "token", TOKEN: secrets.token_hex(32)}  # in the environment, so that Ray writes none to a file
     import ray
 
-    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
     folder = mkdtemp(prefix="ray-") if where == AUTO else None
     try:
-        if folder:
-            own = {"num_cpus": os.cpu_count() or 1, "object_store_memory": STORE, "include_dashboard": False, "_temp_dir": folder}
-            ray.init(address="local", **own, **quiet)
-        else:
-            ray.init(address=where, **quiet)
+        _connect(ray, where, folder)
         if here:
             refuse_listeners()
         yield ray
-    except ConnectionError as error:
-        raise ClusterError(f"The Ray cluster at {where} refused: {str(error).splitlines()[0]}") from error
     finally:
         ray.shutdown()
         os.environ.clear()
         os.environ.update(before)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
+
+
+def _connect(ray: Any, where: str, folder: str | None) -> None:
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    own = {"num_cpus": os.cpu_count() or 1, "object_store_memory": STORE, "include_dashboard": False, "_temp_dir": folder}
+    try:
+        ray.init(address="local", **own, **quiet) if folder else ray.init(address=where, **quiet)
+    except (OSError, RuntimeError, ValueError, ray.exceptions.RayError) as error:
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        hint = " Is TMPDIR a long path? Ray needs a short one." if "AF_UNIX" in said[0] else ""
+        what = "Ray could not start a cluster here" if folder else f"Ray could not join the cluster at {where}"
+        raise ClusterError(f"{what}: {said[0]}{hint}") from error
 
 
 def refuse_listeners() -> None:

@@ -6,9 +6,12 @@ Two nodes of one CPU each on this machine, started and ended here. A million sam
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -53,7 +56,7 @@ def drawn(pair, settings, elsewhere=None, watch=lambda share: None):
     return shards.draw_all(saved, "speculative", sources.SHARED, pair, settings, ids, SAMPLES, 1.0, watch, elsewhere).tokens
 
 
-def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders, tmp_path):
+def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders):
     """In a process of its own, because Ray keeps the token of its first cluster."""
     import psutil
 
@@ -61,11 +64,13 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
     asked += ["--length", "2", "--gamma", "2", "--mode", "engine", "--samples", "3000", "--seconds", "10000", "--tv", "0.9"]
     asked += ["--device", "cpu", "--format", "json"]
     here = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    tmp_path = Path(tempfile.mkdtemp(dir="/tmp"))  # a short one: paths of sockets have at most 107 bytes
     there = subprocess.run(
         [*asked, "--cluster", "auto"], capture_output=True, text=True, timeout=120, env=os.environ | {"TMPDIR": str(tmp_path)}
     )
     assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
     assert here.stdout and list(tmp_path.glob("ray-*")) == []
+    shutil.rmtree(tmp_path)
     assert [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])] == []
 
 
