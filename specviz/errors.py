@@ -7,7 +7,8 @@
     |   `-- DamagedModel         files whose hash or content is not as expected
     |-- TraceError               a record that is damaged or of another schema
     |-- TrainingError            a corpus or checkpoint that cannot be used
-    `-- EvidenceError            samples or a distribution with which nothing can be tested
+    |-- EvidenceError            samples or a distribution with which nothing can be tested
+    `-- ClusterError             other machines, or other processes, that cannot be worked with
 
 Programming errors are assertions, not part of this tree.
 """
@@ -50,3 +51,7 @@ class TrainingError(SpecvizError):
 
 class EvidenceError(SpecvizError):
     """Samples, a distribution or a test from which nothing follows."""
+
+
+class ClusterError(SpecvizError):
+    """A cluster that cannot be reached, must not be used, or loses what it is given."""

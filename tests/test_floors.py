@@ -17,6 +17,7 @@ FLOORS = (  # from the ground up
     {"proposers"},
     {"decoding"},
     {"measure", "evidence", "prediction", "serving", "training"},
+    {"cluster"},
     {"figures", "export"},
     {"web", "static_site"},
     {"commands", "pages", "app", "__main__"},
@@ -40,6 +41,8 @@ BORDERS = {
     "transformers": {"models", "training", "evidence", "measure", "serving"},
     "tokenizers": {"models", "training"},
     "scipy": {"statistics"},
+    "ray": {"cluster"},
+    "psutil": {"cluster"},
     "torch": {
         "verification",
         "models",
@@ -47,6 +50,7 @@ BORDERS = {
         "decoding",
         "measure",
         "evidence",
+        "cluster",
         "prediction",
         "serving",
         "training",
@@ -120,6 +124,8 @@ def test_every_import_goes_down_and_stays_within_its_border():
         ("web", "import plotly.graph_objects as go", "plotly belongs"),
         ("figures", "import streamlit as st", "streamlit belongs"),
         ("models", "from scipy import stats", "scipy belongs"),
+        ("evidence", "def f():\n    import ray", "ray belongs"),
+        ("cluster", "from specviz.web.common import cache", "upwards"),
         ("commands", "from specviz.web.common import cache", "web is for"),
     ),
 )

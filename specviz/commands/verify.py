@@ -87,6 +87,11 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="draw nothing; test the samples of any server from a JSON lines file (docs/checking-your-server.md)",
     )
     add("--against", type=Path, metavar="FILE2", help="compare --sample-file with a second sample file; needs no weights")
+    add(
+        "--cluster",
+        metavar="WHERE",
+        help="draw on several cores or machines: auto (the cores of this one), or HOST:PORT of a Ray cluster (docs/cluster.md)",
+    )
     format_option(parser, "the report as JSON")
     add("--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them")
     add(
@@ -131,9 +136,19 @@ def settings_of(options: argparse.Namespace) -> Settings:
     if options.decoder.lower() != "speculative":
         refuse_proposer(options, f"--decoder {options.decoder}")
     if options.sample_file or options.against:
-        for name, usual in (("resume", None), ("decoder", "speculative"), ("samples", DEFAULT_SAMPLES), ("mode", "both")):
+        for name, usual in (
+            ("resume", None),
+            ("cluster", None),
+            ("decoder", "speculative"),
+            ("samples", DEFAULT_SAMPLES),
+            ("mode", "both"),
+        ):
             if (value := getattr(options, name)) != usual:
                 raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")
+    if options.cluster is not None:
+        from specviz.cluster import joining
+
+        joining.check(options.cluster)
     if options.out:
         from specviz.export.folder import writable
 
@@ -165,6 +180,7 @@ def sampled_and_tested(pair: Pair, settings: Settings, options: argparse.Namespa
 
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
+    from specviz.cluster.ray_pool import pool
     from specviz.evidence import sources
     from specviz.evidence.experiment import Plan, answer
     from specviz.evidence.report import report
@@ -179,16 +195,17 @@ def sampled_and_tested(pair: Pair, settings: Settings, options: argparse.Namespa
         ids = pair.encode(settings.prompt)
         target, draft = pair.open(settings)
         reference = sources.reference(pair, settings, ids)
-        for mode in sources.modes(name, options.mode, settings):
-            progress = Progress(f"{name}, {mode}: drawing")
-            samples = draw_all(saved, name, mode, pair, settings, ids, options.samples, options.seconds, progress)
-            planned = (
-                Plan.fitting if answers else Plan.of
-            )  # after shared distributions, the engine detects what its samples allow
-            plan = planned(len(samples), samples.tokens.shape[1], options.tv)
-            progress = Progress(f"{name}, {mode}: testing")
-            found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, progress)
-            answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
+        with pool(options.cluster, pair, settings) as elsewhere:
+            for mode in sources.modes(name, options.mode, settings):
+                progress = Progress(f"{name}, {mode}: drawing")
+                samples = draw_all(saved, name, mode, pair, settings, ids, options.samples, options.seconds, progress, elsewhere)
+                planned = (
+                    Plan.fitting if answers else Plan.of
+                )  # after shared distributions, the engine detects what its samples allow
+                plan = planned(len(samples), samples.tokens.shape[1], options.tv)
+                progress = Progress(f"{name}, {mode}: testing")
+                found = answer(plan, target, draft, ids, samples, mode, pair.eos_token_ids, reference, progress)
+                answers.append(replace(found, near=sources.near(name, pair, settings, ids, found.partition, len(samples))))
         exact = sources.analytic_tv(name, pair, settings, ids) if options.mode != "shared-distributions" else None
         return report(name, answers, pair, settings, exact), saved
     except KeyboardInterrupt as stop:

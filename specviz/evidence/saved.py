@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from specviz.decoding.sampler import ShardState
+from specviz.decoding.samples import Samples
 from specviz.errors import EvidenceError
 from specviz.evidence.certificate.seal import canonical
 from specviz.records import Schema, write
@@ -42,6 +43,11 @@ class ModeSamples:
     def arrays(self) -> list[np.ndarray]:
         half = self.half
         return [self.tokens, *([half.tokens, half.start, half.open] if half else [])]
+
+    def add(self, samples: Samples) -> None:
+        """Add the next shard, whole."""
+        self.tokens, self.half = np.concatenate([self.tokens.reshape(-1, samples.tokens.shape[1]), samples.tokens]), None
+        self.source = samples.source
 
 
 @dataclass(slots=True)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -23,6 +23,31 @@ ONE_BY_ONE = 16  # the same for decoders that draw one text at a time
 PILOT = 64  # samples whose time tells how many fit into the given seconds
 
 
+class Cut(NamedTuple):
+    """A shard of a run: samples ``first`` to ``first + count - 1``."""
+
+    first: int
+    count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What all shards of a run share, besides the pair."""
+
+    name: str
+    mode: str
+    settings: Settings
+    ids: tuple[int, ...]
+
+
+class Elsewhere(Protocol):
+    """Who draws shards outside this process: ``width`` of them at a time, given back in any order."""
+
+    width: int
+
+    def drawn(self, work: Work, cuts: Sequence[Cut]) -> Iterator[Samples]: ...
+
+
 def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
     """Everything that determines the samples, including the models and versions of this machine."""
     return {
@@ -30,9 +55,13 @@ def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float)
         "settings": settings.to_record(),
         "draws": draws,
         "seconds": seconds,
-        "models": pair.describe() | fingerprints(pair),
-        "versions": versions(),
+        **described(pair),
     }
+
+
+def described(pair: Pair) -> dict[str, Any]:
+    """The models and versions of this machine."""
+    return {"models": pair.describe() | fingerprints(pair), "versions": versions()}
 
 
 def draw_all(
@@ -45,14 +74,22 @@ def draw_all(
     most: int,
     seconds: float,
     watch: Watch,
+    elsewhere: Elsewhere | None = None,
 ) -> Samples:
     """Draw ``most`` samples on shared distributions; otherwise as many as fit into ``seconds``, at least a pilot.
+
+    elsewhere  who draws the shards, if there are several; a single one is drawn here
 
     Saved samples are not drawn again. The number of samples depends on the pilot's speed, never on its content, and is saved too.
     """
     if mode not in saved.parts:
-        saved.parts[mode] = _begun(name, mode, pair, settings, ids, most, seconds)
+        width = elsewhere.width if elsewhere else 1
+        saved.parts[mode] = _begun(name, mode, pair, settings, ids, most, seconds * width)
     part = saved.parts[mode]
+    size = SHARD.get(mode, ONE_BY_ONE)
+    if elsewhere is not None and part.n - len(part.tokens) > size:
+        left = [Cut(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
+        _gathered(elsewhere.drawn(Work(name, mode, settings, tuple(ids)), left), part, saved, watch)
 
     def keep(state: ShardState) -> None:
         part.half = state
@@ -60,7 +97,7 @@ def draw_all(
 
     while len(part.tokens) < part.n:
         first = len(part.tokens)
-        count = min(SHARD.get(mode, ONE_BY_ONE), part.n - first)
+        count = min(size, part.n - first)
 
         def told(share: float, first: int = first, count: int = count) -> None:
             watch((first + count * share) / part.n)
@@ -70,11 +107,21 @@ def draw_all(
             samples = shared_distributions(shard, name, told, part.half and replace(part.half), keep)
         else:
             samples = sources.draw(name, mode, pair, settings, ids, first, count, told)
-        part.tokens, part.half = np.concatenate([part.tokens.reshape(-1, samples.tokens.shape[1]), samples.tokens]), None
-        part.source = samples.source
+        part.add(samples)
         saved.tick()
     watch(1.0)
     return Samples(part.tokens, settings.to_record(), part.source)
+
+
+def _gathered(drawn: Iterator[Samples], part: ModeSamples, saved: SavedSamples, watch: Watch) -> None:
+    """Add shards that come in any order. The saved samples grow in order, so a shard waits here for those before it."""
+    waiting: dict[int, Samples] = {}
+    for samples in drawn:
+        waiting[samples.first] = samples
+        while (following := waiting.pop(len(part.tokens), None)) is not None:
+            part.add(following)
+        saved.tick()
+        watch((len(part.tokens) + sum(map(len, waiting.values()))) / part.n)
 
 
 def cuts(mode: str, n: int) -> list[int]:

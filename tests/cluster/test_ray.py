@@ -1,0 +1,92 @@
+"""'The samples are the same bit for bit, whatever happens to the workers': a real cluster of two nodes on loopback, a worker killed.
+
+Two nodes of one CPU each on this machine, started and ended here. A million samples of the tiny random pair.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from specviz.cluster import joining
+from specviz.cluster.ray_pool import pool
+from specviz.evidence import shards, sources
+from specviz.evidence.saved import SavedSamples
+from specviz.settings import Settings
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.filterwarnings("default"),  # Ray's own
+    pytest.mark.skipif(joining.find_spec("ray") is None, reason="Ray is not installed: pip install 'specviz[cluster]'"),
+]
+SAMPLES, SHARD = 1_000_000, 20_000
+
+
+@pytest.fixture(scope="module")
+def address():
+    """HOST:PORT of a cluster of two nodes, both on 127.0.0.1."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER", "0")
+        patched.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patched.setenv(joining.MODE, "disabled")  # loopback only
+        import ray
+        from ray.cluster_utils import Cluster
+
+        node = {"num_cpus": 1, "node_ip_address": "127.0.0.1", "object_store_memory": 100 * 1024**2, "include_dashboard": False}
+        cluster = Cluster(initialize_head=True, head_node_args=node)
+        try:
+            del node["include_dashboard"]
+            cluster.add_node(**node)
+            yield cluster.address
+        finally:
+            ray.shutdown()
+            cluster.shutdown()
+
+
+def drawn(pair, settings, elsewhere=None, watch=lambda share: None):
+    ids, saved = pair.encode(settings.prompt), SavedSamples.open(None, {})
+    return shards.draw_all(saved, "speculative", sources.SHARED, pair, settings, ids, SAMPLES, 1.0, watch, elsewhere).tokens
+
+
+def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no_process(pair_folders):
+    """In a process of its own, because Ray keeps the token of its first cluster."""
+    import psutil
+
+    asked = [sys.executable, "-m", "specviz", "verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    asked += ["--length", "2", "--gamma", "2", "--mode", "engine", "--samples", "3000", "--seconds", "10000", "--tv", "0.9"]
+    asked += ["--device", "cpu", "--format", "json"]
+    here = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    tmp_path = Path(tempfile.mkdtemp(dir="/tmp"))  # a short one: paths of sockets have at most 107 bytes
+    there = subprocess.run(
+        [*asked, "--cluster", "auto"], capture_output=True, text=True, timeout=120, env=os.environ | {"TMPDIR": str(tmp_path)}
+    )
+    assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
+    assert here.stdout and list(tmp_path.glob("ray-*")) == []
+    shutil.rmtree(tmp_path)
+    assert [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])] == []
+
+
+def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, address, monkeypatch):
+    monkeypatch.setitem(shards.SHARD, sources.SHARED, SHARD)
+    settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
+    killed = []
+    with pool(address, pair, settings) as elsewhere:
+        assert elsewhere.width == 2
+
+        def kill(share):
+            if share > 0.2 and not killed:
+                worker = next(iter(elsewhere.load))
+                killed.append(elsewhere.processes[worker])
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = drawn(pair, settings, elsewhere, kill)
+        assert killed and killed[0] not in elsewhere.processes.values() and len(elsewhere.processes) == 2
+    assert len(found) == SAMPLES and np.array_equal(found, drawn(pair, settings))
