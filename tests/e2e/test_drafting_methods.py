@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import resize
@@ -50,6 +51,7 @@ def test_a_round_is_walked_with_buttons_keys_and_chips_no_server_is_asked_and_no
     fits(page)
 
 
+@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
 def test_a_chosen_row_stands_in_the_address_and_a_run_can_be_stopped(page, server):
     open_methods(page, server)
     table = page.get_by_test_id("stDataFrame").first

@@ -229,7 +229,7 @@ def test_a_script_that_is_put_into_the_page_is_refused_by_the_servers_policy(pag
     expect(page.get_by_test_id("stMain")).to_be_visible(timeout=PATIENT)
     page.evaluate("document.body.append(Object.assign(document.createElement('script'), {textContent: 'window.ran = true'}))")
     page.evaluate("document.body.insertAdjacentHTML('beforeend', '<img src=x onerror=\"window.ran = true\">')")
-    page.wait_for_function("document.querySelector('img[src=x]').complete")
+    expect(page.locator("img[src=x]")).to_have_js_property("complete", True)
     assert page.evaluate("window.ran") is None
     assert len(VIOLATIONS) >= 2, "the browser says so"
     VIOLATIONS.clear()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser import resize
@@ -64,6 +65,7 @@ def test_what_is_chosen_stands_in_the_address_a_short_text_is_a_sentence_and_onl
     harmless(page)
 
 
+@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
 def test_a_plan_is_stopped_and_made(page, server):
     open_plans(page, server)
     field = page.get_by_label("A text like those to be written", exact=True)

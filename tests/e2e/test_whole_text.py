@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import time
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeout
 
@@ -71,6 +72,7 @@ def test_a_replay_keys_and_forks_need_no_server_and_no_width_scrolls_sideways(pa
     assert page.mistakes == []
 
 
+@pytest.mark.slow  # work of a page is stopped in test_mistakes.py, which is fast
 def test_a_run_streams_stops_takes_its_place_and_a_token_opens_its_round(page, server):
     open_whole(page, server, "?length=192&seed=3&prompt=Once")
     expect(page.locator(".st-key-whole_text-notes-from")).to_contain_text("Recorded for")
