@@ -22,7 +22,11 @@ PAGES = {
     "is-it-exact": ("exactness?prompt=Once+upon&length=1", "cells.csv"),
     "break-it": ("mistakes?prompt=Once+upon", "speeds.csv"),
 }
-LATER = ("one-round", "is-it-exact", "break-it")  # their figures take longest to draw; export/test_tables.py reads every file
+    "one-round",
+    "one-token",
+    "is-it-exact",
+    "break-it",
+)  # their figures take longest to draw; export/test_tables.py reads every file
 
 
 def open_fold(page: Page) -> None:
@@ -39,7 +43,8 @@ def zip_of(page: Page) -> dict[str, bytes]:
         return {name.split("/")[-1]: archive.read(name) for name in archive.namelist()}
 
 
-@pytest.mark.parametrize("stem", [pytest.param(stem, marks=pytest.mark.slow) if stem in LATER else stem for stem in PAGES])
+@pytest.mark.slow  # export/test_tables.py and export/test_figures.py read every file without a browser
+@pytest.mark.parametrize("stem", PAGES)
 def test_the_zip_of_each_page_opens_in_viewer_spreadsheet_and_browser(page, browser, server, tmp_path, stem):
     path, table = PAGES[stem]
     page.goto(f"{server}/{path}")
