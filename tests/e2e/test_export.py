@@ -22,11 +22,6 @@ PAGES = {
     "is-it-exact": ("exactness?prompt=Once+upon&length=1", "cells.csv"),
     "break-it": ("mistakes?prompt=Once+upon", "speeds.csv"),
 }
-    "one-round",
-    "one-token",
-    "is-it-exact",
-    "break-it",
-)  # their figures take longest to draw; export/test_tables.py reads every file
 
 
 def open_fold(page: Page) -> None:
