@@ -181,8 +181,7 @@ class Mover(Visitor):
             await self.until(lambda: wanted in self.shown and '"mode":"live"' in self.shown and '"busy":null' in self.shown)
             took = time.monotonic() - began
             assert drawn(self.shown) == drawn(before) != ()
-            await self.until(lambda: self.field)
-            self.state[self.field] = str(self.number + 500)
+            self.put("fold-seed-0", str(self.number + 500))
             await self.run()
             await self.until(lambda: f"seed {self.number + 500}" in self.shown and '"busy":null' in self.shown)
         return took
