@@ -180,6 +180,17 @@ def test_a_stream_of_short_work_does_not_keep_long_work_out_for_ever():
     assert long.state == "done"
 
 
+@pytest.mark.parametrize("places, turn", [(2, 1e9), (1, 0.1)])
+def test_work_that_waited_long_leaves_room_for_short_work(places, turn):
+    queue = Queue(places, turn=turn, short=0.05, overdue=0.01)
+    long = [queue.submit(ticking(100_000), n) for n in range(6)]
+    wait_for(lambda: sum(one.worked > 0.06 for one in long) >= places)
+    for number in range(3):
+        brief = queue.submit(ticking(2), f"brief {number}")
+        assert wait_for(lambda brief=brief: brief.state == "done") < 2.0, "all that waits is overdue, yet short work comes next"
+    [ticket.cancel() for ticket in long]
+
+
 def test_one_visitor_cannot_fill_the_line(monkeypatch):
     monkeypatch.setattr(module, "MOST_OF_ONE", 3)
     queue = Queue()

@@ -4,9 +4,11 @@ Each piece of work runs in a thread of its own and calls ``tick`` several times 
 and there it gives way:
 
 * Work that has held a place for one time slice (``turn``) goes back to the queue if other work waits.
-* Work is short until it has used a second of a place. Short work goes first, and longer work lets it in at its next tick. So a
+* Work is short until it has used two seconds of a place. Short work goes first, and longer work lets it in at its next tick. So a
   live round waits for one tick of another visitor's million samples, and no place stays empty for it.
-* Work that has waited for ten seconds goes before short work, for a whole time slice. So none waits without end.
+* Work that has waited for ten seconds goes before short work, for a whole time slice. So none waits without end. One place is
+  never taken by such work; where there is only one, short work has every second time slice. So short work stays quick when more
+  is asked than the machine can do.
 * Among equals, the visitor goes first who holds the fewest places, then the one who was served longest ago. It does not matter
   how much work each has asked for.
 
@@ -30,7 +32,7 @@ from specviz.web.hosting import metrics
 from specviz.web.hosting.options import options
 
 MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
-TURN, SHORT, OVERDUE, PATIENCE = 2.0, 1.0, 10.0, 120.0  # seconds
+TURN, SHORT, OVERDUE, PATIENCE = 2.0, 2.0, 10.0, 120.0  # seconds
 REMEMBERED = 2000  # visitors of whom it is known when they were served
 
 
@@ -129,6 +131,7 @@ class Queue:
         self._working: list[Ticket] = []
         self._served: OrderedDict[object, int] = OrderedDict()  # visitor -> number of the turn that was the last
         self._turns = itertools.count(1)
+        self._last_was_firm = False
         self.closed = False
         self.when_ended: Callable[[Ticket], None] = lambda ticket: None
 
@@ -212,19 +215,27 @@ class Queue:
         held = time.monotonic() - ticket._since
         if held > self.turn:
             return bool(self._line)
-        return not ticket._firm and ticket.worked > self.short and any(self._is_short(one) for one in self._line)
+        return not ticket._firm and not self._is_short(ticket) and any(self._is_short(one) for one in self._line)
 
     def _is_short(self, ticket: Ticket) -> bool:
         return ticket.worked <= self.short
 
+    def _is_overdue(self, ticket: Ticket) -> bool:
+        return time.monotonic() - ticket._since > self.overdue
+
+    def _overdue_may_go(self) -> bool:
+        """Whether the next time slice may go to work that has waited for long, before short work."""
+        if self.places == 1:
+            return not self._last_was_firm
+        return sum(ticket._firm for ticket in self._working) < self.places - 1
+
     def _order(self) -> list[Ticket]:
         """The line as it would be served now."""
-        now, held = time.monotonic(), Counter(ticket.visitor for ticket in self._working)
+        held, may_go = Counter(ticket.visitor for ticket in self._working), self._overdue_may_go()
         keys = {}
         for arrival, ticket in enumerate(self._line):
-            overdue = now - ticket._since > self.overdue
             keys[ticket] = (
-                not overdue,
+                not (may_go and self._is_overdue(ticket)),
                 not self._is_short(ticket),
                 held[ticket.visitor],
                 self._served.get(ticket.visitor, 0),
@@ -240,7 +251,7 @@ class Queue:
                 self._remove(ticket)
                 continue
             self._line.remove(ticket)
-            ticket._firm = time.monotonic() - ticket._since > self.overdue
+            ticket._firm = self._last_was_firm = self._overdue_may_go() and self._is_overdue(ticket)
             self._served[ticket.visitor] = next(self._turns)
             self._served.move_to_end(ticket.visitor)
             while len(self._served) > REMEMBERED:
