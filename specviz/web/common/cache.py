@@ -1,7 +1,10 @@
-"""What visitors share: the recorded run and the weights. Nothing of a visitor's run is here."""
+"""What visitors share: the recorded run, the weights, and answers that are the same for all who ask the same. No run is here."""
 
 from __future__ import annotations
 
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -44,3 +47,28 @@ def identity(pair: str, device: str, dtype: str) -> dict[str, Any]:
 
     found = weights(pair, device, dtype)
     return found.describe() | fingerprints(found)
+
+
+class Answers:
+    """What work found out that holds for everybody who asks the same: read-only records, the ``most`` that were used last.
+
+    Nobody waits here for somebody else's work: two who ask at the same moment both find out.
+    """
+
+    def __init__(self, most: int):
+        self.most = most
+        self._lock = threading.Lock()
+        self._known: OrderedDict[Hashable, Any] = OrderedDict()
+
+    def of(self, question: Hashable, found: Callable[[], Any]) -> Any:
+        """The answer to a question, from ``found()`` where it is not known."""
+        with self._lock:
+            if question in self._known:
+                self._known.move_to_end(question)
+                return self._known[question]
+        answer = found()
+        with self._lock:
+            self._known[question] = answer
+            while len(self._known) > self.most:
+                self._known.popitem(last=False)
+        return answer

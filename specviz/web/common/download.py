@@ -1,7 +1,7 @@
 """Export, the same on every page: one folded button, in it the zip of everything and each file by itself.
 
-Nothing of an export is built before its fold is opened, and no file before its button is pressed. What is built closes over
-frozen records, never over a session: the browser fetches it in a thread of its own.
+Nothing of an export is built before its fold is opened, and no file before its button is pressed. Then it is built in the queue,
+as all work is. What is built closes over frozen records, never over a session: the browser fetches it in a thread of its own.
 """
 
 from __future__ import annotations
@@ -12,9 +12,13 @@ from dataclasses import dataclass
 
 import streamlit as st
 
+from specviz.errors import SpecvizError
 from specviz.export.package import Package
+from specviz.web.common import session
+from specviz.web.common.queue import shared
 
 TYPES = {"csv": "text/csv", "json": "application/json", "html": "text/html", "svg": "image/svg+xml", "zip": "application/zip"}
+STILL_THERE = 10.0  # seconds between two signs to the queue that the file is waited for
 HOLDS = (
     "Figures as SVG, PNG, PDF and an interactive page, data as CSV and JSON, captions for print, and a manifest: settings, seed, "
     "versions, hashes of weights and tokenizer, and the command that reproduces it."
@@ -51,12 +55,16 @@ def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = 
         opened = st.popover("Export", width="content", key=f"export-fold-{page}", on_change=on_open)
     if not opened.open or not known:
         return
-    offer = offered()
+    offer, visitor = offered(), session.visitor()
+
+    def file(name: str) -> Callable[[], bytes]:
+        return lambda: built(lambda: offer.make().file(name), visitor, page)
+
     with opened:
         if offer.said:
             st.container(key="export-said").text(offer.said)
         st.download_button(
-            "Everything, one zip", lambda: offer.make().file(f"{offer.stem}.zip"), f"{offer.stem}.zip", TYPES["zip"],
+            "Everything, one zip", file(f"{offer.stem}.zip"), f"{offer.stem}.zip", TYPES["zip"],
             key=f"export-zip-{page}", on_click="ignore", type="primary", width="stretch", disabled=not offer.names,
         )  # fmt: skip
         st.caption(HOLDS)
@@ -70,9 +78,19 @@ def fold(page: str, offered: Callable[[], Offer], on_open: Callable[[], None] = 
         )
         if chosen:
             st.download_button(
-                f"Download {chosen}", lambda: offer.make().file(chosen), f"{offer.stem}-{chosen}", mime(chosen),
+                f"Download {chosen}", file(chosen), f"{offer.stem}-{chosen}", mime(chosen),
                 key=f"export-one-{page}", on_click="ignore", width="stretch",
             )  # fmt: skip
+
+
+def built(make: Callable[[], bytes], visitor: object, page: str) -> bytes:
+    """What ``make`` returns, made in the queue as a visitor's work. Raises SpecvizError with a sentence where nothing comes of it."""
+    ticket = shared().submit(lambda ticket: make(), visitor, page)
+    while not ticket.ended.wait(STILL_THERE):
+        ticket.look()
+    if ticket.state != "done":
+        raise SpecvizError(ticket.sentence or "The file was not built: its work was stopped.")
+    return ticket.result
 
 
 def mime(name: str) -> str:

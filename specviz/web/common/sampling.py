@@ -7,6 +7,7 @@ its last shard. Of a million samples only the counts stay. Torch is imported ins
 from __future__ import annotations
 
 import importlib
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
     from specviz.evidence.experiment import Answer
     from specviz.evidence.partition import Partition
+    from specviz.models.pairs.loading import Pair
 
     Sampler = Callable[[int, int, Watch], Samples]
     Fields = Callable[[Sequence[Samples]], dict[str, Any]]
@@ -86,6 +88,44 @@ class SamplingState(PageState):
         return next((n for n in SIZES if self.result.n < n <= self.question.most), None)
 
 
+@dataclass(frozen=True, slots=True)
+class ExactCells:
+    """The exact distribution of a question on the cells of the pictures and on those of each test, and what the cells are called."""
+
+    ids: tuple[int, ...]
+    shown: Partition
+    looks: tuple[Partition, ...]
+    labels: tuple[str, ...]
+
+
+EXACT = cache.Answers(32)
+
+
+def exact_cells(pair: Pair, settings: Settings, ticket: Ticket) -> ExactCells:
+    """The same for all visitors who ask the same of the target."""
+    from specviz.evidence import looks
+    from specviz.evidence.partition import exact_partition
+
+    def computed() -> ExactCells:
+        ids = pair.encode(settings.prompt)
+        target, stops = pair.open(settings)[0], pair.eos_token_ids
+        cells = possible(exact_partition(target, ids, settings.length, CELLS, LEAST, stops))
+        of_looks = []
+        for look in range(len(SIZES)):
+            ticket.tick()
+            of_looks.append(looks.partition(target, ids, look, settings.length, stops))
+        pieces = pair.pieces({token for name in cells.names for token in name})
+        labels = (label(*cell, pieces) for cell in zip(cells.names, cells.whole.tolist(), strict=True))
+        return ExactCells(tuple(ids), cells, tuple(of_looks), tuple(labels))
+
+    return EXACT.of(as_key(replace(settings, seed=0)), computed)
+
+
+def as_key(settings: Settings) -> str:
+    """Settings as a key: equal for equal settings."""
+    return json.dumps(settings.to_record(), sort_keys=True)
+
+
 class Bench:
     """The open pair, the cells of pictures and tests, and the counts of both decoders. tested: how many of them, from the first."""
 
@@ -95,20 +135,11 @@ class Bench:
         self.models = cache.identity(*key)
         importlib.import_module("pandas")  # Plotly looks for it in any thread, and must not meet it half imported
         ticket.tick(doing="Computing the exact distribution")
-        from specviz.evidence import looks
-        from specviz.evidence.partition import exact_partition
-
-        self.names, self.n, self.ids = names, 0, self.pair.encode(settings.prompt)
-        target, stops = self.pair.open(settings)[0], self.pair.eos_token_ids
-        self.cells = possible(exact_partition(target, self.ids, settings.length, CELLS, LEAST, stops))
-        self.looks: list[Partition] = []
-        for look in range(len(SIZES)):
-            ticket.tick()
-            self.looks.append(looks.partition(target, self.ids, look, settings.length, stops))
+        exact = exact_cells(self.pair, settings, ticket)
+        self.names, self.n, self.ids = names, 0, exact.ids
+        self.cells, self.looks, self.labels = exact.shown, exact.looks, exact.labels
         self.counts = [np.zeros(len(self.cells.names), dtype=np.int64) for _ in names]
         self.look_counts = [[np.zeros(len(one.names), dtype=np.int64) for one in self.looks] for _ in range(tested)]
-        pieces = self.pair.pieces({token for name in self.cells.names for token in name})
-        self.labels = [label(*cell, pieces) for cell in zip(self.cells.names, self.cells.whole.tolist(), strict=True)]
 
     def picture(self) -> tuple[CellShares, ...]:
         """Both decoders so far."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -18,6 +20,7 @@ from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.options import check_address, options
 
 AWAY = 60  # seconds that what a visitor's page holds outlives its socket; after that the page comes back by its link alone
+DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
 
 
 def prepare() -> None:
@@ -38,6 +41,7 @@ async def lifespan(app: Any) -> AsyncIterator[None]:
     """Around everything that is served."""
     if options().log == "json":
         logs.as_json()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DOWNLOADS, "download"))
     drain.at_sigterm()
     health.begin()
     yield

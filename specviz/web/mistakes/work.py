@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from specviz.figures.mistakes import Curve, Speed
 from specviz.settings import Settings
 from specviz.web.common import sampling
+from specviz.web.common.cache import Answers
 from specviz.web.common.queue import Ticket
-from specviz.web.common.sampling import SHARD, Bench
-from specviz.web.mistakes.state import MistakeResult, TextPair, Trial
+from specviz.web.common.sampling import SHARD, Bench, as_key
+from specviz.web.mistakes.state import Case, MistakeResult, TextPair, Trial
 
 if TYPE_CHECKING:
     from specviz.decoding.sampler import Watch
@@ -25,30 +26,36 @@ if TYPE_CHECKING:
 
 POINTS = (*(step * 10**power for power in range(1, 6) for step in (1, 2, 5)), 1_000_000)  # of the curve
 SLOW_SHARD = 250  # samples through the engine between two pictures
-TEXTS, LONG = 96, 16  # texts whose draft tokens are counted, and their tokens
+TEXTS, LONG = 48, 16  # texts whose draft tokens are counted, and their tokens
 SHOWN = 3  # texts on the page
+WRITTEN = Answers(64)
 
 
 def prepared(trial: Trial, ticket: Ticket) -> Bench:
     """The bench, made once, with the texts side by side."""
     if trial.bench is None:
-        from specviz.evidence.mutants.catalog import MUTANTS
-
         case = trial.question
         bench = Bench(case.settings, case.names, 2, ticket)
-        (left, left_speed), (right, right_speed) = (_long(trial, bench, arm, ticket) for arm in (0, 1))
-        result = MistakeResult(
-            bench.picture(),
-            notes=bench.notes(case.settings),
-            pairs=() if case.hidden else _pairs(bench, left, right),
-            alike=(sum(map(list.__eq__, left, right)), TEXTS),
-            speeds=(left_speed, right_speed),
-            toy=0.0 if case.hidden else MUTANTS[case.mistake].toy_tv,
-            curve=Curve(case.names, None),
-        )
-        trial.put(ticket, bench=bench, result=result)
+        written = WRITTEN.of((as_key(case.settings), case.mistake), lambda: _beginning(case, bench, ticket))
+        trial.put(ticket, bench=bench, result=written)
     ticket.tick(1.0)
     return trial.bench
+
+
+def _beginning(case: Case, bench: Bench, ticket: Ticket) -> MistakeResult:
+    """What is known before anything is sampled. The same for all visitors who ask the same."""
+    from specviz.evidence.mutants.catalog import MUTANTS
+
+    (left, left_speed), (right, right_speed) = (_long(case, bench, arm, ticket) for arm in (0, 1))
+    return MistakeResult(
+        bench.picture(),
+        notes=bench.notes(case.settings),
+        pairs=() if case.hidden else _pairs(bench, left, right),
+        alike=(sum(map(list.__eq__, left, right)), TEXTS),
+        speeds=(left_speed, right_speed),
+        toy=0.0 if case.hidden else MUTANTS[case.mistake].toy_tv,
+        curve=Curve(case.names, None),
+    )
 
 
 def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
@@ -58,7 +65,7 @@ def draw(trial: Trial, ticket: Ticket, count: int, before: int = 0) -> None:
     from specviz.statistics.total_variation import total_variation, tv_null_band
 
     def sample(arm: int, size: int, watch: Watch) -> Samples:
-        made, randomness = _arguments(trial, bench, arm, case.settings)
+        made, randomness = _arguments(case, bench, arm, case.settings)
         decoder = made.target, made.proposer, made.rule, randomness, case.settings
         shard = Shard(*decoder, bench.ids, bench.pair.eos_token_ids, bench.n, size)
         return (shared_distributions if case.shared else decoded)(shard, source=case.names[arm], watch=watch)
@@ -88,13 +95,12 @@ def until_detected(trial: Trial, ticket: Ticket) -> None:
         draw(trial, ticket, trial.next_test - trial.result.n, trial.result.n - began)
 
 
-def _arguments(trial: Trial, bench: Bench, arm: int, settings: Settings) -> tuple[Arguments, Randomness]:
+def _arguments(case: Case, bench: Bench, arm: int, settings: Settings) -> tuple[Arguments, Randomness]:
     """One of the two decoders and its random numbers. Both share them, except where a mistake is hidden: that would tell."""
     from specviz.evidence.mutants.builders import honest
     from specviz.evidence.mutants.catalog import MUTANTS
     from specviz.randomness import PhiloxRandomness
 
-    case = trial.question
     mistake, wrong = case.wrong
     build = MUTANTS[mistake].build if arm == wrong and mistake else honest if case.hidden else MUTANTS[mistake].control
     made = build(bench.pair.open, settings)
@@ -102,12 +108,12 @@ def _arguments(trial: Trial, bench: Bench, arm: int, settings: Settings) -> tupl
     return made, made.randomness(PhiloxRandomness(seed))
 
 
-def _long(trial: Trial, bench: Bench, arm: int, ticket: Ticket) -> tuple[list[list[int]], Speed]:
+def _long(case: Case, bench: Bench, arm: int, ticket: Ticket) -> tuple[list[list[int]], Speed]:
     """Longer texts of one decoder through the engine, and what became of its draft tokens."""
     from specviz.decoding.engine import advance, opening_row, step
 
-    settings, stops = replace(trial.question.settings, length=LONG), bench.pair.eos_token_ids
-    made, randomness = _arguments(trial, bench, arm, settings)
+    settings, stops = replace(case.settings, length=LONG), bench.pair.eos_token_ids
+    made, randomness = _arguments(case, bench, arm, settings)
     opening = opening_row(bench.ids, settings, made.target.context)
     rows = [replace(opening, draw=number) for number in range(TEXTS)]
     texts: list[list[int]] = [[] for _ in rows]
@@ -124,7 +130,7 @@ def _long(trial: Trial, bench: Bench, arm: int, ticket: Ticket) -> tuple[list[li
             if row.remaining > 0 and round_.committed[-1] not in stops:
                 going.append(row)
         rows = going
-    return texts, Speed(trial.question.names[arm], TEXTS, checked, accepted, sum(map(len, texts)), passes)
+    return texts, Speed(case.names[arm], TEXTS, checked, accepted, sum(map(len, texts)), passes)
 
 
 def _pairs(bench: Bench, left: list[list[int]], right: list[list[int]]) -> tuple[TextPair, ...]:
