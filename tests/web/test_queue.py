@@ -191,6 +191,24 @@ def test_work_that_waited_long_leaves_room_for_short_work(places, turn):
     [ticket.cancel() for ticket in long]
 
 
+def test_few_pieces_of_work_have_begun_at_a_time_and_brief_work_is_not_held_back(monkeypatch):
+    monkeypatch.setattr(module, "MOST_BEGUN", 3)
+    queue, most = Queue(places=1, turn=0.02, short=0.0), []
+    tickets = [queue.submit(ticking(30), n) for n in range(6)]
+    wait_for(lambda: sum(one.begun for one in tickets) == 3)
+    brief = queue.submit(ticking(2), "brief", brief=True)
+    held = queue.submit(ticking(2), "not known to be brief")
+    wait_for(lambda: brief.state == "done")
+    assert not held.begun
+
+    def all_done() -> bool:
+        most.append(sum(one.begun and one.open for one in tickets))
+        return all(one.state == "done" for one in tickets)
+
+    wait_for(all_done)
+    assert max(most) == 3
+
+
 def test_one_visitor_cannot_fill_the_line(monkeypatch):
     monkeypatch.setattr(module, "MOST_OF_ONE", 3)
     queue = Queue()

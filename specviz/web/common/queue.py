@@ -9,6 +9,8 @@ and there it gives way:
 * Work that has waited for ten seconds goes before short work, for a whole time slice. So none waits without end. One place is
   never taken by such work; where there is only one, short work has every second time slice. So short work stays quick when more
   is asked than the machine can do.
+* Work that has begun holds memory, also while it waits for its next time slice. So at most 12 pieces have begun and not ended;
+  the next ones begin as those end. Work that is known to be brief need not wait for that.
 * Among equals, the visitor goes first who holds the fewest places, then the one who was served longest ago. It does not matter
   how much work each has asked for.
 
@@ -32,6 +34,7 @@ from specviz.web.hosting import metrics
 from specviz.web.hosting.options import options
 
 MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
+MOST_BEGUN = 12  # pieces of work that have begun and not ended
 TURN, SHORT, OVERDUE, PATIENCE = 2.0, 2.0, 10.0, 120.0  # seconds
 REMEMBERED = 2000  # visitors of whom it is known when they were served
 
@@ -47,13 +50,14 @@ class Ticket:
     share     of the work that is done, 0 to 1; doing  what is being done, in a few words
     sentence  why it failed, for a person; ended  set when nothing more comes of it
     dropped   whether what it finds is of no use any more, because something else is asked
+    brief     whether it ends within a moment, as the page that asks knows
     page      that asked; waited  seconds until it had its first place, None before
     """
 
-    def __init__(self, queue: Queue, work: Callable[[Ticket], Any], visitor: object, page: str = ""):
+    def __init__(self, queue: Queue, work: Callable[[Ticket], Any], visitor: object, page: str = "", brief: bool = False):
         self.state, self.share, self.doing, self.sentence, self.result = "waiting", 0.0, "", "", None
         self.ended = threading.Event()
-        self.visitor, self.page = visitor, page
+        self.visitor, self.page, self.brief = visitor, page, brief
         self.dropped = False
         self.waited: float | None = None
         self._queue, self._work, self._canceled, self._told = queue, work, False, ""
@@ -67,6 +71,11 @@ class Ticket:
     def open(self) -> bool:
         """Whether something may still come of it."""
         return self.state in ("waiting", "working")
+
+    @property
+    def begun(self) -> bool:
+        """Whether it has had a place."""
+        return self._thread is not None
 
     @property
     def ahead(self) -> int:
@@ -163,9 +172,9 @@ class Queue:
                 told += 1
         return told
 
-    def submit(self, work: Callable[[Ticket], Any], visitor: object = None, page: str = "") -> Ticket:
+    def submit(self, work: Callable[[Ticket], Any], visitor: object = None, page: str = "", brief: bool = False) -> Ticket:
         """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full, or closed."""
-        ticket = Ticket(self, work, object() if visitor is None else visitor, page)
+        ticket = Ticket(self, work, object() if visitor is None else visitor, page, brief)
         with self._lock:
             if self.closed:
                 raise SpecvizError("The server is about to stop. Please ask again in a minute.")
@@ -213,9 +222,9 @@ class Queue:
 
     def _gives_way(self, ticket: Ticket) -> bool:
         held = time.monotonic() - ticket._since
-        if held > self.turn:
-            return bool(self._line)
-        return not ticket._firm and not self._is_short(ticket) and any(self._is_short(one) for one in self._line)
+        if held <= self.turn and (ticket._firm or self._is_short(ticket)):
+            return False
+        return any((held > self.turn or self._is_short(one)) and self._may_go(one) for one in self._line)
 
     def _is_short(self, ticket: Ticket) -> bool:
         return ticket.worked <= self.short
@@ -260,20 +269,23 @@ class Queue:
             if ticket.waited is None:
                 ticket.waited = time.monotonic() - ticket._since
             ticket.state, ticket._since = "working", time.monotonic()
-            if ticket._thread is None:
+            if not ticket.begun:
                 ticket._thread = threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True)
                 ticket._thread.start()
             ticket._called.set()
 
     def _next(self) -> Ticket | None:
-        """The first of the line whose visitor may hold one more place."""
+        """The first of the line that may begin or go on, and whose visitor may hold one more place."""
         held = Counter(ticket.visitor for ticket in self._working)
-        return next((ticket for ticket in self._order() if held[ticket.visitor] < self.each), None)
+        return next((ticket for ticket in self._order() if held[ticket.visitor] < self.each and self._may_go(ticket)), None)
+
+    def _may_go(self, ticket: Ticket) -> bool:
+        return ticket.begun or ticket.brief or sum(one.begun for one in [*self._line, *self._working]) < MOST_BEGUN
 
     def _remove(self, ticket: Ticket) -> None:
         """Out of the line. What has begun already is woken and ends by itself."""
         self._line.remove(ticket)
-        if ticket._thread is None:
+        if not ticket.begun:
             ticket.state, ticket.sentence = ("failed", ticket._told) if ticket._told else ("stopped", "")
             ticket.ended.set()
             self.when_ended(ticket)

@@ -14,7 +14,7 @@ from streamlit import config
 from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.errors import SpecvizError
-from specviz.web.hosting import drain, health, logs, metrics, redirects
+from specviz.web.hosting import drain, health, logs, metrics, process, redirects
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.options import check_address, options
@@ -29,6 +29,7 @@ def prepare() -> None:
         check_address()
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
+    process.settle()
     config.set_option("server.maxUploadSize", options().upload_mb)
     config.set_option("server.disconnectedSessionTTL", AWAY)
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of

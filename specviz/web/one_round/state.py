@@ -123,7 +123,7 @@ class OneRoundState(PageState):
                 return
             self._worked = request
             try:
-                self.ticket = self.queue.submit(lambda ticket: work(self, ticket, request), self.visitor)
+                self.ticket = self.queue.submit(lambda ticket: work(self, ticket, request), self.visitor, self.page, brief=True)
             except SpecvizError as error:
                 self.fail(str(error), None, request)
 
