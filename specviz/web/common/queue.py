@@ -30,7 +30,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.errors import SpecvizError
-from specviz.web.hosting import metrics
+from specviz.web.hosting import metrics, process
 from specviz.web.hosting.options import options
 
 MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
@@ -320,7 +320,13 @@ class Queue:
 def shared() -> Queue:
     """The queue of this server."""
     queue = Queue(options().places, each=options().places_per_visitor)
-    queue.when_ended = metrics.ended
+
+    def ended(ticket: Ticket) -> None:
+        metrics.ended(ticket)
+        if not queue.working:
+            process.hand_back()
+
+    queue.when_ended = ended
     return queue
 
 
