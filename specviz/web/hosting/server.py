@@ -16,8 +16,7 @@ from specviz.web.hosting import drain, health, logs, metrics, redirects
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.options import check_address, options
-
-AWAY = 60  # seconds that what a visitor's page holds outlives its socket; after that the page comes back by its link alone
+from specviz.web.hosting.uploads import Uploads
 
 
 def prepare() -> None:
@@ -27,7 +26,7 @@ def prepare() -> None:
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
     config.set_option("server.maxUploadSize", options().upload_mb)
-    config.set_option("server.disconnectedSessionTTL", AWAY)
+    config.set_option("server.disconnectedSessionTTL", options().away_seconds)
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False
@@ -56,4 +55,4 @@ def unexpected(error: Exception) -> None:
 
 def middleware() -> list[Middleware]:
     """Around every request, the outermost first."""
-    return [Middleware(Headers, options=options()), Middleware(Doors, options=options())]
+    return [Middleware(one, options=options()) for one in (Headers, Doors, Uploads)]

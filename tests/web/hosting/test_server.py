@@ -92,7 +92,7 @@ def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(asked, monk
     assert (asked("/healthz").status_code, asked("/healthz").text) == (200, "ok")
     queue = Queue(1)
     monkeypatch.setattr(health, "shared", lambda: queue)
-    monkeypatch.setitem(health._state, "pair", "is being loaded")
+    monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
     assert asked("/readyz").status_code == 503 and asked("/readyz").json()["reason"] == "The pair of models is being loaded."
     monkeypatch.setitem(health._state, "pair", "")
     assert (asked("/readyz").status_code, asked("/readyz").json()) == (200, {"ready": True, "reason": ""})
@@ -104,7 +104,7 @@ def test_a_pair_that_cannot_be_loaded_is_said_and_ends_nothing(monkeypatch):
     monkeypatch.setattr(health.cache, "weights", lambda *key: 1 / 0)
     monkeypatch.setattr(health.warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(health.warmup, "start", lambda: None)
-    monkeypatch.setitem(health._state, "pair", "is being loaded")
+    monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
     health._load()
     assert health.not_ready() == "The pair of models could not be loaded (ZeroDivisionError)."
 
