@@ -13,7 +13,12 @@
 Programming errors are assertions, not part of this tree.
 """
 
-NO_MEMORY = ("not enough memory", "out of memory", "can't start new thread")  # as torch and Python say it
+NO_MEMORY = (
+    "not enough memory",
+    "out of memory",
+    "can't allocate memory",
+    "can't start new thread",
+)  # as torch and Python say it
 SHOWN = 200  # characters of a value that a sentence repeats: it may come from anybody's link or file
 
 

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.request
@@ -30,15 +31,19 @@ PATIENT = 180.0  # s
 
 @dataclass(frozen=True)
 class Faulty:
-    """A server of its own on the tiny pair. folder: of the pair's files and of its log."""
+    """A server of its own on the tiny pair. folder: of the pair's files; lines: what it wrote so far."""
 
     address: str
     process: subprocess.Popen
     folder: Path
+    lines: list[str] = field(default_factory=list)
 
     @property
     def written(self) -> str:
-        return (self.folder / "log.txt").read_text(errors="replace")
+        return "".join(self.lines)
+
+    def process_file(self, name: str) -> str:
+        return Path(f"/proc/{self.process.pid}/{name}").read_text()
 
     def ready(self) -> dict[str, Any]:
         """What /readyz says."""
@@ -65,11 +70,16 @@ def opening(tmp_path_factory) -> Path:
 
 @pytest.fixture
 def faulty(opening, tmp_path) -> Iterator[Callable[..., Faulty]]:
-    """faulty("clock", SPECVIZ_MODE="hosted"): a server with these faults and this environment, once it is ready."""
+    """faulty("clock", SPECVIZ_MODE="hosted"): a server with these faults and this environment, once it is ready.
+
+    before: what happens to the folder of the pair before the start
+    """
     with ExitStack() as ends:
 
-        def start(*faults: str, ready: bool = True, **environment: str) -> Faulty:
+        def start(*faults: str, ready: bool = True, before: Callable[[Path], None] | None = None, **environment: str) -> Faulty:
             folder = shutil.copytree(opening, tmp_path / "pair")
+            if before is not None:
+                before(folder)
             return ends.enter_context(serving(folder, faults, environment, ready))
 
         yield start
@@ -81,11 +91,13 @@ def serving(folder: Path, faults: tuple[str, ...], environment: dict[str, str], 
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     command = [sys.executable, "-m", "tests.faults.faulty", str(port), str(folder), *faults]
-    with (folder / "log.txt").open("w") as log:
-        process = subprocess.Popen(
-            command, cwd=ROOT, stdout=log, stderr=subprocess.STDOUT, env=os.environ | {"OMP_NUM_THREADS": "1"} | environment
-        )
+    process = subprocess.Popen(
+        command, cwd=ROOT, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        env=os.environ | {"OMP_NUM_THREADS": "1"} | environment,
+    )  # fmt: skip
     server = Faulty(f"http://127.0.0.1:{port}", process, folder)
+    reading = threading.Thread(target=lambda: server.lines.extend(process.stdout), daemon=True)
+    reading.start()
     try:
         server.until(lambda: answers(server))
         if ready:
@@ -94,6 +106,7 @@ def serving(folder: Path, faults: tuple[str, ...], environment: dict[str, str], 
     finally:
         process.send_signal(signal.SIGKILL)
         process.wait()
+        reading.join(10)
 
 
 def answers(server: Faulty) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,8 @@ from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.options import check_address, options
 from specviz.web.hosting.uploads import Uploads
 
+MEMORY = "/dev/shm"  # a folder that needs no disk
+
 
 def prepare() -> None:
     """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
@@ -27,6 +30,12 @@ def prepare() -> None:
         raise SystemExit(str(error)) from None
     config.set_option("server.maxUploadSize", options().upload_mb)
     config.set_option("server.disconnectedSessionTTL", options().away_seconds)
+    # torch and matplotlib are not imported where no folder for temporary files can be written to: a full disk, a read-only one.
+    # None of them keeps anything there that a page needs.
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        tempfile.tempdir = MEMORY
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False
