@@ -87,8 +87,8 @@ def _of_the_machine(error: Exception) -> str:
         return f"{where} could not be written or read ({error.strerror})."
     if out_of_memory(error):
         return "There was not enough memory. A smaller pair, fewer samples or a shorter text need less."
-    if isinstance(error, ModuleNotFoundError) and error.name in LIBRARIES:
-        return f"{error.name} is not installed. `make run` or `pip install .` in the project's folder installs it."
+    if isinstance(error, ModuleNotFoundError) and (name := (error.name or "").partition(".")[0]) in LIBRARIES:
+        return f"{name} is not installed. `make run` or `pip install .` in the project's folder installs it."
     return ""
 
 

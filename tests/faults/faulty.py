@@ -39,7 +39,7 @@ def use_up_memory() -> None:
 
     draw = sampling.draw
     sampling.draw = lambda state, ticket, count, *others, **more: (
-        numpy.empty(1 << 46) if count == 1_000_000 else draw(state, ticket, count, *others, **more)
+        numpy.empty(1 << 46) if count > 100_000 else draw(state, ticket, count, *others, **more)
     )
 
 
@@ -49,8 +49,8 @@ def hold(place: Path) -> None:
     draw = sampling.draw
 
     def held(state, ticket, count, *others, **more):
-        while count == 1_000_000 or not (place / "go").exists():
-            ticket.tick(0.05 if count == 1_000_000 else 0.99, "Sampling")
+        while count > 100_000 or not (place / "go").exists():
+            ticket.tick(0.05 if count > 100_000 else 0.99, "Sampling")
             time.sleep(0.02)
         return draw(state, ticket, count, *others, **more)
 
