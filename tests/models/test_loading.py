@@ -170,3 +170,18 @@ def test_every_pair_that_ships_opens_and_its_card_holds_what_was_measured(name):
     for file in ("measured.json" if name == "storybook" else "measured-distilled.json", "measured-exit.json"):
         measured = json.loads((folder / file).read_text())
         assert all(min(abs(share - number) for number in said) <= 5.1e-4 for share in measured["acceptance"].values())
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_weights_stay_as_they_were_read_when_their_file_is_written_over(tmp_path, dtype):
+    """Also those of the file's own type, which are not converted."""
+    target, draft = write_pair(tmp_path)
+    settings = Settings(prompt="Once upon", seed=4, length=12, dtype=dtype)
+    tiny_model(300).to(getattr(torch, dtype)).save_pretrained(target)
+    pair = load_pair(f"{target}|{draft}", "cpu", dtype)
+    before = run(pair, settings).output_ids
+    file = target / "model.safetensors"
+    with file.open("r+b") as weights:
+        weights.seek(file.stat().st_size // 8)
+        weights.write(bytes(file.stat().st_size // 2))
+    assert run(pair, settings).output_ids == before

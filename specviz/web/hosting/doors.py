@@ -19,7 +19,7 @@ from specviz.web.hosting.options import Options
 from specviz.web.hosting.visitors import COOKIE, unmasked
 
 SOCKET = "/_stcore/stream"
-FILES = ("static", "media", "component", "_stcore")  # folders of the server that hold no page
+FILES = ("app/static", "media", "component", "_stcore")  # folders of the server that hold no page
 AGAIN = 60  # seconds after which to try again
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>specviz</title>
