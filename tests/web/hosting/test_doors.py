@@ -146,14 +146,21 @@ def test_addresses_of_pages_are_found_under_any_path_of_a_proxy(path):
     assert status_of(path) == 200
 
 
-@pytest.mark.parametrize("path", ["/nowhere", "/exactness/nowhere", "/wp-login.php", "/.env", "/exactness.html", "/static/js/none.js"])
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/exactness/nowhere", "/wp-login.php", "/.env", "/exactness.html", "/static/js/none.js"]
+)
 def test_an_address_that_no_page_has_is_answered_by_the_app_as_not_found(path):
     assert status_of(path) == 404
 
 
 @pytest.mark.parametrize(
     ("path", "kind"),
-    [("/media/abc.html", b"text/html"), ("/app/static/a.html", b"text/html"), ("/healthz", b"text/plain; charset=utf-8"), ("/favicon.svg", b"image/svg+xml")],
+    [
+        ("/media/abc.html", b"text/html"),
+        ("/app/static/a.html", b"text/html"),
+        ("/healthz", b"text/plain; charset=utf-8"),
+        ("/favicon.svg", b"image/svg+xml"),
+    ],
 )
 def test_files_and_what_the_server_says_of_itself_are_as_they_were(path, kind):
     assert status_of(path, kind) == 200

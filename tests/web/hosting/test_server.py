@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
@@ -27,7 +28,7 @@ from starlette.testclient import TestClient
 
 from specviz.web.common.page import PageState
 from specviz.web.common.queue import Queue
-from specviz.web.hosting import health, metrics, server
+from specviz.web.hosting import drain, health, metrics, server
 from specviz.web.hosting.drain import SENTENCE
 from specviz.web.hosting.headers import POLICY, Headers, inline_scripts
 from specviz.web.hosting.logs import JsonLines
@@ -208,6 +209,17 @@ def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others()
     assert all(ticket.ended.wait(10.0) and (ticket.state, ticket.sentence) == ("failed", "It stops.") for ticket in (long, waits))
     with pytest.raises(Exception, match="about to stop"):
         queue.submit(nearly)
+
+
+@pytest.mark.parametrize(("works", "pauses"), [(True, [drain.LAST_LOOK]), (False, [])])
+def test_pages_have_time_to_draw_what_came_of_their_work_before_their_sockets_are_closed(monkeypatch, works, pauses):
+    queue, stops, found = Queue(1), SimpleNamespace(should_exit=False), []
+    if works:
+        queue.submit(lambda ticket: threading.Event().wait(0.1))
+    monkeypatch.setattr(drain, "shared", lambda: queue)
+    monkeypatch.setattr(drain.time, "sleep", lambda seconds: found.append(seconds) if not stops.should_exit else None)
+    drain._drain(stops)
+    assert found == pauses and stops.should_exit and queue.closed
 
 
 def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_by_itself_with_0(tmp_path):
