@@ -1,7 +1,7 @@
 """A page that comes back too late: its browser slept, or its server is another one. Its address is all that it still has, and it says so.
 
 A browser whose socket was cut names, as it connects again, the session that it had. Within the time that the server keeps one it gets
-it back as it was.
+it back as it was. Otherwise what it shows stays on the screen until the visitor does something: that is the first run of the new session.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
 
-SENTENCE = "This page was away for too long, and is back by its address. What was computed or uploaded here and not exported can be asked for again."
+SENTENCE = "The server has let go of what this page had. Please compute or upload it again."
 _SEEN = "comeback-seen"
 
 
