@@ -109,6 +109,10 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
         if report[key]:
             raise DamagedModel(f"'{place}' {what} {len(report[key])} of the weights that its configuration names.")
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = (
+            tensor.data.clone()
+        )  # weights of the file's own type are its pages in memory, and would change with the file
     return model.to(device).eval().requires_grad_(False)
 
 
