@@ -10,7 +10,7 @@ PYTEST := $(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help run test test-all mutants check docs audit bench crowd soak train record clean
+.PHONY: help run test test-all mutants check docs audit sbom bench crowd soak train record clean
 
 help: ## list these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -41,6 +41,9 @@ docs: .venv/ready-docs ## build the documentation into site/; a broken link is a
 
 audit: .venv/ready-audit ## look for known weaknesses in the tested set of libraries; needs the network
 	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip
+
+sbom: .venv/ready-sbom ## list the libraries of a release, with versions and licenses, as CycloneDX: OUT=sbom.cdx.json
+	$(BIN)/python tools/sbom.py $(or $(OUT),sbom.cdx.json)
 
 bench: .venv/ready ## measure speed on this machine
 	$(BIN)/python -m specviz bench
@@ -74,6 +77,9 @@ clean: ## remove .venv and the built site
 
 .venv/ready-audit: .venv/ready requirements-audit.txt
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-audit.txt && touch $@
+
+.venv/ready-sbom: .venv/ready requirements-sbom.txt
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements-sbom.txt && touch $@
 
 .venv/ready-docs: .venv/ready requirements-docs.txt
 	@began=$$(date +%s); $(INSTALL) -r requirements-docs.txt && echo "set-up of the docs took $$(( $$(date +%s) - began )) s" && touch $@

@@ -8,13 +8,18 @@ Exit codes: 0 done; 1 rejected (verify) or altered (check); 2 bad arguments or i
 from __future__ import annotations
 
 import argparse
+import errno
 import importlib
 import sys
 import traceback
 from typing import NoReturn
 
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, out_of_memory
 
+DISK = {
+    getattr(errno, name) for name in ("ENOSPC", "EDQUOT", "EFBIG", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENAMETOOLONG")
+}
+LIBRARIES = ("numpy", "scipy", "torch", "transformers", "streamlit", "plotly", "matplotlib")
 COMMANDS = {
     "app": "serve the pages in the browser",
     "decode": "decode one text and show where each token came from",
@@ -52,19 +57,39 @@ def main(arguments: list[str] | None = None) -> int:
     except SystemExit as left:  # after --help, or bad arguments
         return int(left.code or 0)
     try:
-        return chosen.run(chosen) or 0
+        code = chosen.run(chosen) or 0
+        sys.stdout.flush()  # here, where a full disk behind it becomes a sentence
+        return code
     except SpecvizError as error:
-        print(f"specviz {chosen.command}: {error}", file=sys.stderr)
-        return 2
+        return _refused(chosen.command, str(error))
     except KeyboardInterrupt as stop:
         print(f"\ninterrupted{f': {stop}' if str(stop) else ''}", file=sys.stderr)
         return 130
     except BrokenPipeError:
         sys.stderr.close()
         return 0
-    except Exception:  # a bug must not look like verify's answer "rejected", which is exit code 1
+    except Exception as error:  # a bug must not look like verify's answer "rejected", which is exit code 1
+        if sentence := _of_the_machine(error):
+            return _refused(chosen.command, sentence)
         traceback.print_exc()
         return 70
+
+
+def _refused(command: str, sentence: str) -> int:
+    print(f"specviz {command}: {sentence}", file=sys.stderr)
+    return 2
+
+
+def _of_the_machine(error: Exception) -> str:
+    """A sentence where the machine is what failed: its disk, its memory, or its set of libraries. Empty for anything else."""
+    if isinstance(error, OSError) and error.errno in DISK:
+        where = f"'{error.filename}'" if error.filename else "The output"
+        return f"{where} could not be written or read ({error.strerror})."
+    if out_of_memory(error):
+        return "There was not enough memory. A smaller pair, fewer samples or a shorter text need less."
+    if isinstance(error, ModuleNotFoundError) and (name := (error.name or "").partition(".")[0]) in LIBRARIES:
+        return f"{name} is not installed. `make run` or `pip install .` in the project's folder installs it."
+    return ""
 
 
 if __name__ == "__main__":

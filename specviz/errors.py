@@ -13,7 +13,18 @@
 Programming errors are assertions, not part of this tree.
 """
 
+NO_MEMORY = (
+    "not enough memory",
+    "out of memory",
+    "can't allocate memory",
+    "can't start new thread",
+)  # as torch and Python say it
 SHOWN = 200  # characters of a value that a sentence repeats: it may come from anybody's link or file
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """Whether memory is what was missing. torch says so in words: its error is a RuntimeError."""
+    return isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and any(one in str(error) for one in NO_MEMORY))
 
 
 class SpecvizError(Exception):

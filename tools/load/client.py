@@ -55,18 +55,23 @@ class Client:
     bytes: int = 0
 
     @asynccontextmanager
-    async def connected(self, address: str, certificate: str | None = None, cookie: str = "") -> AsyncIterator[None]:
+    async def connected(
+        self, address: str, certificate: str | None = None, cookie: str = "", session: str = ""
+    ) -> AsyncIterator[None]:
         """As long as the tab is open. Its session has a cookie of its own, as another browser would.
 
         certificate  file with the certificate of an https address that nobody else trusts, where no cookie is asked for
         cookie       one more to send, as name=value
+        session      that this page had before its socket was cut, if any
         """
         self.address, self.http = address, requests.Session()
         if certificate is None:
             await asyncio.to_thread(self.http.get, f"{address}/_stcore/health", timeout=PATIENT)
         cookies = "; ".join([*(f"{one.name}={one.value}" for one in self.http.cookies), *filter(None, [cookie])])
+        token = self.http.cookies.get("_streamlit_xsrf", "none")
         async with connect(
-            address.replace("http", "ws", 1) + "/_stcore/stream", max_size=None, subprotocols=["streamlit"],
+            address.replace("http", "ws", 1) + "/_stcore/stream", max_size=None,
+            subprotocols=["streamlit", *([token, session] if session else [])],
             ping_interval=None, compression=None, open_timeout=PATIENT, additional_headers={"Cookie": cookies} if cookies else {},
             ssl=ssl.create_default_context(cafile=certificate) if certificate else None,
         ) as self.socket:  # fmt: skip

@@ -96,7 +96,7 @@ class Attachment:
         """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModel."""
         path = folder / self.weights
         try:
-            weights = load_file(path)
+            weights = {name: value.clone() for name, value in load_file(path).items()}  # the file may change later
         except (OSError, SafetensorError) as error:
             raise DamagedModel(f"'{path}' cannot be read: {error}.") from error
         if missing := wanted - weights.keys():

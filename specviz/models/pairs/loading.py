@@ -109,6 +109,9 @@ def load_model(place: str, device: torch.device, dtype: torch.dtype) -> PreTrain
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
         if report[key]:
             raise DamagedModel(f"'{place}' {what} {len(report[key])} of the weights that its configuration names.")
+    # Weights of the file's own type can be its pages in memory: a file that is cut later would end the process.
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
     return model.to(device).eval().requires_grad_(False)
 
 

@@ -8,7 +8,7 @@ from functools import lru_cache
 import streamlit as st
 
 from specviz.figures.common.components import styles
-from specviz.web.common import untrusted, warmup
+from specviz.web.common import comeback, untrusted, warmup
 from specviz.web.hosting import metrics
 
 PAGES = {  # path of its address, which is also the name of its file and of its folder in web/
@@ -32,6 +32,7 @@ def run() -> None:
     st.html(f"<style>\n{styles('theme', 'pages', 'matrix')}</style>")
     top = st.container(key="page-notes-refused")
     metrics.RUNS.labels(page.url_path or FIRST).inc()
+    comeback.greet()
     page.run()
     for sentence in untrusted.refused():
         top.text(sentence)

@@ -31,8 +31,9 @@ def begun(key: Key, make: Callable[..., Any]) -> Future:
     """The load of ``make(*key)`` that goes on, or a new one. It holds what ``make`` raises as well."""
     with _lock:
         if (load := _loads.get(key)) is None:
-            load = _loads[key] = Future()
+            load = Future()
             threading.Thread(target=_carry_out, args=(load, key, make), name="models", daemon=True).start()
+            _loads[key] = load  # after the start, which may fail; the thread takes it out under the same lock
     return load
 
 

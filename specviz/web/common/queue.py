@@ -29,13 +29,14 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, out_of_memory
 from specviz.web.hosting import metrics, process
 from specviz.web.hosting.options import options
 
 MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
 MOST_BEGUN = 12  # pieces of work that have begun and not ended
 TURN, SHORT, OVERDUE, PATIENCE = 2.0, 2.0, 10.0, 120.0  # seconds
+NO_MEMORY = "This server's memory is full for the moment. Earlier results are still here. Please ask again in a minute."
 REMEMBERED = 2000  # visitors of whom it is known when they were served
 
 
@@ -271,7 +272,13 @@ class Queue:
             ticket.state, ticket._since = "working", time.monotonic()
             if not ticket.begun:
                 ticket._thread = threading.Thread(target=self._run, args=(ticket,), name="queued work", daemon=True)
-                ticket._thread.start()
+                try:
+                    ticket._thread.start()
+                except (RuntimeError, MemoryError):  # the system has no thread left; the place must not be lost with it
+                    self._working.remove(ticket)
+                    ticket.state, ticket.sentence = "failed", NO_MEMORY
+                    ticket.ended.set()
+                    self.when_ended(ticket)
             ticket._called.set()
 
     def _next(self) -> Ticket | None:
@@ -308,6 +315,8 @@ class Queue:
             logging.getLogger(__name__).exception("queued work failed")
             end = "failed"
             ticket.sentence = f"The computation failed ({type(error).__name__}). Earlier results are still here."
+            if out_of_memory(error):
+                ticket.sentence = NO_MEMORY
         with self._lock:
             self._leave(ticket)
             ticket.state = end

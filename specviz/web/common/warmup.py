@@ -29,8 +29,9 @@ def start() -> None:
     global _thread
     with _lock:
         if _thread is None:
-            _thread = threading.Thread(target=_import_all, name="heavy-imports", daemon=True)
-            _thread.start()
+            thread = threading.Thread(target=_import_all, name="heavy-imports", daemon=True)
+            thread.start()
+            _thread = thread  # a start that failed may be tried again
 
 
 def wait(seconds: float) -> bool:

@@ -1,6 +1,7 @@
 """Who may open one more page: counted at the door, by the sockets that are open, before any work is done for them.
 
-Whoever comes to a full server reads a sentence and when to try again. Whoever is in stays in.
+Whoever comes to a full server reads a sentence and when to try again. Whoever is in stays in. An address that no page has is
+answered with the app, as Streamlit does, whose page then says so; but as not found, so that programs learn it too.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from specviz.web.hosting.options import Options
 from specviz.web.hosting.visitors import COOKIE, unmasked
 
 SOCKET = "/_stcore/stream"
+FILES = ("app/static", "media", "component", "_stcore")  # folders of the server that hold no page
 AGAIN = 60  # seconds after which to try again
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>specviz</title>
@@ -57,7 +59,7 @@ class Doors:
             await send({"type": "http.response.start", "status": 503, "headers": headers})
             await send({"type": "http.response.body", "body": body if scope["method"] != "HEAD" else b""})
         else:
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, _not_found(send) if scope["type"] == "http" and not _is_known(scope["path"]) else send)
 
     async def _socket(self, scope: Any, receive: Any, send: Any) -> None:
         visitor = visitor_of(scope)
@@ -99,3 +101,20 @@ def memory_mb() -> float:
 
 def _is_page(path: str) -> bool:
     return path.rstrip("/").rsplit("/", 1)[-1] in ("", *PAGES)
+
+
+def _is_known(path: str) -> bool:
+    """Whether Streamlit's page is what is asked for here, or a file that is found or not by itself."""
+    return _is_page(path) or path.endswith("/index.html") or any(f"/{folder}/" in path for folder in FILES)
+
+
+def _not_found(send: Any) -> Any:
+    """An answer that is a page after all becomes 404."""
+
+    async def sent(message: Any) -> None:
+        if message["type"] == "http.response.start" and message["status"] == 200:
+            kind = dict(message.get("headers", ())).get(b"content-type", b"")
+            message = message | {"status": 404} if kind.startswith(b"text/html") else message
+        await send(message)
+
+    return sent

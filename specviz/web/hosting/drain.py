@@ -8,12 +8,16 @@ from __future__ import annotations
 import logging
 import signal
 import threading
+import time
 from types import FrameType
 from typing import Any
 
 from specviz.web.common.queue import shared
 
 PATIENCE = 10.0  # seconds that work may take to end
+LAST_LOOK = (
+    3.0  # seconds after that in which pages draw what came of their work; they look for it every other second at the latest
+)
 SENTENCE = "The server is about to stop, and this would have taken too long. Please ask again in a minute; this page comes back by itself."
 
 
@@ -36,6 +40,9 @@ def at_sigterm() -> None:
 
 
 def _drain(server: Any) -> None:
+    asked = shared().waiting + shared().working
     left = shared().close(PATIENCE, SENTENCE)
+    if asked:
+        time.sleep(LAST_LOOK)
     logging.getLogger(__name__).info("stopping; %d pieces of work were told to end", left)
     server.should_exit = True

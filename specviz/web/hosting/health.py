@@ -17,7 +17,7 @@ from specviz.web.common.queue import shared
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import is_loopback, options
 
-_state = {"pair": "is being loaded"}  # or "" once it is there
+_state = {"pair": "The pair of models is being loaded."}  # or "" once it is there
 
 
 def begin() -> None:
@@ -38,7 +38,7 @@ def _load() -> None:
     try:
         model_loading.begun(key, cache.weights).result()
     except Exception as error:  # whatever it is, the server says that it is not ready
-        _state["pair"] = f"could not be loaded ({type(error).__name__})"
+        _state["pair"] = f"The pair of models could not be loaded ({type(error).__name__})."
     else:
         _state["pair"] = ""
 
@@ -47,7 +47,7 @@ def not_ready() -> str:
     """Why this server is not ready for visitors, in a sentence; empty where it is."""
     if shared().closed:
         return "The server is about to stop."
-    return f"The pair of models {_state['pair']}." if _state["pair"] else ""
+    return _state["pair"]
 
 
 async def lives(request: Request) -> Response:

@@ -29,6 +29,7 @@ class JsonLines(logging.Formatter):
 def as_json() -> None:
     """From now on every logger that writes lines writes them as JSON: the root, Streamlit's and uvicorn's."""
     formatter = JsonLines()
+    logging.getLogger("fontTools").setLevel(logging.WARNING)  # a PDF's fonts: names the letters of a visitor's text, in 200 lines
     if not logging.root.handlers:
         logging.root.addHandler(logging.StreamHandler())
         logging.root.setLevel(logging.INFO)

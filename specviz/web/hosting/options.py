@@ -27,11 +27,11 @@ FILE = "SPECVIZ_FILE"
 DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 0 is no limit
     "local": {
         "own_pairs": True, "places_per_visitor": 0, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "sessions": 0, "sessions_per_visitor": 0,
-        "memory_mb": 0, "log": "text", "metrics": "loopback",
+        "away_seconds": 86_400, "memory_mb": 0, "log": "text", "metrics": "loopback",
     },
     "hosted": {
         "own_pairs": False, "places_per_visitor": 1, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000, "sessions": 500,
-        "sessions_per_visitor": 20, "memory_mb": 3_000, "log": "json", "metrics": "loopback",
+        "sessions_per_visitor": 20, "away_seconds": 60, "memory_mb": 3_000, "log": "json", "metrics": "loopback",
     },
 }  # fmt: skip
 
@@ -55,6 +55,10 @@ class Options(BaseSettings):
     samples_per_minute: int = Field(ge=0, description="samples that one visitor may ask for in a minute")
     sessions: int = Field(ge=0, description="open pages at a time, over all visitors")
     sessions_per_visitor: int = Field(ge=0, description="open pages of one visitor at a time")
+    away_seconds: int = Field(
+        ge=0,
+        description="seconds that a page's work is kept after its browser was last heard of; then the page is back by its link",
+    )
     memory_mb: int = Field(ge=0, description="memory of this process in MB above which no new page is opened")
     frame_ancestors: str = Field(
         "'self'",

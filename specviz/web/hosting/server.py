@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
@@ -18,9 +19,10 @@ from specviz.web.hosting import drain, health, logs, metrics, process, redirects
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.headers import Headers
 from specviz.web.hosting.options import check_address, options
+from specviz.web.hosting.uploads import Uploads
 
-AWAY = 60  # seconds that what a visitor's page holds outlives its socket; after that the page comes back by its link alone
 DOWNLOADS = 64  # files that are waited for at the same time: a thread each, which sleeps until the queue has built its file
+MEMORY = "/dev/shm"  # a folder that needs no disk
 
 
 def prepare() -> None:
@@ -31,7 +33,13 @@ def prepare() -> None:
         raise SystemExit(str(error)) from None
     process.settle()
     config.set_option("server.maxUploadSize", options().upload_mb)
-    config.set_option("server.disconnectedSessionTTL", AWAY)
+    config.set_option("server.disconnectedSessionTTL", options().away_seconds)
+    # torch and matplotlib are not imported where no folder for temporary files can be written to: a full disk, a read-only one.
+    # None of them keeps anything there that a page needs.
+    try:
+        tempfile.gettempdir()
+    except FileNotFoundError:
+        tempfile.tempdir = MEMORY
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False
@@ -61,4 +69,4 @@ def unexpected(error: Exception) -> None:
 
 def middleware() -> list[Middleware]:
     """Around every request, the outermost first."""
-    return [Middleware(Headers, options=options()), Middleware(Doors, options=options())]
+    return [Middleware(one, options=options()) for one in (Headers, Doors, Uploads)]

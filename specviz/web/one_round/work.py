@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import logging
 
-from specviz.errors import SpecvizError
+from specviz.errors import SpecvizError, out_of_memory
 from specviz.figures.one_round.stage import open_ended
 from specviz.web.common import cache, model_loading
-from specviz.web.common.queue import Stopped, Ticket
+from specviz.web.common.queue import NO_MEMORY, Stopped, Ticket
 from specviz.web.hosting import metrics
 from specviz.web.one_round.state import OneRoundState, RunRequest
 
@@ -25,7 +25,8 @@ def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> 
             request = state.fail(str(error), getattr(error, "name", None), request)
         except Exception as error:  # a page must outlive what a library throws
             logging.getLogger(__name__).exception("a run failed")
-            request = state.fail(f"The run failed ({type(error).__name__}). The run before is still shown.", None, request)
+            said = f"The run failed ({type(error).__name__}). The run before is still shown."
+            request = state.fail(NO_MEMORY if out_of_memory(error) else said, None, request)
 
 
 def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:

@@ -126,3 +126,41 @@ def test_on_ones_own_machine_the_door_is_open():
 )
 def test_a_cookie_that_no_browser_sends_is_no_visitor(cookie):
     assert doors.visitor_of({"headers": [(b"cookie", cookie)]}) == ""
+
+
+# Addresses -----------------------------------------------------------------------------------------------------------------
+
+
+def status_of(path: str, kind: bytes = b"text/html; charset=utf-8") -> int:
+    """Of an answer that Streamlit gives with 200."""
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"content-type", kind)]})
+        await send({"type": "http.response.body", "body": b"page"})
+
+    return asyncio.run(asked(Doors(app, Options()), scope_of(path)))[0]["status"]
+
+
+@pytest.mark.parametrize("path", ["/", "/exactness", "/exactness/", "/under/a/proxy/speed", "/index.html", "/one_round"])
+def test_addresses_of_pages_are_found_under_any_path_of_a_proxy(path):
+    assert status_of(path) == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/nowhere", "/exactness/nowhere", "/wp-login.php", "/.env", "/exactness.html", "/static/js/none.js"]
+)
+def test_an_address_that_no_page_has_is_answered_by_the_app_as_not_found(path):
+    assert status_of(path) == 404
+
+
+@pytest.mark.parametrize(
+    ("path", "kind"),
+    [
+        ("/media/abc.html", b"text/html"),
+        ("/app/static/a.html", b"text/html"),
+        ("/healthz", b"text/plain; charset=utf-8"),
+        ("/favicon.svg", b"image/svg+xml"),
+    ],
+)
+def test_files_and_what_the_server_says_of_itself_are_as_they_were(path, kind):
+    assert status_of(path, kind) == 200

@@ -15,6 +15,7 @@ import urllib.error
 import urllib.request
 from email.message import Message
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import pytest
@@ -27,7 +28,7 @@ from starlette.testclient import TestClient
 
 from specviz.web.common.page import PageState
 from specviz.web.common.queue import Queue
-from specviz.web.hosting import health, metrics, server
+from specviz.web.hosting import drain, health, metrics, server
 from specviz.web.hosting.drain import SENTENCE
 from specviz.web.hosting.headers import POLICY, Headers, inline_scripts
 from specviz.web.hosting.logs import JsonLines
@@ -92,7 +93,7 @@ def test_it_is_ready_when_the_pair_is_there_and_the_queue_takes_work(asked, monk
     assert (asked("/healthz").status_code, asked("/healthz").text) == (200, "ok")
     queue = Queue(1)
     monkeypatch.setattr(health, "shared", lambda: queue)
-    monkeypatch.setitem(health._state, "pair", "is being loaded")
+    monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
     assert asked("/readyz").status_code == 503 and asked("/readyz").json()["reason"] == "The pair of models is being loaded."
     monkeypatch.setitem(health._state, "pair", "")
     assert (asked("/readyz").status_code, asked("/readyz").json()) == (200, {"ready": True, "reason": ""})
@@ -104,7 +105,7 @@ def test_a_pair_that_cannot_be_loaded_is_said_and_ends_nothing(monkeypatch):
     monkeypatch.setattr(health.cache, "weights", lambda *key: 1 / 0)
     monkeypatch.setattr(health.warmup, "wait", lambda seconds: True)
     monkeypatch.setattr(health.warmup, "start", lambda: None)
-    monkeypatch.setitem(health._state, "pair", "is being loaded")
+    monkeypatch.setitem(health._state, "pair", "The pair of models is being loaded.")
     health._load()
     assert health.not_ready() == "The pair of models could not be loaded (ZeroDivisionError)."
 
@@ -166,10 +167,11 @@ def test_a_log_line_is_one_json_object_also_with_a_traceback():
     assert "ValueError: two" in found["traceback"] and found["time"].endswith("Z")
 
 
-def test_every_logger_writes_json_also_one_that_streamlit_makes_later():
+def test_every_logger_writes_json_also_one_that_streamlit_makes_later_and_none_the_letters_of_a_text():
     script = (
         "import logging; from streamlit import logger; early = logger.get_logger('streamlit.early');"
         "from specviz.web.hosting import logs; logs.as_json(); logger.update_formatter();"
+        "logging.getLogger('fontTools.subset').info('the letters of a visitor');"
         "[one.warning('x') for one in (early, logger.get_logger('streamlit.late'), logging.getLogger('specviz.own'))]"
     )
     done = subprocess.run([sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=60)
@@ -208,6 +210,17 @@ def test_a_queue_that_closes_finishes_what_is_nearly_done_and_tells_the_others()
     assert all(ticket.ended.wait(10.0) and (ticket.state, ticket.sentence) == ("failed", "It stops.") for ticket in (long, waits))
     with pytest.raises(Exception, match="about to stop"):
         queue.submit(nearly)
+
+
+@pytest.mark.parametrize(("works", "pauses"), [(True, [drain.LAST_LOOK]), (False, [])])
+def test_pages_have_time_to_draw_what_came_of_their_work_before_their_sockets_are_closed(monkeypatch, works, pauses):
+    queue, stops, found = Queue(1), SimpleNamespace(should_exit=False), []
+    if works:
+        queue.submit(lambda ticket: threading.Event().wait(0.1))
+    monkeypatch.setattr(drain, "shared", lambda: queue)
+    monkeypatch.setattr(drain.time, "sleep", lambda seconds: found.append(seconds) if not stops.should_exit else None)
+    drain._drain(stops)
+    assert found == pauses and stops.should_exit and queue.closed
 
 
 def test_all_that_a_real_server_sends_has_the_headers_and_told_to_stop_it_ends_by_itself_with_0(tmp_path):

@@ -1,0 +1,33 @@
+"""Nothing that waits or counts seconds reads the clock of the wall, which jumps when it is set."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+PACKAGE = Path(__file__).resolve().parents[2] / "specviz"
+WALL = {"time", "time_ns", "ctime", "now", "utcnow", "today"}
+DATES = {"measure/bench.py", "commands/record.py"}  # the day of a measurement, to be read
+
+
+def wall_clocks(source: str) -> list[str]:
+    """Calls in a file that ask what time it is: time.time(), datetime.now(), and the same names imported alone."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Attribute) and node.attr in WALL and isinstance(node.value, ast.Name):
+            found += [f"{node.value.id}.{node.attr}"] if node.value.id in ("time", "datetime", "date") else []
+        if isinstance(node, ast.ImportFrom) and node.module == "time":
+            found += [alias.name for alias in node.names if alias.name in WALL]
+    return found
+
+
+def test_only_dates_of_measurements_come_from_the_clock_of_the_wall():
+    found = {str(path.relative_to(PACKAGE)): wall_clocks(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+    assert {name for name, calls in found.items() if calls} == DATES
+
+
+def test_the_search_finds_each_way_to_ask():
+    asked = (
+        "import time\nfrom time import time_ns\nfrom datetime import datetime\nx = time.time(), datetime.now(), time.monotonic()"
+    )
+    assert sorted(wall_clocks(asked)) == ["datetime.now", "time.time", "time_ns"]

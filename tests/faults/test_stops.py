@@ -1,0 +1,45 @@
+"""A server that is told to stop in the middle of work: what is nearly done is shown, what is not is told, and it ends with 0."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import pytest
+
+from specviz.web.hosting.drain import SENTENCE
+from tests.faults.conftest import Witness
+
+pytestmark = pytest.mark.slow
+LONG, SHORT = 1_000_000, 10_000
+
+
+def test_short_work_is_shown_and_long_work_is_told_before_the_server_ends_with_0(faulty):
+    server = faulty("held", SPECVIZ_MODE="hosted", SPECVIZ_PLACES="2", SPECVIZ_SESSIONS_PER_VISITOR="0")
+
+    async def asks(guest: Witness, count: int, both: asyncio.Barrier, reads: str) -> None:
+        async with guest.connected(server.address):
+            await guest.enter()
+            await guest.turn_to("exactness")
+            await guest.until(lambda: guest.can_press(f"exactness-draw-{count}"))
+            await guest.settle(lambda: guest.press(f"exactness-draw-{count}"))
+            await guest.until(lambda: any("Sampling" in line for line in guest.lines))
+            await both.wait()
+            await guest.until(lambda: guest.reads(reads))
+            if count == LONG:
+                (server.folder / "go").touch()
+
+    async def stopped() -> None:
+        both = asyncio.Barrier(3)
+
+        async def told() -> None:
+            await both.wait()
+            server.process.send_signal(signal.SIGTERM)
+
+        await asyncio.gather(
+            told(), asks(Witness(1), LONG, both, SENTENCE), asks(Witness(2), SHORT, both, f"{SHORT:,} samples, no difference")
+        )
+
+    asyncio.run(stopped())
+    assert server.process.wait(60) == 0
+    assert "Traceback" not in server.written

@@ -1,0 +1,31 @@
+"""A browser that connects again names the session that it had; only where that is gone the page says so."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+import streamlit as st
+
+from specviz.web.common import comeback
+from specviz.web.common.comeback import SENTENCE, greet, session_before
+
+
+@pytest.mark.parametrize(
+    ("header", "before"),
+    [("", ""), ("streamlit", ""), ("streamlit, token", ""), ("streamlit, 2|a|b|1, abc", "abc"), ("streamlit,,abc", "abc")],
+)
+def test_the_session_before_is_the_third_word(header, before):
+    assert session_before(header) == before
+
+
+@pytest.mark.parametrize(("header", "says"), [("streamlit", []), ("streamlit, t, mine", []), ("streamlit, t, other", [SENTENCE])])
+def test_a_page_says_once_that_what_it_held_is_gone(monkeypatch, header, says):
+    said = []
+    monkeypatch.setattr(comeback, "get_script_run_ctx", lambda: SimpleNamespace(session_id="mine"))
+    monkeypatch.setattr(st, "session_state", {})
+    monkeypatch.setattr(st, "context", SimpleNamespace(headers={"Sec-WebSocket-Protocol": header}))
+    monkeypatch.setattr(st, "toast", lambda sentence, duration: said.append(sentence))
+    for _ in range(3):
+        greet()
+    assert said == says
