@@ -15,7 +15,9 @@ from specviz.errors import SpecvizError
 from specviz.web.hosting import drain, health, logs, metrics, redirects
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.headers import Headers
+from specviz.web.hosting.messages import Messages
 from specviz.web.hosting.options import check_address, options
+from specviz.web.hosting.uploads import Uploads
 
 AWAY = 60  # seconds that what a visitor's page holds outlives its socket; after that the page comes back by its link alone
 
@@ -56,4 +58,4 @@ def unexpected(error: Exception) -> None:
 
 def middleware() -> list[Middleware]:
     """Around every request, the outermost first."""
-    return [Middleware(Headers, options=options()), Middleware(Doors, options=options())]
+    return [Middleware(one, options=options()) for one in (Headers, Doors, Messages, Uploads)]

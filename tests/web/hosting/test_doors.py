@@ -126,3 +126,11 @@ def test_on_ones_own_machine_the_door_is_open():
 )
 def test_a_cookie_that_no_browser_sends_is_no_visitor(cookie):
     assert doors.visitor_of({"headers": [(b"cookie", cookie)]}) == ""
+
+
+@pytest.mark.parametrize(
+    "path", ["/_stcore/metrics", "/under/a/path/_stcore/metrics", "/_stcore/agent/mcp", "/_stcore/script-health-check"]
+)
+def test_what_streamlit_would_say_of_the_server_and_do_for_programs_is_closed(path):
+    start, body = asyncio.run(asked(Doors(None, Options(mode="local")), scope_of(path)))
+    assert (start["status"], body["body"]) == (404, b"Not Found")

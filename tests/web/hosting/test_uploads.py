@@ -1,0 +1,74 @@
+"""A page holds a few files of its visitor and no more, whether they are here or on their way."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from specviz.web.hosting import uploads
+from specviz.web.hosting.options import Options
+from specviz.web.hosting.uploads import FILES, MOST, Uploads
+
+MB = 2**20
+
+
+@pytest.fixture
+def held(monkeypatch) -> dict[str, list[int]]:
+    """Sizes of the files that are here, by page."""
+    found: dict[str, list[int]] = {}
+    monkeypatch.setattr(uploads, "held_by", lambda session: found.get(session, []))
+    monkeypatch.setattr(uploads, "memory_mb", lambda: 100.0)
+    return found
+
+
+class Inside:
+    def __init__(self):
+        self.came, self.let_go = 0, asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.came += 1
+        await self.let_go.wait()
+
+
+async def put(door: Uploads, session: str = "a", method: str = "PUT") -> list[Any]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await door({"type": "http", "method": method, "path": f"/_stcore/upload_file/{session}/1", "headers": []}, None, send)
+    return sent
+
+
+@pytest.mark.parametrize("sizes", [[5 * MB] * FILES, [1] * MOST, [5 * MB] * (FILES - 1) + [1]], ids=["large", "many", "one more"])
+def test_a_page_that_holds_enough_gets_a_sentence_and_others_are_not_concerned(held, sizes):
+    held["a"] = sizes
+    door = Uploads(None, Options(mode="hosted"))
+    assert f"holds {len(sizes)} files" in door.full("a") and not door.full("b")
+
+
+def test_files_on_their_way_count(held):
+    async def story() -> None:
+        inside = Inside()
+        door = Uploads(inside, Options(mode="hosted"))
+        tasks = [asyncio.create_task(put(door)) for _ in range(FILES)]
+        await asyncio.sleep(0)
+        (start, body), other = await put(door), asyncio.create_task(put(door, "b"))
+        await asyncio.sleep(0)
+        assert (start["status"], inside.came) == (413, FILES + 1) and body["body"].decode().endswith(".")
+        inside.let_go.set()
+        await asyncio.gather(*tasks, other)
+        assert not door.coming and await put(door) == []
+
+    asyncio.run(story())
+
+
+def test_a_full_memory_takes_no_file_and_lets_one_be_removed(held, monkeypatch):
+    monkeypatch.setattr(uploads, "memory_mb", lambda: 3000.0)
+    inside = Inside()
+    door = Uploads(inside, Options(mode="hosted"))
+    assert "memory is full" in door.full("a") and not Uploads(None, Options(mode="local")).full("a")
+    inside.let_go.set()
+    assert asyncio.run(put(door, method="DELETE")) == [] and inside.came == 1
