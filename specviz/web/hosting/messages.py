@@ -16,6 +16,7 @@ from typing import Any
 
 from google.protobuf.message import DecodeError
 from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
 
 from specviz.web.hosting.doors import SOCKET, visitor_of
 from specviz.web.hosting.options import Options
@@ -26,9 +27,11 @@ FIELDS = 500  # of one message; a page has some 50
 FILES = 20  # asked addresses for, at once
 AT_ONCE = 6.0  # seconds' worth of actions that need not wait
 FRAGMENT, DOWNLOAD = 0.25, 10.0  # actions that a look at what is under way counts as, and a file that is to be made
-HELD = 100  # messages in a row that had to wait: nobody clicks like that
+HELD = 100  # messages that had to wait, after which the socket ends: nobody clicks like that
+MENDS = 0.1  # of such a message is forgotten for each one that need not wait
 REMEMBERED = 5000  # visitors whose pace is known; the one seen longest ago is forgotten first
-TEXT, BROKEN, TOO_MUCH, TOO_OFTEN = 1003, 1002, 1009, 1008  # codes that a socket ends with
+TEXT, BROKEN, TOO_MUCH, REFUSED = 1003, 1002, 1009, 1008  # codes that a socket ends with
+MADE_HERE = ("$$ID-", "$$STREAMLIT_INTERNAL_KEY_")  # what ids of fields begin with; Streamlit's own code raises over others
 
 
 class Pace:
@@ -62,7 +65,7 @@ class Messages:
             return
         visitor = visitor_of(scope)
         pace = self.pace_of(visitor) if visitor else self.new_pace()
-        ended, held = False, 0
+        ended, held = False, 0.0
 
         async def checked() -> Any:
             """The next message that Streamlit is to read. Waiting here makes the sender wait, and nobody else."""
@@ -73,8 +76,8 @@ class Messages:
                     return message
                 code, actions = judged(message.get("bytes"))
                 seconds = pace.wait(actions) if actions else 0.0
-                held = held + 1 if seconds else 0
-                if code := code or (TOO_OFTEN if held > HELD else 0):
+                held = held + 1.0 if seconds else max(0.0, held - MENDS)
+                if code := code or (REFUSED if held > HELD else 0):
                     ended = True
                     logging.getLogger(__name__).info("a socket was ended: it sent what no page sends (%d)", code)
                     await send({"type": "websocket.close", "code": code})
@@ -106,10 +109,18 @@ def judged(data: bytes | None) -> tuple[int, float | None]:
     if kind not in KINDS:
         return 0, None
     if kind == "rerun_script":
-        asked = message.rerun_script
-        return (TOO_MUCH, None) if len(asked.widget_states.widgets) > FIELDS else (0, FRAGMENT if asked.fragment_id else 1.0)
+        return _of_run(message.rerun_script)
     if kind == "file_urls_request":
         return 0, 1.0 if len(message.file_urls_request.file_names) <= FILES else None
     if kind == "backend_operation_request":
         return 0, DOWNLOAD if message.backend_operation_request.WhichOneof("payload") == "deferred_file" else None
     return 0, 0.0
+
+
+def _of_run(asked: ClientState) -> tuple[int, float | None]:
+    fields = asked.widget_states.widgets
+    if len(fields) > FIELDS:
+        return TOO_MUCH, None
+    if not all(field.id.startswith(MADE_HERE) for field in fields):
+        return REFUSED, None
+    return 0, FRAGMENT if asked.fragment_id else 1.0

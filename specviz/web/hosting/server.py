@@ -8,7 +8,7 @@ from typing import Any
 
 from starlette.middleware import Middleware
 from starlette.routing import Route
-from streamlit import config
+from streamlit import config, net_util
 from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.errors import SpecvizError
@@ -30,6 +30,8 @@ def prepare() -> None:
         raise SystemExit(str(error)) from None
     config.set_option("server.maxUploadSize", options().upload_mb)
     config.set_option("server.disconnectedSessionTTL", AWAY)
+    # Streamlit would ask a server outside for its own address whenever somebody comes with another site's Origin.
+    net_util.get_external_ip = lambda: None
     # Streamlit takes a folder called pages/ for its older kind of app, until it is told otherwise: it would open the pages of
     # the first visitors by their files, without app.py around them.
     PagesManager.uses_pages_directory = False
