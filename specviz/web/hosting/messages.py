@@ -22,8 +22,8 @@ from specviz.web.hosting.doors import SOCKET, visitor_of
 from specviz.web.hosting.options import Options
 
 KINDS = {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
-LONGEST = 10**6  # bytes of one message; a page's fields with the longest prompt have some 100,000
-FIELDS = 500  # of one message; a page has some 50
+LONGEST = 2 * 10**6  # bytes of one message: a book pasted into a field is still answered with a sentence
+FIELDS = 500  # of one message
 FILES = 20  # asked addresses for, at once
 AT_ONCE = 6.0  # seconds' worth of actions that need not wait
 FRAGMENT, DOWNLOAD = 0.25, 10.0  # actions that a look at what is under way counts as, and a file that is to be made

@@ -85,9 +85,10 @@ MESSAGES = {  # name -> (what is sent, what becomes of the socket)
     "a part of a message": (rerun(query_string="prompt=a")[:-3], CLOSES),
     "a length beyond the end": (b"\x5a\xff\xff\xff\xff\x07", CLOSES),
     "groups in groups": (b"\x0b" * 10_000, CLOSES),
+    "a field with a book": (states(WidgetState(id="$$ID-1-fold-prompt-0", string_value="x" * 1_900_000)), LIVES),
     "an unknown field": (b"\xfa\x3f\x04abcd", LIVES),
     "two kinds in one": (BackMsg(clear_cache=True).SerializeToString() + rerun(query_string="prompt=a"), LIVES),
-    "two megabytes": (b"x" * 2_000_000, CLOSES),
+    "three megabytes": (b"x" * 3_000_000, CLOSES),
     "thirty megabytes": (b"x" * 30_000_000, CLOSES),
     **{
         kind: (BackMsg(**{kind: True}).SerializeToString(), LIVES)
@@ -222,4 +223,30 @@ HEADERS: dict[str, dict[str, str]] = {  # of a request for a page
     "a length below zero": {"Content-Length": "-1"},
     "a length that is none": {"Content-Length": "1e9"},
     "an upgrade to nothing": {"Upgrade": "h2c", "Connection": "Upgrade"},
+}
+METHODS = ("POST", "PUT", "DELETE", "PATCH", "TRACE", "CONNECT", "PROPFIND", "X" * 100)
+
+
+def form(name: str, content: bytes, disposition: str = "") -> bytes:
+    head = disposition or f'form-data; name="file"; filename="{name}"'
+    return b"--x\r\nContent-Disposition: " + head.encode() + b"\r\n\r\n" + content + b"\r\n--x--\r\n"
+
+
+UPLOADS: dict[str, tuple[bytes, dict[str, str], tuple[int, ...]]] = {  # name -> (body, headers, what it may be answered with)
+    "a name upwards": (form("../../../../tmp/x.jsonl", b"x"), {}, (204,)),
+    "a name of a device": (form("CON\\..\\x", b"x"), {}, (204,)),
+    "a name of 5,000 characters": (form("x" * 5000, b"x"), {}, (204, 400)),
+    "a name with a script": (form("<script>alert(1)</script>.jsonl", b"x"), {}, (204,)),
+    "no file": (form("", b"x", 'form-data; name="file"'), {}, (400,)),
+    "two files": (form("a", b"x")[:-7] + b"\r\n" + form("b", b"y").replace(b'name="file"', b'name="other"'), {}, (400,)),
+    "no parts": (b"x" * 1000, {}, (400,)),
+    "no boundary": (form("a", b"x"), {"Content-Type": "multipart/form-data"}, (400,)),
+    "another type": (b"a=b", {"Content-Type": "application/x-www-form-urlencoded"}, (400,)),
+    "nothing": (b"", {}, (400,)),
+    "6 MB": (form("a", b"x" * 6 * 2**20), {}, (413,)),
+    "parts without end": (b"--x\r\nContent-Disposition: form-data; name=a\r\n\r\n\r\n" * 5000, {}, (400,)),
+    "a length beyond belief": (b"", {"Content-Length": "9" * 18}, (413,)),
+    "a length that is none": (b"", {"Content-Length": "many"}, (400,)),
+    "no token": (form("a", b"x"), {"X-Xsrftoken": ""}, (403,)),
+    "another token": (form("a", b"x"), {"X-Xsrftoken": "2|00000000|00000000000000000000000000000000|1"}, (403,)),
 }
