@@ -18,6 +18,7 @@ from specviz.web.hosting.options import options
 
 Question = TypeVar("Question")
 SERVERS = ("device", "dtype")  # settings that are the server's, not a link's
+HOSTS = (*SERVERS, "pair", "heads", "exit")  # what makes a machine load, read or fetch
 KEYS = {  # of links: a run's settings, and what single pages have besides
     *(field.name for field in fields(Settings)),
     *("at", "preset", "from", "p", "q", "source", "mistake", "arm", "distribution", "row", "draft", "tab", "alpha", "c"),
@@ -42,6 +43,19 @@ def linked(query: Mapping[str, str], own_pairs: bool | None = None) -> tuple[Set
         if asked != (own := getattr(settings, name)):
             said.append(f"The link's {name} was left out: it asks for {asked[:60]!r}, and this server uses {own!r} for everyone.")
     return settings, said
+
+
+def left_to_the_host(query: Mapping[str, str], said: Iterable[str] = ()) -> list[str]:
+    """On a server for visitors: a sentence for each value of a link that is the host's to choose, also on pages that read none of them.
+
+    said  what the page has said already
+    """
+    if options().own_pairs:
+        return []
+    found, mine = linked({name: query[name] for name in HOSTS if name in query})
+    mine += known_pair(found, Settings())[1]
+    begun = tuple(sentence.partition(":")[0] for sentence in said)
+    return [sentence for sentence in mine if sentence.partition(":")[0] not in begun]
 
 
 def unknown_keys(query: Iterable[str]) -> list[str]:

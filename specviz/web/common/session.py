@@ -10,7 +10,7 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
-from specviz.web.common.links import unknown_keys
+from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.common.page import PageState, Work
 from specviz.web.hosting.visitors import COOKIE, unmasked
 
@@ -33,7 +33,9 @@ def current(name: str, opened: Callable[[dict[str, str], State | None], State]) 
         known.stop()
     query = st.query_params.to_dict()
     state = opened(query, known)
-    state.said.extend(unknown_keys(query))  # in place: a run that the link asks for shows the same sentences
+    state.said.extend(
+        [*left_to_the_host(query, state.said), *unknown_keys(query)]
+    )  # in place: a run that the link asks for shows the same sentences
     state.turn = known.turn + 1 if known is not None else 0
     state.address, state.visitor = asked(), visitor()
     state.enter()

@@ -60,7 +60,7 @@ def _check(sent: Any, known: Any) -> None:
     kind = sent.WhichOneof("value")
     if kind is None:  # the field was cleared
         return
-    if kind != known.value_type and "trigger" not in kind + known.value_type:  # triggers come in more than one
+    if kind != known.value_type and not ("trigger" in kind and "trigger" in known.value_type):  # triggers come in more than one
         raise TypeError(f"{kind} instead of {known.value_type}")
     options = getattr(known, "formatted_options", None)
     if kind == "string_value" and options is not None and sent.string_value not in options:

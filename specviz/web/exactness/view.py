@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import streamlit as st
+from streamlit.runtime.uploaded_file_manager import UploadedFile
 
 from specviz.figures.exactness import evidence
 from specviz.web.common import download, elements, session
@@ -84,8 +85,9 @@ def fields(exam: Exam) -> tuple[Question, list[str]]:
 
 
 def uploads(exam: Exam) -> list[Upload]:
-    """What this visitor's browser sent; nobody else's session sees it."""
-    return [Upload(one.file_id, one.name, one.getvalue()) for one in st.session_state.get(f"exactness-file-{exam.turn}") or ()]
+    """What this visitor's browser sent; nobody else's session sees it. A file that is not here any more is left out."""
+    sent = st.session_state.get(f"exactness-file-{exam.turn}") or ()
+    return [Upload(one.file_id, one.name, one.getvalue()) for one in sent if isinstance(one, UploadedFile)]
 
 
 def buttons(exam: Exam) -> None:

@@ -13,6 +13,8 @@ from http.cookies import CookieError, SimpleCookie
 from pathlib import Path
 from typing import Any
 
+from starlette.responses import PlainTextResponse
+
 from specviz.web.common.frame import PAGES
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import Options
@@ -20,6 +22,7 @@ from specviz.web.hosting.visitors import COOKIE, unmasked
 
 SOCKET = "/_stcore/stream"
 FILES = ("app/static", "media", "component", "_stcore")  # folders of the server that hold no page
+CLOSED = ("/_stcore/metrics", "/_stcore/script-health-check", "/_stcore/agent/")  # Streamlit's; /metrics asks who reads it
 AGAIN = 60  # seconds after which to try again
 PAGE = """<!doctype html>
 <html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width"><title>specviz</title>
@@ -49,6 +52,8 @@ class Doors:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "websocket" and scope["path"].endswith(SOCKET):
             await self._socket(scope, receive, send)
+        elif scope["type"] == "http" and any(path in scope["path"] for path in CLOSED):
+            await PlainTextResponse("Not Found", 404)(scope, receive, send)
         elif scope["type"] == "http" and _is_page(scope["path"]) and (sentence := self.full(visitor_of(scope))):
             body = PAGE.format(html.escape(sentence)).encode()
             headers = [

@@ -26,12 +26,13 @@ from specviz.errors import SpecvizError
 FILE = "SPECVIZ_FILE"
 DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 0 is no limit
     "local": {
-        "own_pairs": True, "places_per_visitor": 0, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "sessions": 0, "sessions_per_visitor": 0,
-        "away_seconds": 86_400, "memory_mb": 0, "log": "text", "metrics": "loopback",
+        "own_pairs": True, "places_per_visitor": 0, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "actions_per_second": 0, "sessions": 0,
+        "sessions_per_visitor": 0, "away_seconds": 86_400, "memory_mb": 0, "log": "text", "metrics": "loopback",
     },
     "hosted": {
-        "own_pairs": False, "places_per_visitor": 1, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000, "sessions": 500,
-        "sessions_per_visitor": 20, "away_seconds": 60, "memory_mb": 3_000, "log": "json", "metrics": "loopback",
+        "own_pairs": False, "places_per_visitor": 1, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000,
+        "actions_per_second": 10, "sessions": 500, "sessions_per_visitor": 20, "away_seconds": 60, "memory_mb": 3_000, "log": "json",
+        "metrics": "loopback",
     },
 }  # fmt: skip
 
@@ -53,6 +54,9 @@ class Options(BaseSettings):
     prompt_bytes: int = Field(ge=0, description="longest text to continue, in bytes")
     upload_mb: int = Field(ge=1, le=200, description="largest uploaded file, in MB")
     samples_per_minute: int = Field(ge=0, description="samples that one visitor may ask for in a minute")
+    actions_per_second: int = Field(
+        ge=0, description="times a second that one visitor may have a page drawn, after some at once; more wait"
+    )
     sessions: int = Field(ge=0, description="open pages at a time, over all visitors")
     sessions_per_visitor: int = Field(ge=0, description="open pages of one visitor at a time")
     away_seconds: int = Field(

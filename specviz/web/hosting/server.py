@@ -11,13 +11,15 @@ from typing import Any
 
 from starlette.middleware import Middleware
 from starlette.routing import Route
-from streamlit import config
+from streamlit import config, net_util
 from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.errors import SpecvizError
 from specviz.web.hosting import drain, health, logs, metrics, process, redirects
+from specviz.web.hosting.arrival import Arrival
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.headers import Headers
+from specviz.web.hosting.messages import Messages
 from specviz.web.hosting.options import check_address, options
 from specviz.web.hosting.uploads import Uploads
 
@@ -34,6 +36,8 @@ def prepare() -> None:
     process.settle()
     config.set_option("server.maxUploadSize", options().upload_mb)
     config.set_option("server.disconnectedSessionTTL", options().away_seconds)
+    # Streamlit would ask a server outside for its own address whenever somebody comes with another site's Origin.
+    net_util.get_external_ip = lambda: None
     # torch and matplotlib are not imported where no folder for temporary files can be written to: a full disk, a read-only one.
     # None of them keeps anything there that a page needs.
     try:
@@ -69,4 +73,4 @@ def unexpected(error: Exception) -> None:
 
 def middleware() -> list[Middleware]:
     """Around every request, the outermost first."""
-    return [Middleware(one, options=options()) for one in (Headers, Doors, Uploads)]
+    return [Middleware(one, options=options()) for one in (Headers, Doors, Messages, Arrival, Uploads)]

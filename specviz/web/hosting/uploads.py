@@ -1,59 +1,53 @@
-"""What browsers send has to arrive: so fast at least, and so much of it at a time. An upload that never ends is told so, and let go.
-
-How large a file may be is Streamlit's to watch, by the option ``upload_mb``.
-"""
+"""How much of its visitor's files one page may have here at a time. Streamlit limits each file, not how many there are."""
 
 from __future__ import annotations
 
-import asyncio
-import time
+from collections import Counter
 from typing import Any
 
-from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartParser
+from starlette.responses import PlainTextResponse
+from streamlit.runtime import get_instance
 
+from specviz.web.hosting.doors import memory_mb
 from specviz.web.hosting.options import Options
 
-GRACE, LEAST = 30.0, 32_000  # seconds, and bytes that arrive in each second after them
-MOST = 40  # bodies that are on their way at a time
-LATE = "What was sent took too long to arrive. Please send it again over a faster connection."
-MANY = "Many files are being sent to this server. Please try again in a minute."
-CLOSE = {"Connection": "close"}  # what still comes of the body is not waited for
+ADDRESS = "/_stcore/upload_file/"  # then the page's session, then the file
+FILES, MOST = 4, 40  # of the largest size, and of any, that one page has here at a time; the app compares two
 
 
 class Uploads:
-    """ASGI middleware. ``coming``: bodies of requests that are on their way."""
+    """ASGI middleware. ``coming``: files on their way, by page."""
 
     def __init__(self, app: Any, options: Options):
-        self.app, self.coming = app, 0
-        # A file that has arrived is held in memory. On its way there it needs no disk, which may be full or read-only.
-        MultiPartParser.spool_max_size = (options.upload_mb + 1) << 20
+        self.app, self.options = app, options
+        self.coming: Counter[str] = Counter()
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        if scope["type"] != "http":
+        if scope["type"] != "http" or scope["method"] != "PUT" or ADDRESS not in scope["path"]:
             await self.app(scope, receive, send)
             return
-        began, size, comes = time.monotonic(), 0, False
-
-        async def in_time() -> Any:
-            """The next message; raises where it is late, or one too many, and the app then answers as it does for a bad request."""
-            nonlocal size, comes
-            if size < 0:  # the body was read: what is waited for now is that the browser leaves
-                return await receive()
-            if not comes and self.coming >= MOST:
-                raise HTTPException(503, MANY, CLOSE)
-            self.coming, comes = self.coming + (not comes), True
-            try:
-                async with asyncio.timeout(began + GRACE + size / LEAST - time.monotonic()):
-                    message = await receive()
-            except TimeoutError:
-                raise HTTPException(408, LATE, CLOSE) from None
-            size = size + len(message.get("body", b"")) if message.get("more_body") else -1
-            if size < 0:
-                self.coming, comes = self.coming - 1, False
-            return message
-
+        session = scope["path"].partition(ADDRESS)[2].partition("/")[0]
+        if sentence := self.full(session):
+            await PlainTextResponse(sentence, 413)(scope, receive, send)
+            return
+        self.coming[session] += 1
         try:
-            await self.app(scope, in_time, send)
+            await self.app(scope, receive, send)
         finally:
-            self.coming -= comes
+            self.coming[session] -= 1
+            if not self.coming[session]:
+                del self.coming[session]
+
+    def full(self, session: str) -> str:
+        """Why a page cannot have one more file here, in a sentence; empty where it can."""
+        held, largest = held_by(session), self.options.upload_mb << 20
+        if len(held) >= MOST or sum(held) + (self.coming[session] + 1) * largest > FILES * largest:
+            return f"This page holds {len(held)} files here already. Remove some, or load the page again."
+        if self.options.memory_mb and memory_mb() >= self.options.memory_mb:
+            return "This server's memory is full for the moment. Please try again in a minute."
+        return ""
+
+
+def held_by(session: str) -> list[int]:
+    """Bytes of each file that a page has here."""
+    return [len(one.data) for one in get_instance().uploaded_file_mgr.file_storage.get(session, {}).copy().values()]

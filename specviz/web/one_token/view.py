@@ -10,7 +10,7 @@ from specviz.figures.common.components import component
 from specviz.figures.one_token.link import read_state
 from specviz.figures.one_token.token import token_payload
 from specviz.web.common import cache, download, terms
-from specviz.web.common.links import unknown_keys
+from specviz.web.common.links import left_to_the_host, unknown_keys
 from specviz.web.one_round import export
 from specviz.web.one_token.state import shown
 
@@ -26,7 +26,12 @@ def page() -> None:
     payload, query, question = token_payload(trace, trace is recorded), st.query_params.to_dict(), st.session_state.get(ASKED, 0)
     known = [one["id"] for one in payload["positions"]]
     start, left_out = read_state(query, known)
-    data = {"payload": payload, "state": start, "notices": [*left_out, *unknown_keys(query)], "asked": question}
+    data = {
+        "payload": payload,
+        "state": start,
+        "notices": [*left_out, *left_to_the_host(query), *unknown_keys(query)],
+        "asked": question,
+    }
     said = _component(key="one_token", data=data, on_shown_change=lambda: None).shown
     state = shown(said, start, known)
     terms.row("one_token")

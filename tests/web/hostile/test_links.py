@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from specviz.export.package import table
-from specviz.web.common import frame, links
+from specviz.web.common import cache, frame, links, session
+from specviz.web.common import page as page_state
+from specviz.web.common.queue import Queue
 from tests.web.hostile.corpus import LINKS, TEXTS
 from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 
@@ -34,55 +38,153 @@ def test_no_field_of_a_table_is_a_formula_to_a_spreadsheet(text):
     assert table(["a"], [[-1.5]]).endswith(b"-1.5\r\n")
 
 
-def met(page: str, text: str, keys) -> None:
-    """The page of a link whose keys all have this value: nothing raised, markup nowhere but as text; then the page runs again."""
-    app = opened(page, **dict.fromkeys(keys, text))
+LONG = ("prompt", "uniforms", "tree", "p")  # keys whose readers go through every character; an address has a limit of its own
+MANY = 100_000  # characters of each then
+
+
+def link_of(name: str) -> dict[str, str]:
+    """A link whose keys all have this value, as far as an address can carry it."""
+    text = TEXTS[name]
+    return dict.fromkeys(sorted(links.KEYS) if len(text) < 1000 else LONG, text[:MANY])
+
+
+def met(page: str, name: str, caplog) -> None:
+    """The page of such a link: nothing raised, markup nowhere but as text; then the page runs again."""
+    app = opened(page, **link_of(name))
     assert not app.exception
-    assert all(len(one.value) < LONGEST for one in app.text if one.value != text)
+    assert all(len(one.value) < LONGEST for one in app.text if one.value != TEXTS[name])
     assert not [one for one in app.markdown if one.allow_html and "alert(1)" in one.value]
     app.query_params.clear()
     assert not app.run().exception
+    assert "Traceback" not in caplog.text
 
 
-SHORT = ("a script", "a path upwards")
 SENT = [name for name in TEXTS if name != "half a character"]  # an address is UTF-8 on its way
 
 
-@pytest.mark.parametrize("name", SHORT)
-def test_a_page_of_a_hostile_link_shows_no_exception_and_works_afterwards(name, caplog):
-    met("one_token", TEXTS[name], sorted(links.KEYS))
-    assert "Traceback" not in caplog.text
+@pytest.mark.parametrize("name", ["a script", "a path upwards", "many parts"])
+def test_a_page_of_a_hostile_link_shows_no_exception_and_works_afterwards(serve, name, caplog):
+    serve(mode="hosted")
+    met("one_token", name, caplog)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", list(frame.PAGES))
 @pytest.mark.parametrize("name", SENT)
-def test_every_page_of_every_hostile_link_shows_no_exception_and_works_afterwards(page, name, caplog):
-    met(page, TEXTS[name], sorted(links.KEYS - {"pair"}))
-    assert "Traceback" not in caplog.text
+def test_every_page_of_every_hostile_link_shows_no_exception_and_works_afterwards(serve, page, name, caplog):
+    serve(mode="hosted")
+    met(page, name, caplog)
+
+
+# What the host alone decides ---------------------------------------------------------------------------------------------------
+
+HOSTS = {  # key -> values that would cost the host something, or show what it has
+    "device": ("cuda", "cuda:7", "cpu", "mps", "meta", "/dev/sda"),
+    "dtype": ("float64", "bfloat16", "int8"),
+    "pair": ("owner/big|owner/small", "/etc|/root", "../../models|../../models", "https://example.com/a|b", "|", "a|b|c"),
+    "heads": ("/etc", "owner/heads"),
+    "exit": ("/etc", "owner/exit"),
+}
+
+
+@pytest.mark.parametrize("page", list(frame.PAGES))
+def test_a_link_to_a_hosted_page_chooses_nothing_that_costs_the_host_and_says_so(serve, page, monkeypatch):
+    serve(mode="hosted")
+    refused(page, 0, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", list(frame.PAGES))
+def test_a_link_to_a_hosted_page_chooses_no_device_number_type_folder_or_hub_name(serve, page, monkeypatch):
+    serve(mode="hosted")
+    for number in range(max(map(len, HOSTS.values()))):
+        refused(page, number, monkeypatch)
+
+
+def refused(page: str, number: int, monkeypatch) -> None:
+    """Whatever would be loaded is not; each key that is left out has its sentence."""
+    loaded: list[tuple] = []
+    plain = cache.weights
+    asked = {key: values[number % len(values)] for key, values in HOSTS.items()}
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "weights", lambda *key: loaded.append(key) or plain(*key))
+        app = opened(page, prompt="Once", **asked)
+    assert not app.exception
+    components = [json.loads(one.proto.mixed.json or one.proto.json) for one in app.get("bidi_component")]
+    said = [*(one.value for one in app.text), *(sentence for one in components for sentence in one.get("notices") or ())]
+    for key in HOSTS:
+        assert any(f"The link's {key} was left out" in sentence for sentence in said), (key, asked[key], said)
+    assert set(loaded) <= {("storybook", "auto", "auto")}
+
+
+# Fields ------------------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def no_work(monkeypatch):
+    """What fields ask for stands in the line and is not begun: here the page is what is tried."""
+    queue = Queue(places=0)
+    monkeypatch.setattr(page_state, "shared", lambda: queue)
+    monkeypatch.setattr(session, "PROMPT", 0.0)
+
+
+def fields(app) -> list[str]:
+    return [state.id for state in app._tree.get_widget_states().widgets]
+
+
+def filled(app, text: str):
+    """The page after a browser has sent this text for each of its fields that take one."""
+    states = app._tree.get_widget_states()
+    for state in states.widgets:
+        if state.WhichOneof("value") == "string_value":
+            state.string_value = text
+    return app._run(states)
+
+
+@pytest.mark.parametrize("page", ["one_round", "exactness"])
+def test_fields_with_a_hostile_text_are_sentences_or_settings(serve, no_work, page, caplog):
+    serve(mode="hosted")
+    written(page, ("a script", "half a character"), caplog)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", list(frame.PAGES))
+def test_every_field_of_every_page_with_every_hostile_text_is_a_sentence_or_a_setting(serve, no_work, page, caplog):
+    serve(mode="hosted")
+    written(page, SENT, caplog)
+
+
+def written(page: str, names, caplog) -> None:
+    app = opened(page)
+    for name in names:
+        if name == "half a character":  # a browser's message is UTF-8 as well
+            continue
+        app = filled(app, TEXTS[name][:MANY])
+        assert not app.exception and "Traceback" not in caplog.text, name
+        assert all(len(one.value) < LONGEST for one in app.text if one.value not in TEXTS[name]), name
 
 
 FORGED = {
     "a text": {"string_value": "<script>alert(1)</script>"},
-    "a long text": {"string_value": "x" * 10**6},
     "a large number": {"int_value": 2**62},
     "a negative number": {"int_value": -1},
     "not a number": {"double_value": float("nan")},
     "infinity": {"double_value": float("inf")},
     "yes": {"bool_value": True},
     "bytes": {"bytes_value": b"\xff" * 1000},
-    "JSON": {"json_value": "[" * 10**5},
+    "JSON": {"json_value": "[" * 10**4},
     "a click": {"trigger_value": True},
+    "a component's report": {"json_trigger_value": "[{}]"},
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", list(frame.PAGES))
 @pytest.mark.parametrize("kind", FORGED)
-def test_every_field_of_every_page_takes_or_refuses_a_forged_value(page, kind, caplog):
+def test_every_field_of_every_page_takes_or_refuses_a_forged_value(serve, no_work, page, kind, caplog):
+    serve(mode="hosted")
     app = opened(page)
-    for field in [state.id for state in app._tree.get_widget_states().widgets]:
-        if app.exception or field not in [state.id for state in app._tree.get_widget_states().widgets]:
-            break  # an earlier value has changed which fields there are
-        app = sent(app, field, **FORGED[kind])
-    assert not app.exception and "Traceback" not in caplog.text
+    for field in fields(app):
+        if field in fields(app):  # an earlier value can have changed which there are
+            app = sent(app, field, **FORGED[kind])
+            assert not app.exception and "Traceback" not in caplog.text, field

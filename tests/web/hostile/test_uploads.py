@@ -12,6 +12,7 @@ from specviz.settings import Settings
 from specviz.web.common.queue import Queue
 from specviz.web.exactness.state import FILE, Exam, Question
 from tests.web.hostile.corpus import FILES, TEXTS, line
+from tests.web.test_frame import a_server_that_runs, opened, sent  # noqa: F401 the first is a fixture
 from tests.web.test_upload import took, upload
 
 
@@ -49,3 +50,13 @@ def test_the_prompt_of_a_file_is_held_to_the_limit_of_the_server(serve):
     took(exam, upload(line(prompt="x" * 9000)))
     assert len(exam.notices) == 1 and "at most 8,000 bytes on this server" in exam.notices[0]
     assert exam.report is None
+
+
+def test_a_file_that_is_not_here_is_left_out_and_the_page_stays(serve, caplog):
+    """As after a server has started again, or with somebody else's file by its name."""
+    serve(mode="hosted")
+    app = opened("exactness", source="file")
+    state = {"uploaded_file_info": [{"file_id": "somebody else's", "name": "../x", "size": 2**62}]}
+    app = sent(app, "exactness-file", file_uploader_state_value=state)
+    assert not app.exception and "Traceback" not in caplog.text
+    assert not app.session_state["exactness"].taken

@@ -164,3 +164,11 @@ def test_an_address_that_no_page_has_is_answered_by_the_app_as_not_found(path):
 )
 def test_files_and_what_the_server_says_of_itself_are_as_they_were(path, kind):
     assert status_of(path, kind) == 200
+
+
+@pytest.mark.parametrize(
+    "path", ["/_stcore/metrics", "/under/a/path/_stcore/metrics", "/_stcore/agent/mcp", "/_stcore/script-health-check"]
+)
+def test_what_streamlit_would_say_of_the_server_and_do_for_programs_is_closed(path):
+    start, body = asyncio.run(asked(Doors(None, Options(mode="local")), scope_of(path)))
+    assert (start["status"], body["body"]) == (404, b"Not Found")

@@ -111,6 +111,23 @@ def test_a_server_that_others_could_reach_ends_with_a_sentence_before_it_serves(
         server.prepare()
 
 
+def test_the_server_asks_nobody_outside_for_its_own_address(serve, monkeypatch):
+    """Streamlit would, for each socket and file that a page of another site asks for."""
+    from streamlit import net_util
+    from streamlit.web.server.server_util import is_url_from_allowed_origins
+
+    from specviz.web.hosting import server
+
+    asked: list[str] = []
+    serve()
+    monkeypatch.setattr(net_util, "_make_blocking_http_get", lambda url, **_: asked.append(url))
+    monkeypatch.setattr(net_util, "get_external_ip", net_util.get_external_ip)  # put back afterwards
+    for name in ("config.set_option", "check_address"):
+        monkeypatch.setattr(f"specviz.web.hosting.server.{name}", lambda *_: None)
+    server.prepare()
+    assert not is_url_from_allowed_origins("https://evil.example") and asked == []
+
+
 # What a link may choose ----------------------------------------------------------------------------------------------------
 
 

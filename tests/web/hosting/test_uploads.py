@@ -1,85 +1,74 @@
-"""A body that does not come is not waited for, and too many at a time are turned away; whoever sends at a fair speed notices nothing."""
+"""A page holds a few files of its visitor and no more, whether they are here or on their way."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Any
 
 import pytest
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
 
 from specviz.web.hosting import uploads
 from specviz.web.hosting.options import Options
-from specviz.web.hosting.uploads import LATE, MANY, Uploads
+from specviz.web.hosting.uploads import FILES, MOST, Uploads
 
-HEAD = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a"\r\n\r\n'
-
-
-def guarded() -> Uploads:
-    async def put(request):
-        form = await request.form()
-        return PlainTextResponse(str(len(await form["file"].read())))
-
-    return Uploads(Starlette(routes=[Route("/", put, methods=["PUT"])]), Options())
+MB = 2**20
 
 
-async def sent(app: Uploads, *pieces: bytes, pause: float = 0.0, ends: bool = True) -> tuple[int, str]:
-    """Status and text of the answer to a body that comes in these pieces, and then ends or not."""
-    coming, answer = list(pieces), []
-
-    async def receive():
-        await asyncio.sleep(pause)
-        if not coming:
-            await asyncio.Event().wait()
-        piece = coming.pop(0)
-        return {"type": "http.request", "body": piece, "more_body": bool(coming) or not ends}
-
-    async def send(message):
-        answer.append(message)
-
-    headers = [(b"content-type", b"multipart/form-data; boundary=x")]
-    scope = {"type": "http", "method": "PUT", "path": "/", "headers": headers, "query_string": b""}
-    await app(scope, receive, send)
-    assert answer[0]["status"] == 200 or (b"connection", b"close") in answer[0]["headers"]
-    return answer[0]["status"], b"".join(one.get("body", b"") for one in answer[1:]).decode()
+@pytest.fixture
+def held(monkeypatch) -> dict[str, list[int]]:
+    """Sizes of the files that are here, by page."""
+    found: dict[str, list[int]] = {}
+    monkeypatch.setattr(uploads, "held_by", lambda session: found.get(session, []))
+    monkeypatch.setattr(uploads, "memory_mb", lambda: 100.0)
+    return found
 
 
-@pytest.mark.parametrize("pieces", [(b"",), (HEAD,), (HEAD, b"a", b"b")])
-def test_an_upload_that_never_ends_is_told_so_and_is_not_counted_any_more(monkeypatch, pieces):
-    monkeypatch.setattr(uploads, "GRACE", 0.01)
-    app = guarded()
-    assert asyncio.run(sent(app, *pieces, ends=False)) == (408, LATE)
-    assert app.coming == 0
+class Inside:
+    def __init__(self):
+        self.came, self.let_go = 0, asyncio.Event()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        self.came += 1
+        await self.let_go.wait()
 
 
-def test_an_upload_that_comes_drop_by_drop_is_late_however_often_something_comes(monkeypatch):
-    monkeypatch.setattr(uploads, "GRACE", 0.02)
-    assert asyncio.run(sent(guarded(), HEAD, *[b"x"] * 100_000, pause=0.001))[0] == 408
+async def put(door: Uploads, session: str = "a", method: str = "PUT") -> list[Any]:
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    await door({"type": "http", "method": method, "path": f"/_stcore/upload_file/{session}/1", "headers": []}, None, send)
+    return sent
 
 
-def test_whoever_sends_fast_enough_may_take_longer_than_the_grace(monkeypatch):
-    monkeypatch.setattr(uploads, "GRACE", 0.01)
-    monkeypatch.setattr(uploads, "LEAST", 1)
-    pieces = [HEAD, *[b"x" * 100] * 30, b"\r\n--x--\r\n"]
-    assert asyncio.run(sent(guarded(), *pieces, pause=0.001)) == (200, "3000")
+@pytest.mark.parametrize("sizes", [[5 * MB] * FILES, [1] * MOST, [5 * MB] * (FILES - 1) + [1]], ids=["large", "many", "one more"])
+def test_a_page_that_holds_enough_gets_a_sentence_and_others_are_not_concerned(held, sizes):
+    held["a"] = sizes
+    door = Uploads(None, Options(mode="hosted"))
+    assert f"holds {len(sizes)} files" in door.full("a") and not door.full("b")
 
 
-def test_one_upload_too_many_at_a_time_is_turned_away_and_has_its_turn_later(monkeypatch):
-    monkeypatch.setattr(uploads, "MOST", 2)
-    monkeypatch.setattr(uploads, "GRACE", 0.2)
-    app = guarded()
+def test_files_on_their_way_count(held):
+    async def story() -> None:
+        inside = Inside()
+        door = Uploads(inside, Options(mode="hosted"))
+        tasks = [asyncio.create_task(put(door)) for _ in range(FILES)]
+        await asyncio.sleep(0)
+        (start, body), other = await put(door), asyncio.create_task(put(door, "b"))
+        await asyncio.sleep(0)
+        assert (start["status"], inside.came) == (413, FILES + 1) and body["body"].decode().endswith(".")
+        inside.let_go.set()
+        await asyncio.gather(*tasks, other)
+        assert not door.coming and await put(door) == []
 
-    async def three() -> list[tuple[int, str]]:
-        return await asyncio.gather(*(sent(app, HEAD, ends=False) for _ in range(3)))
-
-    assert sorted(asyncio.run(three())) == [(408, LATE), (408, LATE), (503, MANY)]
-    assert asyncio.run(sent(app, HEAD, b"abc", b"\r\n--x--\r\n")) == (200, "3")
+    asyncio.run(story())
 
 
-def test_a_file_on_its_way_needs_no_disk(monkeypatch):
-    import tempfile
-
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda *_, **__: pytest.fail("a file was written"))
-    size = Options().upload_mb << 20
-    assert asyncio.run(sent(guarded(), HEAD, b"x" * size, b"\r\n--x--\r\n")) == (200, str(size))
+def test_a_full_memory_takes_no_file_and_lets_one_be_removed(held, monkeypatch):
+    monkeypatch.setattr(uploads, "memory_mb", lambda: 3000.0)
+    inside = Inside()
+    door = Uploads(inside, Options(mode="hosted"))
+    assert "memory is full" in door.full("a") and not Uploads(None, Options(mode="local")).full("a")
+    inside.let_go.set()
+    assert asyncio.run(put(door, method="DELETE")) == [] and inside.came == 1

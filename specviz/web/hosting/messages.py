@@ -1,0 +1,126 @@
+"""What a browser may send through its page's socket, and how often. It is read here before Streamlit reads it.
+
+Streamlit also answers messages that no page of this app causes: one empties the caches of all visitors, the weights among them, one
+lists the changed files of the host's working copy, one writes a file there. They go no further. What is no message of the
+protocol ends its socket, as Streamlit would, but without a traceback in the log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+from google.protobuf.message import DecodeError
+from streamlit.proto.BackMsg_pb2 import BackMsg
+from streamlit.proto.ClientState_pb2 import ClientState
+
+from specviz.web.hosting.doors import SOCKET, visitor_of
+from specviz.web.hosting.options import Options
+
+KINDS = {"rerun_script", "stop_script", "app_heartbeat", "file_urls_request", "backend_operation_request"}
+LONGEST = 2 * 10**6  # bytes of one message: a book pasted into a field is still answered with a sentence
+FIELDS = 500  # of one message
+FILES = 20  # asked addresses for, at once
+AT_ONCE = 6.0  # seconds' worth of actions that need not wait
+FRAGMENT, DOWNLOAD = 0.25, 10.0  # actions that a look at what is under way counts as, and a file that is to be made
+HELD = 100  # messages that had to wait, after which the socket ends: nobody clicks like that
+MENDS = 0.1  # of such a message is forgotten for each one that need not wait
+REMEMBERED = 5000  # visitors whose pace is known; the one seen longest ago is forgotten first
+TEXT, BROKEN, TOO_MUCH, REFUSED = 1003, 1002, 1009, 1008  # codes that a socket ends with
+MADE_HERE = ("$$ID-", "$$STREAMLIT_INTERNAL_KEY_")  # what ids of fields begin with; Streamlit's own code raises over others
+
+
+class Pace:
+    """So many actions a second, after a first few at once. per_second: 0 for no limit; clock: seconds."""
+
+    def __init__(self, per_second: int, clock: Callable[[], float] = time.monotonic):
+        self.per_second, self.clock = per_second, clock
+        self._due = float("-inf")
+
+    def wait(self, actions: float = 1.0) -> float:
+        """Seconds to wait before these actions; they count as done."""
+        if not self.per_second:
+            return 0.0
+        now = self.clock()
+        before = max(self._due, now - AT_ONCE)
+        self._due = before + actions / self.per_second
+        return max(0.0, before - now)
+
+
+class Messages:
+    """ASGI middleware. One visitor's tabs share a pace; whoever sends no cookie has one for each socket."""
+
+    def __init__(self, app: Any, options: Options):
+        self.app = app
+        self.new_pace = lambda: Pace(options.actions_per_second)
+        self.pace_of = lru_cache(maxsize=REMEMBERED)(lambda visitor: self.new_pace())
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "websocket" or not scope["path"].endswith(SOCKET):
+            await self.app(scope, receive, send)
+            return
+        visitor = visitor_of(scope)
+        pace = self.pace_of(visitor) if visitor else self.new_pace()
+        ended, held = False, 0.0
+
+        async def checked() -> Any:
+            """The next message that Streamlit is to read. Waiting here makes the sender wait, and nobody else."""
+            nonlocal ended, held
+            while True:
+                message = await receive()
+                if message["type"] != "websocket.receive":
+                    return message
+                code, actions = judged(message.get("bytes"))
+                seconds = pace.wait(actions) if actions else 0.0
+                held = held + 1.0 if seconds else max(0.0, held - MENDS)
+                if code := code or (REFUSED if held > HELD else 0):
+                    ended = True
+                    logging.getLogger(__name__).info("a socket was ended: it sent what no page sends (%d)", code)
+                    await send({"type": "websocket.close", "code": code})
+                    return {"type": "websocket.disconnect", "code": code}
+                if actions is None:
+                    logging.getLogger(__name__).info("a message was left out: no page sends its kind")
+                    continue
+                await asyncio.sleep(seconds)
+                return message
+
+        async def while_open(message: Any) -> None:
+            if not ended:
+                await send(message)
+
+        await self.app(scope, checked, while_open)
+
+
+def judged(data: bytes | None) -> tuple[int, float | None]:
+    """A code that ends the socket, or 0, and how many actions the message counts as; None: it is left out."""
+    if data is None:
+        return TEXT, None
+    if len(data) > LONGEST:
+        return TOO_MUCH, None
+    try:
+        message = BackMsg.FromString(data)
+    except DecodeError:
+        return BROKEN, None
+    kind = message.WhichOneof("type")
+    if kind not in KINDS:
+        return 0, None
+    if kind == "rerun_script":
+        return _of_run(message.rerun_script)
+    if kind == "file_urls_request":
+        return 0, 1.0 if len(message.file_urls_request.file_names) <= FILES else None
+    if kind == "backend_operation_request":
+        return 0, DOWNLOAD if message.backend_operation_request.WhichOneof("payload") == "deferred_file" else None
+    return 0, 0.0
+
+
+def _of_run(asked: ClientState) -> tuple[int, float | None]:
+    fields = asked.widget_states.widgets
+    if len(fields) > FIELDS:
+        return TOO_MUCH, None
+    if not all(field.id.startswith(MADE_HERE) for field in fields):
+        return REFUSED, None
+    return 0, FRAGMENT if asked.fragment_id else 1.0

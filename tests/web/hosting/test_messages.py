@@ -1,0 +1,190 @@
+"""What no page sends goes no further than the socket's door, and who sends too often waits alone."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from streamlit.proto.BackMsg_pb2 import BackMsg
+
+from specviz.web.hosting import messages
+from specviz.web.hosting.messages import (
+    BROKEN,
+    DOWNLOAD,
+    FRAGMENT,
+    HELD,
+    LONGEST,
+    REFUSED,
+    TEXT,
+    TOO_MUCH,
+    Messages,
+    Pace,
+    judged,
+)
+from specviz.web.hosting.options import Options
+from tests.web.hosting.test_doors import COOKIE
+
+
+def written(**fields: Any) -> bytes:
+    return BackMsg(**fields).SerializeToString()
+
+
+def rerun(fields: int = 1, fragment: str = "", start: str = "$$ID-") -> bytes:
+    message = BackMsg()
+    message.rerun_script.fragment_id, message.rerun_script.query_string = fragment, "prompt=Once"
+    for number in range(fields):
+        message.rerun_script.widget_states.widgets.add(id=f"{start}{number}", string_value="x")
+    return message.SerializeToString()
+
+
+def files(count: int) -> bytes:
+    message = BackMsg()
+    message.file_urls_request.file_names.extend(["a.jsonl"] * count)
+    return message.SerializeToString()
+
+
+def operation(kind: str) -> bytes:
+    message = BackMsg()
+    getattr(message.backend_operation_request, kind).SetInParent()
+    return message.SerializeToString()
+
+
+@pytest.mark.parametrize(
+    ("data", "actions"),
+    [
+        (rerun(), 1),
+        (rerun(messages.FIELDS), 1),
+        (rerun(fragment="a"), FRAGMENT),
+        (files(messages.FILES), 1),
+        (operation("deferred_file"), DOWNLOAD),
+        (written(app_heartbeat=True), 0),
+        (written(stop_script=True), 0),
+    ],
+    ids=["a run", "many fields", "a fragment", "files", "a download", "a sign of life", "a stop"],
+)
+def test_what_pages_send_goes_on(data, actions):
+    assert judged(data) == (0, actions)
+
+
+LEFT_OUT = {
+    **{kind: written(**{kind: True}) for kind in ("clear_cache", "load_git_info", "set_run_on_save")},
+    **{kind: written(**{kind: True}) for kind in ("debug_disconnect_websocket", "debug_shutdown_runtime")},
+    **{kind: operation(kind) for kind in ("install_skills", "dismiss_skills_nudge", "dataframe_chunk")},
+    "no kind": b"",
+    "too many files": files(messages.FILES + 1),
+}
+
+
+@pytest.mark.parametrize("kind", LEFT_OUT)
+def test_what_no_page_sends_is_left_out(kind):
+    assert judged(LEFT_OUT[kind]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("data", "code"),
+    [
+        (None, TEXT),
+        (b"\xff" * 20, BROKEN),
+        (rerun()[:-1], BROKEN),
+        (b"x" * (LONGEST + 1), TOO_MUCH),
+        (rerun(messages.FIELDS + 1), TOO_MUCH),
+        (rerun(start="one_round"), REFUSED),
+        (rerun(start=""), REFUSED),
+    ],
+    ids=["text", "no protobuf", "a part of one", "too long", "too many fields", "a field that is none", "a number as field"],
+)
+def test_what_is_no_message_ends_the_socket(data, code):
+    assert judged(data)[0] == code
+
+
+def test_streamlit_names_its_fields_as_the_door_expects():
+    from streamlit.runtime.state.common import GENERATED_ELEMENT_ID_PREFIX
+    from streamlit.runtime.state.session_state import STREAMLIT_INTERNAL_KEY_PREFIX
+
+    assert (f"{GENERATED_ELEMENT_ID_PREFIX}-", f"{STREAMLIT_INTERNAL_KEY_PREFIX}_") == messages.MADE_HERE
+
+
+def test_a_kind_that_a_later_release_adds_is_left_out_until_somebody_has_read_it():
+    kinds = {one.name for one in BackMsg.DESCRIPTOR.oneofs_by_name["type"].fields}
+    assert kinds > messages.KINDS and kinds - messages.KINDS == set(LEFT_OUT) & kinds
+
+
+def met(door: Messages, sent: list[Any], cookie: bytes = b"") -> tuple[list[Any], list[Any]]:
+    """What Streamlit reads of these messages, and what the socket is told, up to the socket's end."""
+    read: list[Any] = []
+    told: list[Any] = []
+    coming = iter([*sent, {"type": "websocket.disconnect", "code": 1000}])
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        while (message := await receive())["type"] != "websocket.disconnect":
+            read.append(message)
+        await send({"type": "websocket.send", "bytes": b"late"})
+
+    async def receive() -> Any:
+        return next(coming)
+
+    async def send(message: Any) -> None:
+        told.append(message)
+
+    door.app = app
+    headers = [(b"cookie", cookie)] if cookie else []
+    asyncio.run(door({"type": "websocket", "path": "/_stcore/stream", "headers": headers}, receive, send))
+    return read, told
+
+
+def frame(data: bytes | None) -> dict[str, Any]:
+    return {"type": "websocket.receive", "bytes": data} if data is not None else {"type": "websocket.receive", "text": "x"}
+
+
+def test_streamlit_reads_neither_what_is_left_out_nor_what_follows_an_end():
+    door = Messages(None, Options(mode="hosted"))
+    read, told = met(door, [frame(rerun()), *map(frame, LEFT_OUT.values()), frame(rerun(2)), frame(None), frame(rerun(3))])
+    assert read == [frame(rerun()), frame(rerun(2))]
+    assert told == [{"type": "websocket.close", "code": TEXT}], "and nothing is sent through a socket that has ended"
+
+
+def test_after_a_few_at_once_actions_come_at_the_pace_and_a_pause_is_not_saved_up_for_ever():
+    now = [0.0]
+    pace = Pace(10, lambda: now[0])
+    waits = [pace.wait() for _ in range(70)]
+    assert waits[:60] == [0.0] * 60 and waits[69] == pytest.approx(0.9)
+    now[0] = 1000.0
+    assert [pace.wait() for _ in range(61)][-1] == pytest.approx(0.0, abs=1e-6) and pace.wait() > 0.09
+    assert Pace(0).wait(10**9) == 0.0
+
+
+@pytest.fixture
+def at_once(monkeypatch) -> list[float]:
+    """Seconds that would have been waited."""
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    monkeypatch.setattr(messages.asyncio, "sleep", sleep)
+    return slept
+
+
+def test_who_sends_too_often_for_long_is_ended(at_once):
+    door = Messages(None, Options(mode="hosted"))
+    read, told = met(door, [frame(rerun())] * 2000)
+    assert told == [{"type": "websocket.close", "code": REFUSED}]
+    assert HELD < len(read) <= HELD + 70 and max(at_once) > 5.0
+
+
+def test_tabs_of_one_visitor_share_a_pace_and_others_have_their_own(at_once):
+    door = Messages(None, Options(mode="hosted"))
+    for visitor, waits in ((1, False), (1, True), (2, False)):
+        at_once.clear()
+        met(door, [frame(rerun())] * 50, COOKIE.format(visitor).encode())
+        assert any(at_once) == waits
+    at_once.clear()
+    for _ in range(2):
+        met(door, [frame(rerun())] * 50)
+    assert not any(at_once), "whoever sends no cookie is not one visitor"
+
+
+def test_who_serves_themselves_does_not_wait(at_once):
+    read, _ = met(Messages(None, Options(mode="local")), [frame(rerun())] * 2000)
+    assert len(read) == 2000 and not any(at_once)
