@@ -11,15 +11,19 @@ import signal
 import subprocess
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from specviz.cluster import joining
-from specviz.cluster.ray_pool import pool
+from specviz.cluster.crews import crew
+from specviz.cluster.sampler import ClusterSampler
 from specviz.evidence import shards, sources
+from specviz.evidence.matrix.table import examine
 from specviz.evidence.saved import SavedSamples
+from specviz.evidence.shards import Cut, Work
 from specviz.settings import Settings
 
 pytestmark = [
@@ -78,15 +82,59 @@ def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, 
     monkeypatch.setitem(shards.SHARD, sources.SHARED, SHARD)
     settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
     killed = []
-    with pool(address, pair, settings) as elsewhere:
+    with crew(address, "cpu") as elsewhere:
         assert elsewhere.width == 2
 
         def kill(share):
             if share > 0.2 and not killed:
-                worker = next(iter(elsewhere.load))
-                killed.append(elsewhere.processes[worker])
+                killed.append(elsewhere.processes[0])
                 os.kill(killed[0], signal.SIGKILL)
 
         found = drawn(pair, settings, elsewhere, kill)
-        assert killed and killed[0] not in elsewhere.processes.values() and len(elsewhere.processes) == 2
+        assert killed and killed[0] not in elsewhere.processes
     assert len(found) == SAMPLES and np.array_equal(found, drawn(pair, settings))
+
+
+def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
+    settings = Settings(pair=pair.name, prompt="Once upon a time. Once upon", device="cpu")
+    only, killed = ("draft", "several", "ngram"), []
+    with crew(address, "cpu") as elsewhere:
+
+        def kill(share, name):
+            if not killed:
+                killed.append(elsewhere.processes[0])
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = examine(pair, settings, 0.4, only, kill, elsewhere)
+    assert killed and found == examine(pair, settings, 0.4, only)
+
+
+class Left(Exception):
+    """A visitor goes away."""
+
+
+def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stops_without_its_worker(pair, address):
+    settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
+    ids = tuple(pair.encode(settings.prompt))
+    works = [Work(name, sources.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
+    with crew(address, "cpu") as elsewhere:
+        sampler = ClusterSampler(elsewhere, lambda settings: pair)
+        with ThreadPoolExecutor(3) as threads:
+            found = list(threads.map(lambda work: sampler.draw(work, Cut(100, 5_000)).tokens, works))
+        for work, tokens in zip(works, found, strict=True):
+            alone = sources.draw(work.name, work.mode, pair, settings, ids, 100, 5_000).tokens
+            assert np.array_equal(tokens, alone), work.name
+
+        before, told = set(elsewhere.processes), []
+
+        def leave(share):
+            told.append(share)
+            if share:
+                raise Left
+
+        long = Work("speculative", sources.ENGINE, settings, ids)
+        with pytest.raises(Left):
+            sampler.draw(long, Cut(0, 1_000_000), leave)
+        assert told[-1] < 0.5
+        again = list(elsewhere.done(shards.Drawing(sampler.known[settings.pair, "cpu", "auto"], works[0]), [Cut(0, 50)]))
+        assert len(again[0][1]) == 50 and set(elsewhere.processes) == before
