@@ -59,7 +59,8 @@ class ActorSeat:
     def end(self) -> None:
         self.process = None
         if self.actor is not None:
-            self.ray.kill(self.actor)
+            with suppress(self.ray.exceptions.RayError):  # Ray has ended, and the actor with it
+                self.ray.kill(self.actor)
             self.actor = None
 
 

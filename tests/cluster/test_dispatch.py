@@ -14,8 +14,10 @@ from specviz.cluster.sampler import ClusterSampler
 from specviz.errors import ClusterError
 from specviz.evidence import pieces, shards, sources
 from specviz.evidence import saved as file
+from specviz.evidence.matrix.table import examine
 from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import Cut, Work
+from specviz.prediction.study_run import StudySize, run_study
 from specviz.settings import Settings
 from tests.cluster.seats import Plan, PretendSeat
 
@@ -124,6 +126,20 @@ def test_a_worker_with_another_pair_is_refused_with_what_differs(pair, crew, mon
     monkeypatch.setattr(pieces, "described", lambda pair: here)
     with pytest.raises(ClusterError, match=r"torch was 0\.1"):
         crew(Plan()).do(shards.Drawing(there, Work("speculative", sources.SHARED, SETTINGS, (0,))), Cut(0, 4))
+
+
+@pytest.mark.usefixtures("small")
+def test_cells_of_a_matrix_and_of_a_study_are_those_of_this_process_in_their_order(pair, crew):
+    settings, only = Settings(pair=pair.name, prompt="Once upon a time. Once upon"), ("draft", "several", "token")
+    plan = Plan({"cell draft, token, T = 1": 2})
+    assert examine(pair, settings, 0.4, only, elsewhere=crew(plan)) == examine(pair, settings, 0.4, only)
+    assert set(plan.lost.values()) == {0}
+
+    size, plan = StudySize(openings=2, opening=8, length=6, gamma=2), Plan({"cell code, ngram, temperature 1, top-p 0.5": 2})
+    asked = (size, 7, ("bedtime", "code"), (0.0, 1.0), (0.5,), ("storybook", "ngram"), lambda name: pair)
+    told: list[float] = []
+    assert run_study(*asked, watch=told.append, elsewhere=crew(plan)).cells == run_study(*asked).cells
+    assert set(plan.lost.values()) == {0} and told == sorted(told) and told[-1] == 1.0 and len(told) == 12
 
 
 class Adding:

@@ -5,13 +5,16 @@ Two nodes of one CPU each on this machine, started and ended here. A million sam
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -24,6 +27,8 @@ from specviz.evidence import shards, sources
 from specviz.evidence.matrix.table import examine
 from specviz.evidence.saved import SavedSamples
 from specviz.evidence.shards import Cut, Work
+from specviz.models.pairs.loading import load_pair
+from specviz.prediction.study_run import StudySize, run_study
 from specviz.settings import Settings
 
 pytestmark = [
@@ -78,6 +83,31 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
     assert [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])] == []
 
 
+def test_ctrl_c_twice_ends_a_study_on_a_cluster_of_its_own_with_its_cells_and_no_process_or_file_of_ray():
+    """The signal goes to the whole group, as from a terminal."""
+    import psutil
+
+    place = Path(tempfile.mkdtemp(dir="/tmp"))
+    asked = [sys.executable, "-m", "specviz", "study", "--texts", "2", "--cluster", "auto", "--resume", str(place / "cells")]
+    process = subprocess.Popen(
+        asked, stderr=subprocess.PIPE, text=True, start_new_session=True, env=os.environ | {"TMPDIR": str(place)}
+    )
+    try:
+        while not (place / "cells").is_file() or not json.loads((place / "cells").read_text())["cells"]:
+            assert process.poll() is None, process.stderr.read()
+            time.sleep(0.1)
+        started = psutil.Process(process.pid).children(recursive=True)
+        assert any("raylet" in one.name() for one in started)
+        for _ in range(2):
+            os.killpg(process.pid, signal.SIGINT)
+        said = process.communicate(timeout=60)[1]
+        assert process.returncode == 130 and "every finished cell is saved" in said and "Traceback" not in said, said
+        assert psutil.wait_procs(started, timeout=30)[1] == [] and not [*place.glob("ray*")]
+    finally:
+        process.kill()
+        shutil.rmtree(place)
+
+
 def test_a_million_samples_with_a_worker_killed_are_those_of_this_process(pair, address, monkeypatch):
     monkeypatch.setitem(shards.SHARD, sources.SHARED, SHARD)
     settings = Settings(pair=pair.name, prompt="Once upon", length=3, gamma=2, device="cpu")
@@ -107,6 +137,22 @@ def test_a_matrix_with_a_worker_killed_is_that_of_this_process(pair, address):
 
         found = examine(pair, settings, 0.4, only, kill, elsewhere)
     assert killed and found == examine(pair, settings, 0.4, only)
+
+
+def test_a_study_with_a_worker_killed_is_that_of_this_process(address, tmp_path):
+    """With shipped pairs, which each worker finds by name."""
+    size = StudySize(openings=2, opening=8, length=4, gamma=2)
+    asked = (size, 7, ("bedtime",), (0.0, 1.0), (0.5,), ("storybook", "ngram"), partial(load_pair, device="cpu"))
+    killed = []
+    with crew(address, "cpu") as elsewhere:
+
+        def kill(share):
+            if not killed:
+                killed.append(elsewhere.processes[0])
+                os.kill(killed[0], signal.SIGKILL)
+
+        found = run_study(*asked, watch=kill, resume=tmp_path / "cells", elsewhere=elsewhere)
+    assert killed and found.cells == run_study(*asked).cells
 
 
 class Left(Exception):
