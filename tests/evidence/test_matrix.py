@@ -222,6 +222,13 @@ def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole
         assert cell(table.Job("T = 1", line, "token"), lambda share: None) in whole.cells
 
 
+def test_a_cell_does_not_depend_on_the_cells_before_it(pair, heads, whole):
+    """To the last bit: another worker computes other cells before it, and so has other contexts beside each other in a pass."""
+    worker = Worker(pair, Settings(prompt=PROMPT, heads=heads, exit_layer=1), TV)
+    some = [cell for cell in whole.cells if cell.rule == "token" and cell.column == "T = 1"]
+    assert [worker.cell(table.Job(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
+
+
 @pytest.mark.slow
 def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_folders, pair):
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)

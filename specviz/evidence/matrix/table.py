@@ -178,10 +178,13 @@ class Worker:
         return ALPHA / (len(lines()) * len(RULES) * len(COLUMNS))
 
     def cell(self, job: Job) -> Cell:
+        """A pure function of the job. In float32 a distribution depends a little on those of the same pass, so none is remembered
+        from an earlier cell."""
         name, line, rule = job
+        self.remembering.forget()
         if self.column is None or self.column.name != name:
-            self.remembering.forget()
             self.column = self._column(name)
+        self.column = replace(self.column, target=self.remembering.open(self.column.settings)[0])
         return cell_of(self.column, line, lines()[line], rule, self.remembering, self.ids)
 
     def _column(self, name: str) -> Column:
