@@ -36,7 +36,7 @@ class Pool(Protocol):
 
     width: int
 
-    def do(self, task: Task, piece: Any, watch: Watch) -> Any:
+    def do(self, task: Task, piece: Any, watch: Watch = ...) -> Any:
         """The result of one piece, for any thread. watch: told the share that is done; what it raises stops the piece."""
 
     def done(self, task: Task, pieces: Sequence[P]) -> Iterator[tuple[P, Any]]:

@@ -91,6 +91,13 @@ def test_the_command_refuses_before_any_weights_are_read(capsys):
     assert "cluster must be auto" in capsys.readouterr().err
     assert main(["study", "--cluster", "here"]) == 2
     assert "cluster must be auto" in capsys.readouterr().err
+    for command in ("decode", "bench"):
+        assert main([command, "--target", "/nowhere", "--draft", "/nowhere", "--cluster", "here"]) == 2
+        assert "cluster must be auto" in capsys.readouterr().err
+    assert main(["decode", "--probs", "x.npz", "--cluster", "auto"]) == 2
+    assert "cluster must be left out with --probs" in capsys.readouterr().err
+    assert main(["bench", "--curve", "--cluster", "auto"]) == 2
+    assert "cluster must be left out with --curve" in capsys.readouterr().err
     assert main(["study", "--read", "x.json", "--cluster", "auto"]) == 2
     assert "cluster must be left out with --read" in capsys.readouterr().err
 

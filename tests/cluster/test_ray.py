@@ -83,6 +83,16 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
     assert [one for one in psutil.process_iter(["cmdline"]) if str(tmp_path) in " ".join(one.info["cmdline"] or [])] == []
 
 
+def test_a_text_decoded_on_a_cluster_of_its_own_is_the_text_decoded_here(pair_folders):
+    asked = [sys.executable, "-m", "specviz", "decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
+    asked += ["--prompt", "Once upon", "--device", "cpu"]
+    here, there = (
+        subprocess.run([*asked, *more], capture_output=True, text=True, timeout=120, env=os.environ | {"TMPDIR": "/tmp"})
+        for more in ((), ("--cluster", "auto"))
+    )
+    assert there.stdout == here.stdout and here.stdout.startswith("Once upon"), there.stderr
+
+
 def test_ctrl_c_twice_ends_a_study_on_a_cluster_of_its_own_with_its_cells_and_no_process_or_file_of_ray():
     """The signal goes to the whole group, as from a terminal."""
     import psutil
