@@ -202,6 +202,7 @@ class Crew:
         finally:
             with self.lock:
                 self.ready -= 1
+                self.alive = time.monotonic()
 
     def _do(self, seat: Seat, call: Call) -> None:
         try:
