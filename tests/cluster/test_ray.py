@@ -72,10 +72,10 @@ def test_the_command_gives_the_same_report_on_a_cluster_of_its_own_and_leaves_no
     asked = [sys.executable, "-m", "specviz", "verify", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     asked += ["--length", "2", "--gamma", "2", "--mode", "engine", "--samples", "3000", "--seconds", "10000", "--tv", "0.9"]
     asked += ["--device", "cpu", "--format", "json"]
-    here = subprocess.run(asked, capture_output=True, text=True, timeout=120)
+    here = subprocess.run(asked, capture_output=True, text=True, timeout=300)
     tmp_path = Path(tempfile.mkdtemp(dir="/tmp"))  # a short one: paths of sockets have at most 107 bytes
     there = subprocess.run(
-        [*asked, "--cluster", "auto"], capture_output=True, text=True, timeout=120, env=os.environ | {"TMPDIR": str(tmp_path)}
+        [*asked, "--cluster", "auto"], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": str(tmp_path)}
     )
     assert (there.returncode, there.stdout) == (here.returncode, here.stdout), there.stderr
     assert here.stdout and list(tmp_path.glob("ray-*")) == []
@@ -87,7 +87,7 @@ def test_a_text_decoded_on_a_cluster_of_its_own_is_the_text_decoded_here(pair_fo
     asked = [sys.executable, "-m", "specviz", "decode", "--target", str(pair_folders[0]), "--draft", str(pair_folders[1])]
     asked += ["--prompt", "Once upon", "--device", "cpu"]
     here, there = (
-        subprocess.run([*asked, *more], capture_output=True, text=True, timeout=120, env=os.environ | {"TMPDIR": "/tmp"})
+        subprocess.run([*asked, *more], capture_output=True, text=True, timeout=300, env=os.environ | {"TMPDIR": "/tmp"})
         for more in ((), ("--cluster", "auto"))
     )
     assert there.stdout == here.stdout and here.stdout.startswith("Once upon"), there.stderr
