@@ -1,1 +1,1 @@
-"""Draw the shards of a run on several machines, or on all cores of this one. Ray is imported only here, and only when asked for."""
+"""Pieces of work on other cores and machines: worker processes of this machine, or of a Ray cluster. Ray is imported only here, and only when asked for."""

@@ -1,53 +1,230 @@
-"""Give shards to workers, a few at a time, and draw again what was lost. Nothing here knows who the workers are."""
+"""Give pieces of work to workers, one at a time to each, and have done again what was lost. Nothing here knows where the workers are.
+
+Each worker has a thread of this process, which brings it pieces and waits for it. So any number of threads may ask for work at once.
+"""
 
 from __future__ import annotations
 
-from collections import Counter, deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Protocol
+import itertools
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from queue import Empty, PriorityQueue, SimpleQueue
+from typing import Any, Protocol, TypeVar
 
-from specviz.decoding.samples import Samples
+from specviz.decoding.sampler import Watch
 from specviz.errors import ClusterError
-from specviz.evidence.shards import Cut, Work
+from specviz.evidence.pieces import Task
 
-MOST_LOST = 5  # how often the same shard may be lost before the run ends: it may be what kills its workers
+MOMENT = 0.25  # seconds between two looks at what was asked for
+MOST_LOST = 5  # how often the same piece may be lost before the run ends: it may be what kills its workers
+MOST_STARTS = 10  # workers that may die before they are ready, in a row
+PATIENCE = 180.0  # seconds without a single worker after which a run ends
 
-
-class Pool(Protocol):
-    """Workers that draw shards."""
-
-    def room(self) -> bool:
-        """Whether another shard can be given now."""
-
-    def give(self, work: Work, cut: Cut) -> None:
-        """Have a worker draw a shard."""
-
-    def back(self) -> Iterable[tuple[Cut, Samples | None]]:
-        """Shards that came back since the last call, in any order; None: lost, draw it again. Waits for a moment if there are none."""
+P = TypeVar("P")
 
 
-def drawn(pool: Pool, work: Work, cuts: Sequence[Cut]) -> Iterator[Samples]:
-    """The samples of all shards, each once, in any order.
+class Lost(Exception):
+    """The worker died, or its machine, with what it was doing."""
 
-    A shard is a pure function, so one that is drawn twice is the same both times. Raises ClusterError for a shard that is lost
-    again and again.
+
+class Seat(Protocol):
+    """A place for one worker. Only its own thread calls it."""
+
+    process: int | None  # number of the worker's process on its machine; None: there is none
+
+    def start(self) -> None:
+        """Begin to start a worker here, in place of an earlier one. Its answer is the number of its process."""
+
+    def give(self, task: Task, piece: Any) -> None:
+        """Have the worker begin a piece. Its answer is the piece's result."""
+
+    def ready(self, seconds: float) -> bool:
+        """Whether there is an answer. Waits for it so long."""
+
+    def answer(self) -> Any:
+        """The answer. Raises Lost, or what the piece raised."""
+
+    def share(self) -> float:
+        """How much of the piece is done, in [0, 1], as far as is known."""
+
+    def stop(self) -> None:
+        """The piece is no longer wanted: leave it soon."""
+
+    def end(self) -> None:
+        """End the worker at once."""
+
+
+@dataclass(order=True, slots=True)
+class Call:
+    """A piece that was asked for. The earliest one goes first, also when it was lost.
+
+    back    where it comes when it has a result or an error
+    wanted  False once nobody waits for it
     """
-    left, under_way, lost = deque(cuts), set(), Counter[Cut]()
-    while left or under_way:
-        while left and pool.room():
-            pool.give(work, left[0])
-            under_way.add(left.popleft())
-        for cut, samples in pool.back():
-            if cut not in under_way:  # a worker that was given up answered after all
-                continue
-            under_way.remove(cut)
-            if samples is not None:
-                yield samples
-                continue
-            lost[cut] += 1
-            if lost[cut] > MOST_LOST:
+
+    number: int
+    task: Task = field(compare=False)
+    piece: Any = field(compare=False)
+    back: SimpleQueue = field(compare=False)
+    result: Any = field(default=None, compare=False)
+    error: Exception | None = field(default=None, compare=False)
+    share: float = field(default=0.0, compare=False)
+    lost: int = field(default=0, compare=False)
+    wanted: bool = field(default=True, compare=False)
+
+
+class Crew:
+    """Workers at their seats. They start when the first pieces come, and no more of them than there are pieces.
+
+    started  called whenever a worker was started, before it is given anything
+    """
+
+    def __init__(self, seats: Sequence[Seat], started: Callable[[], None] = lambda: None):
+        self.seats, self.started, self.width = seats, started, len(seats)
+        self.calls: PriorityQueue[Call] = PriorityQueue()
+        self.numbers, self.lock = itertools.count(), threading.Lock()
+        self.threads: list[threading.Thread] = []
+        self.open = self.ready = self.failed = 0  # pieces asked for; workers that are ready; starts that failed in a row
+        self.alive, self.ended, self.broken = time.monotonic(), False, None
+
+    @property
+    def processes(self) -> list[int]:
+        """The numbers of the workers' processes."""
+        return [seat.process for seat in self.seats if seat.process is not None]
+
+    def do(self, task: Task, piece: Any, watch: Watch = lambda share: None) -> Any:
+        """The result of one piece. watch: told the share of it that is done; what it raises stops the piece."""
+        calls = self._asked(task, [piece])
+        for call in self._back(calls, lambda: watch(calls[0].share)):
+            return call.result
+
+    def done(self, task: Task, pieces: Sequence[P]) -> Iterator[tuple[P, Any]]:
+        """Every piece with its result, each once, in any order. Closing the iterator stops those that are left."""
+        for call in self._back(self._asked(task, pieces)):
+            yield call.piece, call.result
+
+    def close(self) -> None:
+        """End all workers, at once."""
+        self.ended = True
+        for thread in self.threads:
+            thread.join()
+
+    def _asked(self, task: Task, pieces: Sequence[Any]) -> list[Call]:
+        back: SimpleQueue[Call] = SimpleQueue()
+        with self.lock:
+            calls = [Call(next(self.numbers), task, piece, back) for piece in pieces]
+            if not self.open:
+                self.alive = time.monotonic()
+            self.open += len(calls)
+            for call in calls:
+                self.calls.put(call)
+            for seat in self.seats[len(self.threads) : self.open]:
+                self.threads.append(threading.Thread(target=self._serve, args=(seat,), daemon=True))
+                self.threads[-1].start()
+        return calls
+
+    def _back(self, calls: Sequence[Call], look: Callable[[], None] = lambda: None) -> Iterator[Call]:
+        """The calls as they come back. Raises the error of one, and ClusterError where there are no workers."""
+        try:
+            for _ in calls:
+                while True:
+                    with suppress(Empty):
+                        call = calls[0].back.get(timeout=MOMENT)
+                        break
+                    self._check()
+                    look()
+                if call.error is not None:
+                    raise call.error
+                yield call
+        finally:
+            for call in calls:
+                call.wanted = False
+            with self.lock:
+                self.open -= len(calls)
+
+    def _check(self) -> None:
+        if self.broken is not None:
+            raise self.broken
+        if self.ended:
+            raise ClusterError("The workers were ended.")
+        if self.ready:
+            self.alive = time.monotonic()
+        elif time.monotonic() - self.alive > PATIENCE:
+            raise ClusterError(f"No worker was ready within {PATIENCE:.0f} s. Are the machines busy with other work?")
+
+    def _serve(self, seat: Seat) -> None:
+        """The thread of a seat: starts a worker, brings it pieces, and starts another when it dies."""
+        try:
+            while not self.ended:
+                with suppress(Lost):
+                    if self._begun(seat):
+                        self._pieces(seat)
+        except Exception as error:  # told to whoever waits for a piece
+            self.broken = error
+        finally:
+            seat.end()
+
+    def _begun(self, seat: Seat) -> bool:
+        """Whether a worker is ready here; False once all shall end."""
+        seat.start()
+        while not seat.ready(MOMENT):
+            if self.ended:
+                return False
+        try:
+            seat.process = seat.answer()
+        except Lost:
+            with self.lock:
+                self.failed += 1
+            if self.failed > MOST_STARTS:
                 raise ClusterError(
-                    f"Samples {cut.first} to {cut.first + cut.count - 1} were lost {lost[cut]} times with the workers that drew "
-                    "them. The usual reason is too little memory for the models, or a machine that is switched off."
-                )
-            left.appendleft(cut)
+                    f"More than {MOST_STARTS} workers died while they started, one after the other. Is there enough memory on each core?"
+                ) from None
+            raise
+        self.started()
+        self.failed = 0
+        return True
+
+    def _pieces(self, seat: Seat) -> None:
+        with self.lock:
+            self.ready += 1
+        try:
+            while not self.ended:
+                with suppress(Empty):
+                    call = self.calls.get(timeout=MOMENT)
+                    if call.wanted:
+                        self._do(seat, call)
+        except Lost:
+            seat.process = None
+            raise
+        finally:
+            with self.lock:
+                self.ready -= 1
+                self.alive = time.monotonic()
+
+    def _do(self, seat: Seat, call: Call) -> None:
+        try:
+            seat.give(call.task, call.piece)
+            while not seat.ready(MOMENT):
+                if self.ended:
+                    return
+                if not call.wanted:
+                    seat.stop()
+                call.share = seat.share()
+            call.result = seat.answer()
+        except Lost:
+            call.lost += 1
+            if call.lost <= MOST_LOST:
+                self.calls.put(call)
+                raise
+            call.error = ClusterError(
+                f"{str(call.piece).capitalize()}: lost {call.lost} times with the workers that did it. The usual reason is too little "
+                "memory for the models, or a machine that is switched off."
+            )
+            call.back.put(call)
+            raise
+        except Exception as error:
+            call.error = error
+        call.back.put(call)

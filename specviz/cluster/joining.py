@@ -52,6 +52,7 @@ def joined(where: str) -> Iterator[Any]:
     before = dict(os.environ)
     here = where == AUTO or _is_here(_split(where)[0])
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # else a call after the end would start an open cluster
     if here:
         os.environ.update(ON_LOOPBACK)
     else:

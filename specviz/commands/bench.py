@@ -8,6 +8,8 @@ from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from specviz.commands.options import (
+    check_cluster,
+    cluster_option,
     in_words,
     load,
     pair_options,
@@ -19,6 +21,7 @@ from specviz.commands.options import (
 )
 from specviz.commands.output import NO_VERDICT, format_option, machine_line, show
 from specviz.commands.progress import told
+from specviz.commands.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.settings import PROPOSER_FIELDS, Settings, whole
 
@@ -48,6 +51,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--policies", action="store_true", help="instead: each policy that sets the draft length against the best fixed length")
     add("--curve", action="store_true", help="instead: what passes over more tokens, trees and rows cost, and what follows")
+    cluster_option(parser)
     format_option(parser)
 
 
@@ -59,17 +63,27 @@ def run(options: argparse.Namespace) -> int:
     other = next((name for name in others if getattr(options, name) is not None and getattr(options, name) is not False), None)
     if other:
         refuse_proposer(options, f"--{other}")
+        if options.cluster is not None:
+            raise SettingsError("cluster", options.cluster, f"left out with --{other}, which measures this machine")
+    check_cluster(options)
     settings = settings_from(options, **proposer_fields(options))
     if other:
         others[other](settings, options)
         return 0
     refuse_unknown(settings)
+    record = somewhere(options, measured, settings, options.gamma, options.max_new_tokens, options.runs)
+    show(record, options, as_text)
+    return 0 if record["verdict"] == "steady" else NO_VERDICT
+
+
+def measured(settings: Settings, gamma: int, length: int, runs: int) -> dict[str, Any]:
+    """The record of a bench on the machine where this is called."""
     from specviz.measure.bench import bench, machine
     from specviz.measure.costs import rule_seconds
 
     pair = load(settings)
-    results = bench(pair, options.gamma, options.max_new_tokens, options.runs, say=told, base=settings)
-    record = {
+    results = bench(pair, gamma, length, runs, say=told, base=settings)
+    return {
         "machine": machine(pair),
         "pair": pair.describe(),
         "speculative": {name: getattr(settings, name) for name in PROPOSER_FIELDS},
@@ -78,8 +92,6 @@ def run(options: argparse.Namespace) -> int:
         "block_gap": {kind: gap(replace(settings, dtype=kind)) for kind in ("float32", "bfloat16")},
         "verdict": unsteady(results) or "steady",
     }
-    show(record, options, as_text)
-    return 0 if record["verdict"] == "steady" else NO_VERDICT
 
 
 def unsteady(results: Sequence[BenchResult]) -> str:

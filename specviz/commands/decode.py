@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import argparse
 import io
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 
 import numpy as np
 
 from specviz.commands.options import (
+    check_cluster,
+    cluster_option,
     in_words,
     load,
     pair_options,
@@ -20,6 +23,7 @@ from specviz.commands.options import (
     settings_of,
 )
 from specviz.commands.output import format_option, in_color
+from specviz.commands.somewhere import somewhere
 from specviz.errors import SettingsError
 from specviz.records import write
 from specviz.settings import Settings
@@ -35,6 +39,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
     run_options(parser)
     sampling_options(parser)
     proposer_options(parser)
+    cluster_option(parser)
     format_option(parser, "the trace as JSON")
     parser.add_argument(
         "--color", choices=("auto", "always", "never"), default="auto", help="color tokens by their origin (default: auto)"
@@ -49,17 +54,24 @@ def arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     settings = settings_of(options)
+    if options.probs and options.cluster is not None:
+        raise SettingsError("cluster", options.cluster, "left out with --probs: only the trace comes back from there")
+    check_cluster(options)
     folder = DistributionsFile(options.probs) if options.probs else None
-    from specviz.decoding.run import run as decode_run
-
     refuse_unknown(settings)
-    bars = 12 if options.format == "json" else 0
-    trace = decode_run(load(settings), settings, bars=bars, watch=folder.add if folder else None)
+    trace = somewhere(options, decoded, settings, 12 if options.format == "json" else 0, folder and folder.add)
     if folder:
         folder.write()
     color = in_color() if options.color == "auto" else options.color == "always"
     print(trace.to_json(indent=1) if options.format == "json" else as_text(trace, color))
     return 0
+
+
+def decoded(settings: Settings, bars: int, watch: Callable[[Round], None] | None) -> Trace:
+    """The trace of one text, decoded where this is called."""
+    from specviz.decoding.run import run as decode_run
+
+    return decode_run(load(settings), settings, bars=bars, watch=watch)
 
 
 class DistributionsFile:

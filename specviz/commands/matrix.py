@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from itertools import groupby
 from typing import Any
 
-from specviz.commands.options import load, proposer_fields, settings_from
+from specviz.commands.options import check_cluster, load, proposer_fields, settings_from
 from specviz.commands.output import in_color, show
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
@@ -18,7 +18,7 @@ LEAST_TV = 0.005  # a smaller one takes hours
 PROMPT = "The old man and the little dog went into the wood. The old man"  # repeats itself, so that n-gram methods can copy
 WORKERS = 2  # processes on a CPU
 OWN = {  # options that apply to a matrix
-    *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format"),
+    *("pair", "target", "draft", "device", "dtype", "prompt", "seed", "tv", "all", "only", "format", "cluster"),
     *("heads", "exit", "exit_layer"),
 }
 MARKS = {"consistent": "exact", "coincides": "same", "rejected": "lossy", "blank": ".", "too few samples": "unseen"}
@@ -51,7 +51,9 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     tv = TV if options.tv is None else options.tv
     if not LEAST_TV <= tv <= 1.0:
         raise SettingsError("tv", tv, f"from {LEAST_TV} to 1 with --all")
+    check_cluster(options)
     settings = settings_from(options, prompt=options.prompt or PROMPT, **proposer_fields(options))
+    from specviz.cluster.crews import crew
     from specviz.evidence.matrix.table import chosen, examine
     from specviz.models.pairs.fingerprint import fingerprints
     from specviz.records import versions
@@ -59,8 +61,9 @@ def run(options: argparse.Namespace, usual: Mapping[str, Any]) -> int:
     only = [name for part in options.only for name in part.split(",") if name]
     chosen(only)  # refuses unknown names before any weights are read
     pair = load(settings)
-    workers = min(WORKERS, os.cpu_count() or 1) if pair.target.device.type == "cpu" else 1
-    matrix = examine(pair, settings, tv, only, Progress("matrix"), workers)
+    device = pair.target.device.type
+    with crew(options.cluster, device, min(WORKERS, os.cpu_count() or 1) if device == "cpu" else 1) as elsewhere:
+        matrix = examine(pair, settings, tv, only, Progress("matrix"), elsewhere)
     record = matrix.to_record() | {"models": pair.describe() | fingerprints(pair), "versions": versions()}
     show(record, options, lambda record: as_text(record, in_color()))
     return 0 if matrix.right else 1

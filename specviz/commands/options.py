@@ -122,6 +122,22 @@ def seed_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="seed of all random numbers (default: 7)")
 
 
+def cluster_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--cluster",
+        metavar="WHERE",
+        help="work on several cores or machines: auto (the cores of this one), or HOST:PORT of a Ray cluster (docs/cluster.md)",
+    )
+
+
+def check_cluster(options: argparse.Namespace) -> None:
+    """Raises SettingsError or ClusterError for a cluster that cannot be used, before anything is loaded."""
+    if options.cluster is not None:
+        from specviz.cluster import joining
+
+        joining.check(options.cluster)
+
+
 def settings_of(options: argparse.Namespace) -> Settings:
     """Settings from the options of a run. A tree without a shape or a number of nodes gets the fastest number of nodes.
 

@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from specviz.commands.options import seed_option
+from specviz.commands.options import check_cluster, cluster_option, seed_option
 from specviz.commands.output import format_option
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
@@ -28,13 +28,16 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="save every finished cell to FILE; the same command resumes from it (default with --out: that name and .cells)",
     )
+    cluster_option(parser)
     format_option(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     whole("texts", options.texts, 2, 1024)
-    if options.read and options.resume:
-        raise SettingsError("resume", str(options.resume), "left out with --read: nothing is measured")
+    for name in ("resume", "cluster"):
+        if options.read and (value := getattr(options, name)) is not None:
+            raise SettingsError(name, str(value), "left out with --read: nothing is measured")
+    check_cluster(options)
     if options.out and options.out.is_dir():
         raise SettingsError("out", str(options.out), "a file, and this is a folder")
     from specviz.prediction.study import SCHEMA, Study
@@ -63,10 +66,14 @@ def measured(options: argparse.Namespace, cells: Path | None) -> Study:
 
     cells: file of the finished cells
     """
+    from specviz.cluster.crews import crew
+    from specviz.models.pairs.loading import pick_device
     from specviz.prediction.study_run import StudySize, run_study
 
     try:
-        return run_study(StudySize(openings=options.texts), options.seed, watch=Progress("study"), resume=cells)
+        with crew(options.cluster, pick_device("auto", "auto")[0].type) as elsewhere:
+            size = StudySize(openings=options.texts)
+            return run_study(size, options.seed, watch=Progress("study"), resume=cells, elsewhere=elsewhere)
     except KeyboardInterrupt as stop:
         said = f"every finished cell is saved in '{cells}'; the same command resumes from there"
         if cells is None:

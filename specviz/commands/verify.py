@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from specviz.commands import matrix
 from specviz.commands.options import (
+    check_cluster,
+    cluster_option,
     in_words,
     load,
     pair_options,
@@ -87,11 +89,7 @@ def arguments(parser: argparse.ArgumentParser) -> None:
         help="draw nothing; test the samples of any server from a JSON lines file (docs/checking-your-server.md)",
     )
     add("--against", type=Path, metavar="FILE2", help="compare --sample-file with a second sample file; needs no weights")
-    add(
-        "--cluster",
-        metavar="WHERE",
-        help="draw on several cores or machines: auto (the cores of this one), or HOST:PORT of a Ray cluster (docs/cluster.md)",
-    )
+    cluster_option(parser)
     format_option(parser, "the report as JSON")
     add("--out", type=Path, metavar="DIR", help="also write a certificate, tables and figures to DIR, and a zip of them")
     add(
@@ -145,10 +143,7 @@ def settings_of(options: argparse.Namespace) -> Settings:
         ):
             if (value := getattr(options, name)) != usual:
                 raise SettingsError(name, str(value), "left out with --sample-file: nothing is drawn")
-    if options.cluster is not None:
-        from specviz.cluster import joining
-
-        joining.check(options.cluster)
+    check_cluster(options)
     if options.out:
         from specviz.export.folder import writable
 
@@ -180,7 +175,7 @@ def sampled_and_tested(pair: Pair, settings: Settings, options: argparse.Namespa
 
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.
     """
-    from specviz.cluster.ray_pool import pool
+    from specviz.cluster.crews import crew
     from specviz.evidence import sources
     from specviz.evidence.experiment import Plan, answer
     from specviz.evidence.report import report
@@ -195,7 +190,7 @@ def sampled_and_tested(pair: Pair, settings: Settings, options: argparse.Namespa
         ids = pair.encode(settings.prompt)
         target, draft = pair.open(settings)
         reference = sources.reference(pair, settings, ids)
-        with pool(options.cluster, pair, settings) as elsewhere:
+        with crew(options.cluster, pair.target.device.type) as elsewhere:
             for mode in sources.modes(name, options.mode, settings):
                 progress = Progress(f"{name}, {mode}: drawing")
                 samples = draw_all(saved, name, mode, pair, settings, ids, options.samples, options.seconds, progress, elsewhere)

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from specviz.decoding.sampler import Shard, ShardState, Watch, shared_distributions
 from specviz.decoding.samples import Samples
 from specviz.evidence import sources
+from specviz.evidence.pieces import PairThere, Pool, admit, described
 from specviz.evidence.saved import ModeSamples, SavedSamples
-from specviz.models.pairs.fingerprint import fingerprints
 from specviz.models.pairs.loading import Pair
-from specviz.records import versions
 from specviz.settings import Settings
 
 SHARD = {sources.SHARED: 2_000_000, sources.ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
@@ -29,6 +28,9 @@ class Cut(NamedTuple):
     first: int
     count: int
 
+    def __str__(self) -> str:
+        return f"samples {self.first} to {self.first + self.count - 1}"
+
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -40,12 +42,26 @@ class Work:
     ids: tuple[int, ...]
 
 
-class Elsewhere(Protocol):
-    """Who draws shards outside this process: ``width`` of them at a time, given back in any order."""
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A run's shards as pieces for workers.
 
-    width: int
+    named  whether the settings are those of a command line, so that a worker may read the files that they name
+    """
 
-    def drawn(self, work: Work, cuts: Sequence[Cut]) -> Iterator[Samples]: ...
+    pair: PairThere
+    work: Work
+    named: bool = True
+
+    def begin(self) -> Callable[[Cut, Watch], Samples]:
+        if self.named:
+            admit(self.work.settings)
+        pair, work = self.pair.read(), self.work
+
+        def draw(cut: Cut, watch: Watch) -> Samples:
+            return sources.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, watch)
+
+        return draw
 
 
 def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
@@ -59,11 +75,6 @@ def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float)
     }
 
 
-def described(pair: Pair) -> dict[str, Any]:
-    """The models and versions of this machine."""
-    return {"models": pair.describe() | fingerprints(pair), "versions": versions()}
-
-
 def draw_all(
     saved: SavedSamples,
     name: str,
@@ -74,7 +85,7 @@ def draw_all(
     most: int,
     seconds: float,
     watch: Watch,
-    elsewhere: Elsewhere | None = None,
+    elsewhere: Pool | None = None,
 ) -> Samples:
     """Draw ``most`` samples on shared distributions; otherwise as many as fit into ``seconds``, at least a pilot.
 
@@ -89,7 +100,8 @@ def draw_all(
     size = SHARD.get(mode, ONE_BY_ONE)
     if elsewhere is not None and part.n - len(part.tokens) > size:
         left = [Cut(first, min(size, part.n - first)) for first in range(len(part.tokens), part.n, size)]
-        _gathered(elsewhere.drawn(Work(name, mode, settings, tuple(ids)), left), part, saved, watch)
+        task = Drawing(PairThere.of(pair, settings), Work(name, mode, settings, tuple(ids)))
+        _gathered(elsewhere.done(task, left), part, saved, watch)
 
     def keep(state: ShardState) -> None:
         part.half = state
@@ -113,10 +125,10 @@ def draw_all(
     return Samples(part.tokens, settings.to_record(), part.source)
 
 
-def _gathered(drawn: Iterator[Samples], part: ModeSamples, saved: SavedSamples, watch: Watch) -> None:
+def _gathered(drawn: Iterator[tuple[Cut, Samples]], part: ModeSamples, saved: SavedSamples, watch: Watch) -> None:
     """Add shards that come in any order. The saved samples grow in order, so a shard waits here for those before it."""
     waiting: dict[int, Samples] = {}
-    for samples in drawn:
+    for _, samples in drawn:
         waiting[samples.first] = samples
         while (following := waiting.pop(len(part.tokens), None)) is not None:
             part.add(following)

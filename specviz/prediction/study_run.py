@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from specviz.evidence.pieces import PairThere, Pool
 from specviz.measure.bench import today
 from specviz.measure.progress import unwatched
 from specviz.measure.text_passes import distributions_along
@@ -54,33 +55,33 @@ def run_study(
     folder: Path = TEXTS_FOLDER,
     watch: Watch = unwatched,
     resume: Path | None = None,
+    elsewhere: Pool | None = None,
 ) -> Study:
     """Every cell: whole distributions at the temperatures, and those of temperature 1 cut by each top-p.
 
     load    name of a pair -> pair; folder  with one text file for each kind
     resume  the file that finished cells are saved to and resumed from; a cell does not depend on the others
+    elsewhere  who measures the cells; None: this process
 
     Raises TraceError for a file of another study, SettingsError for one that cannot be written.
     """
     pairs = {name: load(name) for name in dict.fromkeys(DRAFTS[draft][0] for draft in drafts)}
-    first = next(iter(pairs.values()))  # the shipped drafts share their target
     distributions = [(temperature, None) for temperature in temperatures] + [(1.0, top_p) for top_p in top_ps]
     work = [(kind, *probs) for kind in kinds for probs in distributions]
     saved = StudyCheckpoint.open(resume, _asked(size, seed, work, drafts, pairs, folder))
-    for number, (kind, temperature, top_p) in enumerate(work):
-        left = [draft for draft in drafts if (kind, temperature, top_p, draft) not in saved.cells]
-        if not left:
-            continue
-        path = folder / f"{kind}.txt"
-        settings = Settings(temperature=temperature, top_p=top_p, length=size.length, gamma=size.gamma, seed=seed)
-        own = openings(first, read(str(path), path), size.opening, size.length, size.openings)
-        prompts = [prompt for prompt, _ in own]
-        ours = list(zip(prompts, written(first, settings, prompts)[0], strict=True))
-        for draft in left:
-            pair, asked = pairs[DRAFTS[draft][0]], replace(settings, proposer=DRAFTS[draft][1])
-            saved.add(_cell(pair, asked, own, ours, kind, draft))
-            watch((number + (drafts.index(draft) + 1) / len(drafts)) / len(work))
-    cells = [saved.cells[*one, draft] for one in work for draft in drafts]
+    asked = [Place(*one, draft) for one in work for draft in drafts]
+    left = [place for place in asked if place not in saved.cells]
+    texts = {kind: read(str(path), path) for kind in kinds if (path := folder / f"{kind}.txt")}
+    if elsewhere is None:
+        measuring = Measuring(pairs, texts, size, seed)
+        found: Iterable[tuple[Place, StudyCell]] = ((place, measuring.cell(place)) for place in left)
+    else:
+        there = tuple(PairThere.of(pair, Settings(pair=name)) for name, pair in pairs.items())
+        found = elsewhere.done(StudyTask(there, texts, size, seed), left)
+    for _, cell in found:
+        saved.add(cell)
+        watch(len(saved.cells) / len(asked))
+    cells = [saved.cells[place] for place in asked]
     models = {name: pair.describe() for name, pair in pairs.items()}
     return Study(tuple(cells), **asdict(size), seed=seed, models=models, date=today())
 
@@ -99,6 +100,59 @@ def _asked(
         "models": {name: pair.describe() | fingerprints(pair) for name, pair in pairs.items()},
         "versions": versions(),
     }
+
+
+class Place(NamedTuple):
+    """A cell to be measured: where it stands in the study."""
+
+    kind: str
+    temperature: float
+    top_p: float | None
+    draft: str
+
+    def __str__(self) -> str:
+        cut = "" if self.top_p is None else f", top-p {self.top_p:g}"
+        return f"cell {self.kind}, {self.draft}, temperature {self.temperature:g}{cut}"
+
+
+@dataclass(frozen=True, slots=True)
+class StudyTask:
+    """The cells as pieces for workers. texts: one of each kind."""
+
+    pairs: tuple[PairThere, ...]
+    texts: Mapping[str, str]
+    size: StudySize
+    seed: int
+
+    def begin(self) -> Callable[[Place, Watch], StudyCell]:
+        measuring = Measuring({pair.name: pair.read() for pair in self.pairs}, self.texts, self.size, self.seed)
+        return lambda place, watch: measuring.cell(place)
+
+
+class Measuring:
+    """Measures cells one after the other, and keeps what the cells of the current text and distribution share."""
+
+    def __init__(self, pairs: Mapping[str, Pair], texts: Mapping[str, str], size: StudySize, seed: int):
+        self.pairs, self.texts, self.size, self.seed = pairs, texts, size, seed
+        self.first = next(iter(pairs.values()))  # the shipped drafts share their target
+        self.shared: tuple[tuple, Settings, Texts, Texts] | None = None
+
+    def cell(self, place: Place) -> StudyCell:
+        if self.shared is None or self.shared[0] != place[:3]:
+            self.shared = place[:3], *self._shared(place)
+        _, settings, own, ours = self.shared
+        pair, proposer = DRAFTS[place.draft]
+        return _cell(self.pairs[pair], replace(settings, proposer=proposer), own, ours, place.kind, place.draft)
+
+    def _shared(self, place: Place) -> tuple[Settings, Texts, Texts]:
+        """The settings, the places of the text with what follows them there, and with what the target writes after them."""
+        size = self.size
+        settings = Settings(
+            temperature=place.temperature, top_p=place.top_p, length=size.length, gamma=size.gamma, seed=self.seed
+        )
+        own = openings(self.first, self.texts[place.kind], size.opening, size.length, size.openings)
+        prompts = [prompt for prompt, _ in own]
+        return settings, own, list(zip(prompts, written(self.first, settings, prompts)[0], strict=True))
 
 
 def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:

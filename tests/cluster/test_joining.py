@@ -87,8 +87,19 @@ def test_the_command_refuses_before_any_weights_are_read(capsys):
     assert "cluster must be auto" in capsys.readouterr().err
     assert main(["verify", "--sample-file", "x.jsonl", "--cluster", "auto"]) == 2
     assert "cluster must be left out with --sample-file" in capsys.readouterr().err
-    assert main(["verify", "--all", "--cluster", "auto"]) == 2
-    assert "cluster must be left out with --all" in capsys.readouterr().err
+    assert main(["verify", "--all", "--target", "/nowhere", "--draft", "/nowhere", "--cluster", "here"]) == 2
+    assert "cluster must be auto" in capsys.readouterr().err
+    assert main(["study", "--cluster", "here"]) == 2
+    assert "cluster must be auto" in capsys.readouterr().err
+    for command in ("decode", "bench"):
+        assert main([command, "--target", "/nowhere", "--draft", "/nowhere", "--cluster", "here"]) == 2
+        assert "cluster must be auto" in capsys.readouterr().err
+    assert main(["decode", "--probs", "x.npz", "--cluster", "auto"]) == 2
+    assert "cluster must be left out with --probs" in capsys.readouterr().err
+    assert main(["bench", "--curve", "--cluster", "auto"]) == 2
+    assert "cluster must be left out with --curve" in capsys.readouterr().err
+    assert main(["study", "--read", "x.json", "--cluster", "auto"]) == 2
+    assert "cluster must be left out with --read" in capsys.readouterr().err
 
 
 def test_ray_is_imported_only_once_a_cluster_is_asked_for():

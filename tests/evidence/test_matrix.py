@@ -6,7 +6,9 @@ All samples are fixed by their seed. A correct matrix has a wrong cell with prob
 from __future__ import annotations
 
 import json
+import os
 import re
+import signal
 from dataclasses import replace
 
 import numpy as np
@@ -14,12 +16,14 @@ import pytest
 import torch
 
 from specviz.__main__ import main
+from specviz.cluster.crews import crew
 from specviz.commands import matrix as command
 from specviz.decoding.engine import decode
 from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
 from specviz.evidence.matrix import table
 from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
 from specviz.evidence.matrix.table import COLUMNS, Matrix, Worker, chosen, examine, lines, mass_never_written
+from specviz.evidence.pieces import PairThere
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.heads import save_heads
 from specviz.models.pairs.loading import load_pair
@@ -210,19 +214,36 @@ def test_the_command_reads_heads_from_a_folder_that_is_named(pair_folders, heads
 
 
 def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole, monkeypatch):
-    monkeypatch.setattr(table, "_worker", None)
     monkeypatch.setattr(stored.HEADS, "admitted", set())
-    table._start_worker(Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads), TV)
+    settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT, heads=heads)
+    there = PairThere.of(load_pair(settings.pair, "cpu"), settings)
+    cell = table.CellsTask(there, settings, TV).begin()
     for line in ("draft", "medusa-tree"):
-        assert table._worker_cell(("T = 1", line, "token")) in whole.cells
+        assert cell(table.Job("T = 1", line, "token"), lambda share: None) in whole.cells
+
+
+def test_a_cell_does_not_depend_on_the_cells_before_it(pair, heads, whole):
+    """To the last bit: another worker computes other cells before it, and so has other contexts beside each other in a pass."""
+    worker = Worker(pair, Settings(prompt=PROMPT, heads=heads, exit_layer=1), TV)
+    some = [cell for cell in whole.cells if cell.rule == "token" and cell.column == "T = 1"]
+    assert [worker.cell(table.Job(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
 
 
 @pytest.mark.slow
-def test_processes_that_share_the_work_find_the_same(pair_folders, pair):
+def test_processes_that_share_the_work_find_the_same_though_one_is_killed(pair_folders, pair):
     settings = Settings(pair="|".join(map(str, pair_folders)), device="cpu", prompt=PROMPT)
-    only, seen = ("draft", "several"), []
-    shared = examine(pair, settings, TV, only, lambda share, name: seen.append(share), workers=2)
-    assert shared.cells == examine(pair, settings, TV, only).cells and seen == sorted(seen) and seen[-1] == 1.0
+    only, seen, killed = ("draft", "several"), [], []
+    with crew(None, "cpu", processes=2) as elsewhere:
+
+        def watch(share, name):
+            seen.append(share)
+            if not killed:
+                killed.append(elsewhere.processes[0])
+                os.kill(killed[0], signal.SIGKILL)
+
+        shared = examine(pair, settings, TV, only, watch, elsewhere)
+    assert killed and shared.cells == examine(pair, settings, TV, only).cells
+    assert seen == sorted(seen) and seen[-1] == 1.0
 
 
 def test_the_table_shows_every_cell_and_a_wrong_one_is_named_and_exits_with_1(pair_folders, monkeypatch, capsys):

@@ -12,26 +12,20 @@ must be rejected. If the target is certain of one text, the rule writes that tex
 
 from __future__ import annotations
 
-import gc
-import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, replace
-from multiprocessing import get_context, parent_process
-from multiprocessing.process import BaseProcess
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
+from specviz.decoding.sampler import Watch
 from specviz.errors import SettingsError
 from specviz.evidence.experiment import Plan
 from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
-from specviz.models.attachments.kinds import admit
+from specviz.evidence.pieces import PairThere, Pool, admit
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair, load_pair
+from specviz.models.pairs.loading import Pair
 from specviz.models.paths import distributions_after
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import PROPOSERS
@@ -55,7 +49,16 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lin
     },
 }
 
-Job = tuple[str, str, str]  # column, line, rule
+
+class Job(NamedTuple):
+    """A cell to be computed."""
+
+    column: str
+    line: str
+    rule: str
+
+    def __str__(self) -> str:
+        return f"cell {self.line}, {self.rule}, {self.column}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,35 +116,49 @@ def examine(
     tv: float,
     only: Sequence[str] = (),
     watch: Callable[[float, str], None] = lambda share, name: None,
-    workers: int = 1,
+    elsewhere: Pool | None = None,
 ) -> Matrix:
-    """All cells, or the chosen ones. The samples do not depend on the number of worker processes.
+    """All cells, or the chosen ones. The samples do not depend on who draws them.
 
-    settings  prompt and seed; with several workers also the pair, which each of them loads by name
-    tv        total variation that exact cells must detect
-    only      names, as in ``chosen``
-    watch     told the fraction of the work done, in [0, 1], and the last cell
+    settings   prompt and seed; for workers also the pair, which each of them loads by name
+    tv         total variation that exact cells must detect
+    only       names, as in ``chosen``
+    watch      told the fraction of the work done, in [0, 1], and the last cell
+    elsewhere  who computes the cells; None: this process
     """
     names, rules = chosen(only)
-    jobs = [(column, line, rule) for column in COLUMNS for line in names for rule in rules]
-    if workers == 1:
-        return Matrix(settings, tv, _watched(map(Worker(pair, settings, tv).cell, jobs), jobs, watch))
-    with ProcessPoolExecutor(workers, get_context("spawn"), _start_worker, (settings, tv)) as pool:
-        try:
-            return Matrix(settings, tv, _watched(pool.map(_worker_cell, jobs), jobs, watch))
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
+    jobs = [Job(column, line, rule) for column in COLUMNS for line in names for rule in rules]
+    if elsewhere is None:
+        worker = Worker(pair, settings, tv)
+        cells: Iterable[tuple[Job, Cell]] = ((job, worker.cell(job)) for job in jobs)
+    else:
+        cells = elsewhere.done(CellsTask(PairThere.of(pair, settings), settings, tv), jobs)
+    return Matrix(settings, tv, _watched(cells, jobs, watch))
 
 
-def _watched(cells: Iterable[Cell], jobs: list[Job], watch: Callable[[float, str], None]) -> tuple[Cell, ...]:
-    efforts = [EFFORT if COLUMNS[column].get("temperature") != 0.0 and rule != "typical" else 1 for column, _, rule in jobs]
-    found, done = [], 0
-    for cell, effort in zip(cells, efforts, strict=True):
-        found.append(cell)
-        done += effort
-        watch(done / sum(efforts), f"{cell.line}, {cell.rule}, {cell.column}")
-    return tuple(found)
+def _watched(cells: Iterable[tuple[Job, Cell]], jobs: list[Job], watch: Callable[[float, str], None]) -> tuple[Cell, ...]:
+    """The cells in the order of their jobs, whatever the order in which they come."""
+    efforts = {job: EFFORT if COLUMNS[job.column].get("temperature") != 0.0 and job.rule != "typical" else 1 for job in jobs}
+    found, done = {}, 0
+    for job, cell in cells:
+        found[job] = cell
+        done += efforts[job]
+        watch(done / sum(efforts.values()), f"{cell.line}, {cell.rule}, {cell.column}")
+    return tuple(found[job] for job in jobs)
+
+
+@dataclass(frozen=True, slots=True)
+class CellsTask:
+    """The cells as pieces for workers."""
+
+    pair: PairThere
+    settings: Settings
+    tv: float
+
+    def begin(self) -> Callable[[Job, Watch], Cell]:
+        admit(self.settings)
+        worker = Worker(self.pair.read(), self.settings, self.tv)
+        return lambda job, watch: worker.cell(job)
 
 
 class Worker:
@@ -161,10 +178,13 @@ class Worker:
         return ALPHA / (len(lines()) * len(RULES) * len(COLUMNS))
 
     def cell(self, job: Job) -> Cell:
+        """A pure function of the job. In float32 a distribution depends a little on those of the same pass, so none is remembered
+        from an earlier cell."""
         name, line, rule = job
+        self.remembering.forget()
         if self.column is None or self.column.name != name:
-            self.remembering.forget()
             self.column = self._column(name)
+        self.column = replace(self.column, target=self.remembering.open(self.column.settings)[0])
         return cell_of(self.column, line, lines()[line], rule, self.remembering, self.ids)
 
     def _column(self, name: str) -> Column:
@@ -177,29 +197,6 @@ class Worker:
         lossy = [rule for name in RULES if not (rule := rule_of(replace(settings, rule=name))).exact]
         lost = {rule.name: 0.0 if sure else mass_never_written(target, self.ids, rule, eos_token_ids) for rule in lossy}
         return Column(name, settings, target, self.plan, cells, cells.names[likely] if sure else None, lost)
-
-
-_worker: Worker | None = None  # of a worker process
-
-
-def _start_worker(settings: Settings, tv: float) -> None:
-    global _worker
-    if parent := parent_process():
-        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
-    torch.set_num_threads(1)
-    admit(settings)
-    _worker = Worker(load_pair(settings.pair, settings.device, settings.dtype), settings, tv)
-    gc.freeze()  # the loaded objects stay alive, so the collector need not scan them again and again
-
-
-def _end_with(parent: BaseProcess) -> None:
-    """End this worker process when its parent is gone, even if it was killed."""
-    parent.join()
-    os._exit(1)
-
-
-def _worker_cell(job: Job) -> Cell:
-    return _worker.cell(job)
 
 
 def mass_never_written(target: LanguageModel, ids: Sequence[int], rule: Rule, eos_token_ids: frozenset[int]) -> float:
