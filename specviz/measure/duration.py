@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, pairwise
 from statistics import mean, median
 
 from specviz.trace import Round
@@ -32,7 +32,7 @@ class Pace:
     @classmethod
     def of(cls, ends: Sequence[float], rounds: Sequence[Round]) -> Pace:
         """Of rounds, at least one, and the seconds at the end of each. A first round alone stands for the later ones."""
-        later = [after - before for before, after in zip(ends, ends[1:], strict=False)]
+        later = [after - before for before, after in pairwise(ends)]
         return cls(ends[0], median(later) if later else ends[0], max(1.0, mean(len(one.committed) for one in rounds)))
 
     def text(self, length: int) -> float:

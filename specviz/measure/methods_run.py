@@ -36,7 +36,10 @@ BARS = 7  # largest tokens per distribution that a kept round holds
 SHOWN = 12  # tokens of the first one's distribution that get a bar
 LEVELS = 3  # tokens of a sample: enough for two draft tokens, one below the other
 CHUNK = 100  # samples between two calls of the watch
-KEPT, CHUNKED = 1.2, 4.0  # times that keeping its distributions makes a text longer; rounds that a chunk of samples takes as long as
+KEPT, CHUNKED = (
+    1.2,
+    4.0,
+)  # times that keeping its distributions makes a text longer; rounds that a chunk of samples takes as long as
 WARMING, SAMPLING, TIMING = "warming up", "sampling", "timing"  # what is being done
 MS = "ms/token"
 BAND = 0.99  # of all bars together
@@ -79,17 +82,17 @@ def compare_methods(
         rows[key] = replace(rows[key], first=first_token(remembering, own, draws, told))
         show(MethodComparison(settings, tuple(rows.values()), 0, **where))
     clock = Clock({key: partial(_write, pair, own) for key, own in under.items()}, warm=0)
-    for run in range(1, runs + 1):
+    for number in range(1, runs + 1):
 
-        def timing(share: float, run: int, key: str) -> None:
-            tell[TIMING]((run - 1 + share) / runs, f"Run {run} of {runs}: {ENTRIES[key].name}")
+        def timing(share: float, lap: int, key: str) -> None:
+            tell[TIMING]((lap - 1 + share) / runs, f"Run {lap} of {runs}: {ENTRIES[key].name}")
 
-        clock.until(run, timing)
+        clock.until(number, timing)
         for key in under:
             ms = clock.median(key, settings.length).times(1e3, MS)
             rows[key] = replace(rows[key], **counted(clock.kept(key)), ms=ms)
-        found = MethodComparison(settings, tuple(rows.values()), run, **where)
-        if run < runs:
+        found = MethodComparison(settings, tuple(rows.values()), number, **where)
+        if number < runs:
             show(found)
     return found
 
@@ -97,7 +100,11 @@ def compare_methods(
 def stage_seconds(paces: Sequence[Pace], length: int, runs: int, draws: int) -> dict[str, float]:
     """Seconds that each stage will take, by the pace of each method. The least is above 0 where no method runs."""
     texts = sum(pace.text(length) for pace in paces) or 1e-9
-    return {WARMING: KEPT * texts, SAMPLING: -(-draws // CHUNK) * CHUNKED * sum(pace.each for pace in paces), TIMING: runs * texts}
+    return {
+        WARMING: KEPT * texts,
+        SAMPLING: -(-draws // CHUNK) * CHUNKED * sum(pace.each for pace in paces),
+        TIMING: runs * texts,
+    }
 
 
 def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:

@@ -145,7 +145,9 @@ def stage_seconds(
         return weights | {COSTS: costs}
     paces = [drafting(gamma) for gamma in gammas]
     counting = sum(-(-texts // TOGETHER) * length / one.tokens * (one.each + many) for one in paces)
-    timed = sum(one.text(length) for one in (target, *paces)) * max(min(texts, effort.timed), effort.runs) if effort.probes else 0.0
+    timed = (
+        sum(one.text(length) for one in (target, *paces)) * max(min(texts, effort.timed), effort.runs) if effort.probes else 0.0
+    )
     return weights | {COUNTING: counting, TIMING: costs + timed}
 
 

@@ -36,7 +36,13 @@ from specviz.verification.overlap import overlap
 
 ALONE, SPECULATIVE = "alone", "drafted"
 READING, CHECKING, TIMING, GREEDY = "reading", "checking", "timing", "greedy"
-GREEDY_TEXTS = (("fp32", ALONE), ("bf16", ALONE), ("int8", ALONE), ("bf16", SPECULATIVE), ("fp32", SPECULATIVE))  # near_ties_run.py
+GREEDY_TEXTS = (
+    ("fp32", ALONE),
+    ("bf16", ALONE),
+    ("int8", ALONE),
+    ("bf16", SPECULATIVE),
+    ("fp32", SPECULATIVE),
+)  # near_ties_run.py
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,6 +89,7 @@ class WholeTextState(Findings):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
     SHOWN_EVERY = 0.3  # a text that is being written moves
+
     def key_of(self, question: PassageRequest) -> str:
         """Settings are no key: their chosen random numbers are a mapping."""
         return repr(sorted(question.link().items()))
