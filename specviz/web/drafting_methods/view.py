@@ -65,7 +65,9 @@ def page() -> None:
 
 def measured_on(state: MethodsState, one: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
-    when = f"measured {one.date} on {machine(one.machine)}; {one.runs} runs of {one.settings.length} tokens."
+    when = (
+        f"measured {one.date} on {machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.length} tokens."
+    )
     if state.own or state.underway:
         return f"Your run, {when}{measurement_page.how_far(state, one.runs, work.RUNS)}"
     if state.question.settings.prompt != one.settings.prompt:

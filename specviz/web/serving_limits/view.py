@@ -52,7 +52,7 @@ def page() -> None:
 
 def measured_on(state: SetupsState, one: SetupComparison) -> str:
     """Where the numbers come from."""
-    size = f"{one.texts} texts of {one.length} tokens, {one.runs} runs; {one.date}, {machine(one.machine)}."
+    size = f"{one.texts} texts of {one.length} tokens, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {machine(one.machine)}."
     slow = "" if one.steady else f" No verdict on speed: {one.unsteady}"
     if state.own or state.underway:
         return f"Your run, continuing your text: {size}{slow}{measurement_page.how_far(state, one.runs, work.RUNS)}"
