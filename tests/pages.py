@@ -62,6 +62,9 @@ class FreeTicket:
         if self.left < 0:
             raise Stopped
 
+    def expect(self, seconds):
+        self.expected = seconds
+
 
 def on_tiny_pair(page: str, folders, monkeypatch) -> AppTest:
     """The page after its first run and the work that it begins; ``storybook`` stands for the tiny pair."""

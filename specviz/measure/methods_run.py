@@ -18,8 +18,9 @@ from specviz.decoding.sampler import Shard, decoded
 from specviz.errors import SpecvizError
 from specviz.measure.bench import measured_on, speculative
 from specviz.measure.clock import Clock, Lap
+from specviz.measure.duration import Pace, paced
 from specviz.measure.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, blank_because
-from specviz.measure.progress import Watch, stages, unwatched
+from specviz.measure.progress import Expect, Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
@@ -35,6 +36,11 @@ BARS = 7  # largest tokens per distribution that a kept round holds
 SHOWN = 12  # tokens of the first one's distribution that get a bar
 LEVELS = 3  # tokens of a sample: enough for two draft tokens, one below the other
 CHUNK = 100  # samples between two calls of the watch
+KEPT, CHUNKED = (
+    1.2,
+    4.0,
+)  # times that keeping its distributions makes a text longer; rounds that a chunk of samples takes as long as
+WARMING, SAMPLING, TIMING = "warming up", "sampling", "timing"  # what is being done
 MS = "ms/token"
 BAND = 0.99  # of all bars together
 
@@ -46,29 +52,59 @@ def compare_methods(
     draws: int = 2000,
     watch: Watch = unwatched,
     keys: Sequence[str] = tuple(ENTRIES),
+    expect: Expect = unwatched,
+    show: Callable[[MethodComparison], None] = unwatched,
 ) -> MethodComparison:
     """Run every method. settings: the prompt, the distribution and the length of all; ENTRIES say what each method changes.
 
-    runs  timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
+    runs    timed ones, at least 1; draws  samples of each method's first token; keys  methods to run
+    expect  told after a probe of each method how long the rest will take
+    show    told what is found so far: after each method's samples, when it has no times yet, and after each timed run but the last
     """
-    rows = {key: _opened(pair, ENTRIES[key], settings) for key in keys}
-    live = [key for key, row in rows.items() if not row.reason]
-    tell = stages(watch, {"warming up": 1, "timing": runs, "sampling": 2})
-    for number, key in enumerate(live):
-        tell["warming up"](number / len(live), f"{ENTRIES[key].name}: a first run")
-        rows[key] = replace(rows[key], trace=last_round(pair, ENTRIES[key].under(settings)))
-    clock = Clock({key: partial(_write, pair, ENTRIES[key].under(settings)) for key in live}, warm=0)
-    clock.until(runs, lambda share, run, key: tell["timing"](share, f"Run {run} of {runs}: {ENTRIES[key].name}"))
-    remembering = RememberingPair(pair, len(pair.encode(settings.prompt)) + 1)
-    for number, key in enumerate(live):
+    rows, where = {key: _opened(pair, ENTRIES[key], settings) for key in keys}, measured_on(pair)
+    under = {key: ENTRIES[key].under(settings) for key, row in rows.items() if not row.reason}
+    ids, paces = pair.encode(settings.prompt), []
+    for key, own in under.items():
+        watch(0.0, f"{ENTRIES[key].name}: how long it takes")
+        paces.append(paced(speculative(pair, own, ids)))
+    weights = stage_seconds(paces, settings.length, runs, draws)
+    expect(sum(weights.values()))
+    tell = stages(watch, weights)
+    for number, (key, own) in enumerate(under.items()):
+        tell[WARMING](number / len(under), f"{ENTRIES[key].name}: a first run")
+        rows[key] = replace(rows[key], trace=last_round(pair, own))
+    remembering = RememberingPair(pair, len(ids) + 1)
+    for number, (key, own) in enumerate(under.items()):
 
         def told(done: float, number: int = number, key: str = key) -> None:
-            tell["sampling"]((number + done) / len(live), f"First tokens: {ENTRIES[key].name}")
+            tell[SAMPLING]((number + done) / len(under), f"First tokens: {ENTRIES[key].name}")
 
-        first = first_token(remembering, ENTRIES[key].under(settings), draws, told)
-        ms = clock.median(key, settings.length).times(1e3, MS)
-        rows[key] = replace(rows[key], **counted(clock.kept(key)), ms=ms, first=first)
-    return MethodComparison(settings, tuple(rows.values()), runs, **measured_on(pair))
+        rows[key] = replace(rows[key], first=first_token(remembering, own, draws, told))
+        show(MethodComparison(settings, tuple(rows.values()), 0, **where))
+    clock = Clock({key: partial(_write, pair, own) for key, own in under.items()}, warm=0)
+    for number in range(1, runs + 1):
+
+        def timing(share: float, lap: int, key: str) -> None:
+            tell[TIMING]((lap - 1 + share) / runs, f"Run {lap} of {runs}: {ENTRIES[key].name}")
+
+        clock.until(number, timing)
+        for key in under:
+            ms = clock.median(key, settings.length).times(1e3, MS)
+            rows[key] = replace(rows[key], **counted(clock.kept(key)), ms=ms)
+        found = MethodComparison(settings, tuple(rows.values()), number, **where)
+        if number < runs:
+            show(found)
+    return found
+
+
+def stage_seconds(paces: Sequence[Pace], length: int, runs: int, draws: int) -> dict[str, float]:
+    """Seconds that each stage will take, by the pace of each method. The least is above 0 where no method runs."""
+    texts = sum(pace.text(length) for pace in paces) or 1e-9
+    return {
+        WARMING: KEPT * texts,
+        SAMPLING: -(-draws // CHUNK) * CHUNKED * sum(pace.each for pace in paces),
+        TIMING: runs * texts,
+    }
 
 
 def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:

@@ -14,7 +14,9 @@ from specviz.decoding.run import written
 from specviz.measure.bench import alone, measured_on, speculative
 from specviz.measure.clock import taking_turns
 from specviz.measure.divergence_profile import FORKS, ScoredText
+from specviz.measure.duration import MANY, Pace
 from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Lane, Passage, TimedRound
+from specviz.measure.progress import Expect, stages, unwatched
 from specviz.measure.text_passes import distributions_along
 from specviz.measure.word_kinds import kinds
 from specviz.models.pairs.loading import Pair
@@ -43,31 +45,59 @@ def writing(pair: Pair, settings: Settings) -> Iterator[TimedRound]:
         yield TimedRound(lane, replace(round_, timing={}), at)
 
 
-def write(pair: Pair, settings: Settings, runs: int = 3, watch: Watch = lambda share, doing, rounds: None) -> Passage:
-    """A whole passage: a warm-up, ``runs`` runs (the first is shown as it is written), and the scoring of the target's text.
+def write(
+    pair: Pair,
+    settings: Settings,
+    runs: int = 3,
+    watch: Watch = unwatched,
+    expect: Expect = unwatched,
+    show: Callable[[Passage], None] = unwatched,
+) -> Passage:
+    """A whole passage: a warm-up, a run that is shown as it is written, the scoring of the target's text, then the other runs.
 
-    watch  (share done, what is done, rounds of the first run so far), after every round; what it raises ends the work
+    runs    timed ones, the first among them; watch  (share done, what is done, rounds of the first run so far), after every round;
+            what it raises ends the work
+    expect  told after the warm-up how long the rest will take; show  told the passage after each run but the last, with the rates so far
     Raises SettingsError for names that are not known and prompts that do not fit.
     """
     settings = replace(settings, uniforms={})
     where = measured_on(pair)
-    spent = dict.fromkeys(LANES, 0.0)
+    warming: list[TimedRound] = []
     for one in writing(pair, replace(settings, length=min(WARM, settings.length))):
-        spent[one.lane] = one.at
+        warming.append(one)
         watch(0.0, "Warming up", ())
-    made: list[list[TimedRound]] = []
-    for run in range(runs):
-        made.append([])
-        doing = "Writing both ways" if run == 0 else f"Writing them again to measure: run {run + 1} of {runs}"
+    made: list[list[TimedRound]] = [[]]
+    both, reading = stage_seconds(warming, settings.length)
+    first, read, again = "Writing both ways", "Both models read the target’s text", "Writing them again to measure"
+    weights = {first: both, read: reading, again: both * (runs - 1)}
+    expect(sum(weights.values()))
+    tell = stages(lambda share, doing: watch(share, doing, made[0]), weights)
+
+    def run(told: Callable[[float], None]) -> None:
         done = 0
         for one in writing(pair, settings):
             made[-1].append(one)
             done += len(one.round.committed)
-            watch((run + min(1.0, done / (2 * settings.length))) / (runs + 0.5), doing, made[0])
-    passage = measured(so_far(pair, settings, made[0]), made)
-    last = partial(watch, runs / (runs + 0.5), "Both models read the target’s text", made[0])
-    text = score(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, last)
-    return replace(passage, read=text, warm=sum(spent.values()), **where)
+            told(min(1.0, done / (2 * settings.length)))
+
+    run(tell[first])
+    passage = so_far(pair, settings, made[0])
+    text = score(pair, settings, passage.target.trace.prompt_ids, passage.target.trace.output_ids, partial(tell[read], 0.0))
+    spent = {one.lane: one.at for one in warming}
+    passage = replace(passage, read=text, warm=sum(spent.values()), **where)
+    for number in range(1, runs):
+        show(measured(passage, made))
+        made.append([])
+        run(lambda share, number=number: tell[again]((number - 1 + share) / (runs - 1), f"{again}: run {number + 1} of {runs}"))
+    return measured(passage, made)
+
+
+def stage_seconds(warming: Sequence[TimedRound], length: int) -> tuple[float, float]:
+    """Seconds that a run of both ways will take, and the reading of a text, by the rounds of the warm-up."""
+    mine = {lane: [one for one in warming if one.lane == lane] for lane in LANES}
+    paces = {lane: Pace.of([one.at for one in found], [one.round for one in found]) for lane, found in mine.items()}
+    passes = 2 * -(-length // AT_ONCE)
+    return sum(pace.text(length) for pace in paces.values()), passes * MANY * paces[ALONE].each
 
 
 def measured(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:

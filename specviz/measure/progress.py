@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+Expect = Callable[[float], None]  # told, once a probe was timed, how many seconds the whole will take
 Watch = Callable[[float, str], None]  # told the share of the work that is done, and what is being done; may raise to stop it
 
 
@@ -14,7 +15,7 @@ def unwatched(*told: object) -> None:
 def stages(watch: Watch, weights: Mapping[str, float]) -> dict[str, Callable[..., None]]:
     """One watch for each stage, in their order; what is being done is the stage's name unless it is given.
 
-    weights  the time that each stage takes, in any unit; above 0 in all
+    weights  the time that each stage takes, in any unit, such as seconds by a probe; above 0 in all
     """
     total, before, found = sum(weights.values()), 0.0, {}
     for name, weight in weights.items():

@@ -12,12 +12,14 @@ import numpy as np
 from specviz.errors import SettingsError
 from specviz.measure.bench import alone, measured_on, speculative
 from specviz.measure.clock import Clock, Lap
-from specviz.measure.progress import Watch, stages, unwatched
+from specviz.measure.duration import MANY, Pace, paced
+from specviz.measure.progress import Expect, Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
-from specviz.prediction.cost_curve import Probes
+from specviz.prediction.cost_curve import TIMED, WARM, WARM_RUNS, Probes
 from specviz.prediction.forecast import Forecast
 from specviz.prediction.plan import CostCurve, SpeedPlan
 from specviz.prediction.predict import (
+    TOGETHER,
     Ids,
     Texts,
     acceptance_probabilities,
@@ -61,10 +63,13 @@ def make_plan(
     effort: PlanEffort = PlanEffort(),
     name: str = "",
     watch: Watch = unwatched,
+    expect: Expect = unwatched,
+    show: Callable[[SpeedPlan], None] = unwatched,
 ) -> SpeedPlan:
     """Predict, and measure if asked.
 
     settings  pair, proposer, distribution, seed and length of a continuation; gammas  ascending, from 1; name  of the text, for the record
+    expect    told after a first probe how long the rest will take; show  told the plan as soon as its tokens are counted, without speeds
 
     Raises SettingsError for a text, a pair or a proposer that nothing can be planned for.
     """
@@ -75,7 +80,12 @@ def make_plan(
         )
     size = len(readable(pair, text, effort.opening, settings.length))
     own = openings(pair, text, effort.opening, settings.length, effort.texts)
-    prompts, tell = [prompt for prompt, _ in own], _stages(watch, effort)
+    prompts = [prompt for prompt, _ in own]
+    longest = replace(settings, gamma=gammas[-1])
+    paces = [paced(make(pair, longest, prompts[0])) for make in (alone, speculative)]
+    weights = stage_seconds(*paces, settings.length, len(prompts), gammas, effort)
+    expect(sum(weights.values()))
+    tell = stages(watch, weights)
     ours = list(zip(prompts, written(pair, settings, prompts, watch=tell[WRITING])[0], strict=True))
     forecast = Forecast(
         acceptance_probabilities(pair, settings, ours, gammas[-1], watch=tell[OVER_ITS]),
@@ -100,6 +110,7 @@ def make_plan(
         return _checked(pair, plan, ours, forecast, effort, tell)
     if not effort.probes:
         return plan
+    show(plan)
     return _with_costs(plan, forecast, Probes(pair, settings, ours, gammas[-1]).until(effort.probes, tell[COSTS]).curve())
 
 
@@ -112,14 +123,32 @@ def _with_costs(plan: SpeedPlan, forecast: Forecast, costs: CostCurve) -> SpeedP
     return replace(plan, rows=tuple(rows), costs=costs, best=best)
 
 
-def _stages(watch: Watch, effort: PlanEffort) -> dict[str, Callable[..., None]]:
-    """The stages of a plan, each with the time that it takes with the shipped pair."""
-    weights = {WRITING: 12, OVER_ITS: 8, OVER_YOURS: 8}
-    if effort.check:
-        weights |= {COUNTING: 110, TIMING: 190 if effort.probes else 0}
-    else:
-        weights |= {COSTS: 30 if effort.probes else 0}
-    return stages(watch, weights)
+def stage_seconds(
+    target: Pace, drafted: Pace, length: int, texts: int, gammas: Sequence[int], effort: PlanEffort
+) -> dict[str, float]:
+    """Seconds that each stage of a plan will take, by the pace of the target alone and that of rounds with the largest gamma."""
+    many, most = MANY * target.each, gammas[-1]
+
+    def drafting(gamma: int) -> Pace:
+        """Between the two paces, as far as the number of draft tokens lies between theirs; they count for the expected tokens too."""
+        part = gamma / most
+        first, each, tokens = (
+            low + part * (high - low)
+            for low, high in ((target.first, drafted.first), (target.each, drafted.each), (target.tokens, drafted.tokens))
+        )
+        return Pace(first, each, tokens)
+
+    weights = {WRITING: -(-texts // TOGETHER) * length * many, OVER_ITS: 2 * texts * many, OVER_YOURS: 2 * texts * many}
+    kinds = [target, *(drafting(gamma) for gamma in range(most + 1))]
+    costs = (effort.probes + WARM_RUNS) * sum(one.first + (WARM + TIMED) * one.each for one in kinds) if effort.probes else 0.0
+    if not effort.check:
+        return weights | {COSTS: costs}
+    paces = [drafting(gamma) for gamma in gammas]
+    counting = sum(-(-texts // TOGETHER) * length / one.tokens * (one.each + many) for one in paces)
+    timed = (
+        sum(one.text(length) for one in (target, *paces)) * max(min(texts, effort.timed), effort.runs) if effort.probes else 0.0
+    )
+    return weights | {COUNTING: counting, TIMING: costs + timed}
 
 
 def _checked(

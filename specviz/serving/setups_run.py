@@ -7,7 +7,7 @@ included, against the same target's passes over one token.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -19,21 +19,30 @@ from specviz.evidence.analytic.along_text import Analytic, analytic
 from specviz.evidence.analytic.fresh import Alone, Fresh
 from specviz.measure.bench import measured_on
 from specviz.measure.clock import Clock, Lap, middle_half
+from specviz.measure.duration import Pace, paced
 from specviz.measure.estimate import Estimate
-from specviz.measure.progress import Watch, stages, unwatched
+from specviz.measure.progress import Expect, Watch, stages, unwatched
 from specviz.models.pairs.loading import Pair
 from specviz.prediction.predict import written
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
+from specviz.serving.near_ties import NearTies
 from specviz.serving.near_ties_run import near_ties
-from specviz.serving.served import Place, Places, ServedTarget, refuse_uncompared, served
+from specviz.serving.served import Ids, Place, Places, ServedTarget, refuse_uncompared, served
 from specviz.serving.setups import ENTRIES, LOSSY, REFERENCE, OwnCheck, SetupComparison, SetupRow
 from specviz.settings import Settings
+from specviz.trace import Round
 from specviz.verification.overlap import overlap
 
 ALONE, SPECULATIVE = "alone", "drafted"
 READING, CHECKING, TIMING, GREEDY = "reading", "checking", "timing", "greedy"
-TIME = {READING: 3, CHECKING: 3, TIMING: 2, GREEDY: 2}  # that each stage takes, roughly
+GREEDY_TEXTS = (
+    ("fp32", ALONE),
+    ("bf16", ALONE),
+    ("int8", ALONE),
+    ("bf16", SPECULATIVE),
+    ("fp32", SPECULATIVE),
+)  # near_ties_run.py
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +67,14 @@ def compare_setups(
     name: str,
     watch: Watch = unwatched,
     keys: Sequence[str] = tuple(ENTRIES),
+    expect: Expect = unwatched,
+    show: Callable[[SetupComparison], None] = unwatched,
 ) -> SetupComparison:
     """Run every setup, the reference among them.
 
     settings  seed, gamma and temperature; places  at least one text, all of one length; name  of what they were cut from
+    expect    told after a probe of each setup how long the rest will take
+    show      told what is found so far: the rows that are checked, after each; near ties with them; then speeds, after each run but the last
 
     Raises UnsupportedModel for a target that cannot be the reference, SettingsError for texts that the context does not hold.
     """
@@ -69,31 +82,67 @@ def compare_setups(
     assert places and places[0][1], "there is nothing to read"
     refuse_too_long(pair, max(len(opening) for opening, _ in places), max(len(places[0][1]), effort.tokens, effort.greedy))
     ways, rows = _opened(pair, keys)
-    tell = stages(watch, TIME)
-    read = reading(pair, ways, settings, places, tell[READING])
-    for number, (key, way) in enumerate(ways.items()):
+    where, timed_settings = measured_on(pair), replace(settings, length=effort.tokens)
+    weights = stage_seconds(probed(pair, ways, timed_settings, places[0], watch), places, settings.gamma, effort)
+    expect(sum(weights.values()))
+    tell = stages(watch, weights)
 
-        def told(share: float, number: int = number, key: str = key) -> None:
-            tell[CHECKING]((number + share) / len(ways), f"distribution with draft tokens: {ENTRIES[key].name}")
+    def found(rows: dict[str, SetupRow], ties: NearTies, runs: int = 0, spread: float = 0.0) -> SetupComparison:
+        size = {"texts": len(places), "opening": len(places[0][0]), "length": len(places[0][1])}
+        return SetupComparison(settings, tuple(rows.values()), ties, text=name, runs=runs, spread=spread, **size, **where)
 
-        found = checked(pair, key, ways, way, settings, places, effort.positions, told)
-        own = OwnCheck(float(found.tv.mean()), found.worst, found.prefixes, len(found.near_ties)) if found.places else None
-        rows[key] = replace(rows[key], **read.get(ENTRIES[key].of, {}), own=own)
-    timed, spread = timing(pair, ways, replace(settings, length=effort.tokens), places, effort.runs, tell[TIMING])
-    rows = {key: replace(row, **timed.get(key, {})) for key, row in rows.items()}
+    read, done = reading(pair, ways, settings, places, tell[READING]), {}
+    for key, row in rows.items():
+        if key in ways:
+
+            def told(share: float, key: str = key) -> None:
+                number = list(ways).index(key)
+                tell[CHECKING]((number + share) / len(ways), f"distribution with draft tokens: {ENTRIES[key].name}")
+
+            seen = checked(pair, key, ways, ways[key], settings, places, effort.positions, told)
+            own = OwnCheck(float(seen.tv.mean()), seen.worst, seen.prefixes, len(seen.near_ties)) if seen.places else None
+            row = replace(row, **read.get(ENTRIES[key].of, {}), own=own)
+        done[key] = row
+        show(found(done, NearTies({})))
     prompts = [opening for opening, _ in places[: effort.prompts]]
-    return SetupComparison(
-        settings,
-        tuple(rows.values()),
-        near_ties(pair, ways, settings, prompts, effort.greedy, tell[GREEDY]),
-        text=name,
-        texts=len(places),
-        opening=len(places[0][0]),
-        length=len(places[0][1]),
-        runs=effort.runs,
-        spread=spread,
-        **measured_on(pair),
-    )
+    ties = near_ties(pair, ways, settings, prompts, effort.greedy, tell[GREEDY])
+    show(found(done, ties))
+    for run, timed, spread in timing(pair, ways, timed_settings, places, effort.runs, tell[TIMING]):
+        done = {key: replace(row, **timed.get(key, {})) for key, row in done.items()}
+        one = found(done, ties, run, spread)
+        if run < effort.runs:
+            show(one)
+    return one
+
+
+def probed(
+    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, place: Place, watch: Watch
+) -> dict[tuple[str, str], Pace]:
+    """The pace of each setup with draft tokens and, except for mistakes, without: by (setup, ALONE or SPECULATIVE)."""
+    paces = {}
+    for key, way in ways.items():
+        watch(0.0, f"how long it takes: {ENTRIES[key].name}")
+        for kind in (SPECULATIVE,) if ENTRIES[key].kind == LOSSY else (ALONE, SPECULATIVE):
+            paces[key, kind] = paced(_rounds(pair, way, settings, kind == SPECULATIVE, place[0]))
+    return paces
+
+
+def stage_seconds(paces: dict[tuple[str, str], Pace], places: Places, gamma: int, effort: SetupEffort) -> dict[str, float]:
+    """Seconds that each stage will take, by the pace of each setup.
+
+    Reading is a pass of one token for each token of each text; a checked position is a round with draft tokens, and such a pass for each
+    token that the round may write.
+    """
+    each = {key: pace.each for key, pace in paces.items()}
+    meant = [each[ENTRIES[key].of, ALONE] for key, kind in paces if kind == SPECULATIVE and (ENTRIES[key].of, ALONE) in each]
+    drafted = [one for (_, kind), one in each.items() if kind == SPECULATIVE]
+    tokens = sum(len(text) for _, text in places)
+    return {
+        READING: tokens * sum(one for (_, kind), one in each.items() if kind == ALONE),
+        CHECKING: effort.positions * (sum(drafted) + (gamma + 1) * sum(meant)),
+        GREEDY: effort.prompts * sum(paces[one].text(effort.greedy) for one in GREEDY_TEXTS if one in paces),
+        TIMING: (effort.runs + 1) * sum(pace.text(effort.tokens) for pace in paces.values()),
+    }
 
 
 def _opened(pair: Pair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], dict[str, SetupRow]]:
@@ -165,10 +214,10 @@ def checked(
 
 def timing(
     pair: Pair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, watch: Watch
-) -> tuple[dict[str, dict[str, object]], float]:
+) -> Iterator[tuple[int, dict[str, dict[str, object]], float]]:
     """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
 
-    returns  fields of each row, and the middle half of the reference's seconds as a share of their median
+    yields  after each run its number, fields of each row, and the middle half of the reference's seconds as a share of their median
     """
     contestants = {}
     for key, way in ways.items():
@@ -176,20 +225,30 @@ def timing(
             contestants[key, ALONE] = partial(_write, pair, way, settings, False)
         contestants[key, SPECULATIVE] = partial(_write, pair, way, settings, True)
     clock = Clock(contestants, items=lambda run: (places[run % len(places)][0],))
-    clock.until(runs, lambda share, run, key: watch(share, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}"))
-    return {key: _timed(clock, key, settings.length) for key in ways}, middle_half(clock.seconds((REFERENCE, ALONE)))
+    for number in range(1, runs + 1):
+
+        def told(share: float, run: int, key: tuple[str, str], number: int = number) -> None:
+            watch((number - 1 + share) / runs, f"timing, run {run} of {runs}: {ENTRIES[key[0]].name}")
+
+        clock.until(number, told)
+        timed = {key: _timed(clock, key, settings.length) for key in ways}
+        yield number, timed, middle_half(clock.seconds((REFERENCE, ALONE)))
 
 
 def _write(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
     """One text; the end-of-text token does not end it."""
     own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
-    target, randomness = way.open(own), PhiloxRandomness(own.seed)
-    if drafting:
-        rounds = decode(target, DraftModel(pair.open(own)[1], own.gamma), way.rule, randomness, own, lap.item)
-    else:
-        rounds = target_only(target, randomness, own, lap.item)
-    for one in rounds:
+    for one in _rounds(pair, way, own, drafting, lap.item):
         lap.keep(replace(one, full=None))
+
+
+def _rounds(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool, prompt: Ids) -> Iterator[Round]:
+    """The rounds of a text, with draft tokens or without."""
+    target, randomness = way.open(settings), PhiloxRandomness(settings.seed)
+    if drafting:
+        yield from decode(target, DraftModel(pair.open(settings)[1], settings.gamma), way.rule, randomness, settings, prompt)
+    else:
+        yield from target_only(target, randomness, settings, prompt)
 
 
 def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:

@@ -232,5 +232,5 @@ def test_record_writes_a_comparison_and_refuses_no_runs(pair, tmp_path, monkeypa
 def test_the_run_that_warms_up_leaves_no_rounds_behind(pair):
     ways = {REFERENCE: served.served(pair, REFERENCE)}
     places = openings(pair, BOOK, 6, 5, 2)
-    fields, spread = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)
+    *_, (_, fields, spread) = timing(pair, ways, replace(SETTINGS, length=6), places, 3, lambda share, doing: None)
     assert fields[REFERENCE]["tokens"] == 18 and spread >= 0.0

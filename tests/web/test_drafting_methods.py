@@ -173,6 +173,31 @@ def test_a_run_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     assert "Recorded for the text" in view.measured_on(state, state.shown)
 
 
+def test_rows_appear_as_they_are_sampled_and_times_after_each_run(ready, monkeypatch):
+    monkeypatch.setattr(MethodsState, "SHOWN_EVERY", -1.0)
+    monkeypatch.setattr(work, "RUNS", 2)
+    state, ticket, shown = MethodsState(MethodsQuestion(opening(BASE))), FreeTicket(), []
+    state.ticket, put = Ticket(state.queue, work.run_all, None), state.put
+
+    def seen(ticket, **found):
+        put(ticket, **found)
+        shown.append(state.underway or state.shown)
+
+    monkeypatch.setattr(state, "put", seen)
+    work.run_all(state, ticket, state.question)
+    begun, *sampled, first, last = shown
+    assert begun == recorded()["1"], "what stood there stays until there is something new"
+    assert [sum(row.first is not None for row in one.rows) for one in sampled] == list(range(1, len(sampled) + 1))
+    assert all(one.runs == 0 and all(row.ms is None for row in one.rows) for one in sampled)
+    assert (first.runs, last.runs) == (1, 2) and last == state.shown and ticket.expected > 0.0
+    lines = figures.table(sampled[0])
+    assert lines[0]["how that is known"].startswith("enumerated; sampled") and lines[1]["how that is known"] == "enumerated"
+    assert "counted in the timed runs" in figures.conclusion(sampled[0])
+    assert "nothing is timed yet" in view.measured_on(state, sampled[0]) and "1 of 2 runs" in view.measured_on(state, first)
+    state.ticket = None
+    assert "Incomplete: stopped after 1 of 2 runs" in view.measured_on(state, first)
+
+
 def test_another_row_lets_the_work_go_on_and_another_choice_stops_it():
     state = MethodsState(MethodsQuestion(opening(BASE)))
     state.ticket = ticket = Ticket(state.queue, work.run_all, None)

@@ -140,6 +140,21 @@ def test_time_left_follows_the_share_that_is_done():
     ticket.cancel()
 
 
+def test_time_left_is_what_a_probe_expects_before_anything_is_done():
+    queue, told = Queue(), threading.Event()
+
+    def work(ticket):
+        ticket.expect(1000.0)
+        told.set()
+        while True:
+            ticket.tick(0.0)
+            time.sleep(0.01)
+
+    ticket = queue.submit(work)
+    assert told.wait(5) and 1000.0 <= ticket.seconds_left < 2000.0, "nothing of it is done"
+    ticket.cancel()
+
+
 def test_a_visitor_with_many_pieces_of_work_gets_no_more_than_one_with_one():
     """One asks for eight pieces, then another for one: it comes after the pieces that are worked on, not after all eight."""
     queue, order = Queue(places=1, turn=1e9), []

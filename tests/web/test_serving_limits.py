@@ -14,8 +14,8 @@ from specviz.serving.near_ties import COMPARISONS, GreedyPair, GreedyText, NearT
 from specviz.serving.setups import ENTRIES, EXACT, LOSSY, TOLERANCE, SetupComparison
 from specviz.settings import Settings
 from specviz.web.common import cache, measurement_page, warmup
-from specviz.web.common.queue import Queue, Stopped
-from specviz.web.serving_limits import export, work
+from specviz.web.common.queue import Queue, Stopped, Ticket
+from specviz.web.serving_limits import export, view, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState, recorded
 from tests.pages import FreeTicket, first_paint
 
@@ -164,6 +164,34 @@ def test_back_keeps_what_a_visitor_has_measured(monkeypatch):
     monkeypatch.setattr(measurement_page.session, "current", lambda name, opened: opened({"prompt": "Twice", "arm": "x"}, before))
     after = measurement_page.current("serving_limits", SetupsState, SetupsQuestion)
     assert after.own and after.question.settings.prompt == "Twice" and "link's arm" in after.said[0]
+
+
+def test_setups_appear_as_they_are_checked_and_a_run_that_ended_stays(ready, monkeypatch):
+    monkeypatch.setattr(SetupsState, "SHOWN_EVERY", -1.0)
+    monkeypatch.setattr(work, "RUNS", 2)
+    visit, ticket, shown = SetupsState(SetupsQuestion(Settings(prompt="Once upon")), Queue()), FreeTicket(), []
+    visit.ticket, put = Ticket(visit.queue, work.run_all, None), visit.put
+
+    def seen(ticket, **found):
+        put(ticket, **found)
+        shown.append(visit.underway or visit.shown)
+
+    def stopped(share=None, doing=None):
+        if "run 2 of 2" in (doing or ""):
+            raise Stopped
+
+    monkeypatch.setattr(visit, "put", seen)
+    ticket.tick = stopped
+    with pytest.raises(Stopped):
+        work.run_all(visit, ticket, visit.question)
+    begun, *checked, tied, first = shown
+    assert begun is recorded() and [len(one.rows) for one in checked] == list(range(1, len(ENTRIES) + 1))
+    assert all(row.own is not None or row.reason for row in checked[-1].rows) and not checked[-1].near_ties.comparisons
+    assert "own distribution" not in figures.conclusion(checked[0]) and len(figures.table(checked[0])) == 1
+    assert tied.runs == 0 and tied.near_ties.comparisons and tied.rows == checked[-1].rows
+    assert "nothing is timed yet" in view.measured_on(visit, tied)
+    visit.ticket = None
+    assert visit.own and first.runs == 1 and "Incomplete: stopped after 1 of 2 runs" in view.measured_on(visit, visit.shown)
 
 
 def test_a_run_that_is_stopped_leaves_everything_as_it_was(ready):

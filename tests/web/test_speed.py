@@ -16,8 +16,8 @@ from specviz.measure.estimate import Estimate
 from specviz.prediction.plans import CHOICES, GAMMAS, SCHEMA, Choice, from_json, to_json
 from specviz.settings import Settings
 from specviz.theory import wall_clock_factor
-from specviz.web.common.queue import Queue, Stopped
-from specviz.web.speed import export, work
+from specviz.web.common.queue import Queue, Stopped, Ticket
+from specviz.web.speed import export, view, work
 from specviz.web.speed.sections import of_batches
 from specviz.web.speed.state import SpeedQuestion, SpeedState, batches, recorded, shown_text, study
 from tests.pages import FreeTicket, first_paint
@@ -194,6 +194,23 @@ def test_a_plan_that_is_stopped_leaves_everything_as_it_was(ready):
     with pytest.raises(Stopped):
         work.make(state, FreeTicket(5), state.question)
     assert state.found == {}
+
+
+def test_a_plan_shows_its_tokens_before_rounds_are_timed_and_keeps_them_when_stopped(ready):
+    state, ticket = SpeedState(SpeedQuestion(TEXT.strip()), Queue()), FreeTicket()
+
+    def stopped(share=None, doing=None):
+        if doing == "costs":
+            raise Stopped
+
+    ticket.tick = stopped
+    with pytest.raises(Stopped):
+        work.make(state, ticket, state.question)
+    plan = state.shown
+    assert state.own and plan.costs is None and [row.gamma for row in plan.rows] == [1, 2, 3] and ticket.expected > 0.0
+    assert "stopped before that" in view.in_words(state, plan)
+    state.ticket = Ticket(state.queue, work.make, None)
+    assert view.in_words(state, plan) == "The verdict follows: rounds are being timed."
 
 
 def test_a_text_too_short_to_plan_on_is_a_sentence_on_the_page(ready):

@@ -29,7 +29,7 @@ BASE = Settings(prompt="Once upon")
 def ready(page_pair, monkeypatch):
     """The work without a server: the tiny pair is what the page's weights are, and every state may be shown."""
     monkeypatch.setattr(work, "RUNS", 1)
-    monkeypatch.setattr(work, "SHOWN_EVERY", 0.0)
+    monkeypatch.setattr(web.WholeTextState, "SHOWN_EVERY", -1.0)
 
 
 @pytest.fixture(scope="module")
@@ -119,6 +119,23 @@ def test_a_run_streams_takes_its_place_and_a_stopped_one_changes_nothing(ready):
     state.choose(PassageRequest(replace(state.question.settings, temperature=0.0)))
     assert not state.own and state.shown == recorded()["temperature 0"]
     assert "Recorded for" in view.come_from(state, state.shown)
+
+
+def test_a_text_that_is_stopped_after_its_first_run_stays_and_says_so(ready, monkeypatch):
+    monkeypatch.setattr(work, "RUNS", 3)
+    state, first = WholeTextState(PassageRequest(replace(opening(BASE), length=64))), FreeTicket()
+
+    def stopped(share=None, doing=None):
+        if "run 3" in (doing or ""):
+            raise Stopped
+
+    first.tick = stopped
+    with pytest.raises(Stopped):
+        work.write(state, first, state.question)
+    assert state.own and state.shown.read is not None and state.shown.runs == 2 and first.expected > 0.0
+    assert "stopped after 2 of 3 runs" in view.come_from(state, state.shown)
+    state.ticket = Ticket(state.queue, work.write, None)
+    assert "So far: 2 of 3 runs" in view.come_from(state, state.shown)
 
 
 def test_another_question_stops_the_work_for_the_last_one():

@@ -35,10 +35,12 @@ def marked(row: MethodRow) -> str:
 
 
 def evidence(row: MethodRow) -> str:
-    """How the verdict was shown, with the numbers of this prompt; for a blank row, why it is blank."""
+    """How the verdict was shown, with the numbers of this prompt, once it was sampled; for a blank row, why it is blank."""
     if row.reason:
         return row.reason
     first = row.first
+    if first is None:
+        return "enumerated" if row.exact else ""
     if certain(first) and first.tv == 0.0:
         sampled = f"sampled: all {first.n:,} equal"
     else:
@@ -59,7 +61,7 @@ def table(one: MethodComparison) -> list[dict[str, object]]:
     for row in one.rows:
         verdict_ = "–" if row.reason else f"{sign(row)} {verdict(row)}"
         rows.append((row.entry.name, row.per_pass, row.ms and row.ms.value, verdict_, list(row.shares),
-                     None if row.reason else row.nodes, evidence(row)))  # fmt: skip
+                     row.nodes if row.passes else None, evidence(row)))  # fmt: skip
     return [dict(zip(COLUMNS, row, strict=True)) for row in rows]
 
 
@@ -77,9 +79,12 @@ def details(one: MethodComparison) -> list[dict[str, object]]:
 def conclusion(one: MethodComparison) -> str:
     """What the table shows, in two sentences."""
     exact = [row for row in one.rows if row.exact and row.per_pass is not None and row.key != "target"]
-    lossy = [row for row in one.rows if not row.exact and not row.reason]
+    lossy = [row for row in one.rows if not row.exact and row.first is not None]
     if not exact:
-        return "No method could run here."
+        running = any(not row.reason for row in one.rows)
+        return (
+            "Tokens per target pass are counted in the timed runs." if running and not one.runs else "No method could run here."
+        )
     best, worst = max(exact, key=lambda row: row.per_pass), min(exact, key=lambda row: row.per_pass)
     said = (
         f"Every exact method follows the target’s distribution. Tokens per target pass range from {worst.per_pass:.2f} ({worst.entry.name}) "

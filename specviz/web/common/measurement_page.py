@@ -56,3 +56,12 @@ def run(
         st.caption(about)
     session.watch(name)
     notes(state.notices, f"{name}-notes-live")
+
+
+def how_far(state: Findings, runs: int, of: int) -> str:
+    """A sentence where a visitor's own numbers are of fewer runs than were asked for; empty where they are of all."""
+    if runs >= of or not (state.own or state.underway):
+        return ""
+    if state.busy:
+        return f" So far: {runs} of {of} runs, and the times still change." if runs else " So far: nothing is timed yet."
+    return f" Incomplete: stopped after {runs} of {of} runs."

@@ -8,6 +8,7 @@ work for a question that is no longer asked cannot: ``put`` raises Stopped.
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -134,10 +135,24 @@ class Findings(PageState):
     """A page that remembers its findings by question, and shows recorded findings where there are none of the visitor's own."""
 
     KEPT = 6  # findings of one visitor that are remembered
+    SHOWN_EVERY = 1.0  # seconds between two states of the work that the page may draw
 
     def __init__(self, question: Any, queue: Queue | None = None):
         super().__init__(question, queue)
         self.found: dict[Any, Any] = {}
+        self.now: Any = None  # what the work has found so far, where that is no answer yet
+        self._streamed = 0.0
+
+    @property
+    def underway(self) -> Any:
+        """What is found so far, while there is work; None where there is nothing to show of it."""
+        return self.now if self.busy else None
+
+    def stream(self, ticket: Ticket, make: Callable[[], Any]) -> None:
+        """Work shows what it has found so far, unless it just has. make: puts that together."""
+        if time.monotonic() - self._streamed > self.SHOWN_EVERY:
+            self.put(ticket, now=make())
+            self._streamed = time.monotonic()
 
     @property
     def own(self) -> bool:
@@ -160,9 +175,9 @@ class Findings(PageState):
         return self.key_of(question) == self.key_of(self.question)
 
     def keep(self, ticket: Ticket, question: Any, found: Any) -> None:
-        """Work hands over the whole answer to a question."""
-        known = list(self.found.items())[1 - self.KEPT :]
-        self.put(ticket, found=dict(known) | {self.key_of(question): found})
+        """Work hands over an answer to a question: the whole, or one that stands even if the work is stopped now."""
+        others = [(key, one) for key, one in self.found.items() if key != self.key_of(question)][1 - self.KEPT :]
+        self.put(ticket, found=dict(others) | {self.key_of(question): found}, now=None)
 
 
 def duration(seconds: float) -> str:

@@ -30,6 +30,7 @@ from functools import lru_cache
 from typing import Any
 
 from specviz.errors import SpecvizError, out_of_memory
+from specviz.measure import duration
 from specviz.web.hosting import metrics, process
 from specviz.web.hosting.options import options
 
@@ -64,6 +65,7 @@ class Ticket:
         self._queue, self._work, self._canceled, self._told = queue, work, False, ""
         self._seen = self._since = time.monotonic()  # _since: in the line, or at its place
         self._worked = 0.0  # seconds of earlier turns
+        self._expected: tuple[float, float] | None = None  # seconds by a probe, and those at a place before they were told
         self._firm = False  # whether this turn is not interrupted for short work
         self._called = threading.Event()
         self._thread: threading.Thread | None = None
@@ -90,14 +92,21 @@ class Ticket:
 
     @property
     def seconds_left(self) -> float | None:
-        """At the speed so far and without waiting; None while there is nothing to go by."""
+        """Without waiting: by the probe and the speed so far, or by the speed alone; None while there is nothing to go by."""
         worked = self.worked
+        if self._expected is not None:
+            expected, before = self._expected
+            return duration.seconds_left(expected, self.share, worked - before)
         return worked * (1.0 - self.share) / self.share if self.share > 0.02 and worked > 0.5 else None
 
     @property
     def unwanted(self) -> bool:
         """Canceled, or nobody has looked at it for long: a closed page must not keep the machine."""
         return self._canceled or time.monotonic() - self._seen > PATIENCE
+
+    def expect(self, seconds: float) -> None:
+        """Called by the work after a probe: it will be at a place for so long from now on."""
+        self._expected = seconds, self.worked
 
     def look(self) -> None:
         """Somebody is still there."""

@@ -24,7 +24,7 @@ LEDE = (
     "Who may draft? Anything may. The acceptance rule verifies every draft token, so every exact row writes the target’s distribution. "
     "A bad drafting method costs only speed."
 )
-ABOUT = "All methods run interleaved on this text, in about half a minute on two cores. Select a row to see one of its rounds."
+ABOUT = "All methods run interleaved on this text; the page says how long that will take. Select a row to see one of its rounds."
 SAMPLING = {"0": "temperature 0", "1": "temperature 1", "top-p .9": "top-p 0.9"}
 WHO, PER_PASS, MS, VERDICT, ACCEPTED, NODES, EVIDENCE = figures.COLUMNS
 COLUMN_HELP = {
@@ -48,7 +48,7 @@ def page() -> None:
     head("drafting_methods", "Drafting methods", LEDE)
     question, problems = measurement_page.prompt_and_choice("drafting_methods", state, "choice", "Sampling", SAMPLING)
     measurement_page.run("drafting_methods", state, question, problems, export.offer, "Run all methods", work.run_all, ABOUT)
-    one = state.shown
+    one = state.underway or state.shown
     if one is None:
         st.caption("The comparison appears here once it has run.")
         return
@@ -65,9 +65,11 @@ def page() -> None:
 
 def measured_on(state: MethodsState, one: MethodComparison) -> str:
     """Where the numbers come from; for a recorded comparison also of which text."""
-    when = f"measured {one.date} on {machine(one.machine)}; {one.runs} runs of {one.settings.length} tokens."
-    if state.own:
-        return f"Your run, {when}"
+    when = (
+        f"measured {one.date} on {machine(one.machine)}; {one.runs} run{'s' * (one.runs != 1)} of {one.settings.length} tokens."
+    )
+    if state.own or state.underway:
+        return f"Your run, {when}{measurement_page.how_far(state, one.runs, work.RUNS)}"
     if state.question.settings.prompt != one.settings.prompt:
         return f"Recorded for the text “{one.settings.prompt}”, {when} Press the button to compare them on yours."
     return f"Recorded, {when}"
@@ -91,7 +93,7 @@ def table(state: MethodsState, one: MethodComparison) -> None:
         lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
         selection_default={"selection": {"rows": [keys.index(chosen)]}} if chosen in keys else None,
         alt=f"{figures.conclusion(one)} {figures.positions(one)}", placeholder="",
-        key=f"drafting_methods-table-{state.turn}-{state.question.choice}-{int(state.own)}",
+        key=f"drafting_methods-table-{state.turn}-{state.question.choice}-{int(bool(state.own or state.underway))}",
     )  # fmt: skip
     picked = next((keys[place] for place in event.selection.rows if isinstance(place, int) and 0 <= place < len(keys)), chosen)
     state.choose(replace(state.question, row=picked))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specviz.measure.methods import MethodComparison
 from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Ticket
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState
@@ -10,10 +11,17 @@ RUNS, SAMPLES = 3, 500
 
 
 def run_all(state: MethodsState, ticket: Ticket, question: MethodsQuestion) -> None:
-    """Measure every row. The comparison is handed over whole; where it is stopped, nothing has changed."""
+    """Measure every row. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
+    state.put(ticket, now=None)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.measure.methods_run import compare_methods
 
-    state.keep(ticket, question, compare_methods(pair, settings, RUNS, SAMPLES, ticket.tick))
+    def show(one: MethodComparison) -> None:
+        if one.runs:
+            state.keep(ticket, question, one)
+        else:
+            state.stream(ticket, lambda: one)
+
+    show(compare_methods(pair, settings, RUNS, SAMPLES, ticket.tick, expect=ticket.expect, show=show))
     ticket.tick(1.0)

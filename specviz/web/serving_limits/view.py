@@ -32,7 +32,7 @@ def page() -> None:
     arms = {key: arm.name for key, arm in COMPARISONS.items()}
     question, problems = measurement_page.prompt_and_choice("serving_limits", state, "arm", "Near ties between", arms)
     measurement_page.run("serving_limits", state, question, problems, export.offer, "Measure every setup", work.run_all, ABOUT)
-    one, kind = state.shown, session.theme()
+    one, kind = state.underway or state.shown, session.theme()
     if one is None:
         st.caption("The measurements appear here once they have run.")
         return
@@ -45,16 +45,17 @@ def page() -> None:
         "total variation distance (TV), half the sum of absolute differences between two distributions."
     )
     picture(drawn(figures.distances, one, kind), "serving_limits", "distances", conclusion, sentence=False)
-    near_ties(one, state.question.arm, kind)
+    if one is not state.underway or one.near_ties.comparisons:
+        near_ties(one, state.question.arm, kind)
     folds(one)
 
 
 def measured_on(state: SetupsState, one: SetupComparison) -> str:
     """Where the numbers come from."""
-    size = f"{one.texts} texts of {one.length} tokens, {one.runs} runs; {one.date}, {machine(one.machine)}."
+    size = f"{one.texts} texts of {one.length} tokens, {one.runs} run{'s' * (one.runs != 1)}; {one.date}, {machine(one.machine)}."
     slow = "" if one.steady else f" No verdict on speed: {one.unsteady}"
-    if state.own:
-        return f"Your run, continuing your text: {size}{slow}"
+    if state.own or state.underway:
+        return f"Your run, continuing your text: {size}{slow}{measurement_page.how_far(state, one.runs, work.RUNS)}"
     return f"Recorded on passages of {one.text}: {size}{slow} Press the button to measure it on your text."
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from specviz.serving.setups import SetupComparison
 from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Ticket
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
@@ -11,8 +12,9 @@ POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96
 
 
 def run_all(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> None:
-    """Measure every setup. The measurement is handed over whole; where it is stopped, nothing has changed."""
+    """Measure every setup. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
+    state.put(ticket, now=None)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.serving.served import refuse_uncompared
     from specviz.serving.setups_run import SetupEffort, compare_setups, written_from
@@ -21,5 +23,12 @@ def run_all(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> Non
     ticket.tick(0.0, "The target continues your text")
     places = written_from(pair, settings, settings.prompt, LENGTH, TEXTS)
     effort = SetupEffort(POSITIONS, RUNS, TOKENS, 1, GREEDY)
-    state.keep(ticket, question, compare_setups(pair, settings, places, effort, "your text", ticket.tick))
+
+    def show(one: SetupComparison) -> None:
+        if one.runs:
+            state.keep(ticket, question, one)
+        else:
+            state.stream(ticket, lambda: one)
+
+    show(compare_setups(pair, settings, places, effort, "your text", ticket.tick, expect=ticket.expect, show=show))
     ticket.tick(1.0)

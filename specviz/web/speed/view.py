@@ -52,7 +52,7 @@ def page() -> None:
         st.caption("The prediction appears here once it is made.")
     else:
         notes([measured_on(state, plan)], "speed-notes-from")
-        said(plan.in_words, "speed-said")
+        said(in_words(state, plan), "speed-said")
         pictures(plan, kind)
         tables("The numbers behind the pictures", figures.rows(plan))
         with st.expander("How close is the formula to the paper’s own table?"):
@@ -84,6 +84,13 @@ def measured_on(state: SpeedState, plan: SpeedPlan) -> str:
         return f"Your prediction: {size}"
     more = "" if state.question.text == shown_text() else " Press the button to predict it for yours."
     return f"Recorded for the text {plan.text['name']}, with measured speeds beside the predicted ones: {size}{more}"
+
+
+def in_words(state: SpeedState, plan: SpeedPlan) -> str:
+    """The verdict; while rounds are timed, that it follows; where that was stopped, that it is missing."""
+    if not state.own or plan.costs is not None:
+        return plan.in_words
+    return "The verdict follows: rounds are being timed." if state.busy else f"{plan.in_words} The work was stopped before that."
 
 
 def pictures(plan: SpeedPlan, kind: str) -> None:

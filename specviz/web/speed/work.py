@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from specviz.prediction.plan import SpeedPlan
 from specviz.web.common import cache, model_loading
 from specviz.web.common.queue import Ticket
 from specviz.web.speed.state import SpeedQuestion, SpeedState
@@ -13,11 +14,15 @@ GAMMAS = tuple(range(1, 7))
 
 
 def make(state: SpeedState, ticket: Ticket, question: SpeedQuestion) -> None:
-    """Make the plan. It is handed over whole; where it is stopped, nothing has changed."""
+    """Make the plan. Stopped before its tokens are counted, nothing has changed; after that, a plan without speeds stays."""
     settings = replace(question.settings, gamma=GAMMAS[-1], length=LENGTH)
+    state.put(ticket, now=None)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.prediction.plan_run import PlanEffort, make_plan
 
-    found = make_plan(pair, settings, question.text, GAMMAS, PlanEffort(TEXTS, OPENING, PROBES), "a text of yours", ticket.tick)
-    state.keep(ticket, question, found)
+    def show(plan: SpeedPlan) -> None:
+        state.keep(ticket, question, plan)
+
+    effort = PlanEffort(TEXTS, OPENING, PROBES)
+    show(make_plan(pair, settings, question.text, GAMMAS, effort, "a text of yours", ticket.tick, ticket.expect, show))
     ticket.tick(1.0)

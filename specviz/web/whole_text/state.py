@@ -13,7 +13,6 @@ from specviz.records import ASSETS, of_file
 from specviz.settings import Settings
 from specviz.web.common.links import linked
 from specviz.web.common.page import Findings, known_pair
-from specviz.web.common.queue import Queue
 
 RECORDED = ASSETS / "traces" / "passage.json"
 LENGTH, GAMMA = 128, 2  # until somebody chooses; of the fixed draft lengths 2 pays best on the shipped pair
@@ -89,9 +88,7 @@ def opening(base: Settings) -> Settings:
 class WholeTextState(Findings):
     """What was asked, the passage as far as it is written, and those that this visitor has had written."""
 
-    def __init__(self, question: PassageRequest, queue: Queue | None = None):
-        super().__init__(question, queue)
-        self.now: Passage | None = None  # while it is being written
+    SHOWN_EVERY = 0.3  # a text that is being written moves
 
     def key_of(self, question: PassageRequest) -> str:
         """Settings are no key: their chosen random numbers are a mapping."""
@@ -102,8 +99,3 @@ class WholeTextState(Findings):
         known = list(recorded().values())
         same = (one for one in known if alike(one.settings, self.question.settings))
         return next(same, known[0] if known else None)
-
-    @property
-    def underway(self) -> Passage | None:
-        """What the lanes show while there is work."""
-        return self.now if self.busy else None

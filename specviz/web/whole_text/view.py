@@ -14,7 +14,7 @@ from specviz.figures.whole_text import lanes as words
 from specviz.figures.whole_text import tables as rows
 from specviz.measure.divergence_profile import ScoredText
 from specviz.measure.passage import LENGTHS, Passage
-from specviz.web.common import download, session
+from specviz.web.common import download, measurement_page, session
 from specviz.web.common.controls import Form, as_fields, from_fields
 from specviz.web.common.elements import head, notes, picture, said, tables
 from specviz.web.common.pictures import drawn
@@ -96,7 +96,7 @@ def come_from(state: WholeTextState, one: Passage) -> str:
     measured = words.measured(one)
     measured = f"{measured[:1].upper()}{measured[1:]}"
     if state.own:
-        return f"Your run. {measured}"
+        return f"Your run. {measured}{measurement_page.how_far(state, one.runs, work.RUNS)}"
     if state.question.settings == one.settings:
         return f"Recorded. {measured}"
     return f"Recorded for “{one.settings.prompt}” at temperature {one.settings.temperature:g}. {measured} Press the button to write yours."
