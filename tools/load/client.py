@@ -10,6 +10,7 @@ import asyncio
 import json
 import secrets
 import ssl
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -79,6 +80,7 @@ class Client:
             self.shown, self.begun, self.finished, self.pages, self.cached, self.session = "", 0, 0, {}, {}, ""
             self.answers: dict[str, Any] = {}
             self.disabled: set[str] = set()
+            self.kinds: deque[str] = deque(maxlen=12)
             self.changed = asyncio.Event()
             self.reading = asyncio.create_task(self._read())
             try:
@@ -175,8 +177,12 @@ class Client:
         except TimeoutError:
             at = self.shown.find('"mode"')
             raise Impatient(
-                f"visitor {self.number} waits for {self.state}; shown is {self.shown[at : at + 300]!r}, last {self.written[-3:]}"
+                f"visitor {self.number} waits for {self.state}; {self._heard()}; shown is {self.shown[at : at + 300]!r}, last {self.written[-3:]}"
             ) from None
+
+    def _heard(self) -> str:
+        """Of the runs and messages so far, for a sentence about one that does not come."""
+        return f"{self.begun} runs began, {self.finished} was the last to end, {len(self.clocks)} clocks; last came {', '.join(self.kinds)}"
 
     @property
     def stage(self) -> dict[str, Any]:
@@ -207,6 +213,7 @@ class Client:
 
     def _note(self, message: ForwardMsg) -> None:
         kind = message.WhichOneof("type")
+        self.kinds.append(kind)
         if kind == "new_session":
             self.runs += 1
             self.session = message.new_session.initialize.session_id or self.session
@@ -221,7 +228,8 @@ class Client:
             self.query = message.page_info_changed.query_string
         elif kind == "script_finished":
             self.runs += 1
-            if message.script_finished == ForwardMsg.FINISHED_SUCCESSFULLY:
+            # the end of a fragment's run too: Streamlit does not tell the end of a whole run that one follows at once
+            if message.script_finished in (ForwardMsg.FINISHED_SUCCESSFULLY, ForwardMsg.FINISHED_FRAGMENT_RUN_SUCCESSFULLY):
                 self.finished = self.begun
         elif kind == "auto_rerun":
             self.clocks.append(asyncio.create_task(self._again(message.auto_rerun.fragment_id, message.auto_rerun.interval)))

@@ -81,7 +81,7 @@ async def rounds_alone(guest: Guest, address: str) -> list[float]:
 async def together(visits: Sequence[Coroutine[None, None, None]]) -> list[str]:
     """Everybody at once; a sentence for each who met trouble."""
     ends = await asyncio.gather(*visits, return_exceptions=True)
-    return [f"{type(end).__name__}: {end}"[:300] for end in ends if isinstance(end, BaseException)]
+    return [f"{type(end).__name__}: {end}"[:900] for end in ends if isinstance(end, BaseException)]
 
 
 async def workers(server: Server, visitors: int) -> tuple[list[Guest], list[str]]:

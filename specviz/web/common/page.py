@@ -29,6 +29,7 @@ class PageState:
     ticket    the work that is under way or was last done for it; said  sentences about what was last asked
     version   grows whenever there is something new to draw
     visitor   whose work it is, for the queue; turn  how many times a link has filled the fields anew
+    drawn_at  when the latest script run began to draw what is found
     address   the address's parameters as last read or written; moved  whether the address is behind the question
 
     A click can start a script run while the one before still runs in another thread. Only the youngest may change what is asked:
@@ -43,12 +44,13 @@ class PageState:
         self.visitor: object = None
         self.address: dict[str, str] = {}
         self.moved = False
+        self.drawn_at = 0.0
         self.lock = threading.RLock()
         self._runs_in: int | None = None
 
     def enter(self) -> None:
         """This thread's script run is the youngest."""
-        self._runs_in = threading.get_ident()
+        self._runs_in, self.drawn_at = threading.get_ident(), time.monotonic()
 
     @property
     def page(self) -> str:
@@ -63,6 +65,11 @@ class PageState:
     @property
     def busy(self) -> bool:
         return self.ticket is not None and self.ticket.open
+
+    @property
+    def ended_meanwhile(self) -> bool:
+        """Whether work has ended since the page began to be drawn: then it may show less than was found, and take it for all."""
+        return self.ticket is not None and self.ticket.ended_at is not None and self.ticket.ended_at > self.drawn_at
 
     @property
     def notices(self) -> list[str]:

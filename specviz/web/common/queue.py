@@ -50,7 +50,7 @@ class Ticket:
 
     state     waiting | working | done | stopped | failed
     share     of the work that is done, 0 to 1; doing  what is being done, in a few words
-    sentence  why it failed, for a person; ended  set when nothing more comes of it
+    sentence  why it failed, for a person; ended  set when nothing more comes of it, at the second ended_at
     dropped   whether what it finds is of no use any more, because something else is asked
     brief     whether it ends within a moment, as the page that asks knows
     page      that asked; waited  seconds until it had its first place, None before
@@ -59,6 +59,7 @@ class Ticket:
     def __init__(self, queue: Queue, work: Callable[[Ticket], Any], visitor: object, page: str = "", brief: bool = False):
         self.state, self.share, self.doing, self.sentence, self.result = "waiting", 0.0, "", "", None
         self.ended = threading.Event()
+        self.ended_at: float | None = None
         self.visitor, self.page, self.brief = visitor, page, brief
         self.dropped = False
         self.waited: float | None = None
@@ -285,6 +286,7 @@ class Queue:
                     ticket._thread.start()
                 except (RuntimeError, MemoryError):  # the system has no thread left; the place must not be lost with it
                     self._working.remove(ticket)
+                    ticket.ended_at = time.monotonic()
                     ticket.state, ticket.sentence = "failed", NO_MEMORY
                     ticket.ended.set()
                     self.when_ended(ticket)
@@ -302,6 +304,7 @@ class Queue:
         """Out of the line. What has begun already is woken and ends by itself."""
         self._line.remove(ticket)
         if not ticket.begun:
+            ticket.ended_at = time.monotonic()
             ticket.state, ticket.sentence = ("failed", ticket._told) if ticket._told else ("stopped", "")
             ticket.ended.set()
             self.when_ended(ticket)
@@ -328,6 +331,7 @@ class Queue:
                 ticket.sentence = NO_MEMORY
         with self._lock:
             self._leave(ticket)
+            ticket.ended_at = time.monotonic()
             ticket.state = end
             self._fill()
         ticket.ended.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -80,6 +81,7 @@ def wait_a_moment(state: PageState) -> None:
     if state.ticket is not None and state.ticket.open and warmup.wait(0):
         state.ticket.look()
         state.ticket.ended.wait(PROMPT)
+    state.drawn_at = time.monotonic()
 
 
 def ask(place: Any, state: PageState, label: str, key: str, work: Work, *arguments: Any, **options: Any) -> None:
@@ -104,6 +106,8 @@ def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
         far = state.ticket.state == "waiting" and state.ticket.ahead >= FAR
         with place:
             st.fragment(_look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar))
+    elif state.ended_meanwhile:
+        st.rerun()
 
 
 def _look(name: str, bar: bool, drawn: tuple) -> None:
