@@ -224,6 +224,15 @@ def test_few_pieces_of_work_have_begun_at_a_time_and_brief_work_is_not_held_back
     assert max(most) == 3
 
 
+def test_brief_work_goes_before_all_and_is_let_in_at_a_tick_even_by_short_work():
+    queue = Queue(places=1, turn=1e9, short=1e9, overdue=0.0)
+    tickets = [queue.submit(ticking(100_000), n) for n in range(3)]
+    wait_for(lambda: any(one.worked > 0.02 for one in tickets))
+    brief = queue.submit(ticking(2), "brief", brief=True)
+    assert wait_for(lambda: brief.state == "done") < 2.0, "none of the others ever has to give way to anything else"
+    [ticket.cancel() for ticket in tickets]
+
+
 def test_one_visitor_cannot_fill_the_line(monkeypatch):
     monkeypatch.setattr(module, "MOST_OF_ONE", 3)
     queue = Queue()

@@ -10,7 +10,9 @@ and there it gives way:
   never taken by such work; where there is only one, short work has every second time slice. So short work stays quick when more
   is asked than the machine can do.
 * Work that has begun holds memory, also while it waits for its next time slice. So at most 12 pieces have begun and not ended;
-  the next ones begin as those end. Work that is known to be brief need not wait for that.
+  the next ones begin as those end.
+* Work that is known to be brief, as a live round is, need not wait for that. As long as it is short it goes before everything, and
+  all other work lets it in at its next tick.
 * Among equals, the visitor goes first who holds the fewest places, then the one who was served longest ago. It does not matter
   how much work each has asked for.
 
@@ -233,9 +235,19 @@ class Queue:
 
     def _gives_way(self, ticket: Ticket) -> bool:
         held = time.monotonic() - ticket._since
-        if held <= self.turn and (ticket._firm or self._is_short(ticket)):
-            return False
-        return any((held > self.turn or self._is_short(one)) and self._may_go(one) for one in self._line)
+        if held > self.turn:
+            return any(self._may_go(one) for one in self._line)
+        if ticket._firm or self._is_short(ticket):
+            return not self._is_first(ticket) and self._first_waits()
+        return any(self._is_short(one) and self._may_go(one) for one in self._line)
+
+    def _is_first(self, ticket: Ticket) -> bool:
+        return ticket.brief and self._is_short(ticket)
+
+    def _first_waits(self) -> bool:
+        """Whether brief work waits whose visitor may hold a place."""
+        held = Counter(ticket.visitor for ticket in self._working)
+        return any(self._is_first(one) and held[one.visitor] < self.each for one in self._line)
 
     def _is_short(self, ticket: Ticket) -> bool:
         return ticket.worked <= self.short
@@ -255,6 +267,7 @@ class Queue:
         keys = {}
         for arrival, ticket in enumerate(self._line):
             keys[ticket] = (
+                not self._is_first(ticket),
                 not (may_go and self._is_overdue(ticket)),
                 not self._is_short(ticket),
                 held[ticket.visitor],

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 POINTS = (*(step * 10**power for power in range(1, 6) for step in (1, 2, 5)), 1_000_000)  # of the curve
 SLOW_SHARD = 250  # samples through the engine between two pictures
-TEXTS, LONG = 48, 16  # texts whose draft tokens are counted, and their tokens
+TEXTS, LONG = 24, 16  # texts whose draft tokens are counted, and their tokens
 SHOWN = 3  # texts on the page
 WRITTEN = Answers(64)
 
