@@ -9,6 +9,7 @@ from specviz.figures.exactness import evidence
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import WIDE, Form, as_fields, from_fields
 from specviz.web.common.elements import head, notes, picture, tables
+from specviz.web.common.pictures import drawn
 from specviz.web.common.verdict import RULE, counted
 from specviz.web.exactness import export, words, work
 from specviz.web.exactness.state import FILE, LENGTHS, SEED_SAMPLES, SEEDS, SOURCES, Exam, Question, Upload, another
@@ -115,7 +116,7 @@ def pictures(exam: Exam, kind: str) -> None:
             st.container(key=f"exactness-name-{arm}").markdown(shown.name)
             if result.texts:
                 st.container(key=f"exactness-text-{arm}").text(words.continued(exam.question, result.texts[1 + arm]))
-            picture(evidence.cell_bars(shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
+            picture(drawn(evidence.cell_bars, shown, end, kind), "exactness", str(arm), shown.conclusion, sentence=False)
     with st.container(key="exactness-said"):
         st.markdown(" ".join(filter(None, (words.bars_sentence(result), words.engine_sentence(result, exam.question)))))
 

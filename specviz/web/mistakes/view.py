@@ -13,6 +13,7 @@ from specviz.figures import mistakes as figures
 from specviz.web.common import download, elements, session
 from specviz.web.common.controls import Form, from_fields
 from specviz.web.common.elements import head, notes, picture, tables
+from specviz.web.common.pictures import drawn
 from specviz.web.common.verdict import RULE, verify_command
 from specviz.web.mistakes import export, words, work
 from specviz.web.mistakes.state import GUESSES, HIDDEN, Case, Trial
@@ -113,7 +114,7 @@ def pictures(trial: Trial, curve: figures.Curve, kind: str) -> None:
         st.markdown("**How fast?**")
         one, other = result.speeds
         alt = f"{one.name} accepts {one.acceptance_rate:.1%} of its draft tokens, {other.name} {other.acceptance_rate:.1%}."
-        picture(figures.speeds(result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False)
+        picture(drawn(figures.speeds, result.speeds, curve.wrong, kind), "mistakes", "speed", alt, sentence=False)
         st.container(key="mistakes-said-speed").markdown(words.speed_sentence(trial))
     if result.n and curve.wrong is not None:
         wrong = result.arms[curve.wrong]

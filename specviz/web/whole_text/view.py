@@ -109,7 +109,7 @@ def parting(one: Passage, kind: str) -> None:
     picture(drawn(figures.along, read, kind), "whole_text", "along", figures.along_conclusion(read), plain=True)
     if payload := words.forks_payload(one):
         _component(key="whole_text-forks", data={"payload": payload})
-    curves = figures.curves_of(read, surveys(one.settings.pair))
+    curves = drawn(spread, read, one.settings.pair)
     own, many = curves[0][1], recorded_spread(one.settings)
     left, right = st.columns(2, gap="large")
     with left:
@@ -132,4 +132,9 @@ def parting(one: Passage, kind: str) -> None:
 
 def lorenz(read: ScoredText, pair: str, kind: str) -> Any:
     """How the difference is spread over the tokens, of this text and of the recorded ones."""
-    return figures.lorenz(figures.curves_of(read, surveys(pair)), kind)
+    return figures.lorenz(drawn(spread, read, pair), kind)
+
+
+def spread(read: Any, pair: str) -> Any:
+    """Of this text and of the recorded ones."""
+    return figures.curves_of(read, surveys(pair))
