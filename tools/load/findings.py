@@ -78,13 +78,17 @@ def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], str]) -> list
 def run_alone(link: str, rounds: int) -> str:
     """Digest of a link's run in this process, decoded as a page does it: the first rounds at once, then one at a time.
 
-    Decoded in other pieces the tokens are the same, but a probability can differ in its seventh digit.
+    Decoded in other pieces, or by another number of threads, the tokens are the same, but a probability can differ in its seventh digit.
     """
+    import torch
+
     from specviz.decoding.run import run
     from specviz.settings import Settings
     from specviz.web.common import cache
+    from specviz.web.common.queue import threads_of_a_place
     from specviz.web.one_round.state import AHEAD
 
+    torch.set_num_threads(threads_of_a_place())
     settings, _ = Settings.from_query(dict(parse_qsl(link)))
     pair = cache.weights(settings.pair, settings.device, settings.dtype)
     trace = run(pair, settings, min(rounds, AHEAD))
