@@ -19,7 +19,13 @@ def test_a_pair_of_loaded_models_writes_what_the_same_pair_by_name_writes(pair_f
     settings = specviz.Settings(prompt="Once upon", gamma=3, length=20, seed=1)
     mine = specviz.run(specviz.pair_of(*loaded(pair_folders)), settings)
     named = specviz.run(specviz.load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float32"), settings)
-    assert mine.rounds == named.rounds and mine.text == named.text
+    assert mine.text == named.text
+    for one, other in zip(mine.rounds, named.rounds, strict=True):
+        assert one.committed == other.committed
+        for left, right in zip(one.proposals, other.proposals, strict=True):
+            assert (left.token, left.accepted) == (right.token, right.accepted)
+            # weights lie elsewhere in memory, where products may round differently
+            assert (left.p, left.q) == pytest.approx((right.p, right.q), rel=1e-4)
     assert mine.tokens_per_pass == len(mine.output_ids) / len(mine.rounds) >= 1.0
 
 

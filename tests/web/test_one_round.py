@@ -16,7 +16,7 @@ from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 from streamlit.testing.v1 import AppTest
 
 from specviz.models.pairs.catalog import PAIRS
-from specviz.web.common import cache, session, warmup
+from specviz.web.common import cache, session, terms, warmup
 from specviz.web.common.queue import Queue
 from specviz.web.one_round.state import OneRoundState
 from tests.fresh import run_fresh
@@ -244,8 +244,8 @@ def test_equal_models_accept_every_draft_token(app, opening):
 
 
 def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itself(app, monkeypatch):
-    queue = Queue(places=1, turn=1e9, overdue=1e9)
-    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)])
+    queue = Queue(places=1, turn=1e9, short=1e9, overdue=1e9)
+    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], brief=True)
     app.session_state["one_round"].queue = queue
     monkeypatch.setattr(session, "PROMPT", 0.05)
     held._worked = 0.0
@@ -254,6 +254,23 @@ def test_a_run_waits_for_its_place_and_says_so_and_the_page_looks_again_by_itsel
     held.cancel()
     assert app.session_state["one_round"].ticket.ended.wait(60)
     app.run()
+    assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
+
+
+def test_a_page_whose_work_ends_while_it_is_drawn_is_drawn_again_with_what_was_found(app, monkeypatch):
+    queue, row = Queue(places=1, turn=1e9, short=1e9), terms.row
+    held = queue.submit(lambda ticket: [(time.sleep(0.01), ticket.tick()) for _ in range(100_000)], brief=True)
+    state = app.session_state["one_round"]
+    state.queue = queue
+    monkeypatch.setattr(session, "PROMPT", 0.05)
+
+    def after_the_stage(name):
+        held.cancel()
+        assert state.ticket.ended.wait(60)
+        row(name)
+
+    monkeypatch.setattr(terms, "row", after_the_stage)
+    app.number_input(key="fold-gamma-0").set_value(2).run()
     assert (shown(app)["mode"], shown(app)["busy"]) == ("live", None)
 
 
