@@ -13,7 +13,7 @@ import numpy as np
 from specviz.errors import SpecvizError
 from specviz.export.manifest import proposing
 from specviz.figures.exactness.evidence import SeedPValues
-from specviz.web.common import cache, model_loading, sampling
+from specviz.web.common import cache, model_loading, placement, sampling
 from specviz.web.common.queue import Ticket
 from specviz.web.common.sampling import SHARD, SIZES, Bench, as_key
 from specviz.web.exactness.state import SEED_SAMPLES, SEEDS, SOURCES, ExactnessResult, Exam, Upload
@@ -59,9 +59,9 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
     def shard(arm: int, size: int, watch: Watch) -> Samples:
         if arm == 1:
             other = replace(settings, seed=(settings.seed + 1) % 2**63)
-            return sources.draw("target", modes[1], bench.pair, other, bench.ids, bench.n, size, watch)
+            return placement.draw("target", modes[1], bench.pair, other, bench.ids, bench.n, size, watch)
         if source != "assisted":
-            return sources.draw(source, modes[0], bench.pair, settings, bench.ids, bench.n, size, watch)
+            return placement.draw(source, modes[0], bench.pair, settings, bench.ids, bench.n, size, watch)
         while not _global_generator.acquire(timeout=0.1):
             watch(0.0)
         try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
@@ -106,7 +106,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
         limits.samples().grant(ticket.visitor, samples)
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
-        drawn = sources.draw(source, mode, bench.pair, own, bench.ids, 0, samples, lambda share: ticket.tick())
+        drawn = placement.draw(source, mode, bench.pair, own, bench.ids, 0, samples, lambda share: ticket.tick())
         values.append(chi_square(cells.counts(drawn), probs).p_value)
         if len(values) % 40 == 0 or len(values) == seeds:
             exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.of(values, samples)))

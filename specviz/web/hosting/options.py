@@ -51,6 +51,9 @@ class Options(BaseSettings):
         description="pieces of work at a time; more than two help only with more cores (default: two, or one on a single core)",
     )
     places_per_visitor: int = Field(ge=0, description="pieces of work of one visitor at a time; others of theirs wait")
+    cluster: str = Field(
+        "", description="Ray cluster that draws the samples of *Is it exact?*: auto, or HOST:PORT; empty: this process"
+    )
     prompt_bytes: int = Field(ge=0, description="longest text to continue, in bytes")
     upload_mb: int = Field(ge=1, le=200, description="largest uploaded file, in MB")
     samples_per_minute: int = Field(ge=0, description="samples that one visitor may ask for in a minute")

@@ -15,6 +15,7 @@ from streamlit import config, net_util
 from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.errors import SpecvizError
+from specviz.web.common import placement
 from specviz.web.hosting import drain, health, logs, metrics, process, redirects
 from specviz.web.hosting.arrival import Arrival
 from specviz.web.hosting.doors import Doors
@@ -31,6 +32,7 @@ def prepare() -> None:
     """Before anything is served: the options hold, and Streamlit knows of them. Exits with a sentence where they do not."""
     try:
         check_address()
+        placement.check()
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
     process.settle()
@@ -56,8 +58,9 @@ async def lifespan(app: Any) -> AsyncIterator[None]:
         logs.as_json()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DOWNLOADS, "download"))
     drain.at_sigterm()
-    health.begin()
-    yield
+    with placement.joined():
+        health.begin()
+        yield
 
 
 def routes() -> list[Route]:
