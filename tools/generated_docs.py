@@ -97,7 +97,7 @@ def default(name: str, mode: str) -> str:
     value = mode if name == "mode" else DEFAULTS[mode].get(name, Options.model_fields[name].default)
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:,}" if isinstance(value, int) else f"`{value}`"
+    return f"{value:,}" if isinstance(value, int) else f"`{value}`" if value else "none"
 
 
 def hosting() -> str:

@@ -96,17 +96,18 @@ async def workers(server: Server, visitors: int) -> tuple[list[Guest], list[str]
     return guests, lost
 
 
-async def costs(server: Server) -> list[tuple[str, float]]:
-    """Processor seconds of the server for one script run of each page, opened again and again by one visitor."""
+async def costs(server: Server) -> list[tuple[str, str, str]]:
+    """Processor time of the server and kB through the socket for each page, opened again and again by one visitor."""
     guest, found = Guest(), []
     async with guest.connected(server.address):
         await guest.enter()
         for page in PAGES:
             await guest.turn_to(page)
-            before = server.cpu()
+            before, sent = server.cpu(), guest.bytes
             for _ in range(OPENED):
                 await guest.turn_to(page)
-            found.append((page or "one_round", (server.cpu() - before) / OPENED))
+            cpu, sent = (server.cpu() - before) / OPENED, (guest.bytes - sent) / OPENED
+            found.append((page or "one_round", f"{cpu:.3f} s", f"{sent / 1000:.0f} kB"))
     return found
 
 
@@ -155,8 +156,8 @@ async def measured(server: Server, visitors: int, lookers: int) -> tuple[str, bo
         findings.table(head, [Times.of(what, seen[what]).row() for what in (FIRST, "recorded page")]),
         f"\n**One visitor beside a foreign process on every core**: {ratio:.1f} times the quiet time at the median.\n",
         findings.table(head, foreign),
-        "\n**Processor time of the server** for one run of a page's script:\n",
-        findings.table(("page", "CPU"), [(page, f"{seconds:.3f} s") for page, seconds in cpu]),
+        "\n**Processor time of the server** for one run of a page's script, and what it sends to a browser that was there before:\n",
+        findings.table(("page", "CPU", "sent"), cpu),
         f"\nMemory: {session:.2f} MB a session; {server.memory().rss:.0f} MB RSS at the end.",
         f"Exceptions on pages: {exceptions}; tracebacks in the log: {tracebacks}; visitors who lost their work: {len(lost)}.",
         *(f"- {one}" for one in lost),

@@ -52,7 +52,7 @@ class Options(BaseSettings):
     )
     places_per_visitor: int = Field(ge=0, description="pieces of work of one visitor at a time; others of theirs wait")
     cluster: str = Field(
-        "", description="Ray cluster that draws the samples of *Is it exact?*: auto, or HOST:PORT; empty: this process"
+        "", description="Ray cluster that draws the samples of Is it exact?: auto, or HOST:PORT; empty: this process"
     )
     prompt_bytes: int = Field(ge=0, description="longest text to continue, in bytes")
     upload_mb: int = Field(ge=1, le=200, description="largest uploaded file, in MB")
