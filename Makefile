@@ -48,8 +48,8 @@ sbom: .venv/ready-sbom ## list the libraries of a release, with versions and lic
 bench: .venv/ready ## measure speed on this machine
 	$(BIN)/python -m specviz bench
 
-crowd: .venv/ready ## measure how long visitors wait when they are many, on this machine: VISITORS=50 LOOKERS=200 OUT=crowd.md
-	$(BIN)/python -m tools.load.crowd --visitors $(or $(VISITORS),50) --lookers $(or $(LOOKERS),200)$(if $(OUT), --out $(OUT))
+crowd: .venv/ready ## measure how long visitors wait when they are many, on this machine: VISITORS=50 LOOKERS=200 READING=3 OUT=crowd.md
+	$(BIN)/python -m tools.load.crowd --visitors $(or $(VISITORS),50) --lookers $(or $(LOOKERS),200) --reading $(or $(READING),3)$(if $(OUT), --out $(OUT))
 
 soak: .venv/ready ## visitors come, work and leave for MINUTES=30; fails where memory grows or work is lost: VISITORS=50 OUT=soak.md
 	$(BIN)/python -m tools.load.soak --minutes $(or $(MINUTES),30) --visitors $(or $(VISITORS),50)$(if $(OUT), --out $(OUT))

@@ -58,13 +58,13 @@ async def draws_a_million(guest: Guest, address: str) -> None:
             await guest.sample(1_000_000, "1,000,000 samples so far", MILLION)
 
 
-async def looks(guest: Guest, address: str) -> None:
-    """Recorded pages, one after the other."""
+async def looks(guest: Guest, address: str, reading: float) -> None:
+    """Recorded pages, one after the other. reading: the longest time at one, in seconds."""
     async with guest.connected(address):
-        await guest.pause()
+        await guest.pause(reading)
         await guest.enter()
         for page in guest.luck.sample(PAGES, len(PAGES)):
-            await guest.pause()
+            await guest.pause(reading)
             with guest.timed("recorded page"):
                 await guest.turn_to(page)
 
@@ -132,7 +132,7 @@ def gathered(guests: Sequence[Guest]) -> dict[str, list[float]]:
     return found
 
 
-async def measured(server: Server, visitors: int, lookers: int) -> tuple[str, bool]:
+async def measured(server: Server, visitors: int, lookers: int, reading: float) -> tuple[str, bool]:
     """All parts after each other, as markdown, and whether everybody got what they asked for and foreign load made nothing collapse."""
     await rounds_alone(Guest(), server.address)  # the models are loaded, the pages have been met
     quiet = await rounds_alone(Guest(1), server.address)
@@ -142,7 +142,7 @@ async def measured(server: Server, visitors: int, lookers: int) -> tuple[str, bo
     session = await memory_of_sessions(server, visitors)
     guests, lost = await workers(server, visitors)
     watchers = [Guest(number) for number in range(lookers)]
-    lost += await together([looks(guest, server.address) for guest in watchers])
+    lost += await together([looks(guest, server.address, reading) for guest in watchers])
     head = ("action", "seen", "median", "p95")
     work, seen = gathered(guests), gathered(watchers)
     order = [FIRST, LIVE, "next round", "other settings", SHORT]
@@ -153,7 +153,7 @@ async def measured(server: Server, visitors: int, lookers: int) -> tuple[str, bo
     parts = [
         f"**{visitors} visitors who work**, 0 to 3 s between actions, while one more draws a million samples:\n",
         findings.table(head, rows),
-        f"\n**{lookers} visitors who look** at recorded pages:\n",
+        f"\n**{lookers} visitors who look** at recorded pages, 0 to {reading:g} s at each:\n",
         findings.table(head, [Times.of(what, seen[what]).row() for what in (FIRST, "recorded page")]),
         f"\n**One visitor beside a foreign process on every core**: {ratio:.1f} times the quiet time at the median.\n",
         findings.table(head, foreign),
@@ -170,16 +170,17 @@ def main(given: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="crowd", description=__doc__.splitlines()[0])
     parser.add_argument("--visitors", type=int, default=50, help="visitors who work, 1 to 200 (default: 50)")
     parser.add_argument("--lookers", type=int, default=200, help="visitors who only look, 1 to 500 (default: 200)")
+    parser.add_argument("--reading", type=int, default=3, help="longest time at a recorded page, 1 to 300 s (default: 3)")
     parser.add_argument("--minutes", type=int, default=30, help="after which it ends in any case, 1 to 120 (default: 30)")
     parser.add_argument("--host", default="127.0.0.1", help="address of this machine to serve at (default: 127.0.0.1)")
     parser.add_argument("--out", type=Path, help="file for the tables, as markdown")
     asked = parser.parse_args(given)
     try:
-        for name, most in (("visitors", 200), ("lookers", 500), ("minutes", 120)):
+        for name, most in (("visitors", 200), ("lookers", 500), ("reading", 300), ("minutes", 120)):
             whole(name, getattr(asked, name), 1, most)
         head = findings.machine()
         with tempfile.TemporaryDirectory() as folder, serving(Path(folder) / "log.txt", asked.host) as server:
-            bounded = asyncio.wait_for(measured(server, asked.visitors, asked.lookers), 60 * asked.minutes)
+            bounded = asyncio.wait_for(measured(server, asked.visitors, asked.lookers, asked.reading), 60 * asked.minutes)
             said, held = asyncio.run(_run(bounded))
     except TimeoutError:
         print(f"The crowd was not done after {asked.minutes} min; nothing was written.", file=sys.stderr)

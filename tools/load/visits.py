@@ -33,8 +33,8 @@ class Guest(Client):
     def __post_init__(self) -> None:
         self.luck = random.Random(self.number)
 
-    async def pause(self) -> None:
-        await asyncio.sleep(self.luck.uniform(0, PAUSE))
+    async def pause(self, longest: float = PAUSE) -> None:
+        await asyncio.sleep(self.luck.uniform(0, longest))
 
     async def enter(self) -> None:
         """Open the page. What counts is the time until it is drawn, whatever it still waits for."""
