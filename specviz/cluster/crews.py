@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager
+from functools import partial
 
 from specviz.cluster.actors import seats
 from specviz.cluster.dispatch import Crew
-from specviz.cluster.joining import AUTO, joined, refuse_listeners
+from specviz.cluster.joining import AUTO, joined, listeners, refuse_listeners
 from specviz.cluster.processes import ProcessSeat
 
 
@@ -20,8 +21,9 @@ def crew(where: str | None, device: str, processes: int = 1) -> Iterator[Crew | 
     """
     with ExitStack() as opened:
         if where is not None:
-            ray = opened.enter_context(joined(where))
-            made = Crew(seats(ray, device), refuse_listeners if where == AUTO else lambda: None)
+            before = listeners()
+            ray = opened.enter_context(joined(where, before))
+            made = Crew(seats(ray, device), partial(refuse_listeners, before) if where == AUTO else lambda: None)
         elif processes > 1:
             made = Crew([ProcessSeat() for _ in range(processes)])
         else:

@@ -147,7 +147,7 @@ class Crew:
 
     def _check(self) -> None:
         if self.broken is not None:
-            raise self.broken
+            raise ClusterError(f"The workers cannot go on: {self.broken}") from self.broken
         if self.ended:
             raise ClusterError("The workers were ended.")
         if self.ready:

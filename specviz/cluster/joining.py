@@ -24,6 +24,7 @@ AUTO = "auto"
 ALLOWED = "auto, for the cores of this machine, or HOST:PORT of a running Ray cluster"
 PROBE = 3.0  # seconds in which an address must answer
 STORE = 200 * 1024**2  # bytes for results on their way, of a cluster of our own
+Listeners = frozenset[str]
 MODE, TOKEN, TOKEN_FILE = "RAY_AUTH_MODE", "RAY_AUTH_TOKEN", "RAY_AUTH_TOKEN_PATH"
 ON_LOOPBACK = {"RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}  # with it Ray takes 127.0.0.1 as the address of this machine
 
@@ -42,14 +43,14 @@ def check(where: str) -> None:
         except OSError as error:
             raise ClusterError(f"Nothing answers at {where} ({error.strerror or error}). Is the Ray cluster running?") from error
     if find_spec("ray") is None:
-        raise ClusterError("--cluster needs Ray, which is not installed: pip install 'specviz[cluster]'.")
+        raise ClusterError("A cluster needs Ray, which is not installed: pip install 'specviz[cluster]'.")
 
 
 @contextmanager
-def joined(where: str) -> Iterator[Any]:
+def joined(where: str, before: Listeners = frozenset()) -> Iterator[Any]:
     """Ray, connected to the cluster at ``where``; left again afterward. A cluster of our own ends with it."""
     check(where)
-    before = dict(os.environ)
+    environment = dict(os.environ)
     here = where == AUTO or _is_here(_split(where)[0])
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ["RAY_ENABLE_AUTO_CONNECT"] = "0"  # else a call after the end would start an open cluster
@@ -65,12 +66,12 @@ def joined(where: str) -> Iterator[Any]:
     try:
         _connect(ray, where, folder)
         if here:
-            refuse_listeners()
+            refuse_listeners(before)
         yield ray
     finally:
         ray.shutdown()
         os.environ.clear()
-        os.environ.update(before)
+        os.environ.update(environment)
         if folder:
             shutil.rmtree(folder, ignore_errors=True)
 
@@ -87,8 +88,8 @@ def _connect(ray: Any, where: str, folder: str | None) -> None:
         raise ClusterError(f"{what}: {said[0]}{hint}") from error
 
 
-def refuse_listeners() -> None:
-    """Raises ClusterError unless this process and those it started listen on loopback only, or if that cannot be seen."""
+def listeners() -> Listeners:
+    """Where this process and those it started listen, but for loopback. Raises ClusterError if that cannot be seen."""
     import psutil
 
     found, me = set(), psutil.Process()
@@ -106,7 +107,12 @@ def refuse_listeners() -> None:
             }
     except psutil.Error as error:
         raise ClusterError(f"--cluster was stopped: it cannot be seen where its processes listen ({error}).") from error
-    if found:
+    return frozenset(found)
+
+
+def refuse_listeners(before: Listeners = frozenset()) -> None:
+    """Raises ClusterError where something listens that others may reach. before: what did so already, and is not Ray's."""
+    if found := listeners() - before:
         raise ClusterError(
             f"--cluster was stopped: Ray listens on {', '.join(sorted(found))}, where other machines may reach it. "
             "This version of Ray is not the tested one, or Ray was imported before."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from specviz.cluster.dispatch import Crew
 from specviz.decoding.sampler import Watch
 from specviz.decoding.samples import Samples
-from specviz.evidence.pieces import PairThere, Pool
+from specviz.evidence.pieces import PairThere
 from specviz.evidence.shards import Cut, Drawing, Work
 from specviz.models.pairs.loading import Pair
 from specviz.settings import Settings
@@ -18,9 +19,14 @@ class ClusterSampler:
     pair_of  settings -> the pair as this process has it; a worker with another one is refused
     """
 
-    def __init__(self, crew: Pool, pair_of: Callable[[Settings], Pair]):
+    def __init__(self, crew: Crew, pair_of: Callable[[Settings], Pair]):
         self.crew, self.pair_of = crew, pair_of
         self.known: dict[tuple[str, str, str], PairThere] = {}
+
+    @property
+    def broken(self) -> bool:
+        """Whether the workers have come to an end that they do not come back from."""
+        return self.crew.broken is not None
 
     def draw(self, work: Work, cut: Cut, watch: Watch = lambda share: None) -> Samples:
         """The samples of a shard. watch: told the share of it that is done; what it raises stops the shard.

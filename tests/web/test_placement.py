@@ -15,6 +15,8 @@ from specviz.web.common import placement
 class Elsewhere:
     """As ClusterSampler, on workers that hold a pair of the same weights."""
 
+    broken = False
+
     def __init__(self, pair):
         self.pair = pair
         self.asked: list[tuple[Work, Cut]] = []
@@ -48,3 +50,12 @@ def test_without_a_cluster_nothing_is_joined(serve, monkeypatch):
     placement.check()
     with placement.joined():
         assert placement._sampler is None
+
+
+def test_without_workers_this_process_draws_again(monkeypatch, pair):
+    gone = Elsewhere(pair)
+    gone.broken = True
+    monkeypatch.setattr(placement, "_sampler", gone)
+    settings = Settings(prompt="a", length=1, gamma=1)
+    asked = "target", sources.SHARED, pair, settings, pair.encode("a"), 0, 20
+    assert len(placement.draw(*asked, lambda share: None)) == 20 and gone.asked == []

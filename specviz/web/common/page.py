@@ -150,6 +150,13 @@ class Findings(PageState):
         self.now: Any = None  # what the work has found so far, where that is no answer yet
         self._streamed = 0.0
 
+    def submit(self, work: Work, *arguments: Any) -> None:
+        """As every page; what was found so far belongs to the work before."""
+        with self.lock:
+            if not self.busy:
+                self.now, self._streamed = None, 0.0
+            super().submit(work, *arguments)
+
     @property
     def underway(self) -> Any:
         """What is found so far, while there is work; None where there is nothing to show of it."""

@@ -52,9 +52,9 @@ def joined() -> Iterator[None]:
 def draw(
     name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch
 ) -> Samples:
-    """As ``evidence.sources.draw``, wherever it happens: the samples are the same."""
+    """As ``evidence.sources.draw``, wherever it happens: the samples are the same. Without workers it is this process again."""
     from specviz.evidence import shards, sources
 
-    if _sampler is None:
+    if _sampler is None or _sampler.broken:
         return sources.draw(name, mode, pair, settings, ids, first, count, watch)
     return _sampler.draw(shards.Work(name, mode, settings, tuple(ids)), shards.Cut(first, count), watch)

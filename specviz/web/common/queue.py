@@ -6,7 +6,7 @@ and there it gives way:
 * Work that has held a place for one time slice (``turn``) goes back to the queue if other work waits.
 * Work is short until it has used two seconds of a place. Short work goes first, and longer work lets it in at its next tick. So a
   live round waits for one tick of another visitor's million samples, and no place stays empty for it.
-* Work that has waited for ten seconds goes before short work, for a whole time slice. So none waits without end. One place is
+* Work that has waited for ten seconds goes before short work, for a whole time slice. So none waits without end, unless brief work alone takes every place. One place is
   never taken by such work; where there is only one, short work has every second time slice. So short work stays quick when more
   is asked than the machine can do.
 * Work that has begun holds memory, also while it waits for its next time slice. So at most 12 pieces have begun and not ended;
@@ -173,17 +173,17 @@ class Queue:
         with self._lock:
             self.closed = True
             every = [*self._line, *self._working]
-        ends, told = time.monotonic() + patience, 0
+        ends, told = time.monotonic() + patience, set()
         for ticket in every:
             left = ticket.seconds_left
             if ticket.state == "waiting" or (left is not None and left > patience):
                 ticket.end(sentence)
-                told += 1
+                told.add(ticket)
         for ticket in every:
             if not ticket.ended.wait(max(0.0, ends - time.monotonic())):
                 ticket.end(sentence)
-                told += 1
-        return told
+                told.add(ticket)
+        return len(told)
 
     def submit(self, work: Callable[[Ticket], Any], visitor: object = None, page: str = "", brief: bool = False) -> Ticket:
         """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full, or closed."""
@@ -349,19 +349,14 @@ class Queue:
             self._fill()
         ticket.ended.set()
         self.when_ended(ticket)
+        process.hand_back()
 
 
 @lru_cache(maxsize=1)
 def shared() -> Queue:
     """The queue of this server."""
     queue = Queue(options().places, each=options().places_per_visitor)
-
-    def ended(ticket: Ticket) -> None:
-        metrics.ended(ticket)
-        if not queue.working:
-            process.hand_back()
-
-    queue.when_ended = ended
+    queue.when_ended = metrics.ended
     return queue
 
 

@@ -13,7 +13,6 @@ RUNS, SAMPLES = 3, 500
 def run_all(state: MethodsState, ticket: Ticket, question: MethodsQuestion) -> None:
     """Measure every row. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
-    state.put(ticket, now=None)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.measure.methods_run import compare_methods
 

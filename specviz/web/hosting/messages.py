@@ -75,18 +75,17 @@ class Messages:
                 if message["type"] != "websocket.receive":
                     return message
                 code, actions = judged(message.get("bytes"))
-                seconds = pace.wait(actions) if actions else 0.0
+                seconds = 0.0 if actions == 0.0 else pace.wait(1.0 if actions is None else actions)
                 held = held + 1.0 if seconds else max(0.0, held - MENDS)
                 if code := code or (REFUSED if held > HELD else 0):
                     ended = True
                     logging.getLogger(__name__).info("a socket was ended: it sent what no page sends (%d)", code)
                     await send({"type": "websocket.close", "code": code})
                     return {"type": "websocket.disconnect", "code": code}
-                if actions is None:
-                    logging.getLogger(__name__).info("a message was left out: no page sends its kind")
-                    continue
                 await asyncio.sleep(seconds)
-                return message
+                if actions is not None:
+                    return message
+                logging.getLogger(__name__).info("a message was left out: no page sends its kind")
 
         async def while_open(message: Any) -> None:
             if not ended:

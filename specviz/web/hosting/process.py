@@ -16,7 +16,7 @@ from functools import lru_cache
 SWITCH = 0.0005  # seconds that a thread may keep Python's lock while another waits for it; Python's own choice is 0.005
 ARENAS, LARGE = 2, 32 * 2**20  # of glibc: arenas; bytes from which a block is the system's, so that it is gone when it is freed
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD, M_ARENA_MAX = -1, -3, -8  # malloc.h
-REST = 10.0  # seconds between two times that memory is handed back
+REST = 30.0  # seconds between two times that memory is handed back
 
 _handing = threading.Lock()
 _handed_back = 0.0
@@ -41,7 +41,7 @@ def settle() -> None:
 
 
 def hand_back() -> None:
-    """Give freed memory back to the system, at most every REST seconds. Called where nothing is being worked on: it takes some ms."""
+    """Give freed memory back to the system, at most every REST seconds. Called where work has ended: it takes some ms."""
     global _handed_back
     library = glibc()
     if library is None or not _handing.acquire(blocking=False):

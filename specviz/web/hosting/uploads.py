@@ -42,7 +42,9 @@ class Uploads:
         """Why a page cannot have one more file here, in a sentence; empty where it can."""
         held, largest = held_by(session), self.options.upload_mb << 20
         if len(held) >= MOST or sum(held) + (self.coming[session] + 1) * largest > FILES * largest:
-            return f"This page holds {len(held)} files here already. Remove some, or load the page again."
+            return (
+                f"This page holds {len(held)} files here, and sends {self.coming[session]}. Remove some, or load the page again."
+            )
         if self.options.memory_mb and memory_mb() >= self.options.memory_mb:
             return "This server's memory is full for the moment. Please try again in a minute."
         return ""

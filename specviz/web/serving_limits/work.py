@@ -14,7 +14,6 @@ POSITIONS, RUNS, TOKENS, GREEDY = 24, 3, 24, 96
 def run_all(state: SetupsState, ticket: Ticket, question: SetupsQuestion) -> None:
     """Measure every setup. Stopped before all have been timed once, nothing has changed; after that, the runs that ended stay."""
     settings = question.settings
-    state.put(ticket, now=None)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.serving.served import refuse_uncompared
     from specviz.serving.setups_run import SetupEffort, compare_setups, written_from

@@ -15,7 +15,6 @@ RUNS = 3
 def write(state: WholeTextState, ticket: Ticket, request: PassageRequest) -> None:
     """Write what was asked. Stopped before both texts are read, what stood there before stands there again; after that, they stay."""
     settings = request.settings
-    state.put(ticket, now=None)
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     from specviz.measure import passage_run
 
