@@ -16,7 +16,7 @@ from streamlit.runtime.pages_manager import PagesManager
 
 from specviz.errors import SpecvizError
 from specviz.web.common import placement
-from specviz.web.hosting import drain, health, logs, metrics, process, redirects
+from specviz.web.hosting import downloads, drain, health, logs, metrics, process, redirects
 from specviz.web.hosting.arrival import Arrival
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.headers import Headers
@@ -36,6 +36,7 @@ def prepare() -> None:
     except SpecvizError as error:
         raise SystemExit(str(error)) from None
     process.settle()
+    downloads.keep()
     config.set_option("server.maxUploadSize", options().upload_mb)
     config.set_option("server.disconnectedSessionTTL", options().away_seconds)
     # Streamlit would ask a server outside for its own address whenever somebody comes with another site's Origin.
