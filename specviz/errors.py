@@ -39,6 +39,9 @@ class SettingsError(SpecvizError):
         shown = repr(value)
         super().__init__(f"{name} must be {allowed}, got {shown if len(shown) <= SHOWN else shown[:SHOWN] + ' …'}.")
 
+    def __reduce__(self):
+        return type(self), (self.name, self.value, self.allowed)
+
 
 class ModelError(SpecvizError):
     """A model or pair that cannot be used."""

@@ -11,7 +11,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[1]
 
 FLOORS = (  # from the ground up
-    {"errors", "trace", "records", "randomness", "settings"},
+    {"errors", "trace", "records", "randomness", "settings", "process"},
     {"theory", "statistics", "verification"},
     {"models"},
     {"proposers"},
@@ -30,6 +30,7 @@ LOOSE = {
     "records",
     "randomness",
     "settings",
+    "process",
     "theory",
 }  # files of specviz/ outside a folder
 CLOSED = {"training": {"commands"}, "web": {"pages", "app"}}  # who else may import these

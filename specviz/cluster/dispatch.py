@@ -18,7 +18,8 @@ from specviz.decoding.sampler import Watch
 from specviz.errors import ClusterError
 from specviz.evidence.pieces import Task
 
-MOMENT = 0.25  # seconds between two looks at what was asked for
+MOMENT = 0.25  # seconds between two looks at what a worker does
+LOOK = 0.05  # seconds between two looks of whoever waits for a piece: then it says whether it still wants it
 MOST_LOST = 5  # how often the same piece may be lost before the run ends: it may be what kills its workers
 MOST_STARTS = 10  # workers that may die before they are ready, in a row
 PATIENCE = 180.0  # seconds without a single worker after which a run ends
@@ -59,12 +60,13 @@ class Seat(Protocol):
 
 @dataclass(order=True, slots=True)
 class Call:
-    """A piece that was asked for. The earliest one goes first, also when it was lost.
+    """A piece that was asked for. Of those that do not go before others, the earliest one goes first, also when it was lost.
 
     back    where it comes when it has a result or an error
     wanted  False once nobody waits for it
     """
 
+    later: bool  # False: it goes before those that may be later
     number: int
     task: Task = field(compare=False)
     piece: Any = field(compare=False)
@@ -95,9 +97,12 @@ class Crew:
         """The numbers of the workers' processes."""
         return [seat.process for seat in self.seats if seat.process is not None]
 
-    def do(self, task: Task, piece: Any, watch: Watch = lambda share: None) -> Any:
-        """The result of one piece. watch: told the share of it that is done; what it raises stops the piece."""
-        calls = self._asked(task, [piece])
+    def do(self, task: Task, piece: Any, watch: Watch = lambda share: None, first: bool = False) -> Any:
+        """The result of one piece. watch: told the share of it that is done; what it raises stops the piece.
+
+        first  whether it goes before all others that wait
+        """
+        calls = self._asked(task, [piece], first)
         for call in self._back(calls, lambda: watch(calls[0].share)):
             return call.result
 
@@ -112,10 +117,10 @@ class Crew:
         for thread in self.threads:
             thread.join()
 
-    def _asked(self, task: Task, pieces: Sequence[Any]) -> list[Call]:
+    def _asked(self, task: Task, pieces: Sequence[Any], first: bool = False) -> list[Call]:
         back: SimpleQueue[Call] = SimpleQueue()
         with self.lock:
-            calls = [Call(next(self.numbers), task, piece, back) for piece in pieces]
+            calls = [Call(not first, next(self.numbers), task, piece, back) for piece in pieces]
             if not self.open:
                 self.alive = time.monotonic()
             self.open += len(calls)
@@ -132,7 +137,7 @@ class Crew:
             for _ in calls:
                 while True:
                     with suppress(Empty):
-                        call = calls[0].back.get(timeout=MOMENT)
+                        call = calls[0].back.get(timeout=LOOK)
                         break
                     self._check()
                     look()

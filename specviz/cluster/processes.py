@@ -1,40 +1,70 @@
-"""Worker processes of this machine, without Ray: a seat each, connected by a pipe."""
+"""Worker processes of this machine, without Ray: a seat each, connected by a pipe, and by two numbers in memory that both see."""
 
 from __future__ import annotations
 
 import os
 import signal
+import sys
 import threading
+import time
 import traceback
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+from specviz import process
 from specviz.cluster.dispatch import Lost
-from specviz.cluster.worker import Worker
+from specviz.cluster.worker import Stopped, Worker
 from specviz.errors import ClusterError
 from specviz.evidence.pieces import Task
 
+LIBRARIES = "specviz.cluster.processes"  # with it come all libraries that a worker needs
+GRACE = 5.0  # seconds in which a worker leaves what is no longer wanted; then its process ends
+
+_starting = threading.Lock()
+
+
+class SharedBoard:
+    """As worker.Board, seen by both processes. Each number has one that writes it."""
+
+    def __init__(self, done: Any, unwanted: Any):
+        self._done, self._unwanted = done, unwanted
+
+    done = property(lambda self: self._done.value, lambda self, share: setattr(self._done, "value", share))
+    unwanted = property(lambda self: self._unwanted.value, lambda self, number: setattr(self._unwanted, "value", number))
+
 
 class ProcessSeat:
-    """As dispatch.Seat. Nothing is known of how far a piece is, and to leave one its process ends."""
+    """As dispatch.Seat.
 
-    def __init__(self):
+    nice     by how much the worker stands back for other processes, 0 to 19
+    threads  of PyTorch in the worker
+    """
+
+    def __init__(self, nice: int = 0, threads: int = 1):
+        self.nice, self.threads = nice, threads
         self.process: int | None = None
         self.worker: BaseProcess | None = None
         self.connection: Connection | None = None
+        self.given, self.asked_to_leave = 0, None
 
     def start(self) -> None:
         self.end()
-        spawn = get_context("spawn")  # a fork would copy the locks of this process's threads
-        self.connection, theirs = spawn.Pipe()
-        self.worker = spawn.Process(target=_serve, args=(theirs, os.getcwd()), daemon=True)
-        self.worker.start()
+        context = workers()
+        self.connection, theirs = context.Pipe()
+        self.board = SharedBoard(context.RawValue("d", 0.0), context.RawValue("q", 0))
+        self.given, self.asked_to_leave = 0, None
+        self.worker = context.Process(target=_serve, args=(theirs, os.getcwd(), self.board, self.nice, self.threads), daemon=True)
+        with _without_main():
+            self.worker.start()
         theirs.close()
 
     def give(self, task: Task, piece: Any) -> None:
+        self.given, self.asked_to_leave = self.given + 1, None
         with suppress(OSError):  # it has died; ``answer`` says so
             self.connection.send((task, piece))
 
@@ -51,10 +81,14 @@ class ProcessSeat:
         return result
 
     def share(self) -> float:
-        return 0.0
+        return self.board.done
 
     def stop(self) -> None:
-        self.worker.kill()
+        now = time.monotonic()
+        if self.asked_to_leave is None:
+            self.board.unwanted, self.asked_to_leave = self.given, now
+        elif now - self.asked_to_leave > GRACE:
+            self.worker.kill()
 
     def end(self) -> None:
         self.process = None
@@ -64,23 +98,52 @@ class ProcessSeat:
             self.connection.close()
 
 
-def _serve(connection: Connection, folder: str) -> None:
+def workers() -> BaseContext:
+    """How a worker process comes to be. A fork of this process would copy the locks of its threads.
+
+    On Linux it is forked from a process that has only imported the libraries: so workers share them in memory, and are there at once.
+    """
+    if sys.platform != "linux":
+        return get_context("spawn")
+    context = get_context("forkserver")
+    context.set_forkserver_preload([LIBRARIES])
+    return context
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """A new process imports the program that was started, such as the command streamlit, unless it does not find its file."""
+    main = vars(sys.modules["__main__"])
+    with _starting:
+        file = main.pop("__file__", None)
+        try:
+            yield
+        finally:
+            if file is not None:
+                main["__file__"] = file
+
+
+def _serve(connection: Connection, folder: str, board: SharedBoard, nice: int, threads: int) -> None:
     """The worker process: answers what comes through the pipe, until its parent is gone."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
-    worker = Worker()
-    connection.send((worker.begin(folder), None))
+    process.settle()
+    os.nice(nice)
+    worker = Worker(board)
+    connection.send((worker.begin(folder, threads), None))
     number = 0
     while True:
         task, piece = connection.recv()
         number += 1
         try:
             answer = worker.do(number, task, piece), None
-        except ClusterError as error:
+        except (ClusterError, Stopped) as error:
             answer = None, error
         except Exception:  # as text, because not every error can be sent
             answer = None, RuntimeError(traceback.format_exc())
         connection.send(answer)
+        del answer
+        process.hand_back()
 
 
 def _end_with(parent: BaseProcess) -> None:

@@ -17,17 +17,29 @@ class Stopped(Exception):
     """The piece under way is no longer wanted."""
 
 
-class Worker:
-    """One thread, because each core has a worker."""
+class Board:
+    """What is said beside a piece. done: the share of it, in [0, 1]; unwanted: the number of a piece to leave."""
 
-    def begin(self, folder: str) -> int:
+    done, unwanted = 0.0, 0
+
+
+class Worker:
+    """On one core, and so one thread, unless it is told otherwise.
+
+    board  where it says how far it is, and is told what to leave
+    """
+
+    def __init__(self, board: Any = None):
+        self.board = board or Board()
+
+    def begin(self, folder: str, threads: int = 1) -> int:
         """folder: of the command that asks, for relative names. Returns the number of this process on its machine."""
         gc.freeze()  # the libraries stay, so the collector need not scan them again and again
-        torch.set_num_threads(1)
+        torch.set_num_threads(threads)
         with suppress(OSError):  # another machine may not have it; a folder with a relative name is then not found
             os.chdir(folder)
         self.begun: tuple[Task, Any] | None = None
-        self.number, self.unwanted, self.done = 0, 0, 0.0
+        self.number = 0
         return os.getpid()
 
     def do(self, number: int, task: Task, piece: Any) -> Any:
@@ -35,7 +47,7 @@ class Worker:
 
         number: of this call, counted up from 1
         """
-        self.number, self.done = number, 0.0
+        self.number, self.board.done = number, 0.0
         try:
             if self.begun is None or self.begun[0] != task:
                 self.begun = None  # what it holds must not stay beside the next one's
@@ -46,13 +58,13 @@ class Worker:
 
     def share(self) -> float:
         """How much of the piece under way is done, in [0, 1]. Called beside ``do``."""
-        return self.done
+        return self.board.done
 
     def stop(self, number: int) -> None:
         """Leave a piece at its next look, if it is still the one under way. Called beside ``do``."""
-        self.unwanted = number
+        self.board.unwanted = number
 
     def _watch(self, share: float) -> None:
-        self.done = share
-        if self.unwanted == self.number:
+        self.board.done = share
+        if self.board.unwanted == self.number:
             raise Stopped

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import advance, opening_row, step
-from specviz.decoding.samples import NONE, Samples
+from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.errors import SettingsError
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
@@ -163,7 +163,7 @@ class SharedSampler:
         which = np.flatnonzero(self.open)
         if not len(which):
             return
-        paths, group = _distinct(self.tokens[which, :place])
+        paths, group = distinct(self.tokens[which, :place])
         order = np.argsort(group, kind="stable")
         which, ends = which[order], np.searchsorted(group[order], np.arange(len(paths) + 1))
         randomness, drafting = self._randomness(place)
@@ -253,11 +253,3 @@ def _levels(proposer: ChainProposer, prompt: tuple[int, ...], remaining: int) ->
     """Number of draft tokens of a round, by the position at which it starts. It does not depend on the text before it."""
     rows = [opening_row(prompt + (0,) * start, Settings(length=remaining - start), None) for start in range(remaining)]
     return [proposer.levels(row) for row in rows]
-
-
-def _distinct(paths: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The distinct rows in lexicographic order, and the index of each row among them."""
-    first, group = np.zeros(1, dtype=np.int64), np.zeros(len(paths), dtype=np.int64)
-    for column in paths.T:  # one sort of numbers a token: sorting rows takes ten times as long
-        _, first, group = np.unique(group * (int(column.max()) + 1) + column, return_index=True, return_inverse=True)
-    return paths[first], group.reshape(-1)

@@ -12,9 +12,12 @@ from dataclasses import replace
 
 import numpy as np
 
+from specviz.decoding.sampler import Watch
 from specviz.evidence.experiment import MARGIN, Answer, Plan
-from specviz.evidence.partition import Partition, exact_partition
+from specviz.evidence.partition import Known, Partition, exact_partition
 from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import Pair
+from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, g_test
 from specviz.statistics.power import detectable_tv, holm
 from specviz.statistics.sequential import Looks
@@ -30,10 +33,28 @@ def plan(look: int, length: int) -> Plan:
     return Plan(n, length, min(1.0, detectable_tv(cells - 1, n, level) / MARGIN), level * LOOKS.tests, level, cells)
 
 
-def partition(target: LanguageModel, prompt: Sequence[int], look: int, length: int, eos_token_ids: frozenset[int]) -> Partition:
-    """The cells of a look, made from the target's exact distribution and the number of samples."""
+def partition(
+    target: LanguageModel,
+    prompt: Sequence[int],
+    look: int,
+    length: int,
+    eos_token_ids: frozenset[int],
+    known: Known | None = None,
+) -> Partition:
+    """The cells of a look, made from the target's exact distribution and the number of samples. known: as in exact_partition."""
     made = plan(look, length)
-    return exact_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids)
+    return exact_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, known)
+
+
+def partitions(pair: Pair, settings: Settings, cells: int, least: float, watch: Watch) -> list[Partition]:
+    """At most ``cells`` cells of mass ``least`` or more, for a picture, and then the cells of every look."""
+    target, prompt, stops = pair.open(settings)[0], pair.encode(settings.prompt), pair.eos_token_ids
+    known: Known = {}
+    made = [exact_partition(target, prompt, settings.length, cells, least, stops, known)]
+    for look in range(LOOKS.looks):
+        watch((1 + look) / (1 + LOOKS.looks))
+        made.append(partition(target, prompt, look, settings.length, stops, known))
+    return made
 
 
 def judge(look: int, cells: Partition, counts: np.ndarray, mode: str) -> Answer:

@@ -9,11 +9,12 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 
-from specviz.decoding.samples import NONE, Samples
+from specviz.decoding.samples import Samples
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 
 Beginning = tuple[int, ...]
+Known = dict[Beginning, tuple[torch.Tensor, torch.Tensor]]  # probabilities of the next token, largest first, and their ids
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,12 @@ class Partition:
 
     def counts(self, samples: Samples) -> np.ndarray:
         """Number of samples in each cell, (C,) int64."""
-        number = {name: index for index, name in enumerate(self.names)}
-        result = np.zeros(len(self.names), dtype=np.int64)
-        for row, count in zip(*samples.counts(self.length), strict=True):
-            text = tuple(token for token in row.tolist() if token != NONE)
-            named = next(cut for cut in range(len(text), -1, -1) if text[:cut] in number)
-            result[number[text[:named]]] += count
-        return result
+        texts, times = samples.counts(self.length)
+        cell = np.full(len(texts), self.names.index(()))
+        for number, name in sorted(enumerate(self.names), key=lambda one: len(one[1])):  # a longer prefix after a shorter one
+            if len(name) <= texts.shape[1]:
+                cell[np.logical_and.reduce([texts[:, place] == token for place, token in enumerate(name)], initial=True)] = number
+        return np.bincount(cell, weights=times, minlength=len(self.names)).astype(np.int64)
 
 
 def exact_partition(
@@ -65,6 +65,7 @@ def exact_partition(
     cells: int,
     least: float,
     eos_token_ids: frozenset[int] = frozenset(),
+    known: Known | None = None,
 ) -> Partition:
     """At most ``cells`` cells, each of mass ``least`` or more, as even as the distribution allows.
 
@@ -72,12 +73,14 @@ def exact_partition(
     continuations. The cells depend on the target's distribution and on the arguments, never on samples.
 
     least  in (0, 1]; for n samples, 5 / n makes every expected count at least 5
+    known  the target's next tokens after beginnings, for several partitions of one prompt; it grows
     """
+    known = {} if known is None else known
     open_: list[_Open] = [_Open(-1.0, (), length == 0)]
     made: list[_Open] = []
     while open_ and len(open_) + len(made) < cells:
         cell = heapq.heappop(open_)
-        child = None if cell.closed else cell.give_off(target, prompt, least)
+        child = None if cell.closed else cell.give_off(target, prompt, least, known)
         if child is None:
             made.append(cell)
             continue
@@ -100,11 +103,13 @@ class _Open:
     def __lt__(self, other: _Open) -> bool:
         return (self.minus_mass, self.name) < (other.minus_mass, other.name)
 
-    def give_off(self, target: LanguageModel, prompt: Sequence[int], least: float) -> _Open | None:
+    def give_off(self, target: LanguageModel, prompt: Sequence[int], least: float, known: Known) -> _Open | None:
         """Split off the most probable remaining token as a new cell; None if it or the remainder would be too light."""
         if self.queue is None:
-            (_, probs), *_ = distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
-            masses, ids = torch.sort(probs[0], descending=True, stable=True)
+            if self.name not in known:
+                (_, probs), *_ = distributions_after(target, prompt, np.array([self.name], dtype=np.int64).reshape(1, -1))
+                known[self.name] = torch.sort(probs[0], descending=True, stable=True)
+            masses, ids = known[self.name]
             enough = int((masses * self.own >= least).sum())
             self.queue = list(zip(masses[:enough].tolist(), ids[:enough].tolist(), strict=True))[::-1]
         if not self.queue:

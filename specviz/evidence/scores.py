@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from specviz.decoding.samples import NONE, Samples
+from specviz.decoding.samples import NONE, Samples, distinct
 from specviz.models.base import LanguageModel
 from specviz.models.paths import distributions_after
 
@@ -69,8 +69,7 @@ def score(
         who = np.flatnonzero(samples.tokens[:, place] != NONE)
         if not len(who):
             break
-        paths, which = np.unique(samples.tokens[who, :place], axis=0, return_inverse=True)
-        which = which.reshape(-1)
+        paths, which = distinct(samples.tokens[who, :place])
         order = np.argsort(which, kind="stable")
         who, ends = who[order], np.searchsorted(which[order], np.arange(len(paths) + 1))
         drafts = distributions_after(draft, prompt, paths) if draft is not None else None

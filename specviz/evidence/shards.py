@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -44,24 +45,19 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """A run's shards as pieces for workers.
-
-    named  whether the settings are those of a command line, so that a worker may read the files that they name
-    """
+    """A run's shards as pieces for workers. A worker may read the files that its settings name: they come from a command line."""
 
     pair: PairThere
     work: Work
-    named: bool = True
 
     def begin(self) -> Callable[[Cut, Watch], Samples]:
-        if self.named:
-            admit(self.work.settings)
-        pair, work = self.pair.read(), self.work
+        admit(self.work.settings)
+        return partial(drawn, self.pair.read(), self.work)
 
-        def draw(cut: Cut, watch: Watch) -> Samples:
-            return sources.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, watch)
 
-        return draw
+def drawn(pair: Pair, work: Work, cut: Cut, watch: Watch = lambda share: None) -> Samples:
+    """The samples of a shard."""
+    return sources.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, watch)
 
 
 def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from specviz.evidence.analytic.fresh import given
 from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.partition import Partition
 from specviz.models.pairs.loading import Pair
+from specviz.models.paths import Remembering
 from specviz.proposers.base import Nothing
 from specviz.proposers.registry import EARLY_EXIT, on_shared_distributions, opened
 from specviz.randomness import PhiloxRandomness
@@ -102,6 +103,24 @@ def draw(
         return assisted(pair, settings, ids, first, count, watch)
     shard = Shard(*arguments(name, pair, settings), settings, ids, pair.eos_token_ids, first, count)
     return (shared_distributions if mode == SHARED else decoded)(shard, source=name, watch=watch)
+
+
+def draw_each(
+    pair: Pair,
+    asked: Sequence[tuple[str, Settings]],
+    ids: Sequence[int],
+    first: int,
+    count: int,
+    watch: Watch = lambda share: None,
+) -> list[Samples]:
+    """Samples of several of our decoders on shared distributions. Their settings differ in the seed alone, so the target is read once."""
+    found, target = [], None
+    for number, (name, settings) in enumerate(asked):
+        of_target, *others = arguments(name, pair, settings)
+        target = target or Remembering(of_target)
+        shard = Shard(target, *others, settings, ids, pair.eos_token_ids, first, count)
+        found.append(shared_distributions(shard, name, lambda share, number=number: watch((number + share) / len(asked))))
+    return found
 
 
 def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:

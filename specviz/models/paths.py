@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import numpy as np
+import torch
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
 from specviz.randomness import Prefix
 from specviz.verification.draft_tree import ROOT, DraftTree
 
+KEPT = 1024  # distributions that ``Remembering`` keeps: 32 MB at a vocabulary of 4096
 NODES = 256  # nodes of one pass: cheapest per node on two cores, and 8 MB of distributions at a vocabulary of 4096
 
 
@@ -25,6 +27,9 @@ def distributions_after(
              et al. 2024, SpecInfer, tree attention). Only one pass's distributions are held at a time. Sampling and counting use
              numpy, so here the distributions leave the model's device.
     """
+    if isinstance(source, Remembering):
+        yield from source.after(prompt, paths, nodes)
+        return
     row, begin = Prefix(tuple(prompt), 0, paths.shape[1] + 1), 0
     if paths.shape[1] == 0:
         nothing = DraftTree(((),), ((),), (None,), ((),), "paths")
@@ -36,6 +41,34 @@ def distributions_after(
         distributions = source.distributions([row], tree)[0]
         yield slice(begin, begin + len(leaves)), distributions[[leaf + 1 for leaf in leaves]].cpu()
         begin += len(leaves)
+
+
+class Remembering:
+    """A model of which several ask for the distributions after the same short continuations of one prompt: the first KEPT are read once.
+
+    A distribution comes from the pass in which it was first asked for; in another one it may differ in its last digits.
+    """
+
+    def __init__(self, source: LanguageModel):
+        self.source, self.vocabulary, self.context = source, source.vocabulary, source.context
+        self.known: dict[tuple[int, ...], Tensor] = {}
+
+    def distributions(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        return self.source.distributions(rows, tree)
+
+    def after(self, prompt: Sequence[int], paths: np.ndarray, nodes: int) -> Iterator[tuple[slice, Tensor]]:
+        """As ``distributions_after``."""
+        for begin in range(0, len(paths), nodes):
+            asked = list(map(tuple, paths[begin : begin + nodes].tolist()))
+            fresh = [place for place, path in enumerate(asked) if path not in self.known]
+            found = {path: self.known[path] for path in asked if path in self.known}
+            for where, read in (
+                distributions_after(self.source, prompt, paths[begin : begin + nodes][fresh], nodes) if fresh else ()
+            ):
+                found |= {asked[place]: one for place, one in zip(fresh[where], read, strict=True)}
+            yield slice(begin, begin + len(asked)), torch.stack([found[path] for path in asked])
+            for path in asked[: KEPT - len(self.known)]:
+                self.known.setdefault(path, found[path])
 
 
 def _tree(paths: np.ndarray, begin: int, nodes: int) -> tuple[tuple[int, ...], tuple[int, ...], list[int]]:

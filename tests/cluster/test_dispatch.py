@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 
 from specviz.cluster import dispatch
+from specviz.cluster.calls import Calls
 from specviz.cluster.dispatch import MOST_LOST, MOST_STARTS, Crew
-from specviz.cluster.sampler import ClusterSampler
-from specviz.errors import ClusterError
+from specviz.errors import ClusterError, SettingsError
 from specviz.evidence import pieces, shards, sources
 from specviz.evidence import saved as file
 from specviz.evidence.matrix.table import examine
@@ -219,13 +219,14 @@ def test_threads_that_ask_at_once_get_their_own_results(crew):
 
 
 @pytest.mark.usefixtures("small")
-def test_the_sampler_of_the_pages_draws_what_this_process_draws_in_several_threads(pair, crew):
+def test_calls_of_the_pages_give_what_this_process_gives_in_several_threads(pair, crew):
     ids = tuple(pair.encode(SETTINGS.prompt))
     works = [Work(name, sources.SHARED, SETTINGS, ids) for name in ("speculative", "target", "R5")]
-    sampler, found = ClusterSampler(crew(Plan({str(Cut(50, 50)): 2})), lambda settings: pair), {}
+    calls, found = Calls(crew(Plan({str(Cut(50, 50)): 2})), lambda settings: pair), {}
 
     def draw(work):
-        found[work.name] = [sampler.draw(work, Cut(first, 50)).tokens for first in (0, 50)]
+        cuts = Cut(0, 50), Cut(50, 50)
+        found[work.name] = [calls.do(shards.drawn, SETTINGS, (work, cut), words=str(cut)).tokens for cut in cuts]
 
     threads = [threading.Thread(target=draw, args=(work,)) for work in works]
     for thread in threads:
@@ -238,9 +239,10 @@ def test_the_sampler_of_the_pages_draws_what_this_process_draws_in_several_threa
 
 
 @pytest.mark.usefixtures("small")
-def test_a_shard_of_a_page_reads_no_file_that_settings_name(pair, crew, tmp_path):
+def test_a_call_of_a_page_reads_no_file_that_settings_name_and_its_error_comes_back_as_it_is(pair, crew, tmp_path):
     (tmp_path / "secret.txt").write_text("Once upon a time. " * 40)
     settings = Settings(prompt="Once", proposer="unigram", text=str(tmp_path / "secret.txt"), length=3)
     work = Work("speculative", sources.ENGINE, settings, tuple(pair.encode("Once")))
-    with pytest.raises(Exception, match="text must be one of"):
-        ClusterSampler(crew(Plan()), lambda settings: pair).draw(work, Cut(0, 4))
+    with pytest.raises(SettingsError, match="text must be one of") as caught:
+        Calls(crew(Plan()), lambda settings: pair).do(shards.drawn, settings, (work, Cut(0, 4)))
+    assert caught.value.name == "text"

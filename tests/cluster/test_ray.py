@@ -21,8 +21,8 @@ import numpy as np
 import pytest
 
 from specviz.cluster import joining
+from specviz.cluster.calls import Calls
 from specviz.cluster.crews import crew
-from specviz.cluster.sampler import ClusterSampler
 from specviz.evidence import shards, sources
 from specviz.evidence.matrix.table import examine
 from specviz.evidence.saved import SavedSamples
@@ -174,9 +174,11 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stop
     ids = tuple(pair.encode(settings.prompt))
     works = [Work(name, sources.SHARED, settings, ids) for name in ("speculative", "target", "R5")]
     with crew(address, "cpu") as elsewhere:
-        sampler = ClusterSampler(elsewhere, lambda settings: pair)
+        calls = Calls(elsewhere, lambda settings: pair)
+        calls.start(shards.drawn, settings, (works[0], Cut(0, 10)))
+        assert calls.ready
         with ThreadPoolExecutor(3) as threads:
-            found = list(threads.map(lambda work: sampler.draw(work, Cut(100, 5_000)).tokens, works))
+            found = list(threads.map(lambda work: calls.do(shards.drawn, settings, (work, Cut(100, 5_000))).tokens, works))
         for work, tokens in zip(works, found, strict=True):
             alone = sources.draw(work.name, work.mode, pair, settings, ids, 100, 5_000).tokens
             assert np.array_equal(tokens, alone), work.name
@@ -190,7 +192,7 @@ def test_the_pages_draw_on_it_from_several_threads_and_a_shard_that_is_left_stop
 
         long = Work("speculative", sources.ENGINE, settings, ids)
         with pytest.raises(Left):
-            sampler.draw(long, Cut(0, 1_000_000), leave)
+            calls.do(shards.drawn, settings, (long, Cut(0, 1_000_000)), leave)
         assert told[-1] < 0.5
-        again = list(elsewhere.done(shards.Drawing(sampler.known[settings.pair, "cpu", "auto"], works[0]), [Cut(0, 50)]))
+        again = list(elsewhere.done(shards.Drawing(calls.known[settings.pair, "cpu", "auto"], works[0]), [Cut(0, 50)]))
         assert len(again[0][1]) == 50 and set(elsewhere.processes) == before

@@ -9,16 +9,16 @@ import pytest
 from specviz.errors import SpecvizError
 from tools.load import crowd, soak
 from tools.load.client import key_of
-from tools.load.findings import Shown, Times, after, cross_talk, growth, table
+from tools.load.findings import Run, Shown, Times, after, cross_talk, growth, table
 from tools.load.server import Memory, check_host
 
 
-def alone(link: str, rounds: int) -> str:
-    return f"digest of {link} {rounds}"
+def alone(link: str, rounds: int) -> Run:
+    return Run(f"digest of {link} {rounds}", f"tokens of {link} {rounds}")
 
 
-def shown(visitor: int, link: str, rounds: int = 2, digest: str | None = None) -> Shown:
-    return Shown(visitor, link, rounds, alone(link, rounds) if digest is None else digest)
+def shown(visitor: int, link: str, rounds: int = 2, run: Run | None = None) -> Shown:
+    return Shown(visitor, link, rounds, run or alone(link, rounds))
 
 
 def log(memory=((0.0, 900.0), (301.0, 1000.0), (1800.0, 1099.0)), **more) -> soak.Log:
@@ -48,18 +48,28 @@ def test_memory_is_first_read_when_the_server_is_warm_or_else_last():
     assert after(300.0, samples) == 3.0 and after(900.0, samples) == 4.0
 
 
+def test_a_probability_that_differs_in_its_last_digits_is_said_and_is_no_cross_talk():
+    close = shown(1, "seed=1", run=Run("another digest", "tokens of seed=1 2"))
+    assert cross_talk([close, shown(2, "seed=2")], alone) == (
+        [],
+        ["Visitor 1 asked for 'seed=1', 2 rounds: the same run up to last digits."],
+    )
+    said, held = soak.report(log(), 0, [], ["up to last digits"], 30)
+    assert held and "- up to last digits" in said
+
+
 def test_two_traces_that_were_mixed_up_are_both_found_and_their_owners_named():
     one, other = shown(1, "seed=1"), shown(2, "seed=2")
-    assert cross_talk([one, other, shown(3, "seed=1", 3)], alone) == []
-    mixed = [shown(1, "seed=1", digest=other.digest), shown(2, "seed=2", digest=one.digest)]
-    assert cross_talk(mixed, alone) == [
+    assert cross_talk([one, other, shown(3, "seed=1", 3)], alone) == ([], [])
+    mixed = [shown(1, "seed=1", run=other.run), shown(2, "seed=2", run=one.run)]
+    assert cross_talk(mixed, alone)[0] == [
         "Visitor 1 asked for 'seed=1', 2 rounds, and was shown the run of 'seed=2', 2 rounds.",
         "Visitor 2 asked for 'seed=2', 2 rounds, and was shown the run of 'seed=1', 2 rounds.",
     ]
 
 
 def test_a_trace_of_nobody_is_found():
-    assert cross_talk([shown(1, "seed=1", digest="else")], alone) == [
+    assert cross_talk([shown(1, "seed=1", run=Run("else", "else"))], alone)[0] == [
         "Visitor 1 asked for 'seed=1', 2 rounds, and was shown a run that nobody asked for."
     ]
 
@@ -71,7 +81,7 @@ def test_each_run_is_computed_once_however_many_saw_it():
 
 
 def test_a_soak_in_which_nothing_happened_holds():
-    said, held = soak.report(log(), 0, [], 30)
+    said, held = soak.report(log(), 0, [], [], 30)
     assert held and "Everything held." in said and "1099 MB PSS (+9.9%)" in said
 
 
@@ -86,12 +96,12 @@ def test_a_soak_in_which_nothing_happened_holds():
     ),
 )
 def test_a_soak_fails_for_each_thing_that_went_wrong(seen, tracebacks, mixed, sentence):
-    said, held = soak.report(log(**seen), tracebacks, mixed, 30)
+    said, held = soak.report(log(**seen), tracebacks, mixed, [], 30)
     assert not held and sentence in said
 
 
 def test_growth_does_not_fail_a_soak_that_ends_while_pages_are_still_met_for_the_first_time():
-    assert soak.report(log(memory=((0.0, 500.0), (60.0, 900.0))), 0, [], 1)[1]
+    assert soak.report(log(memory=((0.0, 500.0), (60.0, 900.0))), 0, [], [], 1)[1]
 
 
 @pytest.mark.parametrize("host", ("0.0.0.0", "192.168.1.5", "example.org", ""))

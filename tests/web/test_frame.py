@@ -148,15 +148,17 @@ def test_a_page_that_waits_runs_only_the_part_that_looks(monkeypatch):
     monkeypatch.setattr(session, "st", stub)
     drawn = session._drawn(end, True)
     for _ in range(5):
-        session._look("drafting_methods", True, drawn)
+        session._look("drafting_methods", True, drawn, False)
     assert reruns == [] and lines == ["Waiting for one of 1 places, 0 ahead …"] * 5
+    session._look("drafting_methods", True, drawn, True)
+    assert len(reruns) == 1, "it is not far back any more"
     end.put(end.ticket, found={})
-    session._look("drafting_methods", True, drawn)
-    assert len(reruns) == 1
+    session._look("drafting_methods", True, drawn, False)
+    assert len(reruns) == 2
     held.cancel()
     assert end.ticket.ended.wait(30)
-    session._look("drafting_methods", True, session._drawn(end, True))
-    assert len(reruns) == 2
+    session._look("drafting_methods", True, session._drawn(end, True), False)
+    assert len(reruns) == 3
 
 
 def blocking(ticket) -> None:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
+from plotly.graph_objects import Figure
 
 from specviz.web.common import pictures
 from specviz.web.common.pictures import KEPT, drawn
@@ -32,6 +36,48 @@ def test_another_palette_and_an_equal_record_are_drawn_for_themselves():
 def test_a_record_that_is_gone_never_lends_its_picture_to_the_next_one():
     """Python gives the id of a record that is gone to another one: what is kept holds its record."""
     assert [drawn(picture, [number], "light")[0] for number in range(KEPT // 2)] == [[number] for number in range(KEPT // 2)]
+
+
+def test_two_who_ask_at_the_same_moment_get_one_picture_that_was_drawn_once():
+    drawing, go, record, times = threading.Event(), threading.Event(), (1, 2), []
+
+    def slow(record):
+        times.append(record)
+        drawing.set()
+        go.wait(10)
+        return [record]
+
+    with ThreadPoolExecutor(2) as threads:
+        first = threads.submit(drawn, slow, record)
+        drawing.wait(10)
+        second = threads.submit(drawn, slow, record)
+        go.set()
+        assert first.result(10) is second.result(10) and times == [record]
+
+
+def test_a_picture_that_could_not_be_drawn_is_tried_again():
+    tried = []
+
+    def fails_once(record):
+        tried.append(record)
+        if len(tried) == 1:
+            raise ValueError("not yet")
+        return record
+
+    record = (1,)
+    with pytest.raises(ValueError, match="not yet"):
+        drawn(fails_once, record)
+    assert drawn(fails_once, record) is record
+
+
+def test_a_figure_that_is_kept_is_sent_as_any_other():
+    record = (1.0, 2.0)
+
+    def line(record):
+        return Figure().add_scatter(y=list(record), name="x")
+
+    kept = drawn(line, record)
+    assert [kept.to_json() for _ in range(2)] == [line(record).to_json()] * 2 and kept == line(record)
 
 
 def test_no_more_are_kept_than_fit_and_the_one_shown_longest_ago_goes():

@@ -1,41 +1,54 @@
-"""Samples are drawn in this process, unless the server was given a cluster; then its workers draw them, and they are the same."""
+"""Heavy work is done in this process, or by workers if the server has any, and gives the same."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import pytest
 
-from specviz.decoding.sampler import Watch
-from specviz.errors import SpecvizError
+from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence import sources
-from specviz.evidence.shards import Cut, Work
+from specviz.evidence.shards import Cut, Work, drawn
 from specviz.settings import Settings
-from specviz.web.common import placement
+from specviz.web.common import cache, placement
+from tests.fresh import ROOT
+
+SETTINGS = Settings(prompt="a", length=2, gamma=2)
 
 
 class Elsewhere:
-    """As ClusterSampler, on workers that hold a pair of the same weights."""
+    """As cluster.calls.Calls, on workers that hold a pair of the same weights."""
 
-    broken = False
+    def __init__(self, pair, ready=True):
+        self.pair, self.ready, self.asked = pair, ready, []
 
-    def __init__(self, pair):
-        self.pair = pair
-        self.asked: list[tuple[Work, Cut]] = []
-
-    def draw(self, work: Work, cut: Cut, watch: Watch):
-        self.asked.append((work, cut))
+    def do(self, function, settings, given, watch, words, first):
+        self.asked.append((function, settings, given, words, first))
         watch(0.5)
-        return sources.draw(work.name, work.mode, self.pair, work.settings, work.ids, *cut)
+        return function(self.pair, *given, lambda share: None)
 
 
-def test_a_cluster_draws_the_same_samples_and_says_how_far_it_is(monkeypatch, pair):
-    settings, shares = Settings(prompt="a", length=2, gamma=2), []
-    asked = "speculative", sources.SHARED, pair, settings, pair.encode("a"), 30, 40
-    here, elsewhere = placement.draw(*asked, shares.append), Elsewhere(pair)
-    monkeypatch.setattr(placement, "_sampler", elsewhere)
+def asked(pair) -> tuple:
+    return Work("speculative", sources.SHARED, SETTINGS, tuple(pair.encode("a"))), Cut(30, 40)
+
+
+def test_workers_do_the_same_and_say_how_far_they_are(monkeypatch, pair):
+    shares: list[float] = []
+    here = placement.do(drawn, pair, SETTINGS, asked(pair), shares.append, "samples")
+    elsewhere = Elsewhere(pair)
+    monkeypatch.setattr(placement, "_calls", elsewhere)
     shares.clear()
-    there = placement.draw(*asked, shares.append)
-    assert elsewhere.asked == [(Work("speculative", sources.SHARED, settings, tuple(pair.encode("a"))), Cut(30, 40))]
+    there = placement.do(drawn, pair, SETTINGS, asked(pair), shares.append, "samples", first=True)
+    assert elsewhere.asked == [(drawn, SETTINGS, asked(pair), "samples", True)]
     assert (here.tokens == there.tokens).all() and here.first == there.first == 30 and shares == [0.5]
+
+
+def test_without_a_worker_that_is_ready_this_process_does_the_work(monkeypatch, pair):
+    gone = Elsewhere(pair, ready=False)
+    monkeypatch.setattr(placement, "_calls", gone)
+    assert len(placement.do(drawn, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40 and gone.asked == []
 
 
 def test_a_cluster_that_cannot_be_used_is_a_sentence_before_anything_is_served(serve):
@@ -44,18 +57,51 @@ def test_a_cluster_that_cannot_be_used_is_a_sentence_before_anything_is_served(s
         placement.check()
 
 
-def test_without_a_cluster_nothing_is_joined(serve, monkeypatch):
+def test_a_server_at_home_has_no_workers(serve, monkeypatch):
     serve()
     monkeypatch.setattr("specviz.cluster.joining.check", lambda where: pytest.fail("asked"))
     placement.check()
     with placement.joined():
-        assert placement._sampler is None
+        placement.start_workers(SETTINGS)
+        assert placement._calls is None
 
 
-def test_without_workers_this_process_draws_again(monkeypatch, pair):
-    gone = Elsewhere(pair)
-    gone.broken = True
-    monkeypatch.setattr(placement, "_sampler", gone)
-    settings = Settings(prompt="a", length=1, gamma=1)
-    asked = "target", sources.SHARED, pair, settings, pair.encode("a"), 0, 20
-    assert len(placement.draw(*asked, lambda share: None)) == 20 and gone.asked == []
+@pytest.mark.slow
+def test_worker_processes_start_do_the_same_and_end_with_the_server(serve, monkeypatch):
+    """Real processes and the shipped pair, as a hosted server starts them. A worker that is killed has its piece done again."""
+    serve(worker_processes=True)
+    pair = cache.weights("storybook", "auto", "auto")
+    settings = Settings(prompt="Once upon a time", length=2, gamma=3)
+    given = (("speculative", settings), ("target", settings)), pair.encode(settings.prompt), 0, 300
+    here = sources.draw_each(pair, *given)
+    with placement.joined():
+        placement.start_workers(settings)
+        crew = placement._calls.crew
+        assert placement._calls.ready and len(set(crew.processes)) == crew.width
+        there = placement.do(sources.draw_each, pair, settings, given, lambda share: None, "samples")
+        assert all((one.tokens == other.tokens).all() for one, other in zip(here, there, strict=True))
+        bad = (
+            Work("speculative", sources.SHARED, Settings(prompt="Once", proposer="unigram", text="/etc/passwd"), (1,)),
+            Cut(0, 4),
+        )
+        with pytest.raises(SettingsError, match="text must be one of"):
+            placement.do(drawn, pair, settings, bad, lambda share: None, "samples")
+        for seat in crew.seats:
+            seat.worker.kill()
+        again = placement.do(sources.draw_each, pair, settings, given, lambda share: None, "samples")
+        assert all((one.tokens == other.tokens).all() for one, other in zip(here, again, strict=True))
+        workers = [seat.worker for seat in crew.seats]
+    until = time.monotonic() + 20
+    while any(one.is_alive() for one in workers) and time.monotonic() < until:
+        time.sleep(0.1)
+    assert not any(one.is_alive() for one in workers) and placement._calls is None
+
+
+@pytest.mark.slow
+def test_what_a_worker_reads_is_no_part_of_the_pages():
+    """A worker that imported Streamlit would take a second and 60 MB more."""
+    code = (
+        "import sys, specviz.cluster.processes, specviz.evidence.mutants.side_by_side, specviz.evidence.looks, specviz.decoding.run\n"
+        "print(sorted({'streamlit', 'plotly', 'pandas', 'matplotlib'} & set(sys.modules)))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout == "[]\n"

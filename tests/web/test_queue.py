@@ -43,6 +43,21 @@ def ticking(ticks: int, present: list | None = None, most: list | None = None):
     return work
 
 
+def test_brief_work_has_places_of_its_own_where_a_queue_has_them():
+    queue, go = Queue(places=1, extra=1), threading.Event()
+
+    def waits(ticket):
+        while not go.is_set():
+            time.sleep(0.002)
+
+    long, other = queue.submit(waits), queue.submit(waits)
+    brief = queue.submit(waits, brief=True)
+    more = queue.submit(waits, brief=True)
+    assert [one.state for one in (long, other, brief, more)] == ["working", "waiting", "working", "waiting"]
+    go.set()
+    wait_for(lambda: not any(one.open for one in (long, other, brief, more)))
+
+
 def test_twenty_clients_share_two_places_and_all_come_to_their_end():
     queue, present, most, tickets = Queue(turn=0.05), [], [], []
     together = threading.Barrier(CLIENTS)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
+from typing import Any
 from urllib.parse import parse_qsl
 
 import numpy as np
@@ -39,12 +41,34 @@ class Times:
 
 @dataclass(frozen=True)
 class Shown:
-    """The run that a visitor's page showed: whose it was, what it must follow from, and the digest of its trace."""
+    """The run that a visitor's page showed: whose it was, what it must follow from, and what it was."""
 
     visitor: int
     link: str
     rounds: int
+    run: Run
+
+
+@dataclass(frozen=True)
+class Run:
+    """digest: of the trace, with every digit; story: its tokens and motions alone."""
+
     digest: str
+    story: str
+
+    @classmethod
+    def of(cls, payload: dict[str, Any]) -> Run:
+        """The run that a stage's payload shows."""
+        rounds = [
+            [
+                one["text"],
+                [chip["name"] for chip in one["chips"]],
+                (one["ending"] or {}).get("name"),
+                [motion["kind"] for motion in one["motions"]],
+            ]
+            for one in payload["rounds"]
+        ]
+        return cls(payload["id"], json.dumps(rounds))
 
 
 def growth(first: float, last: float) -> float:
@@ -59,30 +83,39 @@ def after(seconds: float, samples: Sequence[tuple[float, float]]) -> float:
     return next((value for at, value in samples if at >= seconds), samples[-1][1])
 
 
-def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], str]) -> list[str]:
-    """A sentence for each page that showed another trace than its settings give when they run alone.
+def cross_talk(shown: Iterable[Shown], alone: Callable[[str, int], Run]) -> tuple[list[str], list[str]]:
+    """A sentence for each page that showed other tokens or motions than its settings give when they run alone.
 
-    alone  (link, rounds) -> digest of that run; asked once for each
+    And one for each that showed the same of them, with a probability that differs in its last digits.
+
+    alone  (link, rounds) -> that run; asked once for each
     """
-    shown, found = list(shown), []
+    shown, found, rounded = list(shown), [], []
     known = {run: alone(*run) for run in {(one.link, one.rounds) for one in shown}}
-    owners = {digest: run for run, digest in known.items()}
+    owners = {run.digest: asked for asked, run in known.items()}
     for one in shown:
-        if one.digest != known[one.link, one.rounds]:
-            whose = owners.get(one.digest)
+        wanted = known[one.link, one.rounds]
+        if one.run.story == wanted.story:
+            if one.run.digest != wanted.digest:
+                rounded.append(
+                    f"Visitor {one.visitor} asked for {one.link!r}, {one.rounds} rounds: the same run up to last digits."
+                )
+        else:
+            whose = owners.get(one.run.digest)
             of = f"the run of {whose[0]!r}, {whose[1]} rounds" if whose else "a run that nobody asked for"
             found.append(f"Visitor {one.visitor} asked for {one.link!r}, {one.rounds} rounds, and was shown {of}.")
-    return found
+    return found, rounded
 
 
-def run_alone(link: str, rounds: int) -> str:
-    """Digest of a link's run in this process, decoded as a page does it: the first rounds at once, then one at a time.
+def run_alone(link: str, rounds: int) -> Run:
+    """A link's run in this process, decoded as a page does it: the first rounds at once, then one at a time.
 
     Decoded in other pieces, or by another number of threads, the tokens are the same, but a probability can differ in its seventh digit.
     """
     import torch
 
     from specviz.decoding.run import run
+    from specviz.figures.one_round.stage import stage_payload
     from specviz.settings import Settings
     from specviz.web.common import cache
     from specviz.web.common.queue import threads_of_a_place
@@ -94,7 +127,7 @@ def run_alone(link: str, rounds: int) -> str:
     trace = run(pair, settings, min(rounds, AHEAD))
     for count in range(AHEAD + 1, rounds + 1):
         trace = run(pair, settings, count, trace.rounds)
-    return trace.digest()
+    return Run.of(stage_payload(trace))
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

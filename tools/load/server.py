@@ -9,7 +9,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -24,7 +24,7 @@ BUSY = [sys.executable, "-c", "while True: pass"]
 
 @dataclass(frozen=True)
 class Memory:
-    """In MB. rss: pages in memory; pss: the same, with what several processes share divided among them."""
+    """In MB. rss: pages in memory, those that several processes share once for each; pss: the same, each page once."""
 
     rss: float
     pss: float
@@ -39,13 +39,28 @@ class Server:
     log: Path
 
     def cpu(self) -> float:
-        """Processor seconds that it has used so far, all threads together."""
-        parts = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        return (int(parts[11]) + int(parts[12])) / os.sysconf("SC_CLK_TCK")
+        """Processor seconds that it and its workers have used so far, all threads together."""
+        return sum(int(one[11]) + int(one[12]) for one in self._processes().values()) / os.sysconf("SC_CLK_TCK")
 
     def memory(self) -> Memory:
-        lines = dict(line.split(":", 1) for line in Path(f"/proc/{self.pid}/smaps_rollup").read_text().splitlines()[1:])
-        return Memory(*(int(lines[name].split()[0]) / 1000 for name in ("Rss", "Pss")))
+        """Of it and its workers."""
+        rss = pss = 0.0
+        for pid in self._processes():
+            with suppress(OSError, ProcessLookupError):  # a worker may end just now
+                lines = dict(line.split(":", 1) for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
+                rss, pss = rss + int(lines["Rss"].split()[0]) / 1000, pss + int(lines["Pss"].split()[0]) / 1000
+        return Memory(rss, pss)
+
+    def _processes(self) -> dict[int, list[str]]:
+        """What /proc says after the name, of the server and of all processes that come from it."""
+        every = {}
+        for file in Path("/proc").glob("[0-9]*/stat"):
+            with suppress(OSError, ProcessLookupError):
+                every[int(file.parent.name)] = file.read_text().rpartition(")")[2].split()
+        found = {self.pid: every[self.pid]}
+        while more := {pid: one for pid, one in every.items() if int(one[1]) in found and pid not in found}:
+            found |= more
+        return found
 
     def tracebacks(self) -> int:
         return self.log.read_text(errors="replace").count("Traceback")

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from urllib.parse import urlencode
 
 from tools.load.client import Client
-from tools.load.findings import Shown
+from tools.load.findings import Run, Shown
 
 PAUSE = 3.0  # s, the longest between two actions
 PROMPTS = ("Once upon a time", "The old man", "It was late when", "She opened the door and")
@@ -117,7 +117,7 @@ class Guest(Client):
     def remember(self) -> None:
         """What the stage shows, and the address that says what it should be."""
         payload = self.stage["payload"]
-        self.traces.append(Shown(self.number, self.query, len(payload["rounds"]), payload["id"]))
+        self.traces.append(Shown(self.number, self.query, len(payload["rounds"]), Run.of(payload)))
 
 
 @dataclass

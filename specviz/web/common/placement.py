@@ -1,23 +1,30 @@
-"""Where the samples of Is it exact? are drawn: in this process, or by the workers of a cluster if the server was given one."""
+"""Where the heavy work of pages is done: in this process, in worker processes beside it, or by the workers of a cluster.
+
+Work in this process shares Python's lock with the pages that are drawn at the same time, and both wait for each other. Workers have
+locks of their own. What they are given is a pure function, so it does not matter where it is done.
+"""
 
 from __future__ import annotations
 
 import signal
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from typing import TYPE_CHECKING, Any
 
+from specviz.errors import ClusterError
 from specviz.settings import Settings
 from specviz.web.common import cache
+from specviz.web.common.queue import shared, threads_of_a_place
 from specviz.web.hosting.options import options
 
 if TYPE_CHECKING:
-    from specviz.cluster.sampler import ClusterSampler
+    from specviz.cluster.calls import Calls
     from specviz.decoding.sampler import Watch
-    from specviz.decoding.samples import Samples
     from specviz.models.pairs.loading import Pair
 
-_sampler: ClusterSampler | None = None
+NICE = 5  # by how much worker processes stand back for the one that draws pages
+
+_calls: Calls | None = None
 
 
 def check() -> None:
@@ -30,31 +37,61 @@ def check() -> None:
 
 @contextmanager
 def joined() -> Iterator[None]:
-    """While the server runs: in the cluster, if it was given one. To be entered in the main thread, as Ray wants it."""
-    global _sampler
-    if not options().cluster:
-        yield
-        return
+    """While the server runs: in the cluster, if it was given one. To be entered in the main thread, as Ray wants it. Ends all workers."""
+    global _calls
+    with _in_cluster() if options().cluster else nullcontext():
+        try:
+            yield
+        finally:
+            calls, _calls = _calls, None
+            if calls is not None:
+                calls.crew.close()
+
+
+@contextmanager
+def _in_cluster() -> Iterator[None]:
+    global _calls
+    from specviz.cluster.calls import Calls
     from specviz.cluster.crews import crew
-    from specviz.cluster.sampler import ClusterSampler
     from specviz.models.pairs.loading import pick_device
 
     at_sigterm = signal.getsignal(signal.SIGTERM)
     with crew(options().cluster, pick_device("auto", "auto")[0].type) as workers:
         signal.signal(signal.SIGTERM, at_sigterm)  # Ray takes it for itself
-        _sampler = ClusterSampler(workers, lambda settings: cache.weights(settings.pair, settings.device, settings.dtype))
-        try:
-            yield
-        finally:
-            _sampler = None
+        _calls = Calls(workers, _pair)
+        yield
 
 
-def draw(
-    name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch
-) -> Samples:
-    """As ``evidence.sources.draw``, wherever it happens: the samples are the same. Without workers it is this process again."""
+def start_workers(settings: Settings) -> None:
+    """Start the server's workers, if it has any, with a first call on the pair that the settings name. Returns when they are there."""
+    global _calls
+    if options().worker_processes and not options().cluster:
+        from specviz.cluster.calls import Calls
+        from specviz.cluster.dispatch import Crew
+        from specviz.cluster.processes import ProcessSeat
+
+        _calls = Calls(Crew([ProcessSeat(NICE, threads_of_a_place()) for _ in range(shared().places)]), _pair)
+    if _calls is None:
+        return
     from specviz.evidence import shards, sources
 
-    if _sampler is None or _sampler.broken:
-        return sources.draw(name, mode, pair, settings, ids, first, count, watch)
-    return _sampler.draw(shards.Work(name, mode, settings, tuple(ids)), shards.Cut(first, count), watch)
+    first = shards.Work("speculative", sources.SHARED, settings, tuple(_pair(settings).encode(settings.prompt)))
+    with suppress(ClusterError):  # without workers this process does the work; their own messages say why
+        _calls.start(shards.drawn, settings, (first, shards.Cut(0, 100)))
+
+
+def _pair(settings: Settings) -> Pair:
+    return cache.weights(settings.pair, settings.device, settings.dtype)
+
+
+def do(
+    function: Callable[..., Any], pair: Pair, settings: Settings, given: tuple, watch: Watch, words: str, first: bool = False
+) -> Any:
+    """``function(pair, *given, watch)``, wherever it is called: the result is the same. Without workers it is called here.
+
+    function  of a module without Streamlit, and pure; settings  name the pair; words  what it is for
+    watch     told the share that is done; what it raises stops the call; first  whether it goes before all others
+    """
+    if _calls is None or not _calls.ready or (first and options().cluster):  # a round takes less time than the way to a cluster
+        return function(pair, *given, watch)
+    return _calls.do(function, settings, given, watch, words, first)

@@ -31,13 +31,15 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from specviz import process
 from specviz.errors import SpecvizError, out_of_memory
 from specviz.measure import duration
-from specviz.web.hosting import metrics, process
+from specviz.web.hosting import metrics
 from specviz.web.hosting.options import options
 
 MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
 MOST_BEGUN = 12  # pieces of work that have begun and not ended
+EXTRA = 2  # places for brief work where there are worker processes
 TURN, SHORT, OVERDUE, PATIENCE = 2.0, 2.0, 10.0, 120.0  # seconds
 NO_MEMORY = "This server's memory is full for the moment. Earlier results are still here. Please ask again in a minute."
 REMEMBERED = 2000  # visitors of whom it is known when they were served
@@ -140,12 +142,21 @@ class Ticket:
 class Queue:
     """``places`` pieces of work at a time, at most ``most`` in all, in turns of ``turn`` seconds.
 
-    each  most places that one visitor holds at a time, whether or not others are free; 0 for no limit
+    each   most places that one visitor holds at a time, whether or not others are free; 0 for no limit
+    extra  places beside these for brief work: more where what it waits for is done in other processes
     """
 
     def __init__(
-        self, places: int = 2, most: int = MOST, turn: float = TURN, short: float = SHORT, overdue: float = OVERDUE, each: int = 0
+        self,
+        places: int = 2,
+        most: int = MOST,
+        turn: float = TURN,
+        short: float = SHORT,
+        overdue: float = OVERDUE,
+        each: int = 0,
+        extra: int = 0,
     ):
+        self.extra = extra
         self.places, self.most, self.turn, self.short, self.overdue = places, most, turn, short, overdue
         self.each = each or places
         self._lock = threading.Lock()
@@ -279,7 +290,7 @@ class Queue:
 
     def _fill(self) -> None:
         """Start or wake the next work for every free place."""
-        while len(self._working) < self.places and (ticket := self._next()) is not None:
+        while (ticket := self._next()) is not None and len(self._working) < self.places + self.extra * self._is_first(ticket):
             if ticket.unwanted:
                 self._remove(ticket)
                 continue
@@ -355,7 +366,7 @@ class Queue:
 @lru_cache(maxsize=1)
 def shared() -> Queue:
     """The queue of this server."""
-    queue = Queue(options().places, each=options().places_per_visitor)
+    queue = Queue(options().places, each=options().places_per_visitor, extra=EXTRA if options().worker_processes else 0)
     queue.when_ended = metrics.ended
     return queue
 

@@ -11,7 +11,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import compress
+from itertools import compress, pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from specviz.figures.common.labels import label
 from specviz.figures.exactness.evidence import CELLS, CellShares
 from specviz.settings import Settings
-from specviz.web.common import cache, model_loading
+from specviz.web.common import cache, model_loading, placement
 from specviz.web.common.page import PageState, Work
 from specviz.web.common.queue import Queue, Ticket
 from specviz.web.hosting import limits, metrics
@@ -31,12 +31,13 @@ if TYPE_CHECKING:
     from specviz.evidence.partition import Partition
     from specviz.models.pairs.loading import Pair
 
-    Sampler = Callable[[int, int, Watch], Samples]
-    Fields = Callable[[Sequence[Samples]], dict[str, Any]]
+    Sampler = Callable[[int, Watch], Sequence[Samples]]
+    Fields = Callable[[Any, Sequence[Samples]], dict[str, Any]]
 
 SIZES = (100, 1_000, 10_000, 100_000, 1_000_000)  # samples at each test, as in evidence/looks.py; a test compares them
 MOST_SLOW = 10_000  # most samples of a decoder that cannot be drawn on shared distributions
 SHARD = 250_000  # most samples of a shard: memory, and how often the pictures are drawn again
+MOMENT, SMALL = 10_000, 100_000_000  # samples that are there within a moment, by models of at most so many parameters
 LEAST = 0.002  # probability of a cell of the pictures
 CHOSEN = "Chosen random numbers are left out here. A run with chosen random numbers is not a random sample."
 
@@ -104,19 +105,16 @@ EXACT = cache.Answers(32)
 def exact_cells(pair: Pair, settings: Settings, ticket: Ticket) -> ExactCells:
     """The same for all visitors who ask the same of the target."""
     from specviz.evidence import looks
-    from specviz.evidence.partition import exact_partition
 
     def computed() -> ExactCells:
-        ids = pair.encode(settings.prompt)
-        target, stops = pair.open(settings)[0], pair.eos_token_ids
-        cells = possible(exact_partition(target, ids, settings.length, CELLS, LEAST, stops))
-        of_looks = []
-        for look in range(len(SIZES)):
-            ticket.tick()
-            of_looks.append(looks.partition(target, ids, look, settings.length, stops))
+        asked = settings, CELLS, LEAST
+        shown, *of_looks = placement.do(
+            looks.partitions, pair, settings, asked, lambda share: ticket.tick(), "the exact distribution"
+        )
+        cells = possible(shown)
         pieces = pair.pieces({token for name in cells.names for token in name})
         labels = (label(*cell, pieces) for cell in zip(cells.names, cells.whole.tolist(), strict=True))
-        return ExactCells(tuple(ids), cells, tuple(of_looks), tuple(labels))
+        return ExactCells(tuple(pair.encode(settings.prompt)), cells, tuple(of_looks), tuple(labels))
 
     return EXACT.of(as_key(replace(settings, seed=0)), computed)
 
@@ -133,6 +131,7 @@ class Bench:
         key = settings.pair, settings.device, settings.dtype
         self.pair = model_loading.waited(ticket, key, cache.weights)
         self.models = cache.identity(*key)
+        self.small = max(self.models[role]["parameters"] for role in ("target", "draft")) <= SMALL
         importlib.import_module("pandas")  # Plotly looks for it in any thread, and must not meet it half imported
         ticket.tick(doing="Computing the exact distribution")
         exact = exact_cells(self.pair, settings, ticket)
@@ -194,25 +193,33 @@ def draw(
     more: Fields,
     before: int = 0,
 ) -> None:
-    """Draw ``count`` more samples of both decoders, shard by shard, with each test as soon as its number of samples is reached.
+    """Draw ``count`` more samples of both decoders, shard by shard. Tests see the number of samples that they were planned for.
 
-    most    samples in a shard; ends  numbers of samples that no shard goes past, SIZES among them
-    sampler (arm, number, watch) -> the next samples of a decoder
-    more    (samples of both) -> further fields of the result, once the samples are counted
+    most    samples in a shard; ends  numbers of samples at which there is a test or a point, SIZES among them
+    sampler (number, watch) -> the next samples of both
+    more    (result before, samples of both up to the next end) -> further fields of the result, once the samples are counted
     before  samples that this piece of work has drawn already
+
+    A shard reads the distributions of all its samples, so it goes past the ends that small models reach within a moment.
     """
     bench, done, count = state.bench, before, before + count
+    pauses = [end for end in ends if end >= MOMENT or not bench.small]
 
     def watch(doing: str, before: int, size: int, share: float) -> None:
-        ticket.tick((before + size * share / 2.0) / count, doing)
+        ticket.tick((before + size * share) / count, doing)
 
     while done < count:
-        size = min([count - done, most, *(end - bench.n for end in ends if end > bench.n)])
+        size = min([count - done, most, *(end - bench.n for end in pauses if end > bench.n)])
         size = limits.samples().grant(ticket.visitor, size)
         doing = f"Sampling {bench.n:,} to {bench.n + size:,} of each"
-        arms = [sampler(arm, size, partial(watch, doing, done + size * arm / 2.0, size)) for arm in (0, 1)]
-        looks = state.result.looks + bench.add(arms)  # all or nothing: from here nothing asks whether to stop
-        state.put(ticket, result=replace(state.result, arms=bench.picture(), looks=looks, **more(arms)))
+        arms = sampler(size, partial(watch, doing, done, size))
+        result = state.result  # all or nothing: from here nothing asks whether to stop
+        cuts = [0, *(end - bench.n for end in ends if bench.n < end < bench.n + size), size]
+        for begin, end in pairwise(cuts):
+            parts = [samples.part(begin, end) for samples in arms]
+            result = replace(result, looks=result.looks + bench.add(parts))
+            result = replace(result, **more(result, parts))
+        state.put(ticket, result=replace(result, arms=bench.picture()))
         done += size
         metrics.SAMPLES.labels(state.page).inc(size)
         ticket.tick(done / count)

@@ -103,19 +103,23 @@ def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
         key=f"{name}-progress", horizontal=True, vertical_alignment="center"
     )  # always there: what follows keeps its position
     if state.busy:
-        far = state.ticket.state == "waiting" and state.ticket.ahead >= FAR
+        far = _far_back(state)
         with place:
-            st.fragment(_look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar))
+            st.fragment(_look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar), far)
     elif state.ended_meanwhile:
         st.rerun()
 
 
-def _look(name: str, bar: bool, drawn: tuple) -> None:
+def _far_back(state: PageState) -> bool:
+    return state.ticket.state == "waiting" and state.ticket.ahead >= FAR
+
+
+def _look(name: str, bar: bool, drawn: tuple, far: bool) -> None:
     state: PageState = st.session_state[name]
     ticket = state.ticket
     if ticket is not None:
         ticket.look()
-    if not state.busy or _drawn(state, bar) != drawn:
+    if not state.busy or _drawn(state, bar) != drawn or (far and not _far_back(state)):  # its turn comes: look more often
         st.rerun()
     if bar:
         st.progress(min(1.0, max(0.0, ticket.share)), text=state.progress())

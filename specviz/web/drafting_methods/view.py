@@ -15,7 +15,7 @@ from specviz.figures.drafting_methods.tree import tree_payload
 from specviz.measure.methods import MethodComparison, MethodRow
 from specviz.proposers.trees import node_count
 from specviz.web.common import measurement_page, session
-from specviz.web.common.elements import escaped, head, machine, notes, picture, said
+from specviz.web.common.elements import dataframe, escaped, head, machine, notes, picture, said
 from specviz.web.common.pictures import drawn
 from specviz.web.drafting_methods import export, work
 from specviz.web.drafting_methods.state import MethodsQuestion, MethodsState, block_gain, recorded_matrix
@@ -89,8 +89,8 @@ def table(state: MethodsState, one: MethodComparison) -> None:
         ACCEPTED: st.column_config.BarChartColumn("accepted", width=112, y_min=0.0, y_max=1.0, help=COLUMN_HELP[ACCEPTED]),
         EVIDENCE: text("evidence", width=520, help=COLUMN_HELP[EVIDENCE]),
     }
-    event = st.dataframe(
-        lines, hide_index=True, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
+    event = dataframe(
+        lines, height="content", column_config=config, on_select="rerun", selection_mode="single-row",
         selection_default={"selection": {"rows": [keys.index(chosen)]}} if chosen in keys else None,
         alt=f"{figures.conclusion(one)} {figures.positions(one)}", placeholder="",
         key=f"drafting_methods-table-{state.turn}-{state.question.choice}-{int(bool(state.own or state.underway))}",
@@ -109,11 +109,11 @@ def a_round(row: MethodRow) -> None:
         st.caption(f"The last round with a rejection, if there was one. Rule: {row.rule}. Step with → and ←.")
         if sized := figures.sized(row, node_count.recorded()):
             st.caption(escaped(sized))
-        _component(key="drafting_methods-tree", data={"payload": tree_payload(row.trace)})
+        _component(key="drafting_methods-tree", data={"payload": drawn(tree_payload, row.trace)})
         plan = block_gain() if row.key == "block" else None
         if plan is not None and (sentence := gain_words.sentence(plan)):
             said(sentence, "drafting_methods-said-gain")
-            st.dataframe(gain_words.rows(plan), hide_index=True, alt=sentence)
+            dataframe(gain_words.rows(plan), alt=sentence)
 
 
 def first_tokens(one: MethodComparison, kind: str) -> None:
@@ -163,9 +163,9 @@ def every_rule() -> None:
 
 def numbers(one: MethodComparison) -> None:
     with st.expander("The numbers behind the pictures"):
-        st.dataframe(figures.details(one), hide_index=True)
+        dataframe(figures.details(one))
         for key in ("adversarial", "typical"):
             row = one.row(key)
             if row is not None and row.first is not None:
                 st.caption(row.entry.name)
-                st.dataframe(figures.cells(row.first), hide_index=True)
+                dataframe(figures.cells(row.first))

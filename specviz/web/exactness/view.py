@@ -150,7 +150,7 @@ def folds(exam: Exam) -> None:
     tables("The numbers behind the pictures", *((shown.name, shown.table) for shown in result.arms), *seeds)
     with st.expander("When this page tests, and what it could detect"):
         st.markdown(RULE)
-        st.dataframe(words.tests_table(result, rule()), hide_index=True)
+        elements.dataframe(words.tests_table(result, rule()))
         st.caption(words.TABLE)
         st.markdown("The same test on the command line, with tests that also look inside the cells:")
         st.code(words.command(exam), language=None, wrap_lines=True)
@@ -177,7 +177,7 @@ def of_files(exam: Exam, kind: str) -> None:
             "Sampling noise alone leaves all bars inside the gray bands 99 times in 100."
         )
     with st.expander("Every test", expanded=True):
-        st.dataframe(words.file_tests(report), hide_index=True)
+        elements.dataframe(words.file_tests(report))
     with st.expander("The same test on the command line"):
         from specviz.export.report import commands
 

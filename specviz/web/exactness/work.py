@@ -49,19 +49,26 @@ def prepared(exam: Exam, ticket: Ticket) -> Bench:
 def draw(exam: Exam, ticket: Ticket, count: int) -> None:
     """Draw ``count`` more samples of the decoder, and of target-only sampling under the next seed."""
     bench = prepared(exam, ticket)
-    from specviz.evidence import sources
+    from specviz.evidence import shards, sources
 
     settings, source = exam.question.settings, exam.question.source
     only_engine, few = bool(sources.engine_alone(source, settings)), count <= THROUGH_ENGINE
     most = SLOW_SHARD if source == "assisted" else ENGINE_SHARD if only_engine else SHARD
     modes = [sources.ENGINE if engine else sources.SHARED for engine in (few or only_engine, few)]
+    other = replace(settings, seed=(settings.seed + 1) % 2**63)
 
-    def shard(arm: int, size: int, watch: Watch) -> Samples:
-        if arm == 1:
-            other = replace(settings, seed=(settings.seed + 1) % 2**63)
-            return placement.draw("target", modes[1], bench.pair, other, bench.ids, bench.n, size, watch)
+    def both(size: int, watch: Watch) -> list[Samples]:
+        if source == "assisted" or sources.ENGINE in modes:
+            return [arm(number, size, lambda share, number=number: watch((number + share) / 2.0)) for number in (0, 1)]
+        asked = ((source, settings), ("target", other)), bench.ids, bench.n, size
+        words = str(shards.Cut(bench.n, size))
+        return placement.do(sources.draw_each, bench.pair, settings, asked, watch, words)
+
+    def arm(number: int, size: int, watch: Watch) -> Samples:
+        if number == 1:
+            return drawn(bench, shards.Work("target", modes[1], other, bench.ids), shards.Cut(bench.n, size), watch)
         if source != "assisted":
-            return placement.draw(source, modes[0], bench.pair, settings, bench.ids, bench.n, size, watch)
+            return drawn(bench, shards.Work(source, modes[0], settings, bench.ids), shards.Cut(bench.n, size), watch)
         while not _global_generator.acquire(timeout=0.1):
             watch(0.0)
         try:  # nothing ticks in here: work that gives way to others must not hold what they wait for
@@ -69,11 +76,18 @@ def draw(exam: Exam, ticket: Ticket, count: int) -> None:
         finally:
             _global_generator.release()
 
-    def more(arms: Sequence[Samples]) -> dict[str, Any]:
+    def more(result: ExactnessResult, arms: Sequence[Samples]) -> dict[str, Any]:
         through = len(arms[0]) if source != "assisted" and modes[0] == sources.ENGINE else 0
-        return {"texts": _texts(bench, arms) or exam.result.texts, "engine": exam.result.engine + through}
+        return {"texts": _texts(bench, arms) or result.texts, "engine": result.engine + through}
 
-    sampling.draw(exam, ticket, count, most, SIZES, shard, more)
+    sampling.draw(exam, ticket, count, most, SIZES, both, more)
+
+
+def drawn(bench: Bench, work: Any, cut: Any, watch: Watch) -> Samples:
+    """The samples of a shard. work, cut: as in evidence.shards."""
+    from specviz.evidence import shards
+
+    return placement.do(shards.drawn, bench.pair, work.settings, (work, cut), watch, str(cut))
 
 
 def _texts(bench: Bench, arms: Sequence[Samples]) -> tuple[int, str, str] | None:
@@ -91,7 +105,7 @@ def _texts(bench: Bench, arms: Sequence[Samples]) -> tuple[int, str, str] | None
 def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SEED_SAMPLES) -> None:
     """One p-value for each of many seeds: chi-square of few samples on cells of their own, fixed before."""
     bench = prepared(exam, ticket)
-    from specviz.evidence import sources
+    from specviz.evidence import shards, sources
     from specviz.evidence.partition import exact_partition
     from specviz.statistics.goodness import chi_square
 
@@ -106,8 +120,8 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
         ticket.tick(number / seeds, f"Run {number + 1} of {seeds}")
         limits.samples().grant(ticket.visitor, samples)
         own = replace(settings, seed=(settings.seed + 2 + number) % 2**63)
-        drawn = placement.draw(source, mode, bench.pair, own, bench.ids, 0, samples, lambda share: ticket.tick())
-        values.append(chi_square(cells.counts(drawn), probs).p_value)
+        asked = shards.Work(source, mode, own, bench.ids), shards.Cut(0, samples)
+        values.append(chi_square(cells.counts(drawn(bench, *asked, lambda share: ticket.tick())), probs).p_value)
         if len(values) % 40 == 0 or len(values) == seeds:
             exam.put(ticket, result=replace(exam.result, p_values=SeedPValues.of(values, samples)))
     ticket.tick(1.0)

@@ -12,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
 
 from specviz.settings import Settings
-from specviz.web.common import cache, model_loading, warmup
+from specviz.web.common import cache, model_loading, placement, warmup
 from specviz.web.common.queue import shared
 from specviz.web.hosting import metrics
 from specviz.web.hosting.options import is_loopback, options
@@ -41,6 +41,7 @@ def _load() -> None:
         _state["pair"] = f"The pair of models could not be loaded ({type(error).__name__})."
     else:
         _state["pair"] = ""
+        placement.start_workers(settings)
 
 
 def not_ready() -> str:

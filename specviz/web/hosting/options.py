@@ -27,11 +27,11 @@ FILE = "SPECVIZ_FILE"
 DEFAULTS: dict[str, dict[str, Any]] = {  # what an option is where nobody says; 0 is no limit
     "local": {
         "own_pairs": True, "places_per_visitor": 0, "prompt_bytes": 0, "upload_mb": 25, "samples_per_minute": 0, "actions_per_second": 0, "sessions": 0,
-        "sessions_per_visitor": 0, "away_seconds": 86_400, "memory_mb": 0, "log": "text", "metrics": "loopback",
+        "sessions_per_visitor": 0, "away_seconds": 86_400, "memory_mb": 0, "worker_processes": False, "log": "text", "metrics": "loopback",
     },
     "hosted": {
         "own_pairs": False, "places_per_visitor": 1, "prompt_bytes": 8_000, "upload_mb": 5, "samples_per_minute": 3_000_000,
-        "actions_per_second": 10, "sessions": 500, "sessions_per_visitor": 20, "away_seconds": 60, "memory_mb": 3_000, "log": "json",
+        "actions_per_second": 10, "sessions": 500, "sessions_per_visitor": 20, "away_seconds": 60, "memory_mb": 3_000, "worker_processes": True, "log": "json",
         "metrics": "loopback",
     },
 }  # fmt: skip
@@ -50,10 +50,11 @@ class Options(BaseSettings):
         le=64,
         description="pieces of work at a time; more than two help only with more cores (default: two, or one on a single core)",
     )
-    places_per_visitor: int = Field(ge=0, description="pieces of work of one visitor at a time; others of theirs wait")
-    cluster: str = Field(
-        "", description="Ray cluster that draws the samples of Is it exact?: auto, or HOST:PORT; empty: this process"
+    worker_processes: bool = Field(
+        description="whether samples are drawn in processes beside the one that draws pages, one for each place; each takes some 300 MB"
     )
+    places_per_visitor: int = Field(ge=0, description="pieces of work of one visitor at a time; others of theirs wait")
+    cluster: str = Field("", description="Ray cluster that does what worker processes do otherwise: auto, or HOST:PORT")
     prompt_bytes: int = Field(ge=0, description="longest text to continue, in bytes")
     upload_mb: int = Field(ge=1, le=200, description="largest uploaded file, in MB")
     samples_per_minute: int = Field(ge=0, description="samples that one visitor may ask for in a minute")

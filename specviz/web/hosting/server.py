@@ -14,9 +14,10 @@ from starlette.routing import Route
 from streamlit import config, net_util
 from streamlit.runtime.pages_manager import PagesManager
 
+from specviz import process
 from specviz.errors import SpecvizError
 from specviz.web.common import placement
-from specviz.web.hosting import downloads, drain, health, logs, metrics, process, redirects
+from specviz.web.hosting import downloads, drain, health, logs, metrics, redirects, theme
 from specviz.web.hosting.arrival import Arrival
 from specviz.web.hosting.doors import Doors
 from specviz.web.hosting.headers import Headers
@@ -37,6 +38,7 @@ def prepare() -> None:
         raise SystemExit(str(error)) from None
     process.settle()
     downloads.keep()
+    theme.keep()
     config.set_option("server.maxUploadSize", options().upload_mb)
     config.set_option("server.disconnectedSessionTTL", options().away_seconds)
     # Streamlit would ask a server outside for its own address whenever somebody comes with another site's Origin.

@@ -6,7 +6,7 @@ import logging
 
 from specviz.errors import SpecvizError, out_of_memory
 from specviz.figures.one_round.stage import open_ended
-from specviz.web.common import cache, model_loading
+from specviz.web.common import cache, model_loading, placement
 from specviz.web.common.queue import NO_MEMORY, Stopped, Ticket
 from specviz.web.hosting import metrics
 from specviz.web.one_round.state import OneRoundState, RunRequest
@@ -39,7 +39,8 @@ def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
             ticket.tick(len(earlier) / request.rounds, f"Computing round {len(earlier) + 1} of {request.rounds}")
         else:
             ticket.tick(doing="")  # short: not worth a word, for which the page would have to run
-        trace = decoding.run(pair, settings, min(request.rounds, len(earlier) + CHUNK), earlier)
+        asked = settings, min(request.rounds, len(earlier) + CHUNK), earlier
+        trace = placement.do(decoding.rounds_of, pair, settings, asked, lambda share: ticket.tick(), "rounds", first=True)
         if not (open_ended(trace) and len(earlier) < len(trace.rounds) < request.rounds):
             break
         earlier = trace.rounds

@@ -13,7 +13,7 @@ from specviz.figures.serving_limits import setups as figures
 from specviz.serving.near_ties import COMPARISONS
 from specviz.serving.setups import SetupComparison
 from specviz.web.common import measurement_page, session
-from specviz.web.common.elements import PLOT, escaped, head, machine, notes, picture, said, tables
+from specviz.web.common.elements import PLOT, dataframe, escaped, head, machine, notes, picture, said, tables
 from specviz.web.common.pictures import drawn
 from specviz.web.serving_limits import export, work
 from specviz.web.serving_limits.state import SetupsQuestion, SetupsState
@@ -82,8 +82,8 @@ def table(one: SetupComparison) -> None:
     }  # fmt: skip
     shown = figures.COLUMNS if one.steady else figures.COLUMNS[:-2]  # without a verdict the columns of speeds are empty
     lines = [line | {SERVED: figures.marked(row)} for line, row in zip(figures.table(one), one.rows, strict=True)]
-    st.dataframe(lines, hide_index=True, height="content", column_config=config, column_order=shown,
-                 alt=figures.conclusion(one), placeholder="", key="serving_limits-table")  # fmt: skip
+    dataframe(lines, height="content", column_config=config, column_order=shown, alt=figures.conclusion(one), placeholder="",
+          key="serving_limits-table")  # fmt: skip
 
 
 def near_ties(one: SetupComparison, arm: str, kind: str) -> None:

@@ -18,7 +18,7 @@ from specviz.prediction.study import Study
 from specviz.settings import GAMMA_MAX
 from specviz.web.common import measurement_page, session
 from specviz.web.common.controls import Form
-from specviz.web.common.elements import head, machine, notes, picture, said, tables
+from specviz.web.common.elements import dataframe, head, machine, notes, picture, said, tables
 from specviz.web.common.pictures import drawn
 from specviz.web.speed import export, sections, work
 from specviz.web.speed.state import TABS, SpeedQuestion, SpeedState, batches, shown_text, study
@@ -56,7 +56,7 @@ def page() -> None:
         pictures(plan, kind)
         tables("The numbers behind the pictures", figures.rows(plan))
         with st.expander("How close is the formula to the paper’s own table?"):
-            st.dataframe(figures.published(), hide_index=True)
+            dataframe(figures.published())
             st.caption(f"{SOURCE}: reported speed-ups, and the formula at c = 0.02, 0.04 and 0.11 for the three drafts.")
     tabs(state, plan, kind)
 
@@ -165,7 +165,7 @@ def predicted(known: Study, draft: str, kind: str) -> None:
         conclusion = study_figures.confidence_conclusion(known, draft)
         picture(drawn(study_figures.confidence, known, draft, kind), "speed", "confidence", conclusion)
     with st.expander("Which simple statistic predicts it best?"):
-        st.dataframe(study_figures.scores(known), hide_index=True)
+        dataframe(study_figures.scores(known))
         st.caption(
             "Error of the predicted acceptance rate over all drafts, on kinds of text that were not used for the fit. Counting accepted draft tokens "
             "and the overlap itself need no fit: the overlap is computed on the text, accepted draft tokens on what the target writes after it."

@@ -60,7 +60,7 @@ def page() -> None:
         notes(["Writing. Each clock counts only its own work."], "whole_text-notes-from")
     else:
         notes([come_from(state, one), *filter(None, [words.ended(one)])], "whole_text-notes-from")
-    _component(key="whole_text-lanes", data={"payload": words.lanes_payload(one, done=one.read is not None)})
+    _component(key="whole_text-lanes", data={"payload": drawn(words.lanes_payload, one, one.read is not None)})
     st.caption(CLOCKS)
     if one.read is not None:
         notes(words.cautions(one), "whole_text-notes-cautions")
