@@ -39,7 +39,7 @@ class SettingsError(SpecvizError):
         shown = repr(value)
         super().__init__(f"{name} must be {allowed}, got {shown if len(shown) <= SHOWN else shown[:SHOWN] + ' …'}.")
 
-    def __reduce__(self):
+    def __reduce__(self) -> tuple[type, tuple[str, object, str]]:
         return type(self), (self.name, self.value, self.allowed)
 
 

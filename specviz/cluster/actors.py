@@ -32,7 +32,7 @@ class ActorSeat:
         self.actor, self.given = self.kind.remote(), 0
         self.reference = self.actor.begin.remote(os.getcwd())
 
-    def give(self, task: Task, piece: Any) -> None:
+    def give(self, task: Task, piece: Any, first: bool = False) -> None:
         self.given += 1
         self.reference = self.actor.do.remote(self.given, task, piece)
 

@@ -39,8 +39,8 @@ class Seat(Protocol):
     def start(self) -> None:
         """Begin to start a worker here, in place of an earlier one. Its answer is the number of its process."""
 
-    def give(self, task: Task, piece: Any) -> None:
-        """Have the worker begin a piece. Its answer is the piece's result."""
+    def give(self, task: Task, piece: Any, first: bool = False) -> None:
+        """Have the worker begin a piece. Its answer is the piece's result. first: somebody waits for it who should not notice."""
 
     def ready(self, seconds: float) -> bool:
         """Whether there is an answer. Waits for it so long."""
@@ -211,7 +211,7 @@ class Crew:
 
     def _do(self, seat: Seat, call: Call) -> None:
         try:
-            seat.give(call.task, call.piece)
+            seat.give(call.task, call.piece, not call.later)
             while not seat.ready(MOMENT):
                 if self.ended:
                     return

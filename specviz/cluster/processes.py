@@ -9,12 +9,15 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from multiprocessing import get_context, parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import Any
+
+import torch
 
 from specviz import process
 from specviz.cluster.dispatch import Lost
@@ -41,7 +44,7 @@ class SharedBoard:
 class ProcessSeat:
     """As dispatch.Seat.
 
-    nice     by how much the worker stands back for other processes, 0 to 19
+    nice     by how much the worker stands back for other processes, 0 to 19, unless a piece goes first
     threads  of PyTorch in the worker
     """
 
@@ -63,10 +66,10 @@ class ProcessSeat:
             self.worker.start()
         theirs.close()
 
-    def give(self, task: Task, piece: Any) -> None:
+    def give(self, task: Task, piece: Any, first: bool = False) -> None:
         self.given, self.asked_to_leave = self.given + 1, None
         with suppress(OSError):  # it has died; ``answer`` says so
-            self.connection.send((task, piece))
+            self.connection.send((task, piece, first))
 
     def ready(self, seconds: float) -> bool:
         return self.connection.poll(seconds)
@@ -128,15 +131,17 @@ def _serve(connection: Connection, folder: str, board: SharedBoard, nice: int, t
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group; the parent ends its workers
     threading.Thread(target=_end_with, args=(parent_process(),), daemon=True).start()
     process.settle()
-    os.nice(nice)
     worker = Worker(board)
     connection.send((worker.begin(folder, threads), None))
-    number = 0
+    number, aside = 0, ThreadPoolExecutor(1, initializer=_stand_back, initargs=(nice, threads))
     while True:
-        task, piece = connection.recv()
+        task, piece, first = connection.recv()
         number += 1
         try:
-            answer = worker.do(number, task, piece), None
+            answer = (
+                worker.do(number, task, piece) if first or not nice else aside.submit(worker.do, number, task, piece).result(),
+                None,
+            )
         except (ClusterError, Stopped) as error:
             answer = None, error
         except Exception:  # as text, because not every error can be sent
@@ -144,6 +149,12 @@ def _serve(connection: Connection, folder: str, board: SharedBoard, nice: int, t
         connection.send(answer)
         del answer
         process.hand_back()
+
+
+def _stand_back(nice: int, threads: int) -> None:
+    """For this thread alone: no process may take back by how much it stands back. Elsewhere than on Linux it is the whole process."""
+    torch.set_num_threads(threads)  # oneDNN asks this thread, not the process
+    os.setpriority(os.PRIO_PROCESS, threading.get_native_id() if sys.platform == "linux" else 0, nice)
 
 
 def _end_with(parent: BaseProcess) -> None:

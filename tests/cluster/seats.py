@@ -35,7 +35,7 @@ class PretendSeat:
         number = next(self.plan.numbers)
         self.task, self.doing, self.result = None, "", (lambda: number) if number > self.plan.starts else _lost
 
-    def give(self, task: Any, piece: Any) -> None:
+    def give(self, task: Any, piece: Any, first: bool = False) -> None:
         if task != self.task:
             self.plan.begun.append(task)
             self.task, self.doer = task, task.begin()

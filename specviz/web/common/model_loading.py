@@ -48,7 +48,7 @@ def _carry_out(load: Future, key: Key, make: Callable[..., Any]) -> None:
 
 
 def libraries(ticket: Ticket) -> None:
-    """Wait for the libraries. Raises SpecvizError where they cannot be had, and what the ticket raises where it is stopped."""
+    """Wait for the libraries, and let passes of this thread use its share of the cores. Raises SpecvizError where they cannot be had, and what the ticket raises where it is stopped."""
     if not warmup.wait(0):
         warmup.start()  # a page that opens with work may come before the frame has begun the import
         ticket.tick(doing=warmup.DOING)
@@ -56,6 +56,7 @@ def libraries(ticket: Ticket) -> None:
         ticket.tick()
     if sentence := warmup.trouble():
         raise SpecvizError(sentence)
+    warmup.share_cores()
 
 
 def waited(ticket: Ticket, key: Key, make: Callable[..., Pair]) -> Pair:

@@ -50,7 +50,7 @@ def _import_all() -> None:
     try:
         for name in HEAVY:
             importlib.import_module(name)
-        importlib.import_module("torch").set_num_threads(threads_of_a_place())
+        share_cores()
         gc.collect()
         gc.freeze()
     except Exception as error:  # whatever stops an import must become a sentence on the page, not a dead thread
@@ -58,3 +58,12 @@ def _import_all() -> None:
         _trouble = f"The models cannot run on this machine: importing their libraries failed ({type(error).__name__}: {error})."
     finally:
         _done.set()
+
+
+def share_cores() -> None:
+    """Have the passes of this thread use as many threads as its place in the queue has. Imports torch.
+
+    The number is also that of threads to come, but a new one learns it only in its first operation of PyTorch's own; one of oneDNN
+    before that would use all cores.
+    """
+    importlib.import_module("torch").set_num_threads(threads_of_a_place())
