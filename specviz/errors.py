@@ -18,6 +18,7 @@ NO_MEMORY = (
     "out of memory",
     "can't allocate memory",
     "can't start new thread",
+    "MemoryError",  # in the traceback of another process
 )  # as torch and Python say it
 SHOWN = 200  # characters of a value that a sentence repeats: it may come from anybody's link or file
 

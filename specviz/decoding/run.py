@@ -43,11 +43,6 @@ def run(
     return written(pair, settings, prompt, tuple(recorded))
 
 
-def rounds_of(pair: Pair, settings: Settings, rounds: int, earlier: Sequence[Round], watch: Callable[[float], None]) -> Trace:
-    """``run`` for a few rounds, as a function that may be called in another process. watch: never told anything."""
-    return run(pair, settings, rounds, earlier)
-
-
 def written(pair: Pair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...]) -> Trace:
     """The trace of these rounds, with the text and the bytes of every token that it mentions."""
     output = [token for round_ in rounds for token in round_.committed]

@@ -135,6 +135,7 @@ def gathered(guests: Sequence[Guest]) -> dict[str, list[float]]:
 async def measured(server: Server, visitors: int, lookers: int, reading: float) -> tuple[str, bool]:
     """All parts after each other, as markdown, and whether everybody got what they asked for and foreign load made nothing collapse."""
     await rounds_alone(Guest(), server.address)  # the models are loaded, the pages have been met
+    await server.settled()
     quiet = await rounds_alone(Guest(1), server.address)
     with busy_cores():
         crowded = await rounds_alone(Guest(2), server.address)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -61,6 +62,18 @@ class Server:
         while more := {pid: one for pid, one in every.items() if int(one[1]) in found and pid not in found}:
             found |= more
         return found
+
+    async def settled(self) -> None:
+        """Return when its workers are ready: until then they take processor time for their own start."""
+        async with asyncio.timeout(READY):
+            while await asyncio.to_thread(self.workers) == 0:
+                await asyncio.sleep(0.5)
+
+    def workers(self) -> int:
+        """How many are ready, as /metrics says."""
+        with urllib.request.urlopen(f"{self.address}/metrics", timeout=30) as answer:
+            lines = answer.read().decode().splitlines()
+        return next(int(float(line.split()[1])) for line in lines if line.startswith("specviz_workers "))
 
     def tracebacks(self) -> int:
         return self.log.read_text(errors="replace").count("Traceback")

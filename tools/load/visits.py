@@ -67,6 +67,7 @@ class Guest(Client):
         with self.timed(CHANGE):
             await self.settle(lambda: self.put("fold-seed-0", str(seed)))
             await self.until(lambda: self.stands(rounds=1) and f"seed {seed}" in self.stage["payload"]["status"])
+        await self.until(lambda: f"seed={seed}" in self.query)  # the address follows the page
         self.remember()
 
     async def work_on(self, page: str) -> None:

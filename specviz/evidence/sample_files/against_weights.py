@@ -38,3 +38,8 @@ def against_distribution(
     plan = make_plan(len(drawn), settings.length)
     found = answer(plan, target, draft, ids, drawn, MODE, pair.eos_token_ids, reference, watch)
     return report(file.name, [found], pair, settings, files=[file.describe()], said=said)
+
+
+def examined(pair: Pair, file: SampleFile, settings: Settings, tv: float, watch: Callable[[float], None]) -> dict[str, Any]:
+    """``against_distribution`` with the largest plan that a file's samples allow, for a total variation ``tv``. Pure."""
+    return against_distribution(file, settings, lambda n, length: Plan.fitting(n, length, tv), pair, watch)

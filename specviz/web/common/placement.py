@@ -80,6 +80,11 @@ def start_workers(settings: Settings) -> None:
         _calls.start(shards.drawn, settings, (first, shards.Cut(0, 100)))
 
 
+def ready() -> int:
+    """How many workers are ready."""
+    return _calls.crew.ready if _calls is not None and _calls.ready else 0
+
+
 def _pair(settings: Settings) -> Pair:
     return cache.weights(settings.pair, settings.device, settings.dtype)
 

@@ -130,8 +130,7 @@ def many_seeds(exam: Exam, ticket: Ticket, seeds: int = SEEDS, samples: int = SE
 def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None:
     """One file against the target's distribution, or two against each other. A report takes its place only when it is whole."""
     model_loading.libraries(ticket)
-    from specviz.evidence.experiment import Plan
-    from specviz.evidence.sample_files.against_weights import against_distribution
+    from specviz.evidence.sample_files.against_weights import examined
     from specviz.evidence.sample_files.reading import parse
     from specviz.evidence.sample_files.two_files import compare
 
@@ -146,10 +145,8 @@ def examine_files(exam: Exam, ticket: Ticket, uploads: Sequence[Upload]) -> None
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
     ticket.tick(0.3, "Computing the exact distribution")
 
-    def plan(n: int, length: int) -> Plan:
-        return Plan.fitting(n, length, TV)
-
     def watch(share: float) -> None:
         ticket.tick(0.3 + 0.7 * share, "Testing the samples")
 
-    exam.put(ticket, report=against_distribution(files[0], replace(settings, prompt=files[0].prompt), plan, pair, watch))
+    asked = files[0], replace(settings, prompt=files[0].prompt), TV
+    exam.put(ticket, report=placement.do(examined, pair, settings, asked, watch, "a file of samples"))

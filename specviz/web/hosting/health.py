@@ -70,4 +70,5 @@ async def counted(request: Request) -> Response:
         return PlainTextResponse("Not Found", status_code=404)
     metrics.WAITING.set(shared().waiting)
     metrics.WORKING.set(shared().working)
+    metrics.WORKERS.set(placement.ready())
     return Response(generate_latest(metrics.REGISTRY), media_type="text/plain; version=0.0.4; charset=utf-8")

@@ -16,6 +16,7 @@ ProcessCollector(registry=REGISTRY)  # memory and processor time, as every expor
 VISITORS = Gauge("specviz_open_pages", "Pages that are open, by their sockets", registry=REGISTRY)
 WAITING = Gauge("specviz_queue_waiting", "Pieces of work in the line", registry=REGISTRY)
 WORKING = Gauge("specviz_queue_working", "Pieces of work at a place", registry=REGISTRY)
+WORKERS = Gauge("specviz_workers", "Worker processes, or workers of a cluster, that are ready", registry=REGISTRY)
 RUNS = Counter("specviz_page_runs", "Times a page was drawn", ["page"], registry=REGISTRY)
 ERRORS = Counter("specviz_page_errors", "Errors that no page expects", registry=REGISTRY)
 WORK = Counter("specviz_work", "Pieces of work that ended, by how: done, stopped or failed", ["page", "end"], registry=REGISTRY)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import sys
 import tempfile
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager
+from contextlib import ExitStack, asynccontextmanager
 from typing import Any
 
 from starlette.middleware import Middleware
@@ -61,7 +63,12 @@ async def lifespan(app: Any) -> AsyncIterator[None]:
         logs.as_json()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(DOWNLOADS, "download"))
     drain.at_sigterm()
-    with placement.joined():
+    with ExitStack() as opened:
+        try:
+            opened.enter_context(placement.joined())
+        except SpecvizError as error:  # a cluster that cannot be joined; the server around this would print a traceback
+            print(error, file=sys.stderr, flush=True)
+            os._exit(2)
         health.begin()
         yield
 

@@ -207,8 +207,11 @@ class OneRoundState(PageState):
         except SettingsError as error:
             self.said = [str(error)]
 
-    def advance(self, trace: Trace, request: RunRequest | None = None) -> None:
-        """The request is done: show the run. Nothing happens where another request has taken its place since."""
+    def advance(self, trace: Trace, request: RunRequest | None = None, payload: dict[str, Any] | None = None) -> None:
+        """The request is done: show the run. Nothing happens where another request has taken its place since.
+
+        payload  what the stage shows of it, where it is known already
+        """
         with self.lock:
             if self.request is None or (request is not None and request is not self.request):
                 return
@@ -219,7 +222,9 @@ class OneRoundState(PageState):
             if settings.edited and replace(settings, uniforms={}) == before.settings and before.trace is not None:
                 self._before_edit = before
             self.said, self.request, self.moved = request.said, None, not request.from_link
-            self.shown = self._settled(ShownRun(settings, trace, stage_payload(trace), "live", request.cursor), request.uniform)
+            self.shown = self._settled(
+                ShownRun(settings, trace, payload or stage_payload(trace), "live", request.cursor), request.uniform
+            )
             self.version += 1
 
     def fail(self, sentence: str, name: str | None = None, request: RunRequest | None = None) -> RunRequest | None:

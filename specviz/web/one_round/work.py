@@ -32,7 +32,7 @@ def answer(state: OneRoundState, ticket: Ticket, request: RunRequest | None) -> 
 def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
     settings, earlier = request.settings, request.earlier
     pair = model_loading.waited(ticket, (settings.pair, settings.device, settings.dtype), cache.weights)
-    from specviz.decoding import run as decoding
+    from specviz.web.one_round.apart import played  # torch comes with it
 
     while True:
         if len(earlier) > len(request.earlier):
@@ -40,9 +40,9 @@ def run(state: OneRoundState, ticket: Ticket, request: RunRequest) -> None:
         else:
             ticket.tick(doing="")  # short: not worth a word, for which the page would have to run
         asked = settings, min(request.rounds, len(earlier) + CHUNK), earlier
-        trace = placement.do(decoding.rounds_of, pair, settings, asked, lambda share: ticket.tick(), "rounds", first=True)
+        trace, payload = placement.do(played, pair, settings, asked, lambda share: ticket.tick(), "rounds", first=True)
         if not (open_ended(trace) and len(earlier) < len(trace.rounds) < request.rounds):
             break
         earlier = trace.rounds
     metrics.ROUNDS.labels(state.page).inc(max(0, len(trace.rounds) - len(request.earlier)))
-    state.advance(trace, request)
+    state.advance(trace, request, payload)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import os
@@ -13,6 +14,7 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from contextlib import contextmanager
 from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
@@ -26,6 +28,7 @@ from starlette.responses import PlainTextResponse
 from starlette.routing import Route
 from starlette.testclient import TestClient
 
+from specviz.errors import SpecvizError
 from specviz.web.common.page import PageState
 from specviz.web.common.queue import Queue
 from specviz.web.hosting import drain, health, metrics, server
@@ -276,3 +279,30 @@ def sent(port: str, path: str) -> tuple[int, Message]:
 
 def test_what_the_server_says_at_its_end_is_a_sentence():
     assert SENTENCE.endswith(".") and "again" in SENTENCE
+
+
+def test_a_cluster_that_cannot_be_joined_ends_the_server_with_a_sentence(serve, monkeypatch, capsys):
+    """As the server starts: before anything is served, and without a traceback."""
+
+    class Ended(BaseException):
+        pass
+
+    @contextmanager
+    def refused():
+        raise SpecvizError("Nothing answers at 10.0.0.5:6379.")
+        yield
+
+    def ended(code):
+        raise Ended(code)
+
+    async def start():
+        async with server.lifespan(None):
+            pytest.fail("it started")
+
+    serve()
+    monkeypatch.setattr(server.placement, "joined", refused)
+    monkeypatch.setattr(server.drain, "at_sigterm", lambda: None)
+    monkeypatch.setattr(server.os, "_exit", ended)
+    with pytest.raises(Ended, match="2"):
+        asyncio.run(start())
+    assert capsys.readouterr().err == "Nothing answers at 10.0.0.5:6379.\n"

@@ -1,0 +1,22 @@
+"""What a worker does for One round. Nothing here comes from Streamlit, so that no worker imports it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from specviz.decoding.run import run
+from specviz.figures.one_round.stage import stage_payload
+from specviz.settings import Settings
+from specviz.trace import Round, Trace
+
+if TYPE_CHECKING:
+    from specviz.models.pairs.loading import Pair
+
+
+def played(
+    pair: Pair, settings: Settings, rounds: int, earlier: Sequence[Round], watch: Callable[[float], None]
+) -> tuple[Trace, dict[str, Any]]:
+    """A run of so many rounds, and what the stage shows of it. watch: never told anything, it takes a moment."""
+    trace = run(pair, settings, rounds, earlier)
+    return trace, stage_payload(trace)
