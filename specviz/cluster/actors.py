@@ -20,6 +20,8 @@ class ActorSeat:
     kind  the class of the actor, as Ray wants it
     """
 
+    spent = False  # Ray's own affair
+
     def __init__(self, ray: Any, kind: Any):
         self.ray, self.kind = ray, kind
         self.process: int | None = None

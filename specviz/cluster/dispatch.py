@@ -35,6 +35,7 @@ class Seat(Protocol):
     """A place for one worker. Only its own thread calls it."""
 
     process: int | None  # number of the worker's process on its machine; None: there is none
+    spent: bool  # whether the worker has done so much that a fresh one should take its place
 
     def start(self) -> None:
         """Begin to start a worker here, in place of an earlier one. Its answer is the number of its process."""
@@ -196,7 +197,7 @@ class Crew:
         with self.lock:
             self.ready += 1
         try:
-            while not self.ended:
+            while not self.ended and not seat.spent:
                 with suppress(Empty):
                     call = self.calls.get(timeout=MOMENT)
                     if call.wanted:

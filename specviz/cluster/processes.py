@@ -26,6 +26,7 @@ from specviz.errors import ClusterError
 from specviz.evidence.pieces import Task
 
 LIBRARIES = "specviz.cluster.processes"  # with it come all libraries that a worker needs
+LIFE = 1000  # pieces that a worker does; what libraries leave behind in its memory goes with it
 GRACE = 5.0  # seconds in which a worker leaves what is no longer wanted; then its process ends
 
 _starting = threading.Lock()
@@ -54,6 +55,10 @@ class ProcessSeat:
         self.worker: BaseProcess | None = None
         self.connection: Connection | None = None
         self.given, self.asked_to_leave = 0, None
+
+    @property
+    def spent(self) -> bool:
+        return self.given >= LIFE
 
     def start(self) -> None:
         self.end()

@@ -15,27 +15,33 @@ class Plan:
     lost    text of a piece -> how often it is lost
     held    pieces that are under way until they are no longer wanted
     starts  how many starts fail, from the first
+    life    pieces after which a worker is replaced
     """
 
-    def __init__(self, lost: dict[str, int] | None = None, held: set[str] = frozenset(), starts: int = 0):
-        self.lost, self.held, self.starts = dict(lost or {}), held, starts
+    def __init__(self, lost: dict[str, int] | None = None, held: set[str] = frozenset(), starts: int = 0, life: int = 10**6):
+        self.lost, self.held, self.starts, self.life = dict(lost or {}), held, starts, life
         self.done: list[str] = []
         self.begun: list[Any] = []
         self.numbers = itertools.count(1)
 
 
 class PretendSeat:
+    @property
+    def spent(self) -> bool:
+        return self.given >= self.plan.life
+
     def __init__(self, plan: Plan):
         self.plan = plan
         self.process: int | None = None
         self.result: Callable[[], Any] | None = None
-        self.task, self.doing, self.stopped, self.ends = None, "", 0, 0
+        self.task, self.doing, self.stopped, self.ends, self.given = None, "", 0, 0, 0
 
     def start(self) -> None:
-        number = next(self.plan.numbers)
+        number, self.given = next(self.plan.numbers), 0
         self.task, self.doing, self.result = None, "", (lambda: number) if number > self.plan.starts else _lost
 
     def give(self, task: Any, piece: Any, first: bool = False) -> None:
+        self.given += 1
         if task != self.task:
             self.plan.begun.append(task)
             self.task, self.doer = task, task.begin()

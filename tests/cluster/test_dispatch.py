@@ -246,3 +246,30 @@ def test_a_call_of_a_page_reads_no_file_that_settings_name_and_its_error_comes_b
     with pytest.raises(SettingsError, match="text must be one of") as caught:
         Calls(crew(Plan()), lambda settings: pair).do(shards.drawn, settings, (work, Cut(0, 4)))
     assert caught.value.name == "text"
+
+
+def test_a_worker_that_has_done_enough_is_replaced_and_nothing_is_lost(crew):
+    plan = Plan(life=3)
+    team = crew(plan, seats=1)
+    assert dict(team.done(Adding(), list(range(10)))) == {n: n + 1 for n in range(10)}
+    assert next(plan.numbers) >= 4, "three workers at least have started for the ten pieces"
+    assert plan.done == [str(n) for n in range(10)]
+
+
+def test_of_two_that_wait_the_piece_that_goes_first_is_done_first(crew):
+    plan = Plan(held={"0"})
+    team = crew(plan, seats=1)
+    others = [threading.Thread(target=team.do, args=(Adding(), piece), kwargs={"first": piece == 2}) for piece in (1, 2)]
+
+    def leave_when_both_wait(share):
+        if share and not others[0].ident:
+            for other in others:
+                other.start()
+        if team.calls.qsize() == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        team.do(Adding(), 0, leave_when_both_wait)
+    for other in others:
+        other.join(30)
+    assert plan.done == ["0", "2", "1"]
