@@ -197,14 +197,16 @@ def test_short_work_goes_before_long_work_that_came_earlier_and_long_work_lets_i
     long.cancel(), other.cancel()
 
 
-def test_a_stream_of_short_work_does_not_keep_long_work_out_for_ever():
-    queue = Queue(places=1, turn=0.2, short=0.05, overdue=0.3)
+@pytest.mark.parametrize("overdue", [0.3, 0.01], ids=["the line is quick", "all that waits is overdue"])
+@pytest.mark.parametrize("places", [1, 2])
+def test_a_stream_of_short_work_does_not_keep_long_work_out_for_ever(places, overdue):
+    queue = Queue(places, turn=0.2, short=0.05, overdue=overdue)
     long = queue.submit(ticking(40), "long")
     tickets = [queue.submit(ticking(4), n) for n in range(3)]
     until = time.monotonic() + 20
     while long.open and time.monotonic() < until:
         tickets = [one for one in tickets if one.open]
-        while len(tickets) < 3:
+        while len(tickets) < 3 * places:
             tickets.append(queue.submit(ticking(4), object()))
         time.sleep(0.005)
     assert long.state == "done"

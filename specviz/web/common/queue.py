@@ -6,22 +6,21 @@ and there it gives way:
 * Work that has held a place for one time slice (``turn``) goes back to the queue if other work waits.
 * Work is short until it has used two seconds of a place. Short work goes first, and longer work lets it in at its next tick. So a
   live round waits for one tick of another visitor's million samples, and no place stays empty for it.
-* Work that has waited for ten seconds goes before short work, for a whole time slice. So none waits without end, unless brief work alone takes every place. One place is
-  never taken by such work; where there is only one, short work has every second time slice. So short work stays quick when more
-  is asked than the machine can do.
+* Work that has waited for ten seconds goes before short work, for a whole time slice, whether it is short or long itself. So none
+  waits without end, unless brief work alone takes every place. One place is never taken by such work; where there is only one,
+  short work has every second time slice. So short work stays quick when more is asked than the machine can do.
 * Work that has begun holds memory, also while it waits for its next time slice. So at most 12 pieces have begun and not ended;
   the next ones begin as those end.
 * Work that is known to be brief, as a live round is, need not wait for that. As long as it is short it goes before everything, and
   all other work lets it in at its next tick.
-* Among equals, the visitor goes first who holds the fewest places, then the one who was served longest ago. It does not matter
-  how much work each has asked for.
+* Among equals, the visitor goes first who holds the fewest places, then the one who has waited longest since a place was last
+  theirs. It does not matter how much work each has asked for.
 
 Work that waits costs nothing: before its first time slice it has no thread, later its thread sleeps.
 """
 
 from __future__ import annotations
 
-import itertools
 import logging
 import os
 import threading
@@ -162,8 +161,7 @@ class Queue:
         self._lock = threading.Lock()
         self._line: list[Ticket] = []
         self._working: list[Ticket] = []
-        self._served: OrderedDict[object, int] = OrderedDict()  # visitor -> number of the turn that was the last
-        self._turns = itertools.count(1)
+        self._served: OrderedDict[object, float] = OrderedDict()  # visitor -> when they last were given a place
         self._last_was_firm = False
         self.closed = False
         self.when_ended: Callable[[Ticket], None] = lambda ticket: None
@@ -277,12 +275,13 @@ class Queue:
         held, may_go = Counter(ticket.visitor for ticket in self._working), self._overdue_may_go()
         keys = {}
         for arrival, ticket in enumerate(self._line):
+            overdue = may_go and self._is_overdue(ticket)
             keys[ticket] = (
                 not self._is_first(ticket),
-                not (may_go and self._is_overdue(ticket)),
-                not self._is_short(ticket),
+                not overdue,
+                not (overdue or self._is_short(ticket)),
                 held[ticket.visitor],
-                self._served.get(ticket.visitor, 0),
+                max(ticket._since, self._served.get(ticket.visitor, 0.0)),
                 arrival,
             )
             held[ticket.visitor] += 1  # a visitor's next piece comes after everybody's first
@@ -296,7 +295,7 @@ class Queue:
                 continue
             self._line.remove(ticket)
             ticket._firm = self._last_was_firm = self._overdue_may_go() and self._is_overdue(ticket)
-            self._served[ticket.visitor] = next(self._turns)
+            self._served[ticket.visitor] = time.monotonic()
             self._served.move_to_end(ticket.visitor)
             while len(self._served) > REMEMBERED:
                 self._served.popitem(last=False)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
+from streamlit.runtime.scriptrunner_utils.script_run_context import get_run_yield_check
 
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
@@ -89,7 +90,7 @@ def ask(place: Any, state: PageState, label: str, key: str, work: Work, *argumen
     options = {"disabled": False} | options
     if place.button(label, key=key, **options | {"disabled": state.busy or options["disabled"]}):
         state.submit(work, *arguments)
-        st.rerun()  # the button above does not know yet that there is work
+        rerun()  # the button above does not know yet that there is work
 
 
 def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
@@ -107,7 +108,14 @@ def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
         with place:
             st.fragment(_look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar), far)
     elif state.ended_meanwhile:
-        st.rerun()
+        rerun()
+
+
+def rerun() -> NoReturn:
+    """Run the page again. A click that has come meanwhile goes first: Streamlit would run this page again instead of the one clicked on."""
+    if check := get_run_yield_check():
+        check()
+    st.rerun()
 
 
 def _far_back(state: PageState) -> bool:
@@ -120,7 +128,7 @@ def _look(name: str, bar: bool, drawn: tuple, far: bool) -> None:
     if ticket is not None:
         ticket.look()
     if not state.busy or _drawn(state, bar) != drawn or (far and not _far_back(state)):  # its turn comes: look more often
-        st.rerun()
+        rerun()
     if bar:
         st.progress(min(1.0, max(0.0, ticket.share)), text=state.progress())
         st.button("Stop", key=f"{name}-stop", on_click=state.stop)
