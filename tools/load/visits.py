@@ -75,6 +75,7 @@ class Guest(Client):
         with self.timed(page):
             await self.turn_to(page)
         if page in FILLED:
+            await self.sees(FILLED[page])
             await self.pause()
             with self.timed(page):
                 await self.settle(lambda: self.put(FILLED[page], f"{self.luck.choice(PROMPTS)} {self.number}"))
@@ -90,12 +91,20 @@ class Guest(Client):
     async def send_file(self) -> None:
         """Upload a file of samples, until the page has judged it."""
         await self.turn_to("exactness")
+        await self.sees("exactness-source-0")
         await self.settle(lambda: self.put("exactness-source-0", FILE))
+        await self.sees("exactness-file-0")
         lines = [{"prompt": PROMPTS[0], "tokens": [259 + self.luck.randrange(9), self.luck.randrange(300)]} for _ in range(400)]
         with self.timed("uploaded file"):
             await self.upload("exactness-file-0", "samples.jsonl", "\n".join(map(json.dumps, lines)).encode())
             await self.until(lambda: any(one.startswith("## ") for one in self.written))
+        self.widgets.pop(FILLED["exactness"], None)
         await self.settle(lambda: self.put("exactness-source-0", DRAWN))
+        await self.sees(FILLED["exactness"])
+
+    async def sees(self, field: str) -> None:
+        """A visitor fills what they see: a run that the page had begun by itself may have ended before the one that draws the field."""
+        await self.until(lambda: field in self.widgets)
 
     async def export(self) -> None:
         """The zip of One round."""
