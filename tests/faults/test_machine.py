@@ -64,7 +64,7 @@ def test_weights_that_are_cut_or_written_over_under_a_running_server_change_noth
         file.write_bytes(b"")
         (server.folder / name / "tokenizer.json").write_text("{")
     after = asyncio.run(works(server))
-    assert [one.digest for one in after.traces] == [one.digest for one in before.traces]
+    assert [one.run.story for one in after.traces] == [one.run.story for one in before.traces]
 
 
 def test_a_pair_that_is_damaged_before_the_start_is_a_sentence_and_recorded_pages_stay(faulty, opening):

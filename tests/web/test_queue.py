@@ -299,3 +299,23 @@ def test_work_that_gives_way_to_nobody_who_may_come_keeps_its_place():
     wait_for(lambda: ticks.count("b") > 20)
     held.set()
     assert all(ticket.ended.wait(10.0) and ticket.state == "done" for ticket in (one, two, waits))
+
+
+def test_a_queue_that_closes_tells_work_that_takes_long_as_soon_as_that_is_known():
+    queue, known = Queue(), threading.Event()
+
+    def work(ticket):
+        while not known.is_set():
+            ticket.tick()
+            time.sleep(0.002)
+        ticket.expect(1000.0)
+        while True:
+            ticket.tick(0.0)
+            time.sleep(0.002)
+
+    ticket = queue.submit(work)
+    wait_for(lambda: ticket.begun)
+    threading.Timer(0.2, known.set).start()
+    began = time.monotonic()
+    assert queue.close(60.0, "about to stop") == 1 and time.monotonic() - began < 30.0
+    assert ticket.ended.wait(10.0) and (ticket.state, ticket.sentence) == ("failed", "about to stop")

@@ -40,6 +40,7 @@ MOST, MOST_OF_ONE = 200, 12  # pieces of work in all, and of one visitor
 MOST_BEGUN = 12  # pieces of work that have begun and not ended
 EXTRA = 2  # places for brief work where there are worker processes
 TURN, SHORT, OVERDUE, PATIENCE = 2.0, 2.0, 10.0, 120.0  # seconds
+LOOK = 0.05  # seconds between two looks of a queue that closes
 NO_MEMORY = "This server's memory is full for the moment. Earlier results are still here. Please ask again in a minute."
 REMEMBERED = 2000  # visitors of whom it is known when they were served
 
@@ -177,22 +178,22 @@ class Queue:
     def close(self, patience: float, sentence: str) -> int:
         """Take nothing more, and wait at most ``patience`` seconds for the work that will have ended by then.
 
-        The rest is told the sentence at once. Returns how many pieces of work that were.
+        The rest is told the sentence as soon as that is known of it. Returns how many pieces of work that were.
         """
         with self._lock:
             self.closed = True
-            every = [*self._line, *self._working]
-        ends, told = time.monotonic() + patience, set()
-        for ticket in every:
-            left = ticket.seconds_left
-            if ticket.state == "waiting" or (left is not None and left > patience):
+            open_ = [*self._line, *self._working]
+        ends, told = time.monotonic() + patience, 0
+        while open_ := [ticket for ticket in open_ if not ticket.ended.is_set()]:
+            over = time.monotonic() >= ends
+            late = [one for one in open_ if over or one.state == "waiting" or (one.seconds_left or 0.0) > patience]
+            for ticket in late:
                 ticket.end(sentence)
-                told.add(ticket)
-        for ticket in every:
-            if not ticket.ended.wait(max(0.0, ends - time.monotonic())):
-                ticket.end(sentence)
-                told.add(ticket)
-        return len(told)
+            told += len(late)
+            open_ = [ticket for ticket in open_ if ticket not in late]
+            if open_:
+                open_[0].ended.wait(LOOK)
+        return told
 
     def submit(self, work: Callable[[Ticket], Any], visitor: object = None, page: str = "", brief: bool = False) -> Ticket:
         """Stand in line. visitor: whose work it is; None: one of its own. Raises SpecvizError where the line is full, or closed."""
