@@ -8,8 +8,10 @@ import time
 
 import pytest
 
+from specviz.cluster.processes import ProcessSeat
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence import sources
+from specviz.evidence.pieces import PairThere
 from specviz.evidence.shards import Cut, Work, drawn
 from specviz.settings import Settings
 from specviz.web.common import cache, placement
@@ -64,6 +66,23 @@ def test_a_server_at_home_has_no_workers(serve, monkeypatch):
     with placement.joined():
         placement.start_workers(SETTINGS)
         assert placement._calls is None
+
+
+def test_workers_that_cannot_start_are_told_in_the_log_and_this_process_does_the_work(serve, monkeypatch, caplog, pair):
+    """As where /dev/shm cannot be written."""
+    serve(worker_processes=True)
+    monkeypatch.setattr(cache, "weights", lambda *_: pair)
+    monkeypatch.setattr(PairThere, "of", lambda *_: None)
+
+    def refused(seat):
+        raise PermissionError(13, "Permission denied", "/dev/shm/pym")
+
+    monkeypatch.setattr(ProcessSeat, "start", refused)
+    with placement.joined():
+        placement.start_workers(SETTINGS)
+        assert placement.ready() == 0
+        assert len(placement.do(drawn, pair, SETTINGS, asked(pair), lambda share: None, "samples")) == 40
+    assert "this process does their work" in caplog.text and "Permission denied" in caplog.text
 
 
 @pytest.mark.slow

@@ -6,9 +6,10 @@ locks of their own. What they are given is a pure function, so it does not matte
 
 from __future__ import annotations
 
+import logging
 import signal
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from specviz.errors import ClusterError
@@ -76,8 +77,10 @@ def start_workers(settings: Settings) -> None:
     from specviz.evidence import shards, sources
 
     first = shards.Work("speculative", sources.SHARED, settings, tuple(_pair(settings).encode(settings.prompt)))
-    with suppress(ClusterError):  # without workers this process does the work; their own messages say why
+    try:
         _calls.start(shards.drawn, settings, (first, shards.Cut(0, 100)))
+    except ClusterError as error:
+        logging.getLogger(__name__).warning("there are no workers, so this process does their work: %s", error)
 
 
 def ready() -> int:
