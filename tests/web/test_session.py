@@ -1,25 +1,38 @@
-"""'A click counts': also one that comes at the moment at which a page runs itself again."""
+"""A page that waits is asked again by a clock. A clock of an earlier run, or of another page, must not reach the fragment of a later one."""
 
 from __future__ import annotations
 
-import pytest
+from streamlit.runtime import fragment
 from streamlit.testing.v1 import AppTest
 
 
-def page(again: str) -> None:
+def waiting() -> None:
+    """A page whose work waits without end."""
+    import time
+
     import streamlit as st
-    from streamlit.runtime.scriptrunner import get_script_run_ctx
-    from streamlit.runtime.scriptrunner_utils.script_requests import RerunData
 
     from specviz.web.common import session
+    from specviz.web.common.page import PageState
+    from specviz.web.common.queue import Queue
 
-    if "clicked" not in st.session_state:
-        st.session_state.clicked = True
-        get_script_run_ctx().script_requests.request_rerun(RerunData(query_string="to=another"))  # as the server does at a click
-        {"streamlit": st.rerun, "page": session.rerun}[again]()
-    st.text(st.query_params.get("to", "lost"))
+    if "page" not in st.session_state:
+        st.session_state.page = PageState(None, Queue())
+        st.session_state.page.submit(lambda state, ticket: [(ticket.tick(0.0), time.sleep(0.01)) for _ in range(6000)])
+    session.watch("page")
 
 
-@pytest.mark.parametrize("again, to", [("streamlit", "lost"), ("page", "another")])
-def test_a_page_that_runs_itself_again_does_not_lose_a_click_on_another_address(again, to):
-    assert AppTest.from_function(page, kwargs={"again": again}).run().text[0].value == to
+def test_no_two_runs_have_a_fragment_of_one_name(monkeypatch):
+    names, named = [], fragment._make_fragment_identity
+
+    def noted(*given, **more):
+        names.append(found := named(*given, **more))
+        return found
+
+    monkeypatch.setattr(fragment, "_make_fragment_identity", noted)
+    page = AppTest.from_function(waiting).run()
+    for _ in range(3):
+        page.run()
+    page.session_state.page.stop()
+    ids = [one.fragment_id for one in names]
+    assert len(ids) == 4 and len(set(ids)) == 4

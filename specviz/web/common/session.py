@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, TypeVar
 
 import streamlit as st
 from streamlit.runtime.scriptrunner import get_script_run_ctx
-from streamlit.runtime.scriptrunner_utils.script_run_context import get_run_yield_check
 
 from specviz.settings import Settings
 from specviz.web.common import cache, warmup
@@ -17,6 +17,7 @@ from specviz.web.common.page import PageState, Work
 from specviz.web.hosting.visitors import COOKIE, unmasked
 
 State = TypeVar("State", bound=PageState)
+_looks = itertools.count()
 LOOK_AGAIN, FAR_BACK = 0.5, 2.0  # seconds between two looks at a ticket; at one far back in the line
 FAR = 4  # pieces of work ahead from which a ticket is far back
 PROMPT = 2.0  # seconds that a page waits for quick work before it draws itself as waiting
@@ -90,7 +91,7 @@ def ask(place: Any, state: PageState, label: str, key: str, work: Work, *argumen
     options = {"disabled": False} | options
     if place.button(label, key=key, **options | {"disabled": state.busy or options["disabled"]}):
         state.submit(work, *arguments)
-        rerun()  # the button above does not know yet that there is work
+        st.rerun()  # the button above does not know yet that there is work
 
 
 def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
@@ -106,20 +107,29 @@ def watch(name: str, bar: bool = True, every: float = LOOK_AGAIN) -> None:
     if state.busy:
         far = _far_back(state)
         with place:
-            st.fragment(_look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar), far)
+            look = _another_look()
+            st.fragment(look, run_every=max(every, FAR_BACK) if far else every)(name, bar, _drawn(state, bar), far)
     elif state.ended_meanwhile:
-        rerun()
-
-
-def rerun() -> NoReturn:
-    """Run the page again. A click that has come meanwhile goes first: Streamlit would run this page again instead of the one clicked on."""
-    if check := get_run_yield_check():
-        check()
-    st.rerun()
+        st.rerun()
 
 
 def _far_back(state: PageState) -> bool:
     return state.ticket.state == "waiting" and state.ticket.ahead >= FAR
+
+
+def _another_look() -> Callable[[str, bool, tuple, bool], None]:
+    """``_look``, as a fragment of its own for each run of the page.
+
+    Streamlit names a fragment by its function and place, so the fragments of two runs, and of two pages, may have one name. A clock of the run
+    before, asked for while the new run's last messages are not sent yet, then runs the new fragment, and those messages are lost: the
+    page stays half drawn, and without a clock.
+    """
+
+    def look(*given: Any) -> None:
+        _look(*given)
+
+    look.__qualname__ = f"look {next(_looks)}"
+    return look
 
 
 def _look(name: str, bar: bool, drawn: tuple, far: bool) -> None:
@@ -128,7 +138,7 @@ def _look(name: str, bar: bool, drawn: tuple, far: bool) -> None:
     if ticket is not None:
         ticket.look()
     if not state.busy or _drawn(state, bar) != drawn or (far and not _far_back(state)):  # its turn comes: look more often
-        rerun()
+        st.rerun()
     if bar:
         st.progress(min(1.0, max(0.0, ticket.share)), text=state.progress())
         st.button("Stop", key=f"{name}-stop", on_click=state.stop)

@@ -98,7 +98,7 @@ def buttons(exam: Exam) -> None:
             hint = "This decoder writes one text at a time and would need hours." if count > most else None
             if st.button(name, key=f"exactness-draw-{count}", disabled=exam.busy or n >= most or count > most, help=hint):
                 exam.ask(count, work.draw)
-                session.rerun()
+                st.rerun()
         if not exam.busy:
             st.caption(f"{counted(n)} so far" if n else "")
     session.watch("exactness")
