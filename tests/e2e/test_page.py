@@ -184,7 +184,9 @@ def test_back_returns_to_the_run_before(page, server):
     open_page(page, server)
     fill(page, "Seed", "12")
     expect(page.locator(".stage .status")).to_contain_text("seed 12", timeout=PATIENT)
-    expect(page).to_have_url(re.compile("seed=12"), timeout=PATIENT)  # the address follows the page; before that, Back leads out of the app
+    expect(page).to_have_url(
+        re.compile("seed=12"), timeout=PATIENT
+    )  # the address follows the page; before that, Back leads out of the app
     page.keyboard.press("Escape")
     page.go_back()
     expect(page.locator(".stage .status")).to_contain_text("recorded round", timeout=PATIENT)
