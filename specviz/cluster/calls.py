@@ -10,7 +10,7 @@ from specviz.cluster.dispatch import Crew
 from specviz.decoding.sampler import Watch
 from specviz.errors import SpecvizError
 from specviz.evidence.pieces import PairThere
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 
 Function = Callable[..., Any]  # (pair, *arguments, watch) -> anything that can be sent; of a module, and pure
@@ -52,7 +52,7 @@ class Calls:
     pair_of  settings -> the pair as this process has it; a worker with another one is refused
     """
 
-    def __init__(self, crew: Crew, pair_of: Callable[[Settings], Pair]):
+    def __init__(self, crew: Crew, pair_of: Callable[[Settings], LoadedPair]):
         self.crew, self.pair_of = crew, pair_of
         self.started = False
         self.known: dict[tuple[str, str, str], PairThere] = {}

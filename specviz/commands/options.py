@@ -11,7 +11,7 @@ from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.settings import LENGTH_MAX, NODES_MAX, PROPOSER_FIELDS, SHAPE, TREE_LEVELS, Settings, read_uniform, whole
 
 if TYPE_CHECKING:
-    from specviz.models.pairs.loading import Pair
+    from specviz.models.pairs.loading import LoadedPair
 
 _DEFAULTS = Settings()
 _SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "device", "dtype"}
@@ -212,7 +212,7 @@ def refuse_unknown(settings: Settings) -> None:
     rule_of(settings)
 
 
-def load(settings: Settings) -> Pair:
+def load(settings: Settings) -> LoadedPair:
     from specviz.models.pairs.loading import load_pair
 
     return load_pair(settings.pair, settings.device, settings.dtype)

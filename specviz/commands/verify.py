@@ -30,7 +30,7 @@ from specviz.settings import Settings, whole
 
 if TYPE_CHECKING:
     from specviz.evidence.saved import SavedSamples
-    from specviz.models.pairs.loading import Pair
+    from specviz.models.pairs.loading import LoadedPair
 
 MODES = ("both", "shared-distributions", "engine")
 DEFAULT_SAMPLES = 200_000
@@ -170,7 +170,7 @@ def from_files(settings: Settings, options: argparse.Namespace) -> dict[str, Any
     return against_distribution(file, replace(settings, prompt=file.prompt), plan, pair, Progress(f"{file.name}: testing"))
 
 
-def sampled_and_tested(pair: Pair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
+def sampled_and_tested(pair: LoadedPair, settings: Settings, options: argparse.Namespace) -> tuple[dict[str, Any], SavedSamples]:
     """Draw and test in every requested mode. Returns the report, JSON-ready, and the saved samples, to be deleted afterward.
 
     An interrupt raises KeyboardInterrupt with a sentence on how to resume.

@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import islice
 
 from specviz.decoding.engine import decode, randomness_of
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.registry import opened
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
@@ -15,7 +15,7 @@ from specviz.verification.registry import rule_of
 
 
 def run(
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     rounds: int | None = None,
     earlier: Sequence[Round] = (),
@@ -43,7 +43,7 @@ def run(
     return written(pair, settings, prompt, tuple(recorded))
 
 
-def written(pair: Pair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...]) -> Trace:
+def written(pair: LoadedPair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...]) -> Trace:
     """The trace of these rounds, with the text and the bytes of every token that it mentions."""
     output = [token for round_ in rounds for token in round_.committed]
     read = pair.encoder_ids(settings.prompt)

@@ -16,7 +16,7 @@ from specviz.decoding.sampler import Watch
 from specviz.evidence.experiment import MARGIN, Answer, Plan
 from specviz.evidence.partition import Known, Partition, exact_partition
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 from specviz.statistics.goodness import chi_square, g_test
 from specviz.statistics.power import detectable_tv, holm
@@ -46,7 +46,7 @@ def partition(
     return exact_partition(target, prompt, length, made.cells, 5.0 / made.n, eos_token_ids, known)
 
 
-def partitions(pair: Pair, settings: Settings, cells: int, least: float, watch: Watch) -> list[Partition]:
+def partitions(pair: LoadedPair, settings: Settings, cells: int, least: float, watch: Watch) -> list[Partition]:
     """At most ``cells`` cells of mass ``least`` or more, for a picture, and then the cells of every look."""
     target, prompt, stops = pair.open(settings)[0], pair.encode(settings.prompt), pair.eos_token_ids
     known: Known = {}

@@ -14,7 +14,7 @@ from specviz.evidence.certificate.seal import canonical
 from specviz.evidence.saved import first_difference
 from specviz.models.attachments.kinds import admit as admit_attached
 from specviz.models.pairs.fingerprint import fingerprints
-from specviz.models.pairs.loading import Pair, load_pair
+from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.proposers.source_texts import admit as admit_text
 from specviz.records import versions
 from specviz.settings import Settings
@@ -56,23 +56,23 @@ class PairThere:
     models: str
 
     @classmethod
-    def of(cls, pair: Pair, settings: Settings) -> PairThere:
+    def of(cls, pair: LoadedPair, settings: Settings) -> PairThere:
         return cls(settings.pair, pair.target.device.type, settings.dtype, canonical(described(pair)))
 
-    def read(self) -> Pair:
+    def read(self) -> LoadedPair:
         """The pair. Raises ClusterError if it is another one, or other versions would run it."""
         return _read(self)
 
 
 @lru_cache(maxsize=KEPT)
-def _read(there: PairThere) -> Pair:
+def _read(there: PairThere) -> LoadedPair:
     pair = load_pair(there.name, there.device, there.dtype)
     if other := first_difference(json.loads(there.models), json.loads(canonical(described(pair)))):
         raise ClusterError(f"it has other models or versions than this machine: {other} there")
     return pair
 
 
-def described(pair: Pair) -> dict[str, Any]:
+def described(pair: LoadedPair) -> dict[str, Any]:
     """The models and versions of this machine."""
     return {"models": pair.describe() | fingerprints(pair), "versions": versions()}
 

@@ -15,7 +15,7 @@ from specviz.decoding.borderline import NEAR
 from specviz.evidence.certificate.seal import sealed
 from specviz.evidence.experiment import Answer
 from specviz.models.pairs.fingerprint import fingerprints
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.records import versions
 from specviz.settings import Settings
 
@@ -26,7 +26,7 @@ RULE_ONLY = "The rule is consistent; the cached decoder was not sampled."
 def report(
     decoder: str,
     answers: list[Answer],
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     analytic_tv: float | None = None,
     files: Sequence[dict[str, Any]] = (),
@@ -106,7 +106,7 @@ def roughly_near(answer: Answer) -> int:
     return ceil(NEAR * answer.plan.n * (2 * answer.plan.length + 8 * len(answer.counts)))
 
 
-def pieces(pair: Pair, answers: list[Answer]) -> dict[str, str]:
+def pieces(pair: LoadedPair, answers: list[Answer]) -> dict[str, str]:
     """The bytes, as hex, of every token in a cell's name."""
     tokens = {token for one in answers for name in one.partition.names for token in name}
     return {str(token): raw for token, raw in pair.pieces(tokens).items()}

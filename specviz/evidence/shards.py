@@ -15,7 +15,7 @@ from specviz.decoding.samples import Samples
 from specviz.evidence import sources
 from specviz.evidence.pieces import PairThere, Pool, admit, described
 from specviz.evidence.saved import ModeSamples, SavedSamples
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 
 SHARD = {sources.SHARED: 2_000_000, sources.ENGINE: 512}  # samples of a shard; a shared shard may be stopped after each pass
@@ -55,12 +55,12 @@ class Drawing:
         return partial(drawn, self.pair.read(), self.work)
 
 
-def drawn(pair: Pair, work: Work, cut: Cut, watch: Watch = lambda share: None) -> Samples:
+def drawn(pair: LoadedPair, work: Work, cut: Cut, watch: Watch = lambda share: None) -> Samples:
     """The samples of a shard."""
     return sources.draw(work.name, work.mode, pair, work.settings, work.ids, cut.first, cut.count, watch)
 
 
-def asked(name: str, pair: Pair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
+def asked(name: str, pair: LoadedPair, settings: Settings, draws: int, seconds: float) -> dict[str, Any]:
     """Everything that determines the samples, including the models and versions of this machine."""
     return {
         "decoder": name,
@@ -75,7 +75,7 @@ def draw_all(
     saved: SavedSamples,
     name: str,
     mode: str,
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     ids: Sequence[int],
     most: int,
@@ -139,7 +139,9 @@ def cuts(mode: str, n: int) -> list[int]:
     return pilot + [min(size, left - done) for done in range(0, left, size)]
 
 
-def _begun(name: str, mode: str, pair: Pair, settings: Settings, ids: Sequence[int], most: int, seconds: float) -> ModeSamples:
+def _begun(
+    name: str, mode: str, pair: LoadedPair, settings: Settings, ids: Sequence[int], most: int, seconds: float
+) -> ModeSamples:
     if mode == sources.SHARED:
         return ModeSamples(most, name, np.zeros((0, 0), dtype=np.int32))
     began = time.perf_counter()

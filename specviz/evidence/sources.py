@@ -19,7 +19,7 @@ from specviz.evidence.analytic.along_text import analytic_of_pair
 from specviz.evidence.analytic.fresh import given
 from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.partition import Partition
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.models.paths import Remembering
 from specviz.proposers.base import Nothing
 from specviz.proposers.registry import EARLY_EXIT, on_shared_distributions, opened
@@ -72,7 +72,7 @@ def modes(name: str, wanted: str, settings: Settings) -> list[str]:
     return {"both": [SHARED, ENGINE], "shared-distributions": [SHARED], "engine": [ENGINE]}[wanted]
 
 
-def arguments(name: str, pair: Pair, settings: Settings) -> tuple:
+def arguments(name: str, pair: LoadedPair, settings: Settings) -> tuple:
     """(target, proposer, rule, random numbers) of one of our decoders, caches empty. Raises SettingsError for an edited run."""
     if settings.edited:
         raise SettingsError(
@@ -91,7 +91,7 @@ def arguments(name: str, pair: Pair, settings: Settings) -> tuple:
 def draw(
     name: str,
     mode: str,
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     ids: Sequence[int],
     first: int,
@@ -106,7 +106,7 @@ def draw(
 
 
 def draw_each(
-    pair: Pair,
+    pair: LoadedPair,
     asked: Sequence[tuple[str, Settings]],
     ids: Sequence[int],
     first: int,
@@ -123,7 +123,7 @@ def draw_each(
     return found
 
 
-def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
+def near(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[int], partition: Partition, count: int) -> int | None:
     """How many of the first ``count`` samples may fall into another cell on another machine; None: unknown.
 
     Shared distributions give the samples of the engine, so both modes have the same edges. With coarse distributions (half
@@ -139,7 +139,7 @@ def near(name: str, pair: Pair, settings: Settings, ids: Sequence[int], partitio
     return int(total)
 
 
-def assisted(pair: Pair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch) -> Samples:
+def assisted(pair: LoadedPair, settings: Settings, ids: Sequence[int], first: int, count: int, watch: Watch) -> Samples:
     """Samples of transformers' assisted generation on the same pair, one after the other, with its own rule and random numbers.
 
     The number of draft tokens is gamma, and its confidence threshold is off. Sample i runs under a ``torch.manual_seed`` made of
@@ -170,7 +170,7 @@ def sampling(settings: Settings) -> dict[str, object]:
     return plain | ({"min_p": settings.min_p} if settings.min_p is not None else {})
 
 
-def assistant(pair: Pair, gamma: int):
+def assistant(pair: LoadedPair, gamma: int):
     """The draft with its own generation options: the same weights, ``gamma`` tokens per round, no confidence threshold."""
     if gamma < 1:
         raise EvidenceError("Assisted generation needs at least 1 draft token, got gamma 0.")
@@ -181,7 +181,7 @@ def assistant(pair: Pair, gamma: int):
     return draft
 
 
-def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], positions: int = ANALYTIC) -> float | None:
+def analytic_tv(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = ANALYTIC) -> float | None:
     """Largest total variation between the decoder's own distribution and an uncached pass, along a text written by the target.
 
     None for other decoders, for proposers without a model, for other rules, and if nothing is drafted.
@@ -196,7 +196,7 @@ def analytic_tv(name: str, pair: Pair, settings: Settings, ids: Sequence[int], p
 
 
 def reference(
-    pair: Pair, settings: Settings, ids: Sequence[int], count: int = REFERENCE, watch: Watch = lambda share: None
+    pair: LoadedPair, settings: Settings, ids: Sequence[int], count: int = REFERENCE, watch: Watch = lambda share: None
 ) -> Samples:
     """Target-only samples under another seed, for the test that needs no distribution."""
     other = replace(settings, seed=(settings.seed + 1) % 2**63)

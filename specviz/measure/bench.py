@@ -28,7 +28,7 @@ from specviz.evidence.analytic.fresh import given
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.costs import Costs, measure_costs, median_costs, timeline
 from specviz.measure.estimate import Estimate
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.registry import opened
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.randomness import PhiloxRandomness
@@ -76,7 +76,7 @@ class BenchResult:
 
 
 def bench(
-    pair: Pair,
+    pair: LoadedPair,
     gamma: int = 4,
     length: int = 96,
     runs: int = 6,
@@ -93,7 +93,7 @@ def bench(
     return [_one_temperature(pair, with_paying_nodes(replace(settings, temperature=t)), runs, say) for t in temperatures]
 
 
-def _one_temperature(pair: Pair, settings: Settings, runs: int, say: Callable) -> BenchResult:
+def _one_temperature(pair: LoadedPair, settings: Settings, runs: int, say: Callable) -> BenchResult:
     costs: list[Costs] = []
 
     def asked(prompt: str, run: int) -> tuple[Settings, tuple[int, ...]]:
@@ -169,7 +169,7 @@ def _mean(rounds: list[Round], part: str) -> Estimate:
 
 
 def speculative(
-    pair: Pair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
 ) -> Iterator[Round]:
     """One text by the proposer and rule that the settings name, without the distributions of its rounds."""
     target, proposer = opened(pair, settings)
@@ -177,14 +177,16 @@ def speculative(
     yield from (replace(round_, full=None) for round_ in rounds)
 
 
-def alone(pair: Pair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()) -> Iterator[Round]:
+def alone(
+    pair: LoadedPair, settings: Settings, ids: tuple[int, ...], eos_token_ids: frozenset[int] = frozenset()
+) -> Iterator[Round]:
     """The same by target-only sampling."""
     target = pair.source(pair.target, settings, pair.vocabulary)
     rounds = target_only(target, PhiloxRandomness(settings.seed), settings, ids, eos_token_ids)
     yield from (replace(round_, full=None) for round_ in rounds)
 
 
-def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
+def _generate(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], **more: Any) -> Any:
     torch.manual_seed(settings.seed)
     sampling = {"do_sample": settings.temperature > 0}
     if settings.temperature > 0:
@@ -198,7 +200,7 @@ def _generate(pair: Pair, settings: Settings, ids: tuple[int, ...], **more: Any)
         model.generation_config.eos_token_id = before
 
 
-def _assisted(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> Any:
+def _assisted(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> Any:
     options = pair.draft.generation_config
     before = options.eos_token_id
     options.num_assistant_tokens, options.num_assistant_tokens_schedule = settings.gamma, "constant"
@@ -217,7 +219,7 @@ _RUNS: dict[str, Callable] = {
 }
 
 
-def measured_on(pair: Pair) -> dict[str, Any]:
+def measured_on(pair: LoadedPair) -> dict[str, Any]:
     """Fields of a record: the machine, the models and the date that its numbers come from."""
     return {"machine": machine(pair), "models": pair.describe(), "date": today()}
 
@@ -227,7 +229,7 @@ def today() -> str:
     return datetime.now(UTC).strftime("%-d %B %Y")
 
 
-def machine(pair: Pair) -> dict[str, Any]:
+def machine(pair: LoadedPair) -> dict[str, Any]:
     """What the numbers were measured on."""
     cuda = pair.target.device.type == "cuda"
     return {

@@ -15,7 +15,7 @@ from specviz.measure.estimate import Estimate
 from specviz.measure.text_passes import chain_of
 from specviz.models.base import LanguageModel
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -60,7 +60,7 @@ def round_parts(
 
 def timed(
     parts: Mapping[Key, Callable[[], object]],
-    pair: Pair,
+    pair: LoadedPair,
     runs: int,
     warm: int = 0,
     watch: Callable[[float], None] = lambda share: None,
@@ -70,7 +70,7 @@ def timed(
     return clock.until(runs, lambda share, run, key: watch(share))
 
 
-def measure_costs(pair: Pair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
+def measure_costs(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], repeats: int = 9) -> Costs:
     """Medians over ``repeats`` interleaved passes, after a prefix of the length that the runs have halfway."""
     prefix = (ids * (1 + settings.length))[: len(ids) + settings.length // 2]
     parts = round_parts(*pair.open(settings), TokenRule(), settings, [Prefix(prefix, 0, settings.length)])
@@ -83,7 +83,7 @@ def median_costs(costs: Sequence[Costs]) -> Costs:
     return Costs(*(Estimate.of_runs([getattr(one, part.name).value for one in costs], "s") for part in fields(Costs)))
 
 
-def settle(pair: Pair) -> None:
+def settle(pair: LoadedPair) -> None:
     """Wait for a device that works on its own."""
     if pair.target.device.type == "cuda":
         torch.cuda.synchronize()
@@ -143,7 +143,7 @@ def _random_model(layers: int, width: int, vocabulary: int) -> LlamaForCausalLM:
     return LlamaForCausalLM(config).eval()
 
 
-def block_gap(pair: Pair, settings: Settings, ids: Sequence[int], block: int = 4) -> list[float]:
+def block_gap(pair: LoadedPair, settings: Settings, ids: Sequence[int], block: int = 4) -> list[float]:
     """Total variation between the distributions of one pass over ``block`` tokens and of passes of one token, at each place of a text.
 
     The rule keeps the distribution of the verification pass. In float32 the two agree up to rounding; in bfloat16 they do not.

@@ -14,7 +14,7 @@ from specviz.errors import ModelError
 from specviz.measure.bench import PROMPTS, speculative
 from specviz.measure.costs import Costs, round_parts, timed
 from specviz.measure.estimate import Estimate
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.registry import opened
 from specviz.randomness import Prefix
 from specviz.settings import Settings
@@ -58,7 +58,7 @@ class Curves:
         return max(self.budgets[name], key=lambda budget: budget.speed)
 
 
-def measure(pair: Pair, gamma: int, length: int, runs: int = 15, say: Callable[[str], None] = print) -> Curves:
+def measure(pair: LoadedPair, gamma: int, length: int, runs: int = 15, say: Callable[[str], None] = print) -> Curves:
     """All curves of a pair. length: tokens that are written after each prompt."""
     say("passes over chains, trees and rows")
     plain = Settings(pair=pair.name, gamma=gamma, length=length)
@@ -88,7 +88,7 @@ def branching(nodes: int) -> tuple[int, ...]:
     return tuple(ROOT if node < 3 else (node - 3) // 2 for node in range(nodes))
 
 
-def tree_pass(pair: Pair, settings: Settings, parents: tuple[int, ...]) -> Callable[[], object]:
+def tree_pass(pair: LoadedPair, settings: Settings, parents: tuple[int, ...]) -> Callable[[], object]:
     """A pass of the target over a tree with these parents, and the token before it, as a call that may be repeated."""
     source, nodes, rows = pair.open(settings)[0], len(parents), prefixes(1)
     tree = DraftTree((tuple(range(nodes)),), (parents,), (None,), ((None,) * nodes,), "none")
@@ -100,7 +100,7 @@ def prefixes(count: int) -> list[Prefix]:
     return [Prefix(tuple(range(1, HELD + 2)), 0, 64, draw=draw) for draw in range(count)]
 
 
-def _trees(pair: Pair) -> dict[str, dict[str, object]]:
+def _trees(pair: LoadedPair) -> dict[str, dict[str, object]]:
     """Trees by name, from the draft, and from Medusa heads where the pair has some; of draws, and at temperature 0 of top tokens."""
     proposers = {"draft's tree": {"proposer": "tree"}, "heads' tree": {"proposer": "medusa"}}
     found = {}
@@ -115,12 +115,12 @@ def _trees(pair: Pair) -> dict[str, dict[str, object]]:
     return found
 
 
-def _budget(pair: Pair, settings: Settings, nodes: int, one: float, tree: float) -> NodeBudget:
+def _budget(pair: LoadedPair, settings: Settings, nodes: int, one: float, tree: float) -> NodeBudget:
     tokens_per_pass, drafting = _written(pair, replace(settings, nodes=nodes))
     return NodeBudget(nodes, tokens_per_pass, drafting, tokens_per_pass * one / (tree + drafting.value))
 
 
-def _written(pair: Pair, settings: Settings) -> tuple[float, Estimate]:
+def _written(pair: LoadedPair, settings: Settings) -> tuple[float, Estimate]:
     """Tokens per pass, and median seconds of drafting in a round, over the bench's prompts; texts are not ended early."""
     rounds = []
     for prompt in PROMPTS.values():

@@ -21,7 +21,7 @@ from specviz.measure.clock import Clock, Lap
 from specviz.measure.duration import Pace, paced
 from specviz.measure.methods import ENTRIES, FirstToken, Method, MethodComparison, MethodRow, blank_because
 from specviz.measure.progress import Expect, Watch, stages, unwatched
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -46,7 +46,7 @@ BAND = 0.99  # of all bars together
 
 
 def compare_methods(
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     runs: int = 6,
     draws: int = 2000,
@@ -107,7 +107,7 @@ def stage_seconds(paces: Sequence[Pace], length: int, runs: int, draws: int) -> 
     }
 
 
-def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:
+def _opened(pair: LoadedPair, entry: Method, settings: Settings) -> MethodRow:
     """A row before it has run; blank where the method says nothing or cannot be opened."""
     rule = rule_of(entry.under(settings))
     reason = blank_because(entry, settings)
@@ -119,7 +119,7 @@ def _opened(pair: Pair, entry: Method, settings: Settings) -> MethodRow:
     return MethodRow(entry.key, rule.title, rule.exact, reason)
 
 
-def _write(pair: Pair, settings: Settings, lap: Lap) -> None:
+def _write(pair: LoadedPair, settings: Settings, lap: Lap) -> None:
     """One text; the end-of-text token does not end it, so that all write the same number of tokens."""
     own = replace(settings, seed=(settings.seed + lap.run - 1) % 2**63)
     for one in speculative(pair, own, pair.encode(own.prompt)):
@@ -147,7 +147,7 @@ def counted(rounds: Sequence[Round]) -> dict[str, object]:
     }
 
 
-def last_round(pair: Pair, settings: Settings) -> Trace:
+def last_round(pair: LoadedPair, settings: Settings) -> Trace:
     """The last round of a run that had all its draft tokens, with its distributions; the text before it is the trace's prompt.
 
     If there is one with a rejection, the last of these: it shows more.

@@ -19,7 +19,7 @@ from specviz.measure.passage import ALONE, LANES, SPECULATIVE, Lane, Passage, Ti
 from specviz.measure.progress import Expect, stages, unwatched
 from specviz.measure.text_passes import distributions_along
 from specviz.measure.word_kinds import kinds
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.source_texts import TEXTS
 from specviz.settings import Settings
 from specviz.trace import Distribution
@@ -34,7 +34,7 @@ OPENING = 12  # words of a paragraph that a text of the survey continues
 Watch = Callable[[float, str, Sequence[TimedRound]], None]
 
 
-def writing(pair: Pair, settings: Settings) -> Iterator[TimedRound]:
+def writing(pair: LoadedPair, settings: Settings) -> Iterator[TimedRound]:
     """Both ways on one prompt, each with random streams of its own, as their rounds end.
 
     A lane's seconds are those of its own rounds, with opening its models and reading the prompt. Stopping between two rounds leaves
@@ -46,7 +46,7 @@ def writing(pair: Pair, settings: Settings) -> Iterator[TimedRound]:
 
 
 def write(
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     runs: int = 3,
     watch: Watch = unwatched,
@@ -115,7 +115,7 @@ def measured(passage: Passage, runs: Sequence[Sequence[TimedRound]]) -> Passage:
     return passage
 
 
-def so_far(pair: Pair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
+def so_far(pair: LoadedPair, settings: Settings, rounds: Sequence[TimedRound]) -> Passage:
     """The passage after these rounds."""
     ids = pair.encode(settings.prompt)
     lanes = {}
@@ -126,7 +126,7 @@ def so_far(pair: Pair, settings: Settings, rounds: Sequence[TimedRound]) -> Pass
 
 
 def score(
-    pair: Pair, settings: Settings, prompt: Sequence[int], tokens: Sequence[int], watch: Callable[[], None] = lambda: None
+    pair: LoadedPair, settings: Settings, prompt: Sequence[int], tokens: Sequence[int], watch: Callable[[], None] = lambda: None
 ) -> ScoredText:
     """A text scored by both models: p, q and beta at each of its tokens, AT_ONCE tokens in a pass.
 
@@ -147,14 +147,14 @@ def score(
     return ScoredText(tuple(tokens), p, q, betas, words, dict(sorted(forks.items())), pair.pieces(mentioned))
 
 
-def _raws(pair: Pair, tokens: Sequence[int]) -> list[bytes]:
+def _raws(pair: LoadedPair, tokens: Sequence[int]) -> list[bytes]:
     """Each token's bytes; none for one that is no text."""
     known, special = pair.pieces(tokens), {*pair.tokenizer.all_special_ids}
     return [b"" if token in special else bytes.fromhex(known[token]) for token in tokens]
 
 
 def survey(
-    pair: Pair, settings: Settings, texts: int, length: int, watch: Callable[[float], None] = lambda share: None
+    pair: LoadedPair, settings: Settings, texts: int, length: int, watch: Callable[[float], None] = lambda share: None
 ) -> tuple[ScoredText, ...]:
     """Texts that the target writes after the first words of paragraphs of a book, evenly spread over it, scored by both models.
 

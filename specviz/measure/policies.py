@@ -19,7 +19,7 @@ from specviz.measure.bench import PROMPTS, TOKENS_A_SECOND, once_a_run, speculat
 from specviz.measure.clock import Clock, Key, Lap
 from specviz.measure.estimate import Estimate
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.adaptive.policies import LENGTHS, Ceiling
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -72,7 +72,7 @@ class UntimedModel:
 
 
 def compare(
-    pair: Pair, length: int = 96, runs: int = 6, temperatures: tuple[float, ...] = (0.0, 1.0), say: Callable = print
+    pair: LoadedPair, length: int = 96, runs: int = 6, temperatures: tuple[float, ...] = (0.0, 1.0), say: Callable = print
 ) -> list[PolicyComparison]:
     """Every policy against the best fixed length, at each temperature.
 
@@ -83,7 +83,7 @@ def compare(
     return [_compared(pair, Settings(length=length, temperature=t), runs, say) for t in temperatures]
 
 
-def _compared(pair: Pair, settings: Settings, runs: int, say: Callable) -> PolicyComparison:
+def _compared(pair: LoadedPair, settings: Settings, runs: int, say: Callable) -> PolicyComparison:
     told = f"temperature {settings.temperature:g}: "
     tokens = settings.length * len(PROMPTS)
     lengths = timed(pair, {gamma: replace(settings, gamma=gamma) for gamma in FIXED}, runs, lambda s: say(f"{told}fixed, {s}"))
@@ -96,7 +96,7 @@ def _compared(pair: Pair, settings: Settings, runs: int, say: Callable) -> Polic
     return PolicyComparison(settings.temperature, best, fixed, {name: _paired(clock, name, tokens) for name in contestants})
 
 
-def timed(pair: Pair, contestants: Mapping[Key, Settings], runs: int, say: Callable[[str], None]) -> Clock[Key]:
+def timed(pair: LoadedPair, contestants: Mapping[Key, Settings], runs: int, say: Callable[[str], None]) -> Clock[Key]:
     """Runs after one that warms up; the clock keeps the rounds of those that count."""
 
     def write(settings: Settings, lap: Lap) -> None:
@@ -108,7 +108,7 @@ def timed(pair: Pair, contestants: Mapping[Key, Settings], runs: int, say: Calla
     return clock.until(runs, once_a_run(runs, say))
 
 
-def _run(pair: Pair, settings: Settings, ids: tuple[int, ...], lap: Lap) -> list[Round]:
+def _run(pair: LoadedPair, settings: Settings, ids: tuple[int, ...], lap: Lap) -> list[Round]:
     if settings.lengths != CEILING:
         return list(speculative(pair, settings, ids))
     target, draft = pair.open(settings)

@@ -14,7 +14,7 @@ from specviz.decoding.sampler import Shard, decoded, shared_distributions
 from specviz.measure.bench import PROMPTS
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.estimate import Estimate
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -44,7 +44,7 @@ class SamplingRates:
 
 
 def sampling_rates(
-    pair: Pair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, say: Callable = print
+    pair: LoadedPair, draws: int, length: int = 3, gamma: int = 4, runs: int = 3, say: Callable = print
 ) -> list[SamplingRates]:
     """Interleaved runs of the first two ways around one long run of the third, at temperature 1, for each of the bench's prompts.
 
@@ -54,7 +54,7 @@ def sampling_rates(
     return [_one(pair, name, draws, settings, runs, say) for name, settings in asked.items()]
 
 
-def _one(pair: Pair, name: str, draws: int, settings: Settings, runs: int, say: Callable) -> SamplingRates:
+def _one(pair: LoadedPair, name: str, draws: int, settings: Settings, runs: int, say: Callable) -> SamplingRates:
     ids = pair.encode(settings.prompt)
 
     def in_batches(count: int, batch: int) -> Callable[[Lap], object]:
@@ -73,12 +73,12 @@ def _one(pair: Pair, name: str, draws: int, settings: Settings, runs: int, say: 
     return SamplingRates(name, _entropy(pair, settings, ids), draws, long.seconds(SHARED)[0], rates, ratios)
 
 
-def _arguments(pair: Pair, settings: Settings) -> tuple:
+def _arguments(pair: LoadedPair, settings: Settings) -> tuple:
     target, draft = pair.open(settings)
     return target, DraftModel(draft, settings.gamma), TokenRule(), PhiloxRandomness(settings.seed)
 
 
-def _entropy(pair: Pair, settings: Settings, ids: tuple[int, ...]) -> float:
+def _entropy(pair: LoadedPair, settings: Settings, ids: tuple[int, ...]) -> float:
     probs = pair.open(settings)[0].distributions([Prefix(ids, 0, 1)], empty_tree(1))[0, 0]
     return float(torch.special.entr(probs).sum())
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from specviz.models.cache.decoder import CachedModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, empty_tree, texts
@@ -105,7 +105,7 @@ class RememberingPair:
     else. Those of an early exit also depend on its layer. Not thread-safe.
     """
 
-    def __init__(self, pair: Pair, longest: int | None = None):
+    def __init__(self, pair: LoadedPair, longest: int | None = None):
         self._pair, self._longest = pair, longest
         self._opened: dict[tuple, tuple[RememberedModel, ...]] = {}
 

@@ -9,7 +9,7 @@ from specviz.measure.bench import measured_on
 from specviz.measure.costs import round_parts, timed
 from specviz.measure.curves import HELD, prefixes
 from specviz.measure.progress import Watch, stages, unwatched
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.predict import openings, written
 from specviz.settings import Settings
@@ -21,7 +21,7 @@ Part = tuple[str, int, int]  # of a round: which, rows, draft tokens
 
 
 def measure_batches(
-    pairs: Mapping[str, tuple[Pair, Settings]],
+    pairs: Mapping[str, tuple[LoadedPair, Settings]],
     text: str,
     texts: int,
     opening: int,
@@ -61,7 +61,7 @@ def measure_batches(
     )
 
 
-def _parts(pair: Pair, settings: Settings, rows: Sequence[int], gammas: Sequence[int]) -> dict[Part, Callable[[], object]]:
+def _parts(pair: LoadedPair, settings: Settings, rows: Sequence[int], gammas: Sequence[int]) -> dict[Part, Callable[[], object]]:
     """What a round on so many rows consists of, with caches of their own for each number of rows."""
     found: dict[Part, Callable[[], object]] = {}
     for count in rows:

@@ -17,7 +17,7 @@ from specviz.decoding.engine import TargetOnlyRandomness, advance, step
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.progress import unwatched
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.prediction.plan import CostCurve
 from specviz.prediction.predict import Ids, Texts, Watch
 from specviz.proposers.base import Nothing, Proposer
@@ -41,7 +41,7 @@ class Probes:
     Each run has every probe once, all from one place of one text. It may be made at any moment, between other work of the process.
     """
 
-    def __init__(self, pair: Pair, settings: Settings, texts: Texts, most: int):
+    def __init__(self, pair: LoadedPair, settings: Settings, texts: Texts, most: int):
         self.pair, self.settings, self.texts = pair, settings, texts
         self.kinds = range(ALONE, most + 1)
         self.randomness = PhiloxRandomness(settings.seed)

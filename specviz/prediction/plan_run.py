@@ -14,7 +14,7 @@ from specviz.measure.bench import alone, measured_on, speculative
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.duration import MANY, Pace, paced
 from specviz.measure.progress import Expect, Watch, stages, unwatched
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.prediction.cost_curve import TIMED, WARM, WARM_RUNS, Probes
 from specviz.prediction.forecast import Forecast
 from specviz.prediction.plan import CostCurve, SpeedPlan
@@ -56,7 +56,7 @@ class PlanEffort:
 
 
 def make_plan(
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     text: str,
     gammas: Sequence[int],
@@ -152,7 +152,7 @@ def stage_seconds(
 
 
 def _checked(
-    pair: Pair, plan: SpeedPlan, ours: Texts, forecast: Forecast, effort: PlanEffort, tell: dict[str, Callable[..., None]]
+    pair: LoadedPair, plan: SpeedPlan, ours: Texts, forecast: Forecast, effort: PlanEffort, tell: dict[str, Callable[..., None]]
 ) -> SpeedPlan:
     """The same openings decoded speculatively with other seeds: rounds counted for every gamma, then speed by the clock.
 
@@ -204,7 +204,7 @@ def parts_of(prompts: Sequence[Ids], runs: int) -> list[Sequence[Ids]]:
 
 
 def timed(
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     gammas: Sequence[int],
     parts: Sequence[Sequence[Ids]],
@@ -227,6 +227,6 @@ def timed(
     return clock.until(len(parts), lambda share, run, key: watch(share), lambda share, run, item: between(share))
 
 
-def _one_text(pair: Pair, settings: Settings, prompt: Ids) -> int:
+def _one_text(pair: LoadedPair, settings: Settings, prompt: Ids) -> int:
     """Write it; returns its rounds."""
     return sum(1 for _ in (speculative if settings.gamma else alone)(pair, settings, prompt))

@@ -19,7 +19,7 @@ from specviz.errors import SettingsError
 from specviz.measure.progress import unwatched
 from specviz.measure.text_passes import distributions_along
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.pair import EncoderDecoderPair
 from specviz.prediction.accepted_count import AcceptanceProbabilities
 from specviz.proposers.base import Nothing
@@ -56,13 +56,13 @@ def refuse_unplanned(settings: Settings) -> None:
         raise SettingsError("lengths", settings.lengths, "fixed for a plan: it finds the best fixed length")
 
 
-def same_weights(pair: Pair) -> bool:
+def same_weights(pair: LoadedPair) -> bool:
     """Whether the draft is the target itself."""
     ours, theirs = (dict(model.named_parameters()) for model in (pair.target, pair.draft))
     return ours.keys() == theirs.keys() and all(torch.equal(ours[name], theirs[name]) for name in ours)
 
 
-def readable(pair: Pair, text: str, opening: int, length: int) -> Ids:
+def readable(pair: LoadedPair, text: str, opening: int, length: int) -> Ids:
     """The tokens of a user's text, if openings can be cut from it and continued.
 
     Raises SettingsError for an encoder-decoder pair, for a text that is too short or one token over and over, and where an opening with its
@@ -84,7 +84,7 @@ def readable(pair: Pair, text: str, opening: int, length: int) -> Ids:
     return ids
 
 
-def openings(pair: Pair, text: str, opening: int, length: int, count: int) -> list[tuple[Ids, Ids]]:
+def openings(pair: LoadedPair, text: str, opening: int, length: int, count: int) -> list[tuple[Ids, Ids]]:
     """At most ``count`` places spread evenly over a text: the ``opening`` tokens before each, and the ``length`` tokens after it.
 
     Raises SettingsError as ``readable``.
@@ -96,7 +96,7 @@ def openings(pair: Pair, text: str, opening: int, length: int, count: int) -> li
 
 
 def written(
-    pair: Pair, settings: Settings, prompts: Sequence[Ids], drafting: bool = False, watch: Watch = unwatched
+    pair: LoadedPair, settings: Settings, prompts: Sequence[Ids], drafting: bool = False, watch: Watch = unwatched
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Texts of ``settings.length`` tokens after each prompt, TOGETHER of them side by side. Text i is draw number i.
 
@@ -128,7 +128,7 @@ def written(
 
 
 def acceptance_probabilities(
-    pair: Pair, settings: Settings, texts: Texts, gamma: int, of_target: bool = True, watch: Watch = unwatched
+    pair: LoadedPair, settings: Settings, texts: Texts, gamma: int, of_target: bool = True, watch: Watch = unwatched
 ) -> AcceptanceProbabilities:
     """What one pass of both models over texts of one length says about draft tokens.
 

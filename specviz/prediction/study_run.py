@@ -16,7 +16,7 @@ from specviz.measure.bench import today
 from specviz.measure.progress import unwatched
 from specviz.measure.text_passes import distributions_along
 from specviz.models.pairs.fingerprint import fingerprints
-from specviz.models.pairs.loading import Pair, load_pair
+from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.prediction.accepted_count import expected_rounds
 from specviz.prediction.predict import Ids, Texts, Watch, acceptance_probabilities, openings, written
 from specviz.prediction.study import DRAFTS, KINDS, STATISTICS, TEMPERATURES, TOP_PS, Study, StudyCell
@@ -51,7 +51,7 @@ def run_study(
     temperatures: Sequence[float] = TEMPERATURES,
     top_ps: Sequence[float] = TOP_PS,
     drafts: Sequence[str] = tuple(DRAFTS),
-    load: Callable[[str], Pair] = load_pair,
+    load: Callable[[str], LoadedPair] = load_pair,
     folder: Path = TEXTS_FOLDER,
     watch: Watch = unwatched,
     resume: Path | None = None,
@@ -87,7 +87,7 @@ def run_study(
 
 
 def _asked(
-    size: StudySize, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, Pair], folder: Path
+    size: StudySize, seed: int, work: Sequence[tuple], drafts: Sequence[str], pairs: Mapping[str, LoadedPair], folder: Path
 ) -> dict[str, Any]:
     """What determines the cells, with the versions that another machine may have in another state."""
     kinds = dict.fromkeys(kind for kind, _, _ in work)
@@ -132,7 +132,7 @@ class StudyTask:
 class Measuring:
     """Measures cells one after the other, and keeps what the cells of the current text and distribution share."""
 
-    def __init__(self, pairs: Mapping[str, Pair], texts: Mapping[str, str], size: StudySize, seed: int):
+    def __init__(self, pairs: Mapping[str, LoadedPair], texts: Mapping[str, str], size: StudySize, seed: int):
         self.pairs, self.texts, self.size, self.seed = pairs, texts, size, seed
         self.first = next(iter(pairs.values()))  # the shipped drafts share their target
         self.shared: tuple[tuple, Settings, Texts, Texts] | None = None
@@ -155,7 +155,7 @@ class Measuring:
         return settings, own, list(zip(prompts, written(self.first, settings, prompts)[0], strict=True))
 
 
-def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:
+def _cell(pair: LoadedPair, settings: Settings, own: Texts, ours: Texts, kind: str, draft: str) -> StudyCell:
     found = statistics(pair, settings, own)
     predicted = expected_rounds(acceptance_probabilities(pair, settings, ours, settings.gamma), settings.gamma)
     other = replace(settings, seed=settings.seed + 1)
@@ -167,7 +167,7 @@ def _cell(pair: Pair, settings: Settings, own: Texts, ours: Texts, kind: str, dr
     return StudyCell(kind, settings.temperature, draft, found[0], *numbers, top_p=settings.top_p, bins=found[1])
 
 
-def statistics(pair: Pair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
+def statistics(pair: LoadedPair, settings: Settings, texts: Texts) -> tuple[dict[str, float], Bins] | None:
     """STATISTICS on texts, over the places where the proposer drafts, and the bins of a cell; None if it never drafts.
 
     Divergences enter as exp(-KL), which is 0 where one distribution lacks a token of the other; a copied token, which has q = 1, always

@@ -11,7 +11,7 @@ import torch
 from specviz.errors import SettingsError
 from specviz.models.attachments.heads import heads_of
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.adaptive.policies import LENGTHS
 from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.base import Nothing, Proposer
@@ -37,7 +37,7 @@ class Request:
     draft   the draft model; under early exit the target's own first layers
     """
 
-    pair: Pair
+    pair: LoadedPair
     settings: Settings
     target: LanguageModel
     draft: LanguageModel
@@ -114,7 +114,7 @@ def any_token(request: Request) -> LanguageModel:
     return uniform(len(request.pair.tokenizer), request.target.vocabulary, request.settings, request.device)
 
 
-def opened(pair: Pair, settings: Settings) -> tuple[LanguageModel, Proposer]:
+def opened(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, Proposer]:
     """Target and proposer of one request, with empty caches. Raises SettingsError for an unknown name."""
     make = named("proposer", settings.proposer, PROPOSERS)
     named("lengths", settings.lengths, LENGTHS)
@@ -122,7 +122,7 @@ def opened(pair: Pair, settings: Settings) -> tuple[LanguageModel, Proposer]:
     return target, make(Request(pair, settings, target, draft))
 
 
-def sources(pair: Pair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
+def sources(pair: LoadedPair, settings: Settings) -> tuple[LanguageModel, LanguageModel]:
     """Target and draft of one request, with empty caches. Under early exit the target's own first layers are the draft."""
     return pair.open_layered(settings) if settings.proposer == EARLY_EXIT else pair.open(settings)
 

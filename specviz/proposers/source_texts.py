@@ -6,7 +6,7 @@ from pathlib import Path
 from weakref import WeakKeyDictionary
 
 from specviz.errors import SettingsError
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.retrieval import SuffixIndex
 from specviz.records import ASSETS
 
@@ -44,7 +44,7 @@ def read(name: str, path: Path) -> str:
     return text
 
 
-def index_of(pair: Pair, name: str) -> SuffixIndex:
+def index_of(pair: LoadedPair, name: str) -> SuffixIndex:
     """The suffix index of a named text in a pair's tokens, built once per tokenizer; "" is the first bundled text.
 
     Raises SettingsError for an unknown name, and for a text too short for lookups.

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from specviz.decoding.engine import decode
 from specviz.measure.progress import Watch
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness, Prefix
@@ -25,7 +25,7 @@ _SERVED = {"bf16": ("fp32", "bf16"), "int8": ("fp32", "int8"), "bf16-blocks": ("
 
 
 def near_ties(
-    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, prompts: Sequence[Ids], length: int, watch: Watch
 ) -> NearTies:
     """Continue every prompt in every comparison whose targets are served.
 

@@ -17,7 +17,7 @@ from specviz.errors import ModelError, UnsupportedModel
 from specviz.evidence.mutants.serving import OncePerRound, OnDrawsAlone, OneScalePerPass, without
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.fast_llama.int8 import quantized
-from specviz.models.pairs.pair import EncoderDecoderPair, Pair
+from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
 from specviz.models.processed import Processed
 from specviz.serving.setups import PENALTY, TOP_K, WORD
 from specviz.settings import Settings
@@ -37,7 +37,7 @@ class ServedTarget:
     rule: Rule = field(default_factory=TokenRule)
 
 
-def served(pair: Pair, key: str) -> ServedTarget:
+def served(pair: LoadedPair, key: str) -> ServedTarget:
     """The setup of that key on a pair. The draft is not changed.
 
     Raises ModelError if the pair cannot be served so, UnsupportedModel if its layers have no such form.
@@ -72,7 +72,7 @@ def served(pair: Pair, key: str) -> ServedTarget:
             raise KeyError(key)
 
 
-def refuse_uncompared(pair: Pair) -> None:
+def refuse_uncompared(pair: LoadedPair) -> None:
     """Raises UnsupportedModel for a target that is not float32 on a CPU, the reference of all setups, and for encoder-decoder pairs."""
     if isinstance(pair, EncoderDecoderPair):
         raise UnsupportedModel("The measurement compares decoder-only models: the prompt of an encoder is not continued.")
@@ -89,7 +89,7 @@ def in_bfloat16(model: PreTrainedModel) -> PreTrainedModel:
     return copy
 
 
-def banned(pair: Pair) -> list[int]:
+def banned(pair: LoadedPair) -> list[int]:
     """Every token that is WORD alone, with or without a space before it, in any case.
 
     Raises ModelError if the tokenizer has no such token.

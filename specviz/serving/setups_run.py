@@ -22,7 +22,7 @@ from specviz.measure.clock import Clock, Lap, middle_half
 from specviz.measure.duration import Pace, paced
 from specviz.measure.estimate import Estimate
 from specviz.measure.progress import Expect, Watch, stages, unwatched
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.prediction.predict import written
 from specviz.proposers.draft import DraftModel
 from specviz.randomness import PhiloxRandomness
@@ -60,7 +60,7 @@ class SetupEffort:
 
 
 def compare_setups(
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     places: Places,
     effort: SetupEffort,
@@ -116,7 +116,7 @@ def compare_setups(
 
 
 def probed(
-    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, place: Place, watch: Watch
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, place: Place, watch: Watch
 ) -> dict[tuple[str, str], Pace]:
     """The pace of each setup with draft tokens and, except for mistakes, without: by (setup, ALONE or SPECULATIVE)."""
     paces = {}
@@ -145,7 +145,7 @@ def stage_seconds(paces: dict[tuple[str, str], Pace], places: Places, gamma: int
     }
 
 
-def _opened(pair: Pair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], dict[str, SetupRow]]:
+def _opened(pair: LoadedPair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], dict[str, SetupRow]]:
     ways, rows = {}, {}
     for key in keys:
         try:
@@ -155,7 +155,7 @@ def _opened(pair: Pair, keys: Sequence[str]) -> tuple[dict[str, ServedTarget], d
     return ways, rows
 
 
-def refuse_too_long(pair: Pair, opening: int, length: int) -> None:
+def refuse_too_long(pair: LoadedPair, opening: int, length: int) -> None:
     """Raises SettingsError where a context does not hold a text and what is written after it."""
     contexts = [source.context for source in pair.open(Settings()) if source.context is not None]
     if contexts and opening + length > min(contexts):
@@ -165,7 +165,7 @@ def refuse_too_long(pair: Pair, opening: int, length: int) -> None:
 
 
 def reading(
-    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, places: Places, watch: Watch
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, watch: Watch
 ) -> dict[str, dict[str, Estimate]]:
     """Distance of each setup's own distribution from the reference's, and its overlap with the draft's, over all prefixes of the texts.
 
@@ -195,7 +195,7 @@ def _distributions(source, place: Place) -> Tensor:
 
 
 def checked(
-    pair: Pair,
+    pair: LoadedPair,
     key: str,
     ways: dict[str, ServedTarget],
     way: ServedTarget,
@@ -213,7 +213,7 @@ def checked(
 
 
 def timing(
-    pair: Pair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, watch: Watch
+    pair: LoadedPair, ways: dict[str, ServedTarget], settings: Settings, places: Places, runs: int, watch: Watch
 ) -> Iterator[tuple[int, dict[str, dict[str, object]], float]]:
     """Every setup with draft tokens and, except for mistakes, without: one clock, each run on the next place.
 
@@ -235,14 +235,14 @@ def timing(
         yield number, timed, middle_half(clock.seconds((REFERENCE, ALONE)))
 
 
-def _write(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
+def _write(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, lap: Lap) -> None:
     """One text; the end-of-text token does not end it."""
     own = replace(settings, seed=(settings.seed + lap.run) % 2**63)
     for one in _rounds(pair, way, own, drafting, lap.item):
         lap.keep(replace(one, full=None))
 
 
-def _rounds(pair: Pair, way: ServedTarget, settings: Settings, drafting: bool, prompt: Ids) -> Iterator[Round]:
+def _rounds(pair: LoadedPair, way: ServedTarget, settings: Settings, drafting: bool, prompt: Ids) -> Iterator[Round]:
     """The rounds of a text, with draft tokens or without."""
     target, randomness = way.open(settings), PhiloxRandomness(settings.seed)
     if drafting:
@@ -266,7 +266,7 @@ def _timed(clock: Clock, key: str, tokens: int) -> dict[str, object]:
     }
 
 
-def written_from(pair: Pair, settings: Settings, prompt: str, length: int, count: int) -> Places:
+def written_from(pair: LoadedPair, settings: Settings, prompt: str, length: int, count: int) -> Places:
     """A prompt that the reference target continues ``count`` times with different random numbers. Raises as ``refuse_too_long``."""
     ids = pair.encode(prompt)
     refuse_too_long(pair, len(ids), length)

@@ -26,7 +26,7 @@ from specviz.evidence.analytic.fresh import Alone, Fresh
 from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
 from specviz.models.attachments.exits import exit_of
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.base import Proposer
 from specviz.proposers.registry import EARLY_EXIT, opened
 from specviz.randomness import Prefix, Purpose, Randomness
@@ -107,7 +107,7 @@ class Analytic:
         return bool(self.places) and self.worst <= tolerance
 
 
-def analytic_of_pair(pair: Pair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
+def analytic_of_pair(pair: LoadedPair, settings: Settings, ids: Sequence[int], positions: int = 300, **options) -> Analytic:
     """``analytic`` for the decoder that the settings name. Raises SettingsError for unknown names."""
     target, proposer = opened(pair, settings)
     fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))

@@ -20,7 +20,7 @@ from specviz.evidence.shards import cuts
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.fingerprint import fingerprints
-from specviz.models.pairs.loading import Pair, load_pair
+from specviz.models.pairs.loading import LoadedPair, load_pair
 from specviz.models.pairs.names import as_path, places_of
 from specviz.models.paths import distributions_after
 from specviz.settings import Settings
@@ -44,7 +44,7 @@ def _at_hand(name: str) -> bool:
     return places is not None and as_path(places.target).is_dir() and as_path(places.draft).is_dir()
 
 
-def models(record: dict[str, Any], pair: str | None = None) -> Pair:
+def models(record: dict[str, Any], pair: str | None = None) -> LoadedPair:
     """Load the pair that the certificate was made with. Raises NotAtHand with the reason.
 
     pair  name of the pair on this machine; None: as in the certificate. A model is never downloaded from the hub for this.
@@ -67,7 +67,7 @@ def models(record: dict[str, Any], pair: str | None = None) -> Pair:
     return found
 
 
-def redraw(record: dict[str, Any], pair: Pair, watch: Callable[[str], Callable[[float], None]]) -> Iterator[Line]:
+def redraw(record: dict[str, Any], pair: LoadedPair, watch: Callable[[str], Callable[[float], None]]) -> Iterator[Line]:
     """Draw every answer again and compare all its fields.
 
     watch  watch(label) returns a function that is told the fraction done, in [0, 1]
@@ -93,7 +93,7 @@ def redraw(record: dict[str, Any], pair: Pair, watch: Callable[[str], Callable[[
                            else (ALTERED, "the tokenizer gives other bytes")))  # fmt: skip
 
 
-def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Line:
+def analytic_again(record: dict[str, Any], pair: LoadedPair, settings: Settings) -> Line:
     """Compute again the largest distance between the decoder's own distribution and an uncached pass, along the same text.
 
     This distance is rounding error, so another machine finds another number of the same size: between a tenth and ten times the
@@ -110,7 +110,7 @@ def analytic_again(record: dict[str, Any], pair: Pair, settings: Settings) -> Li
     return Line("analytic_tv", CONFIRMED if same else ALTERED, said)
 
 
-def again(decoder: str, stored: Answer, pair: Pair, settings: Settings, watch) -> Answer | str:
+def again(decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, watch) -> Answer | str:
     """One answer from new samples, in the stored cells with recomputed masses; or the reason why the stored cells are wrong."""
     mode, n = stored.mode, stored.plan.n
     try:
@@ -134,7 +134,9 @@ def again(decoder: str, stored: Answer, pair: Pair, settings: Settings, watch) -
     return replace(made, near=sources.near(decoder, pair, settings, ids, partition, n))
 
 
-def drawn_again(decoder: str, stored: Answer, pair: Pair, settings: Settings, ids, watch: Callable[[float], None]) -> Samples:
+def drawn_again(
+    decoder: str, stored: Answer, pair: LoadedPair, settings: Settings, ids, watch: Callable[[float], None]
+) -> Samples:
     """As many samples as are stored, in the same shards."""
     shards, n = [], stored.plan.n
     for count in cuts(stored.mode, n):

@@ -25,7 +25,7 @@ from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.pieces import PairThere, Pool, admit
 from specviz.models.base import LanguageModel
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.models.paths import distributions_after
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import PROPOSERS
@@ -111,7 +111,7 @@ def chosen(only: Sequence[str]) -> tuple[list[str], list[str]]:
 
 
 def examine(
-    pair: Pair,
+    pair: LoadedPair,
     settings: Settings,
     tv: float,
     only: Sequence[str] = (),
@@ -164,7 +164,7 @@ class CellsTask:
 class Worker:
     """Computes cells one after the other: a pair, a prompt, and what the cells of the current column share."""
 
-    def __init__(self, pair: Pair, settings: Settings, tv: float):
+    def __init__(self, pair: LoadedPair, settings: Settings, tv: float):
         self.pair, self.ids = pair, pair.encode(settings.prompt)
         self.settings = replace(settings, gamma=LENGTH, length=LENGTH + 1)
         n = Plan.of(1, LENGTH, tv, self.alpha).needed

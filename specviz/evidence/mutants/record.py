@@ -18,7 +18,7 @@ from specviz.verification.token_rule import Rule
 
 TOY_P, TOY_Q = (0.40, 0.30, 0.20, 0.07, 0.03), (0.15, 0.45, 0.25, 0.05, 0.10)  # the toy distributions of docs/mistakes.md
 
-Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a Pair's ``open`` is one
+Open = Callable[[Settings], tuple[LanguageModel, LanguageModel]]  # target and draft of a request; a LoadedPair's ``open`` is one
 Table = Callable[[Text], Sequence[float]]
 Probs = Sequence[float] | Table  # one distribution everywhere, or one for each prefix
 TablePair = tuple[Probs, Probs]  # of target and draft

@@ -11,7 +11,7 @@ from specviz.decoding.samples import Samples
 from specviz.evidence.mutants.builders import honest
 from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.mutants.record import Arguments
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import PhiloxRandomness, Randomness
 from specviz.settings import Settings
 
@@ -30,7 +30,7 @@ class Side:
     mistake: str | None
     makes: Literal["mistake", "nothing", "honest"]
 
-    def decoder(self, pair: Pair) -> tuple[Arguments, Randomness]:
+    def decoder(self, pair: LoadedPair) -> tuple[Arguments, Randomness]:
         """Its arguments with caches that are empty, and its random numbers."""
         build = honest
         if self.mistake is not None and self.makes != "honest":
@@ -54,7 +54,7 @@ class Written:
         return sum(map(len, self.texts))
 
 
-def samples(pair: Pair, side: Side, shared: bool, ids: tuple[int, ...], first: int, count: int, watch: Watch) -> Samples:
+def samples(pair: LoadedPair, side: Side, shared: bool, ids: tuple[int, ...], first: int, count: int, watch: Watch) -> Samples:
     """Samples ``first`` to ``first + count - 1`` of a side. shared: on shared distributions, else through the engine."""
     made, randomness = side.decoder(pair)
     decoder = made.target, made.proposer, made.rule, randomness, side.settings
@@ -62,7 +62,7 @@ def samples(pair: Pair, side: Side, shared: bool, ids: tuple[int, ...], first: i
     return (shared_distributions if shared else decoded)(shard, source=side.name, watch=watch)
 
 
-def written(pair: Pair, side: Side, ids: tuple[int, ...], texts: int, length: int, watch: Watch) -> Written:
+def written(pair: LoadedPair, side: Side, ids: tuple[int, ...], texts: int, length: int, watch: Watch) -> Written:
     """The first ``texts`` texts of a side, of ``length`` tokens, through the engine."""
     made, randomness = side.decoder(pair)
     opening = opening_row(ids, replace(side.settings, length=length), made.target.context)

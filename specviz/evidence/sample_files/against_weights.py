@@ -12,14 +12,14 @@ from specviz.evidence.experiment import Plan, answer, part
 from specviz.evidence.report import report
 from specviz.evidence.sample_files.reading import SampleFile, as_samples, refuse_repeats, repeated
 from specviz.evidence.scores import score
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 from specviz.settings import Settings
 
 MODE = "file"
 
 
 def against_distribution(
-    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: Pair, watch: Callable[[float], None]
+    file: SampleFile, settings: Settings, make_plan: Callable[[int, int], Plan], pair: LoadedPair, watch: Callable[[float], None]
 ) -> dict[str, Any]:
     """The report of one file, JSON-ready. ``settings.prompt`` is the file's.
 
@@ -40,6 +40,6 @@ def against_distribution(
     return report(file.name, [found], pair, settings, files=[file.describe()], said=said)
 
 
-def examined(pair: Pair, file: SampleFile, settings: Settings, tv: float, watch: Callable[[float], None]) -> dict[str, Any]:
+def examined(pair: LoadedPair, file: SampleFile, settings: Settings, tv: float, watch: Callable[[float], None]) -> dict[str, Any]:
     """``against_distribution`` with the largest plan that a file's samples allow, for a total variation ``tv``. Pure."""
     return against_distribution(file, settings, lambda n, length: Plan.fitting(n, length, tv), pair, watch)

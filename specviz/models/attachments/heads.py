@@ -22,7 +22,7 @@ from specviz.models.fast_llama.products import product
 from specviz.models.pairs.catalog import PAIRS
 
 if TYPE_CHECKING:
-    from specviz.models.pairs.pair import Pair
+    from specviz.models.pairs.pair import LoadedPair
 
 WEIGHTS = "medusa_lm_head.safetensors"
 HEADS_MAX, LAYERS_MAX = 16, 8
@@ -59,7 +59,7 @@ class Heads:
         return torch.cat([product(x, matrix) for x, matrix in zip(made, self.outputs, strict=False)], 1)
 
 
-def heads_of(pair: Pair, folder: str = "") -> Heads:
+def heads_of(pair: LoadedPair, folder: str = "") -> Heads:
     """A pair's heads, read once for each target: from an admitted folder, or from the pair's own if ``folder`` is empty.
 
     Raises SettingsError for a folder that was not admitted, ModelError if the pair has no heads of its own, and as ``load_heads``.

@@ -7,7 +7,7 @@ import hashlib
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from specviz.models.pairs.loading import Pair
+from specviz.models.pairs.loading import LoadedPair
 
 
 def weights_hash(model: PreTrainedModel) -> str:
@@ -27,7 +27,7 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
     return digest.hexdigest()
 
 
-def fingerprints(pair: Pair) -> dict[str, str]:
+def fingerprints(pair: LoadedPair) -> dict[str, str]:
     """Hashes that tell whether another machine has the same models."""
     return {
         "target_sha256": weights_hash(pair.target),

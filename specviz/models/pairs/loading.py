@@ -18,7 +18,7 @@ from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.fit import refuse_too_large
 from specviz.models.pairs.names import as_path, places_of
-from specviz.models.pairs.pair import EncoderDecoderPair, Pair
+from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
 from specviz.models.pairs.tokens import difference
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -27,7 +27,7 @@ transformers.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
 
-def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> Pair:
+def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPair:
     """Load a pair of the catalog, or one named as in names.py: ``target|draft``, each a folder or a hub name.
 
     device  auto (cuda, then mps, then cpu), or one of these
@@ -63,7 +63,7 @@ def pair_of(
     tokenizer: PreTrainedTokenizerBase,
     name: str = "own",
     places: tuple[str, str] = ("target", "draft"),
-) -> Pair:
+) -> LoadedPair:
     """A pair from two loaded transformers models that read and write the tokens of one tokenizer.
 
     name    what records call it; places  what sentences call the two models
@@ -77,7 +77,9 @@ def pair_of(
         if len(tokenizer) > (width := model.config.get_text_config().vocab_size):
             raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(tokenizer)}.")
     fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
-    return EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else Pair(*fields)
+    return (
+        EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else LoadedPair(*fields)
+    )
 
 
 def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:

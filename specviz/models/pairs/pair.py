@@ -23,7 +23,7 @@ ENCODER_MAX = 4096  # tokens of an encoder's prompt; attention memory grows with
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class LoadedPair:
     """Target, draft and their shared tokenizer. Read-only: whatever a run changes is opened for that run.
 
     eos_token_ids  ids that end a text
@@ -107,7 +107,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True)
-class EncoderDecoderPair(Pair):
+class EncoderDecoderPair(LoadedPair):
     """Two encoder-decoder models. Both encoders read the prompt, and the text begins with the decoder's start token.
 
     first  id of that start token
@@ -131,7 +131,7 @@ class EncoderDecoderPair(Pair):
 
         Raises SettingsError for a prompt that is too long, and for an empty one if the tokenizer has no start token.
         """
-        ids = Pair.encode(self, prompt)
+        ids = LoadedPair.encode(self, prompt)
         if len(ids) > ENCODER_MAX:
             raise SettingsError("prompt", f"{len(ids)} tokens", f"at most {ENCODER_MAX} tokens for an encoder")
         return ids

@@ -15,7 +15,7 @@ from specviz.settings import Settings
 from specviz.trace import Trace
 
 if TYPE_CHECKING:
-    from specviz.models.pairs.loading import Pair
+    from specviz.models.pairs.loading import LoadedPair
 
 RECORDING = ASSETS / "traces" / "opening.json"
 
@@ -33,7 +33,7 @@ def recording() -> Trace | None:
 
 
 @st.cache_resource(max_entries=3, show_spinner=False)
-def weights(pair: str, device: str, dtype: str) -> Pair:
+def weights(pair: str, device: str, dtype: str) -> LoadedPair:
     """Both models, read-only, one copy for all visitors. Raises ModelError with a sentence."""
     from specviz.models.pairs.loading import load_pair
 

@@ -14,7 +14,7 @@ from specviz.errors import SpecvizError
 from specviz.web.common import warmup
 
 if TYPE_CHECKING:
-    from specviz.models.pairs.loading import Pair
+    from specviz.models.pairs.loading import LoadedPair
     from specviz.web.common.queue import Ticket
 
 PAUSE = 0.2  # seconds after which work that waits looks whether it was stopped
@@ -59,7 +59,7 @@ def libraries(ticket: Ticket) -> None:
     warmup.share_cores()
 
 
-def waited(ticket: Ticket, key: Key, make: Callable[..., Pair]) -> Pair:
+def waited(ticket: Ticket, key: Key, make: Callable[..., LoadedPair]) -> LoadedPair:
     """The models, for a piece of work in the queue: libraries first, then weights. Raises as ``libraries`` and ``make`` do."""
     libraries(ticket)
     load = begun(key, make)

@@ -21,7 +21,7 @@ from specviz.web.hosting.options import options
 if TYPE_CHECKING:
     from specviz.cluster.calls import Calls
     from specviz.decoding.sampler import Watch
-    from specviz.models.pairs.loading import Pair
+    from specviz.models.pairs.loading import LoadedPair
 
 NICE = 5  # by how much worker processes stand back for the one that draws pages
 
@@ -88,12 +88,18 @@ def ready() -> int:
     return _calls.crew.ready if _calls is not None and _calls.ready else 0
 
 
-def _pair(settings: Settings) -> Pair:
+def _pair(settings: Settings) -> LoadedPair:
     return cache.weights(settings.pair, settings.device, settings.dtype)
 
 
 def do(
-    function: Callable[..., Any], pair: Pair, settings: Settings, given: tuple, watch: Watch, words: str, first: bool = False
+    function: Callable[..., Any],
+    pair: LoadedPair,
+    settings: Settings,
+    given: tuple,
+    watch: Watch,
+    words: str,
+    first: bool = False,
 ) -> Any:
     """``function(pair, *given, watch)``, wherever it is called: the result is the same. Without workers it is called here.
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from specviz.decoding.samples import Samples
     from specviz.evidence.experiment import Answer
     from specviz.evidence.partition import Partition
-    from specviz.models.pairs.loading import Pair
+    from specviz.models.pairs.loading import LoadedPair
 
     Sampler = Callable[[int, Watch], Sequence[Samples]]
     Fields = Callable[[Any, Sequence[Samples]], dict[str, Any]]
@@ -102,7 +102,7 @@ class ExactCells:
 EXACT = cache.Answers(32)
 
 
-def exact_cells(pair: Pair, settings: Settings, ticket: Ticket) -> ExactCells:
+def exact_cells(pair: LoadedPair, settings: Settings, ticket: Ticket) -> ExactCells:
     """The same for all visitors who ask the same of the target."""
     from specviz.evidence import looks
 

@@ -11,11 +11,11 @@ from specviz.settings import Settings
 from specviz.trace import Round, Trace
 
 if TYPE_CHECKING:
-    from specviz.models.pairs.loading import Pair
+    from specviz.models.pairs.loading import LoadedPair
 
 
 def played(
-    pair: Pair, settings: Settings, rounds: int, earlier: Sequence[Round], watch: Callable[[float], None]
+    pair: LoadedPair, settings: Settings, rounds: int, earlier: Sequence[Round], watch: Callable[[float], None]
 ) -> tuple[Trace, dict[str, Any]]:
     """A run of so many rounds, and what the stage shows of it. watch: never told anything, it takes a moment."""
     trace = run(pair, settings, rounds, earlier)
