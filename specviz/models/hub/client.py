@@ -95,7 +95,11 @@ def asked(
             if moved() > before:
                 attempt, before = 0, moved()
             wait = _wait(error, attempt)
-            if isinstance(error, OSError) and error.errno is not None and not isinstance(error, (HTTPError, OfflineModeIsEnabled)):
+            if (
+                isinstance(error, OSError)
+                and error.errno is not None
+                and not isinstance(error, (HTTPError, OfflineModeIsEnabled))
+            ):
                 raise  # this machine's disk
             if wait is None or cancelled():
                 raise refusal(name, error) from error
@@ -173,5 +177,7 @@ def _status(name: HubName, error: HfHubHTTPError) -> ModelError:
             f"{hub} does not let this machine's account read '{name.repo}' ({status}). Check its token: `hf auth whoami`, `hf auth login`."
         )
     if status >= 500:
-        return ModelError(f"{hub} has an error of its own ({status}) for '{name.repo}'. Try again later; what has arrived is kept.")
+        return ModelError(
+            f"{hub} has an error of its own ({status}) for '{name.repo}'. Try again later; what has arrived is kept."
+        )
     return ModelError(f"{hub} refuses '{name.repo}' ({status}). Check HF_ENDPOINT, the name and the network.")

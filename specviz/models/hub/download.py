@@ -71,11 +71,15 @@ def _remember(listed: Listing) -> None:
     write(kept, listed.commit, over=True)
 
 
-def _refuse_full_disk(needed: int) -> None:
+def free_disk() -> int:
+    """Bytes that a download may take, where the cache is."""
     where = next(path for path in (cache(), *cache().absolute().parents) if path.is_dir())
-    free = shutil.disk_usage(where).free
-    if needed and needed + SPARE > free:
+    return max(0, shutil.disk_usage(where).free - SPARE)
+
+
+def _refuse_full_disk(needed: int) -> None:
+    if needed > (free := free_disk()):
         raise ModelError(
-            f"The download needs {needed / 1e9:.2f} GB of disk, and {free / 1e9:.2f} GB are free in '{where}'. "
+            f"The download needs {needed / 1e9:.2f} GB of disk, and {free / 1e9:.2f} GB are free in '{cache()}'. "
             "Make room, or name another folder for downloads in HF_HUB_CACHE."
         )

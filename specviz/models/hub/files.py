@@ -24,7 +24,15 @@ WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 SMALL = frozenset(  # configuration and tokenizer, as transformers names them
     {
         *(CONFIG, INDEX, "generation_config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json"),
-        *("added_tokens.json", "vocab.json", "vocab.txt", "merges.txt", "tokenizer.model", "spiece.model", "sentencepiece.bpe.model"),
+        *(
+            "added_tokens.json",
+            "vocab.json",
+            "vocab.txt",
+            "merges.txt",
+            "tokenizer.model",
+            "spiece.model",
+            "sentencepiece.bpe.model",
+        ),
         *("chat_template.jinja", "chat_template.json"),
     }
 )
@@ -197,7 +205,9 @@ def _weights(place: str, there: Mapping[str, File], weights: str | None, index: 
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise DamagedModel(f"{INDEX} of '{place}' does not name the files of the weights.") from error
     if missing := [shard for shard in shards if shard not in there]:
-        raise DamagedModel(f"'{place}' lacks {len(missing)} of the {len(shards)} files of weights that its index names: {missing[0][:80]}.")
+        raise DamagedModel(
+            f"'{place}' lacks {len(missing)} of the {len(shards)} files of weights that its index names: {missing[0][:80]}."
+        )
     return tuple(there[shard] for shard in shards)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 import transformers
-from transformers import AutoConfig, AutoTokenizer, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoTokenizer, GenerationConfig, PretrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import DamagedModel, ModelError, SettingsError
 from specviz.models.fast_llama.draft_8bit import round_weights
@@ -79,8 +79,7 @@ def pair_of(
     for model, place in zip((target, draft), places, strict=True):
         refuse_unsupported(place, model.config)
         model.eval().requires_grad_(False)
-        if len(tokenizer) > (width := model.config.get_text_config().vocab_size):
-            raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(tokenizer)}.")
+        refuse_narrow(place, model.config, tokenizer)
     fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
     return (
         EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else LoadedPair(*fields)
@@ -110,7 +109,12 @@ def load_model(place: str | Listing, device: torch.device, dtype: torch.dtype) -
     model, report = _reading(
         listed.place,
         lambda: library_class(config).from_pretrained(
-            listed.folder, dtype=dtype, use_safetensors=True, output_loading_info=True, trust_remote_code=False, local_files_only=True
+            listed.folder,
+            dtype=dtype,
+            use_safetensors=True,
+            output_loading_info=True,
+            trust_remote_code=False,
+            local_files_only=True,
         ),
     )
     for key, what in (("missing_keys", "lacks"), ("mismatched_keys", "has other shapes for")):
@@ -159,10 +163,21 @@ def check_hashes(folder: Path) -> None:
             raise DamagedModel(f"The pair '{folder.name}' is damaged: {name} is not the shipped file. Fetch the project again.")
 
 
+def refuse_narrow(place: str, config: PretrainedConfig, tokenizer: PreTrainedTokenizerBase) -> None:
+    """Raise ModelError if a tokenizer has ids that a model cannot read or predict."""
+    if len(tokenizer) > (width := config.get_text_config().vocab_size):
+        raise ModelError(f"'{place}' predicts {width} tokens, and its tokenizer has {len(tokenizer)}.")
+
+
 def eos_ids_of(model: PreTrainedModel) -> frozenset[int]:
+    """All end-of-sequence ids of a model."""
+    return eos_ids(model.generation_config, model.config)
+
+
+def eos_ids(generation: GenerationConfig | None, config: PretrainedConfig) -> frozenset[int]:
     """All end-of-sequence ids, from the generation configuration, else from the model's."""
-    found = getattr(model.generation_config, "eos_token_id", None)
-    found = model.config.eos_token_id if found is None else found
+    found = getattr(generation, "eos_token_id", None)
+    found = getattr(config, "eos_token_id", None) if found is None else found
     return frozenset(() if found is None else [found] if isinstance(found, int) else found)
 
 

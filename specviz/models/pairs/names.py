@@ -67,7 +67,13 @@ _NAME_MAX = 96  # characters of a hub name, as the hub allows
 def hub_name(place: str) -> HubName | None:
     """The hub name that a place is; None for a folder that exists, and for whatever cannot be a hub name."""
     match = _HUB.fullmatch(place.strip())
-    if match is None or as_path(place).is_dir() or ".." in place or len(match[1]) > _NAME_MAX or match[1].endswith((".", "-", ".git")):
+    if (
+        match is None
+        or as_path(place).is_dir()
+        or ".." in place
+        or len(match[1]) > _NAME_MAX
+        or match[1].endswith((".", "-", ".git"))
+    ):
         return None
     return HubName(match[1], match[2])
 
