@@ -41,6 +41,12 @@ class DownloadStopped(ModelError):
     """A download that was cancelled. What arrived is kept."""
 
 
+def stopped(repo: str) -> DownloadStopped:
+    return DownloadStopped(
+        f"The download of '{repo}' was stopped. What has arrived is kept, and the next download goes on from there."
+    )
+
+
 def endpoint() -> str:
     """Address of the hub, without a slash at its end."""
     return os.environ.get("HF_ENDPOINT", "").strip().rstrip("/") or HUB
@@ -101,9 +107,11 @@ def asked(
                 and not isinstance(error, (HTTPError, OfflineModeIsEnabled))
             ):
                 raise  # this machine's disk
-            if wait is None or cancelled():
+            if wait is None:
                 raise refusal(name, error) from error
             pause(wait, cancelled)
+            if cancelled():
+                raise stopped(name.repo) from error
             attempt += 1
 
 

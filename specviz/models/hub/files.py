@@ -15,7 +15,7 @@ from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
 from specviz.errors import DamagedModel, ModelError
-from specviz.models.hub.client import asked, cache, endpoint, never, offline, refusal
+from specviz.models.hub.client import asked, cache, endpoint, never, refusal
 from specviz.models.hub.transfer import File, Store, fetch, is_commit
 from specviz.models.pairs.names import HubName, as_path, hub_name
 

@@ -18,7 +18,7 @@ from huggingface_hub import get_session, hf_hub_url
 from huggingface_hub.utils import WeakFileLock, build_hf_headers, hf_raise_for_status
 
 from specviz.errors import DamagedModel
-from specviz.models.hub.client import TIMEOUT, DownloadStopped, asked, cache, endpoint, never
+from specviz.models.hub.client import TIMEOUT, asked, cache, endpoint, never, stopped
 from specviz.models.pairs.names import HubName
 
 PIECE = 1 << 20  # bytes read at once for a hash
@@ -109,7 +109,7 @@ def fetch(
     lock.parent.mkdir(parents=True, exist_ok=True)
     while not content.is_file():
         if cancelled():
-            raise DownloadStopped(_stopped(store))
+            raise stopped(store.repo)
         try:
             with WeakFileLock(lock, timeout=0.5):
                 if not content.is_file():
@@ -142,7 +142,7 @@ def _download(store: Store, file: File, arrived: Callable[[int], None], cancelle
                     out.seek(0)
                 for piece in response.iter_bytes():
                     if cancelled():
-                        raise DownloadStopped(_stopped(store))
+                        raise stopped(store.repo)
                     out.write(piece)
                     arrived(min(out.tell(), file.size))
                     if out.tell() > file.size:
@@ -154,7 +154,7 @@ def _download(store: Store, file: File, arrived: Callable[[int], None], cancelle
             asked(name, stream, cancelled, out.tell)
             if out.tell() <= before:  # an answer without the bytes that were asked for
                 break
-    if partial.stat().st_size != file.size or not _is(partial, file, cancelled):
+    if partial.stat().st_size != file.size or not _is(partial, store, file, cancelled):
         partial.unlink()
         raise DamagedModel(
             f"'{file.name}' of '{store.repo}' arrived with another content than {endpoint()} announced, and was removed. "
@@ -163,13 +163,13 @@ def _download(store: Store, file: File, arrived: Callable[[int], None], cancelle
     os.replace(partial, store.content(file))
 
 
-def _is(path: Path, file: File, cancelled: Callable[[], bool]) -> bool:
+def _is(path: Path, store: Store, file: File, cancelled: Callable[[], bool]) -> bool:
     """Whether a file's content has the announced hash. Git hashes a header with the size before the content."""
     made = hashlib.sha256() if len(file.digest) == 64 else hashlib.sha1(f"blob {file.size}\0".encode(), usedforsecurity=False)
     with path.open("rb") as content:
         while piece := content.read(PIECE):
             if cancelled():
-                raise DownloadStopped(f"The check of '{file.name}' was stopped. What has arrived is kept.")
+                raise stopped(store.repo)
             made.update(piece)
     return made.hexdigest() == file.digest
 
@@ -183,7 +183,3 @@ def _point(pointer: Path, content: Path) -> None:
         pass
     except OSError:
         shutil.copyfile(content, pointer)
-
-
-def _stopped(store: Store) -> str:
-    return f"The download of '{store.repo}' was stopped. What has arrived is kept, and the next download goes on from there."
