@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 import torch
@@ -56,7 +57,7 @@ def test_the_hubs_own_client_finds_what_was_downloaded(hub, pair_folders):
     hub.add("owner/model", pair_folders[0])
     fetch_all([listing("owner/model")])
     path = hf_hub_download("owner/model", WEIGHTS, local_files_only=True, cache_dir=client.cache())
-    assert open(path, "rb").read() == (pair_folders[0] / WEIGHTS).read_bytes()
+    assert Path(path).read_bytes() == (pair_folders[0] / WEIGHTS).read_bytes()
 
 
 def test_what_the_hubs_own_client_downloaded_is_not_fetched_again(hub, pair_folders):
@@ -100,7 +101,7 @@ def test_a_cancelled_download_keeps_what_came_and_the_next_one_goes_on(hub, pair
     found, seen = listing("owner/model"), []
     weights = found.weights[0].digest
     cancelled = lambda: bool(seen) and found.store.partial(found.weights[0]).exists() and found.here_bytes > 30_000  # noqa: E731
-    with pytest.raises(DownloadStopped, match="stopped. What has arrived is kept, and the next download goes on from there"):
+    with pytest.raises(DownloadStopped, match=r"stopped\. What has arrived is kept, and the next download goes on from there"):
         fetch_all([found], lambda done, total: seen.append(done), cancelled)
     whole, half = held(client.cache())
     assert [path.stem for path in half] == [weights] and weights not in {path.name for path in whole}
@@ -216,13 +217,13 @@ def test_a_revision_that_is_not_there_is_named(hub, pair_folders):
 
 def test_a_file_that_is_listed_and_not_there_is_a_sentence(hub, pair_folders):
     hub.add("owner/model", pair_folders[0]).missing = {WEIGHTS}
-    with pytest.raises(ModelError, match="'owner/model' lists a file that .* does not have"):
+    with pytest.raises(ModelError, match=r"'owner/model' lists a file that .* does not have"):
         load_model("owner/model", *CPU)
 
 
 def test_an_answer_that_is_no_hubs_is_a_sentence(hub):
     hub.html = True
-    with pytest.raises(ModelError, match="does not answer as a model hub does.*Check HF_ENDPOINT"):
+    with pytest.raises(ModelError, match=r"does not answer as a model hub does.*Check HF_ENDPOINT"):
         listing("owner/model")
 
 
@@ -230,7 +231,7 @@ def test_a_hub_that_nobody_answers_for_is_a_sentence(hub, monkeypatch):
     with socket.socket() as free:  # bound and not listening: connections to it are refused
         free.bind(("127.0.0.1", 0))
         monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{free.getsockname()[1]}")
-        with pytest.raises(ModelError, match="could not be reached for 'owner/model'.*or name a folder"):
+        with pytest.raises(ModelError, match=r"could not be reached for 'owner/model'.*or name a folder"):
             listing("owner/model")
 
 
