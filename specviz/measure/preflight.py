@@ -210,11 +210,14 @@ def _read(place: str, role: str, dtype: torch.dtype, cancelled: Callable[[], boo
         made.tokenizer = load_tokenizer(listed)
         known |= {"tokens": len(made.tokenizer), "chat_template": bool(made.tokenizer.chat_template)}
         known["end_tokens"] = tuple(sorted(eos_ids(_generation(listed), made.config)))
-        refuse_narrow(place, made.config, made.tokenizer)
+        if known["supported"]:
+            refuse_narrow(place, made.config, made.tokenizer)
     except DownloadStopped:
         raise
-    except ModelError as error:
-        problems.append(str(error))
+    except (ModelError, OSError) as error:
+        problems.append(
+            str(error) if isinstance(error, ModelError) else f"'{place}' could not be read or kept ({error.strerror})."
+        )
         if made.listed is not None:
             known["here_bytes"] = made.listed.here_bytes
     made.found = ModelCheck(**known, problems=tuple(problems))
@@ -310,11 +313,10 @@ def _notes(one: _Read, other: _Read, dtype: torch.dtype, device: torch.device) -
     for model in (target, draft):
         if model.gated:
             notes.append(f"'{model.place}' is gated: its license must have been accepted by the account of this machine.")
-        if model.stored and model.stored != _name(dtype):
-            notes.append(
-                f"The {model.role}'s weights are stored in {model.stored} and run in {_name(dtype)}: that is another distribution "
-                f"than in {model.stored}, by rounding."
-            )
+    for stored in sorted({model.stored for model in (target, draft) if model.stored and model.stored != _name(dtype)}):
+        notes.append(
+            f"Weights stored in {stored} run in {_name(dtype)}: their distribution differs from that in {stored} by rounding."
+        )
     if dtype in (torch.bfloat16, torch.float16) and device.type == "cpu":
         notes.append(f"Processors without {_name(dtype)} arithmetic are slower in it than in float32; it saves memory.")
     if one.config is not None and one.config.model_type in EXPERTS:

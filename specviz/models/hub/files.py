@@ -14,10 +14,10 @@ from pathlib import Path
 from huggingface_hub import HfApi
 from huggingface_hub.hf_api import ModelInfo
 
-from specviz.errors import DamagedModel, ModelError
+from specviz.errors import SHOWN, DamagedModel, ModelError
 from specviz.models.hub.client import asked, cache, endpoint, never, refusal
 from specviz.models.hub.transfer import File, Store, fetch, is_commit
-from specviz.models.pairs.names import HubName, as_path, hub_name
+from specviz.models.pairs.names import HubName, folder_of, hub_name
 
 CONFIG = "config.json"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -106,12 +106,12 @@ def listing(place: str, weights: str | None = None, cancelled: Callable[[], bool
 
     Raises ModelError with a sentence for a place that is neither, and for what the hub refuses.
     """
-    if as_path(place).is_dir():
-        return _of_folder(place, weights)
+    if (folder := folder_of(place)) is not None:
+        return _of_folder(place, Path(os.path.abspath(folder)), weights)
     name = hub_name(place)
     if name is None:
         raise ModelError(
-            f"'{place}' is neither a folder on this machine nor a hub name of the form owner/model or owner/model@revision."
+            f"'{place[:SHOWN]}' is neither a folder on this machine nor a hub name of the form owner/model or owner/model@revision."
         )
     try:
         return _of_hub(place, name, weights, cancelled)
@@ -131,9 +131,11 @@ def fetch_small(listed: Listing, cancelled: Callable[[], bool] = never) -> Path:
     return listed.folder
 
 
-def _of_folder(place: str, weights: str | None) -> Listing:
-    folder = Path(os.path.abspath(as_path(place)))
-    there = {entry.name: File(entry.name, entry.stat().st_size) for entry in folder.iterdir() if entry.is_file()}
+def _of_folder(place: str, folder: Path, weights: str | None) -> Listing:
+    try:
+        there = {entry.name: File(entry.name, entry.stat().st_size) for entry in folder.iterdir() if entry.is_file()}
+    except OSError as error:
+        raise ModelError(f"The folder '{place}' could not be read ({error.strerror}).") from error
     if CONFIG not in there:
         raise ModelError(f"'{place}' does not hold a model: {CONFIG} is missing.")
     read = _weights(place, there, weights, lambda: folder / INDEX)

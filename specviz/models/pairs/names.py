@@ -49,6 +49,14 @@ def as_path(place: str) -> Path:
         return path
 
 
+def folder_of(place: str) -> Path | None:
+    """The folder that a place is; None if there is none of that name."""
+    try:
+        return path if place.strip() and (path := as_path(place)).is_dir() else None
+    except OSError:  # longer than a name may be
+        return None
+
+
 class HubName(NamedTuple):
     """A model on the hub.
 

@@ -36,6 +36,7 @@ def shallow(config: PretrainedConfig, layers: int, device: torch.device, dtype: 
     """A model of that many layers, in eval mode."""
     with no_init_weights():
         model: Any = library_class(config).from_config(cut(config, layers), dtype=dtype)
+    model.tie_weights()
     with torch.no_grad():
         for weight in model.parameters():
             weight.fill_(FILL)
