@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from specviz.commands.output import show
@@ -26,7 +27,7 @@ def checked(options: argparse.Namespace) -> int:
     fetching = options.download and found.ready and found.download_bytes > 0
     record = found.to_record() | ({"downloaded_bytes": found.download_bytes} if fetching else {})
     if options.format == "text":
-        show(record, options, lambda record: in_words(found))
+        show(record, options, lambda record: in_words(found, _chosen(options)))
     if fetching:
         _fetch(found)
     if options.format == "json":
@@ -46,14 +47,23 @@ def _fetch(found: Preflight) -> None:
         raise KeyboardInterrupt("what has arrived is kept, and the same command goes on from there") from None
 
 
-def in_words(found: Preflight) -> str:
-    """The check as text: a paragraph for each model, one for the pair, and what is worth knowing or stands in the way."""
+def _chosen(options: argparse.Namespace) -> list[str]:
+    """Options of this check that a run needs too."""
+    given = {"--device": options.device if options.device != "auto" else None, "--dtype": options.dtype}
+    return [word for name, value in given.items() if value for word in (name, value)]
+
+
+def in_words(found: Preflight, chosen: Sequence[str] = ()) -> str:
+    """The check as text: a paragraph for each model, one for the pair, and what is worth knowing or stands in the way.
+
+    chosen  more options of a command that runs the pair
+    """
     lines = [*_model(found.target), "", *_model(found.draft), "", *_pair(found)]
     for title, sentences in (("worth knowing", found.notes), ("in the way", found.all_problems)):
         if sentences:
             lines += ["", f"{title}:", *(f"- {sentence}" for sentence in sentences)]
     if found.ready:
-        command = shlex.join(as_options(Places(found.target.place, found.draft.place).name))
+        command = shlex.join([*as_options(Places(found.target.place, found.draft.place).name), *chosen])
         lines += ["", f"Ready. To run it: specviz decode {command} --prompt ..."]
     else:
         lines += ["", "Not ready."]
