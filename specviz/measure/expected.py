@@ -31,7 +31,7 @@ HELD = 64  # tokens before the pass
 BYTES = 512_000_000  # of layers: beyond a processor's cache, where the layers that are left out would be read from memory too
 SECONDS = 3.0  # that the runs may take, if LEAST runs take no longer
 RUNS = 25  # at most
-OFF = 0.3  # how far such an estimate may be off besides its interval: what the shipped pair's showed, rounded up (docs/benchmarks.md)
+OFF = 0.3  # largest share by which an estimate was seen off besides its interval, mostly too low (docs/benchmarks.md)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from transformers import CONFIG_MAPPING, GPT2Config, GPT2LMHeadModel, LlamaConfi
 from specviz.errors import ModelError, SettingsError
 from specviz.measure import preflight
 from specviz.measure.costs import measure_costs
-from specviz.measure.expected import OFF, _depths, _extended, measure_expected
+from specviz.measure.expected import _depths, _extended, measure_expected
 from specviz.measure.preflight import check
 from specviz.models.hub.client import DownloadStopped
 from specviz.models.hub.download import download
@@ -315,8 +315,9 @@ def test_a_machine_without_memory_for_the_probe_leaves_it_out(pair_folders, monk
 
 @pytest.mark.slow
 @pytest.mark.parametrize("layer_bytes", (512_000_000, 10_000_000), ids=("all layers", "three of twelve"))
-def test_what_is_expected_of_the_shipped_pair_is_what_it_takes(storybook, layer_bytes):
-    """The real pair and the probe take turns, three times each; the best of three is compared, which another program disturbs least."""
+def test_what_is_expected_of_the_shipped_pair_is_of_the_size_of_what_it_takes(storybook, layer_bytes):
+    """Pair and probe take turns and the best of three is compared, which other programs disturb least. docs/benchmarks.md says how far
+    off it was; a factor of two leaves room for any of those, and none for a layer, a thread or a draft step counted wrongly."""
     entry, ids = PAIRS["storybook"], storybook.encode("Once upon a time there was a little rabbit")
     configs = [load_config(place) for place in (entry.target, entry.draft)]
     expected, real = [], []
@@ -325,4 +326,4 @@ def test_what_is_expected_of_the_shipped_pair_is_what_it_takes(storybook, layer_
         real.append(measure_costs(storybook, Settings(gamma=4, length=64), ids, 25))
     for name in ("one", "block", "draft"):
         ours, theirs = (min(getattr(one, name).value for one in many) for many in (expected, real))
-        assert abs(ours / theirs - 1) < OFF, name
+        assert 0.5 < ours / theirs < 2.0, name
