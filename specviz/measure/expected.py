@@ -69,11 +69,11 @@ def measure_expected(
 
     Raises MemoryError or RuntimeError where the machine has no room for it.
     """
-    rows, settings, vocabulary = [Prefix(tuple(range(HELD)), 0, 2 * GAMMA + 2)], Settings(), _vocabulary(target, draft)
+    rows, settings, vocabulary = [_row(target, draft)], Settings(), max(_vocabularies(target, draft))
     depths = {name: _depths(config, dtype, layer_bytes) for name, config in (("target", target), ("draft", draft))}
     contestants: dict[tuple[str, int], Callable[[Lap], object]] = {}
     targets = [_opened(shallow(target, layers, device, dtype), settings, vocabulary, CachedModel) for layers in depths["target"]]
-    for name, tree in (("one", empty_tree(1)), ("block", chain_of(range(GAMMA)))):
+    for name, tree in (("one", empty_tree(1)), ("block", chain_of((0,) * GAMMA))):
         for layers, source in zip(depths["target"], targets, strict=True):  # in turn, so that none finds its weights in a cache
             contestants[name, layers] = lambda lap, source=source, tree=tree: source.distributions(rows, tree)
     for layers in depths["draft"]:
@@ -124,9 +124,16 @@ def _depths(config: PretrainedConfig, dtype: torch.dtype, layer_bytes: int) -> t
 
 def _opened(model: PreTrainedModel, settings: Settings, vocabulary: int, kind: type[CachedModel]) -> CachedModel:
     if model.config.is_encoder_decoder:
-        return ConditionedModel(model, settings, vocabulary, range(1, HELD))
+        return ConditionedModel(model, settings, vocabulary, (1,) * HELD)
     return kind(model, settings, vocabulary)
 
 
-def _vocabulary(*configs: PretrainedConfig) -> int:
-    return max(config.get_text_config().vocab_size for config in configs)
+def _row(*configs: PretrainedConfig) -> Prefix:
+    """A text that both models can read and that leaves room for the draft tokens."""
+    contexts = [getattr(config.get_text_config(), "max_position_embeddings", None) or 2 * HELD for config in configs]
+    held = max(1, min(HELD, min(contexts) - 2 * GAMMA - 2))
+    return Prefix(tuple(place % min(_vocabularies(*configs)) for place in range(held)), 0, 2 * GAMMA + 2)
+
+
+def _vocabularies(*configs: PretrainedConfig) -> list[int]:
+    return [config.get_text_config().vocab_size for config in configs]

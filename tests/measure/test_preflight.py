@@ -299,6 +299,16 @@ def test_every_family_is_probed_by_its_own_layers(family):
     assert found.factor(1.0) < found.factor(5.0)
 
 
+def test_models_of_a_short_context_and_few_tokens_are_probed_too():
+    config = LlamaConfig(
+        **{"vocab_size": 11, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2},
+        max_position_embeddings=24,
+    )
+    wide = GPT2Config(vocab_size=300, n_embd=16, n_layer=1, n_head=2, n_positions=64)
+    for pair in ((config, wide), (wide, config)):
+        assert measure_expected(*pair, CPU, torch.float32).block.value > 0
+
+
 def test_an_encoder_decoder_pair_is_probed_too(encoder_decoder_folders):
     for folders in encoder_decoder_folders.values():
         assert check(*map(str, folders), device="cpu").expected.one.value > 0
