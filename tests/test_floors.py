@@ -16,7 +16,7 @@ FLOORS = (  # from the ground up
     {"models"},
     {"proposers"},
     {"decoding"},
-    {"measure", "evidence", "prediction", "serving", "training"},
+    {"audit", "measure", "evidence", "prediction", "serving", "training"},
     {"cluster"},
     {"figures", "export"},
     {"web", "static_site"},
@@ -46,6 +46,7 @@ BORDERS = {
     "ray": {"cluster"},
     "psutil": {"cluster"},
     "torch": {
+        "audit",
         "verification",
         "models",
         "proposers",

@@ -1,0 +1,1 @@
+"""Audit a running server: collect samples from it, test them, and say how they differ."""
