@@ -23,6 +23,7 @@ from specviz.commands.output import NO_VERDICT, format_option, machine_line, sho
 from specviz.commands.progress import told
 from specviz.commands.somewhere import somewhere
 from specviz.errors import SettingsError
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import PROPOSER_FIELDS, Settings, whole
 
 if TYPE_CHECKING:
@@ -111,6 +112,7 @@ def as_text(record: dict[str, Any]) -> str:
     lines = [machine_line(record["machine"])]
     if said := in_words(Settings(**record["speculative"])):
         lines.append(f"speculative: {said.strip()}")
+    lines += filter(None, (draftable_in_words(record["pair"]),))
     lines.append("")
     for result in record["results"]:
         span = interval_of(result["runs"])
@@ -123,6 +125,7 @@ def as_text(record: dict[str, Any]) -> str:
             f"  tokens per pass {result['tokens_per_pass']:.3f}, draft tokens per pass {result['draft_tokens']:.2f}, "
             f"accepted of tested {result['accepted_per_tested']:.3f}",
             *_costs(result),
+            *_draftable(result),
             f"  a round, mean ms: {', '.join(f'{part} {1e3 * value:.2f}' for part, value in result['timeline'].items())}",
             "",
         ]
@@ -136,6 +139,11 @@ def as_text(record: dict[str, Any]) -> str:
     if record["verdict"] != "steady":
         lines += ["", record["verdict"]]
     return "\n".join(lines)
+
+
+def _draftable(result: dict[str, Any]) -> list[str]:
+    share = result["draftable"]
+    return [] if share is None else [f"  of the draft's probability {share:.1%} can be proposed"]
 
 
 def _costs(result: dict[str, Any]) -> list[str]:

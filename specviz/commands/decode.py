@@ -25,6 +25,7 @@ from specviz.commands.options import (
 from specviz.commands.output import format_option, in_color
 from specviz.commands.somewhere import somewhere
 from specviz.errors import SettingsError
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.records import write
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
@@ -135,10 +136,12 @@ def _tally(trace: Trace, parts: list[tuple[str, bytes]], color: bool) -> str:
     rate = f"{len(parts) / passes:.2f}" if passes else "0"
     models = trace.models
     edited = "  (some random numbers were chosen by hand: this run is not a sample)" if trace.settings["uniforms"] else ""
+    sharing = f"{said}\n" if (said := draftable_in_words(models)) else ""
     began = "the encoder read" if trace.encoder_ids else "started from"
     start = f"empty prompt: {began} {models.get('start_token')}\n" if not trace.settings["prompt"] else ""
     return (
         f"{start}{len(parts)} tokens in {passes} target passes, {rate} tokens per target pass: {', '.join(counts)}\n"
         f"{in_words(Settings.from_record(trace.settings))}"
+        f"{sharing}"
         f"{models['pair']} on {models['device']}, {models['dtype']}, seed {trace.settings['seed']}{edited}"
     )

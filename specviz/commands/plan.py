@@ -13,6 +13,7 @@ from specviz.commands.options import cut_options, load, pair_options, seed_optio
 from specviz.commands.output import NO_VERDICT, format_option, machine_line
 from specviz.commands.progress import Progress
 from specviz.errors import SettingsError
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import GAMMA_MAX, whole
 
 if TYPE_CHECKING:
@@ -112,6 +113,7 @@ def as_text(plan: SpeedPlan) -> str:
     lines = [
         machine_line(plan.machine),
         f"pair {settings.pair}, proposer {settings.proposer}, rule {settings.rule}, temperature {settings.temperature:g}{''.join(cuts)}",
+        *filter(None, (draftable_in_words(plan.models),)),
         f"text {plan.text['name']}: {plan.text['tokens']:,} tokens; {plan.openings} continuations of {plan.length} tokens after {plan.opening}",
         "",
         f"{'gamma':>5}  {'tokens per pass':<24}{'hazards':>8}{'one alpha':>10}{'own text':>9}{'alpha':>7}"

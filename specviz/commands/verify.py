@@ -26,6 +26,7 @@ from specviz.commands.options import (
 from specviz.commands.output import NO_VERDICT, format_option, show
 from specviz.commands.progress import Progress
 from specviz.errors import EvidenceError, SettingsError
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings, whole
 
 if TYPE_CHECKING:
@@ -224,6 +225,7 @@ def as_text(record: dict[str, Any]) -> str:
         lines += in_words(settings).splitlines()
         if why := engine_alone("speculative", settings):
             lines.append(f"sampled only through the engine: {why}")
+    lines += filter(None, (draftable_in_words(record["models"]),))
     for one in record["answers"]:
         first, here = record["answers"][0]["plan"]["tv"], one["plan"]["tv"]
         fewer = f" (This mode has fewer samples, so it was only asked to detect {here:.2g}.)" if here > first else ""

@@ -8,6 +8,7 @@ from itertools import islice
 
 from specviz.decoding.engine import decode, randomness_of
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import draftable, with_draftable
 from specviz.proposers.registry import opened
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
@@ -40,11 +41,16 @@ def run(
         if watch:
             watch(round_)
         recorded.append(replace(round_, full=None))
-    return written(pair, settings, prompt, tuple(recorded))
+    return written(pair, settings, prompt, tuple(recorded), draftable(getattr(proposer, "draft", None)))
 
 
-def written(pair: LoadedPair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...]) -> Trace:
-    """The trace of these rounds, with the text and the bytes of every token that it mentions."""
+def written(
+    pair: LoadedPair, settings: Settings, prompt: Sequence[int], rounds: tuple[Round, ...], share: float | None = None
+) -> Trace:
+    """The trace of these rounds, with the text and the bytes of every token that it mentions.
+
+    share  of the draft's mass that could be proposed, where its tokenizer differs from the target's (models/pairs/mapped.py)
+    """
     output = [token for round_ in rounds for token in round_.committed]
     read = pair.encoder_ids(settings.prompt)
     mentioned = {*prompt, *output, *read}
@@ -53,4 +59,5 @@ def written(pair: LoadedPair, settings: Settings, prompt: Sequence[int], rounds:
         mentioned.update(d.stand_in for d in round_.proposals if d.stand_in is not None)
         mentioned.update(token for probs in round_.distributions for token in probs.tokens)
     text, bytes_of = pair.decode(output), pair.pieces(mentioned)
-    return Trace(settings.to_record(), tuple(prompt), rounds, text, bytes_of, pair.describe(), encoder_ids=read)
+    models = with_draftable(pair.describe(), share)
+    return Trace(settings.to_record(), tuple(prompt), rounds, text, bytes_of, models, encoder_ids=read)

@@ -175,6 +175,8 @@ class SharedSampler:
             for offset, number in enumerate(range(self.state.done, self.state.done + len(p))):
                 mine = which[ends[number] : ends[number + 1]]
                 of_draft = (None, None) if q is None or claimed is None else (q[offset], claimed[offset])
+                if q is not None and not q[offset].any():  # nothing can be drafted here: the round ends with its bonus token
+                    self._end_rounds(place, mine, randomness, drafting)
                 taken = {purpose: u[mine] for purpose, u in randomness.items()}
                 self._write(place, mine, (p[offset], *of_draft), taken, drafting[mine])
             self.state.done += len(p)
@@ -202,6 +204,15 @@ class SharedSampler:
                 stream = self.randomness.stream(purpose, start, node, self.shard.first, self.shard.count)
                 randomness[purpose][here] = stream[here]
         return randomness, drafting
+
+    def _end_rounds(self, place: int, which: np.ndarray, randomness: dict[Purpose, np.ndarray], drafting: np.ndarray) -> None:
+        """Let the rounds of these samples test no draft token here; those that would have take the number of a bonus token."""
+        ended = which[drafting[which]]
+        drafting[ended] = False
+        for start in np.unique(self.start[ended]).tolist():
+            stream = self.randomness.stream(Purpose.BONUS, start, place - start, self.shard.first, self.shard.count)
+            here = ended[self.start[ended] == start]
+            randomness[Purpose.BONUS][here] = stream[here]
 
     def _write(
         self,

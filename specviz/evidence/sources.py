@@ -20,6 +20,7 @@ from specviz.evidence.analytic.fresh import given
 from specviz.evidence.mutants.catalog import MUTANTS
 from specviz.evidence.partition import Partition
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair
 from specviz.models.paths import Remembering
 from specviz.proposers.base import Nothing
 from specviz.proposers.registry import EARLY_EXIT, on_shared_distributions, opened
@@ -145,6 +146,9 @@ def assisted(pair: LoadedPair, settings: Settings, ids: Sequence[int], first: in
     The number of draft tokens is gamma, and its confidence threshold is off. Sample i runs under a ``torch.manual_seed`` made of
     seed and i.
     """
+    if isinstance(pair, MappedPair):
+        allowed = "speculative or target for a pair whose tokenizers differ: there transformers drafts in another way"
+        raise SettingsError("decoder", ASSISTED, allowed)
     context = getattr(pair.target.config.get_text_config(), "max_position_embeddings", None)
     remaining = opening_row(ids, settings, context).remaining
     options = sampling(settings) | {

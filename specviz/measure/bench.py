@@ -1,7 +1,8 @@
 """Measured speed: every contestant on the same pair, prompts and settings, by one interleaved clock, with 95% intervals.
 
 Contestants: our loop with the target alone, transformers' ``generate()``, our speculative decoder, and transformers' assisted generation
-(same draft, same gamma, its confidence stop switched off). The baseline is the faster of the first two.
+(same draft, same gamma, its confidence stop switched off; left out where the tokenizers differ, because there it drafts in another
+way). The baseline is the faster of the first two.
 
 Costs are measured on passes of their own at the same cache length, between the contestants' texts. With another proposer or rule than the
 draft's chain and the token rule, rounds differ, and costs are means over the rounds of the runs, without each run's first round,
@@ -28,7 +29,9 @@ from specviz.evidence.analytic.fresh import given
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.costs import Costs, measure_costs, median_costs, timeline
 from specviz.measure.estimate import Estimate
+from specviz.measure.text_passes import draftable_along
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair
 from specviz.proposers.registry import opened
 from specviz.proposers.trees.node_count import with_paying_nodes
 from specviz.randomness import PhiloxRandomness
@@ -45,7 +48,8 @@ PROMPTS = {
 PLAIN = Settings()
 PARTS = {"draft": "draft", "block": "target", "rule": "rule"}  # field of Costs -> part of a round's timing
 TOKENS_A_SECOND = "tokens/s"
-CONTESTANTS = ("target only", "generate", "speculative", "assisted")
+ASSISTED = "assisted"
+CONTESTANTS = ("target only", "generate", "speculative", ASSISTED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +61,7 @@ class BenchResult:
     allowed, share       speed-up that the measured costs allow, and the part of it that was reached
     leviathan            their formula; None where rounds are not chains of fixed length from a draft model
     timeline             seconds per round of the speculative runs, by part
+    draftable            mean mass of the draft's distribution that can be proposed; None where both models have one tokenizer
     """
 
     temperature: float
@@ -73,6 +78,7 @@ class BenchResult:
     leviathan: float | None
     share: float
     timeline: dict[str, float]
+    draftable: float | None = None
 
 
 def bench(
@@ -108,10 +114,14 @@ def _one_temperature(pair: LoadedPair, settings: Settings, runs: int, say: Calla
         found = measure_costs(pair, *asked(prompt, run))
         costs.extend([found] * (run > 0))
 
-    clock = Clock({name: partial(write, name) for name in CONTESTANTS}, items=lambda run: tuple(PROMPTS.values()))
+    names = [name for name in CONTESTANTS if name != ASSISTED or not isinstance(pair, MappedPair)]
+    clock = Clock({name: partial(write, name) for name in names}, items=lambda run: tuple(PROMPTS.values()))
     told = once_a_run(runs, lambda line: say(f"temperature {settings.temperature:g}: {line}"))
     clock.until(runs, told, cost)
-    return _result(settings, clock, median_costs(costs))
+    result = _result(settings, clock, median_costs(costs))
+    written = [[token for round_ in made for token in round_.committed] for made in clock.kept("speculative")[: len(PROMPTS)]]
+    texts = [(pair.encode(prompt), tokens) for prompt, tokens in zip(PROMPTS.values(), written, strict=True)]
+    return replace(result, draftable=draftable_along(pair, settings, texts))
 
 
 def once_a_run(runs: int, say: Callable[[str], None]) -> Callable[[float, int, Any], None]:
@@ -129,13 +139,14 @@ def once_a_run(runs: int, say: Callable[[str], None]) -> Callable[[float, int, A
 def _result(settings: Settings, clock: Clock[str], costs: Costs) -> BenchResult:
     rounds = [round_ for made in clock.kept("speculative") for round_ in made]
     tokens = settings.length * len(PROMPTS)
-    rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS}
+    rates = {name: clock.rate(name, tokens, TOKENS_A_SECOND) for name in CONTESTANTS if name in clock.contestants}
     baseline = max(("target only", "generate"), key=lambda name: rates[name].value)
-    ratio = {
-        "speculative / baseline": clock.ratio(baseline, "speculative"),
-        "speculative / assisted": clock.ratio("assisted", "speculative"),
-        "assisted / baseline": clock.ratio(baseline, "assisted"),
-    }
+    ratio = {"speculative / baseline": clock.ratio(baseline, "speculative")}
+    if ASSISTED in rates:
+        ratio |= {
+            "speculative / assisted": clock.ratio(ASSISTED, "speculative"),
+            "assisted / baseline": clock.ratio(baseline, ASSISTED),
+        }
     tested = [d for r in rounds for d in r.proposals if d.accepted is not None]
     alpha = sum(d.accepted for d in tested) / max(1, len(tested))
     per_pass = sum(len(r.committed) for r in rounds) / len(rounds)

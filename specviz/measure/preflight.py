@@ -20,8 +20,9 @@ from specviz.models.hub.download import free_disk
 from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs import fit
 from specviz.models.pairs.families import EXPERTS, refuse_mixed, refuse_unsupported
-from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow
+from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow, shared_tokens
 from specviz.models.pairs.public import OVERHEAD
+from specviz.models.pairs.token_map import Side
 from specviz.models.pairs.tokens import difference
 from specviz.records import plain_fields
 
@@ -173,8 +174,8 @@ def check(
     listings = tuple(each.listed for each in read if each.listed is not None)
     free, host, disk = fit.free_bytes(where), fit.free_bytes(torch.device("cpu")), free_disk()
     watch(0.5, "the tokenizers")
-    differ, problems = _apart(one, other)
-    notes = _notes(one, other, kind, where)
+    differ, problems, apart = _apart(one, other)
+    notes = (*apart, *_notes(one, other, kind, where))
     made = Preflight(
         *(one.found, other.found, where.type, _name(kind), free, host, disk),
         differ=differ,
@@ -247,23 +248,30 @@ def _generation(listed: Listing) -> GenerationConfig | None:
         return None
 
 
-def _apart(one: _Read, other: _Read) -> tuple[str | None, tuple[str, ...]]:
-    """How the tokenizers differ, and what stands between the two models."""
+def _apart(one: _Read, other: _Read) -> tuple[str | None, tuple[str, ...], tuple[str, ...]]:
+    """How the tokenizers differ, what stands between the two models, and what need not."""
     problems = []
     if one.config is not None and other.config is not None:
         try:
             refuse_mixed((one.found.place, other.found.place), (one.config, other.config))
         except UnsupportedModel as error:
             problems.append(str(error))
-    differ = None
-    if one.tokenizer is not None and other.tokenizer is not None:
+    differ, note = None, None
+    if one.tokenizer is not None and other.tokenizer is not None and one.config is not None and other.config is not None:
         differ = difference(one.tokenizer, other.tokenizer)
-    if differ:
-        problems.append(
-            f"The tokenizers of target '{one.found.place}' and draft '{other.found.place}' differ: {differ}. "
-            "Take a draft of the target's own family: both models must use the same tokens."
+    if differ and not problems:
+        sides = tuple(
+            Side(each.tokenizer, each.config.get_text_config().vocab_size, frozenset(each.found.end_tokens)) for each in (one, other)
         )
-    return differ, tuple(problems)
+        try:
+            found = shared_tokens(sides, (one.found.place, other.found.place), one.config.is_encoder_decoder, differ)
+            note = (
+                f"The two tokenizers differ: {differ}. The draft proposes the {len(found):,} of its {found.of_draft:,} tokens that the "
+                f"target has too ({found.share:.0%}); the result stays exact."
+            )
+        except ModelError as error:
+            problems.append(str(error))
+    return differ, tuple(problems), () if note is None else (note,)
 
 
 def _too_large(

@@ -7,7 +7,11 @@ from collections.abc import Iterator, Sequence
 from torch import Tensor
 
 from specviz.models.base import LanguageModel
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair, draftable
+from specviz.proposers.registry import opened
 from specviz.randomness import Prefix
+from specviz.settings import Settings
 from specviz.verification.draft_tree import ROOT, DraftTree
 
 AT_ONCE = 64  # tokens of one pass
@@ -30,3 +34,17 @@ def distributions_along(
         some = tokens[begin : begin + at_once]
         row = Prefix((*prompt, *tokens[:begin]), begin, len(tokens) - begin)
         yield slice(begin, begin + len(some)), source.distributions([row], chain_of(some[:-1]))[0]
+
+
+def draftable_along(pair: LoadedPair, settings: Settings, texts: Sequence[tuple[Sequence[int], Sequence[int]]]) -> float | None:
+    """Mean mass of the draft's distribution that can be proposed at the places of texts (prompt, tokens), in [0, 1].
+
+    None unless the settings' proposer draws from a draft with another tokenizer than the target's.
+    """
+    draft = getattr(opened(pair, settings)[1], "draft", None)
+    if not isinstance(pair, MappedPair) or draft is None:
+        return None
+    for prompt, tokens in texts:
+        for _ in distributions_along(draft, prompt, [int(token) for token in tokens]):
+            pass
+    return draftable(draft)

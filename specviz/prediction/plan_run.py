@@ -14,7 +14,9 @@ from specviz.measure.bench import alone, measured_on, speculative
 from specviz.measure.clock import Clock, Lap
 from specviz.measure.duration import MANY, Pace, paced
 from specviz.measure.progress import Expect, Watch, stages, unwatched
+from specviz.measure.text_passes import draftable_along
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import with_draftable
 from specviz.prediction.cost_curve import TIMED, WARM, WARM_RUNS, Probes
 from specviz.prediction.forecast import Forecast
 from specviz.prediction.plan import CostCurve, SpeedPlan
@@ -32,6 +34,7 @@ from specviz.prediction.predict import (
 from specviz.settings import Settings
 from specviz.theory import operations
 
+DRAFTABLE = 16  # texts along which is measured what a draft with another tokenizer can propose
 PLAIN = "token"  # the rule that another rule's gain is compared with
 WRITING, OVER_ITS, OVER_YOURS = "the target writes", "one pass over its texts", "one pass over your text"
 COSTS, COUNTING, TIMING = "costs", "counting rounds", "timing"  # what is being done
@@ -97,6 +100,8 @@ def make_plan(
     if settings.proposer == "draft":
         c_hat = pair.draft.num_parameters() / pair.target.num_parameters()
         rows = [replace(row, operations=operations(row.tokens.value, row.gamma, c_hat)) for row in rows]
+    measured = measured_on(pair)
+    measured["models"] = with_draftable(measured["models"], draftable_along(pair, settings, ours[:DRAFTABLE]))
     plan = SpeedPlan(
         settings=settings,
         text={"name": name, "tokens": size, "sha256": hashlib.sha256(text.encode()).hexdigest()},
@@ -104,7 +109,7 @@ def make_plan(
         opening=effort.opening,
         length=settings.length,
         rows=tuple(rows),
-        **measured_on(pair),
+        **measured,
     )
     if effort.check:
         return _checked(pair, plan, ours, forecast, effort, tell)

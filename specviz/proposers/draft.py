@@ -28,10 +28,17 @@ class DraftModel:
         drawn: list[list[int]] = [[] for _ in rows]
         distributions: list[list[torch.Tensor]] = [[] for _ in rows]
         uniforms: list[list[float]] = [[] for _ in rows]
+        live = list(range(len(rows)))
         for level in range(max(wanted)):
-            live = [index for index, levels in enumerate(wanted) if level < levels]
+            if not (live := [index for index in live if level < wanted[index]]):
+                break
             longer = [rows[i].with_draft_tokens(tuple(drawn[i])) for i in live]
             q = self.draft.distributions(longer, empty_tree(len(live)))[:, 0]
+            if not all(masses := q.sum(-1).tolist()):  # where nothing can be drafted, the chain ends before a token is drawn
+                places = [place for place, mass in enumerate(masses) if mass]
+                live, q = [live[place] for place in places], q[places]
+                if not live:
+                    break
             u = randomness.take(Purpose.DRAFT, [rows[i] for i in live], level, level)
             tokens = draw(q, torch.from_numpy(u)).tolist()
             for place, index in enumerate(live):

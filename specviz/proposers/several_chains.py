@@ -30,6 +30,7 @@ class SeveralDrafts:
             ends = [(tree, node) for tree, node in ends if level < tree.levels]
             if not ends:
                 break
-            drawn = draw_below(places_below(self.draft, ends), randomness, level)
-            ends = [(tree, tree.first_of(node)) for (tree, _), node in zip(ends, drawn, strict=True)]
+            places = [place for place in places_below(self.draft, ends) if place[2].any()]  # else nothing can be drafted there
+            drawn = draw_below(places, randomness, level) if places else []
+            ends = [(tree, tree.first_of(node)) for (tree, *_), node in zip(places, drawn, strict=True)]
         return tree_of(trees, self.name, counts_fixed=True)

@@ -16,7 +16,7 @@ from torch import Tensor
 from specviz.decoding.engine import decode, target_only
 from specviz.errors import SettingsError, SpecvizError
 from specviz.evidence.analytic.along_text import Analytic, analytic
-from specviz.evidence.analytic.fresh import Alone, Fresh
+from specviz.evidence.analytic.fresh import Alone, fresh_draft
 from specviz.measure.bench import measured_on
 from specviz.measure.clock import Clock, Lap, middle_half
 from specviz.measure.duration import Pace, paced
@@ -207,9 +207,9 @@ def checked(
     """The decoder with draft tokens against the distribution that this setup means to keep, along the texts one after the other."""
     meant = ways[ENTRIES[key].of].open(settings)
     ids = tuple(token for opening, text in places for token in opening + text)
-    draft, fresh_draft = pair.open(settings)[1], Fresh(pair.draft, settings, pair.vocabulary)
+    draft, fresh = pair.open(settings)[1], fresh_draft(pair, settings)
     proposer = DraftModel(draft, settings.gamma)
-    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh_draft, positions, watch)
+    return analytic(way.open(settings), proposer, way.rule, settings, ids, Alone(meant), fresh, positions, watch)
 
 
 def timing(

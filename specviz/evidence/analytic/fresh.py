@@ -12,6 +12,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.models.attachments.exits import Exit
+from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair, last_of
+from specviz.models.pairs.token_map import TokenMap
 from specviz.randomness import Prefix
 from specviz.settings import Settings
 from specviz.verification.draft_tree import DraftTree, empty_tree
@@ -43,6 +46,37 @@ class Fresh:
         logits = logits[0, -count:].cpu()
         probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - known))
         return probs, margin(logits, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class FreshMapped:
+    """The same of a draft with another tokenizer, on the target's ids: the library's pass over each text as the draft reads it."""
+
+    network: PreTrainedModel
+    settings: Settings
+    vocabulary: int
+    tokens: TokenMap
+
+    @torch.inference_mode()
+    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """As ``Fresh.distributions``. A row is zero where no shared token is possible."""
+        context = getattr(self.network.config.get_text_config(), "max_position_embeddings", None)
+        probs, margins = torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf, dtype=torch.float64)
+        for place, end in enumerate(range(len(ids) - count + 1, len(ids) + 1)):
+            read = last_of(self.tokens.read(tuple(ids[:end])), context)
+            logits = self.network(**given(self.network, read, ()), use_cache=False).logits[0, -1:].cpu()
+            shared = logits[:, self.tokens.draft_ids]
+            if bool((shared > -inf).any()):
+                probs[place, self.tokens.target_ids] = warp(shared, self.settings)[0]
+                margins[place] = margin(shared, self.settings)[0]
+        return probs, margins
+
+
+def fresh_draft(pair: LoadedPair, settings: Settings) -> Fresh | FreshMapped:
+    """The draft's distributions on the target's ids, from passes without a cache."""
+    if isinstance(pair, MappedPair):
+        return FreshMapped(pair.draft, settings, pair.vocabulary, pair.tokens)
+    return Fresh(pair.draft, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
 
 
 class Served(Protocol):

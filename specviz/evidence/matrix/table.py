@@ -14,18 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from specviz.decoding.sampler import Watch
-from specviz.errors import SettingsError
+from specviz.errors import ModelError, SettingsError
 from specviz.evidence.experiment import Plan
 from specviz.evidence.matrix.cell import CERTAIN, LENGTH, Cell, Column, cell_of
 from specviz.evidence.partition import exact_partition
 from specviz.evidence.pieces import PairThere, Pool, admit
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair
+from specviz.models.pairs.renumbered import renumbered
 from specviz.models.paths import distributions_after
 from specviz.models.remembered import RememberingPair
 from specviz.proposers.registry import PROPOSERS
@@ -35,9 +38,10 @@ from specviz.verification.registry import RULES, rule_of
 from specviz.verification.token_rule import Rule
 
 COLUMNS: dict[str, dict[str, float]] = {"T = 0": {"temperature": 0.0}, "T = 1": {}, "top-p .9": {"top_p": 0.9}}
+INTERSECTION = "draft-intersection"  # the line whose draft has another tokenizer
 EFFORT = 20  # work of a cell with many samples, relative to one with few
 VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lines, each with its own settings
-    "draft": {"draft": {}, "draft-entropy": {"lengths": "entropy"}, "draft-gain": {"lengths": "gain"}},
+    "draft": {"draft": {}, "draft-intersection": {}, "draft-entropy": {"lengths": "entropy"}, "draft-gain": {"lengths": "gain"}},
     "tree": {
         "tree-top": {"siblings": "top", "tree": "2-1"},
         "tree-independent": {"siblings": "independent", "tree": "2-2", "nodes": 5},  # one node of two gets a second sibling
@@ -172,6 +176,15 @@ class Worker:
         self.remembering = RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
         self.column: Column | None = None
 
+    @cached_property
+    def foreign(self) -> RememberingPair:
+        """The pair with a draft of another tokenizer: its own if it has one, else its draft under other numbers.
+
+        Raises ModelError as ``renumbered``.
+        """
+        pair = self.pair if isinstance(self.pair, MappedPair) else renumbered(self.pair)
+        return RememberingPair(pair, longest=len(self.ids) + LENGTH - 1)
+
     @property
     def alpha(self) -> float:
         """False-alarm rate of one cell: ALPHA divided by the number of cells of the whole matrix, whichever are asked for."""
@@ -184,8 +197,15 @@ class Worker:
         self.remembering.forget()
         if self.column is None or self.column.name != name:
             self.column = self._column(name)
-        self.column = replace(self.column, target=self.remembering.open(self.column.settings)[0])
-        return cell_of(self.column, line, lines()[line], rule, self.remembering, self.ids)
+        remembering = self.remembering
+        if line == INTERSECTION:
+            try:
+                remembering = self.foreign
+            except ModelError as why:
+                return Cell(line, rule, name, "blank", True, str(why))
+            remembering.forget()
+        self.column = replace(self.column, target=remembering.open(self.column.settings)[0])
+        return cell_of(self.column, line, lines()[line], rule, remembering, self.ids)
 
     def _column(self, name: str) -> Column:
         """The target's distribution in cells, from separate passes: not those that the samples come from."""

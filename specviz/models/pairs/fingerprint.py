@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.models.pairs.loading import LoadedPair
+from specviz.models.pairs.mapped import MappedPair
 
 
 def weights_hash(model: PreTrainedModel) -> str:
@@ -29,8 +30,11 @@ def tokenizer_hash(tokenizer: PreTrainedTokenizerBase) -> str:
 
 def fingerprints(pair: LoadedPair) -> dict[str, str]:
     """Hashes that tell whether another machine has the same models."""
-    return {
+    found = {
         "target_sha256": weights_hash(pair.target),
         "draft_sha256": weights_hash(pair.draft),
         "tokenizer_sha256": tokenizer_hash(pair.tokenizer),
     }
+    if isinstance(pair, MappedPair):
+        found["draft_tokenizer_sha256"] = tokenizer_hash(pair.draft_tokenizer)
+    return found

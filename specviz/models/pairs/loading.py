@@ -19,12 +19,15 @@ from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs.catalog import HASHES, PAIRS
 from specviz.models.pairs.families import library_class, refuse_mixed, refuse_unsupported
 from specviz.models.pairs.fit import refuse_too_large
+from specviz.models.pairs.mapped import MappedPair
 from specviz.models.pairs.names import places_of
 from specviz.models.pairs.pair import EncoderDecoderPair, LoadedPair
+from specviz.models.pairs.token_map import Side, TokenMap, token_map
 from specviz.models.pairs.tokens import difference
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 DEVICES = ("auto", "cuda", "mps", "cpu")
+SHARE_LEAST = 0.05  # part of a draft's tokens that a target with another tokenizer must have: no other token is ever drafted
 transformers.logging.set_verbosity_error()
 transformers.utils.logging.disable_progress_bar()
 
@@ -49,17 +52,18 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     else:
         raise ModelError(f"There is no pair {name!r}. Known pairs: {', '.join(PAIRS)}; or name a target and a draft of your own.")
     listed = [listing(place) for place in places]
-    refuse_mixed(places, [load_config(one) for one in listed])
+    configs = [load_config(one) for one in listed]
+    refuse_mixed(places, configs)
     tokenizers = [load_tokenizer(one) for one in listed]
-    if why := difference(*tokenizers):
-        raise ModelError(
-            f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}. "
-            "Both models must use the same tokens."
+    if why := difference(*tokenizers):  # asked before weights are read
+        sides = tuple(
+            Side(*one) for one in zip(tokenizers, (config.get_text_config().vocab_size for config in configs), strict=True)
         )
+        shared_tokens(sides, places, configs[0].is_encoder_decoder, why)
     target, draft = (load_model(one, where, kind) for one in listed)
     if rounded:
         round_weights(draft)
-    return pair_of(target, draft, tokenizers[0], name, places)
+    return pair_of(target, draft, tokenizers[0], name, places, tokenizers[1])
 
 
 def pair_of(
@@ -68,22 +72,51 @@ def pair_of(
     tokenizer: PreTrainedTokenizerBase,
     name: str = "own",
     places: tuple[str, str] = ("target", "draft"),
+    draft_tokenizer: PreTrainedTokenizerBase | None = None,
 ) -> LoadedPair:
-    """A pair from two loaded transformers models that read and write the tokens of one tokenizer.
+    """A pair from two loaded transformers models.
 
-    name    what records call it; places  what sentences call the two models
+    tokenizer        the target's
+    name             what records call it; places  what sentences call the two models
+    draft_tokenizer  the draft's; None: the target's. If the two differ, the draft proposes only tokens that both have (MappedPair)
 
-    Raises UnsupportedModel for a family that was not tested, ModelError for models that do not fit the tokenizer or each other.
+    Raises UnsupportedModel for a family that was not tested, ModelError for models that do not fit their tokenizers or each other.
     """
     refuse_mixed(places, [model.config for model in (target, draft)])
-    for model, place in zip((target, draft), places, strict=True):
+    why = difference(tokenizer, draft_tokenizer) if draft_tokenizer is not None else None
+    readers = (tokenizer, draft_tokenizer if why else tokenizer)
+    for model, place, reader in zip((target, draft), places, readers, strict=True):
         refuse_unsupported(place, model.config)
         model.eval().requires_grad_(False)
-        refuse_narrow(place, model.config, tokenizer)
+        refuse_narrow(place, model.config, reader)
     fields = (name, target, draft, tokenizer, eos_ids_of(target), start_id(target, tokenizer))
+    if why:
+        sides = tuple(
+            Side(reader, model.config.get_text_config().vocab_size, eos_ids_of(model), start_id(model, reader))
+            for model, reader in zip((target, draft), readers, strict=True)
+        )
+        return MappedPair(*fields, readers[1], shared_tokens(sides, places, target.config.is_encoder_decoder, why))
     return (
         EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else LoadedPair(*fields)
     )
+
+
+def shared_tokens(sides: tuple[Side, Side], places: tuple[str, str], encoders: bool, why: str) -> TokenMap:
+    """The tokens that target and draft share, although their tokenizers differ.
+
+    Raises ModelError for models with encoders, and if the draft shares fewer than SHARE_LEAST of its tokens.
+    """
+    named = f"Target '{places[0]}' and draft '{places[1]}' do not share one tokenizer: {why}."
+    if encoders:
+        raise ModelError(f"{named} Both models must use the same tokens if they have encoders.")
+    found = token_map(*sides)
+    if found.share < SHARE_LEAST:
+        raise ModelError(
+            f"{named} The target has {len(found):,} of the draft's {found.of_draft:,} tokens, and at least {SHARE_LEAST:.0%} are"
+            " needed to draft with them. These methods need no draft model; name the target as the draft too: --proposer ngram,"
+            " retrieval or early-exit."
+        )
+    return found
 
 
 def pick_device(device: str, dtype: str) -> tuple[torch.device, torch.dtype]:

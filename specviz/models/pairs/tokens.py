@@ -21,13 +21,39 @@ def piece(tokenizer: PreTrainedTokenizerBase, token: int) -> bytes:
     text = tokenizer.convert_ids_to_tokens(token) if token < len(tokenizer) else None
     if text is None:
         return b""
-    if token in tokenizer.all_special_ids:
-        return text.encode()
+    return text.encode() if token in tokenizer.all_special_ids else _spelled(text, tokenizer, _sentencepiece(tokenizer))
+
+
+def vocabulary_pieces(tokenizer: PreTrainedTokenizerBase) -> dict[int, bytes]:
+    """id -> bytes, for every token that stands for text, in the order of ids. Special tokens and empty ones are left out."""
+    special, stored_as_text = special_ids(tokenizer), _sentencepiece(tokenizer)
+    texts = tokenizer.convert_ids_to_tokens(list(range(len(tokenizer))))
+    found = {
+        token: _spelled(text, tokenizer, stored_as_text)
+        for token, text in enumerate(texts)
+        if text is not None and token not in special
+    }
+    return {token: raw for token, raw in found.items() if raw}
+
+
+def special_ids(tokenizer: PreTrainedTokenizerBase) -> frozenset[int]:
+    """Ids that stand for no text: those with a role (start, end, padding), and added tokens that are marked as special."""
+    added = getattr(tokenizer, "added_tokens_decoder", {})
+    return frozenset(tokenizer.all_special_ids) | {token for token, entry in added.items() if entry.special}
+
+
+def is_byte(tokenizer: PreTrainedTokenizerBase, token: int) -> bool:
+    """Whether an id is a byte that SentencePiece falls back to, such as <0x41>."""
+    return bool(_FALLBACK.fullmatch(tokenizer.convert_ids_to_tokens(token) or ""))
+
+
+def _spelled(text: str, tokenizer: PreTrainedTokenizerBase, stored_as_text: bool) -> bytes:
+    """The bytes of a token that is not special, from its entry in the vocabulary."""
     if isinstance(tokenizer, ByT5Tokenizer):  # its tokens are the bytes themselves
         return text.encode("latin-1")
     if match := _FALLBACK.fullmatch(text):
         return bytes([int(match[1], 16)])
-    if not _sentencepiece(tokenizer) and all(character in _BYTE_OF for character in text):
+    if not stored_as_text and all(character in _BYTE_OF for character in text):
         return bytes(_BYTE_OF[character] for character in text)
     return text.replace("\u2581", " ").encode()
 

@@ -42,7 +42,7 @@ class AdaptiveDraft:
 
     def _drawn(self, live: list[Growth], seen: Tensor, q: Tensor, randomness: Randomness) -> list[Growth]:
         """Draw one more token for each chain that continues. Returns those that may still continue."""
-        going = self.lengths.continues(live, seen)
+        going = [on and mass > 0.0 for on, mass in zip(self.lengths.continues(live, seen), seen.sum(-1).tolist(), strict=True)]
         places = [
             (chain, len(chain.tokens) - 1 if chain.tokens else ROOT, probs)
             for chain, probs, on in zip(live, q, going, strict=True)

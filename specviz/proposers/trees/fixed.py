@@ -69,7 +69,9 @@ def most_likely(probs: Tensor, count: int) -> list[int]:
 
 def possible(probs: Tensor, count: int, siblings: str) -> bool:
     """Whether sibling number ``count`` (from 0) can be drawn: without replacement each token is drawn once."""
-    return siblings == "independent" or count == 0 or count < int(probs.count_nonzero())
+    if siblings == "independent" or count == 0:
+        return bool(probs.any())
+    return count < int(probs.count_nonzero())
 
 
 def next_distribution(tree: Growth, parent: int, probs: Tensor, siblings: str) -> Tensor:

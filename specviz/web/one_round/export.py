@@ -39,7 +39,7 @@ def identity(trace: Trace) -> dict[str, Any]:
         return trace.models
     _wait_for_libraries()
     settings = Settings.from_record(trace.settings)
-    return trace.models | cache.identity(settings.pair, settings.device, settings.dtype)
+    return cache.identity(settings.pair, settings.device, settings.dtype) | trace.models
 
 
 def _wait_for_libraries() -> None:

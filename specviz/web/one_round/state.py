@@ -16,6 +16,7 @@ from specviz.errors import SettingsError, SpecvizError
 from specviz.figures.one_round.stage import read_cursor, stage_payload, write_cursor
 from specviz.models.pairs.catalog import PAIRS
 from specviz.models.pairs.names import Places, places_of
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.settings import Settings
 from specviz.trace import Round, Trace
 from specviz.web.common.links import linked
@@ -107,7 +108,8 @@ class OneRoundState(PageState):
             token = trace.models.get("start_token")
             begins = "the encoder reads" if trace.encoder_ids else "the text begins with"
             standing = [f"The prompt is empty, so {begins} the start token{f' {token}' if token else ''}."]
-        return [*self.problems, *self.said, *standing]
+        sharing = draftable_in_words(trace.models) if trace is not None else ""
+        return [*self.problems, *self.said, *standing, *([sharing] if sharing else [])]
 
     def begin(self, work: Work) -> None:
         """Have the request worked off by ``work(self, ticket, request)``, unless that goes on; work for one before it stops."""

@@ -10,6 +10,7 @@ from specviz.errors import SettingsError
 from specviz.figures.speed import batch, surface
 from specviz.figures.speed import plan as figures
 from specviz.figures.speed import study as study_figures
+from specviz.models.pairs.sharing import draftable_in_words
 from specviz.prediction.batches import BatchSpeeds
 from specviz.prediction.plan import SpeedPlan
 from specviz.prediction.plans import TEMPERATURES, Choice
@@ -101,6 +102,8 @@ def pictures(plan: SpeedPlan, kind: str) -> None:
             "measured with other random numbers."
         )
         picture(drawn(figures.tokens, plan, kind), "speed", "tokens", figures.tokens_conclusion(plan))
+        if sharing := draftable_in_words(plan.models):
+            st.caption(sharing)
     if right is None:
         st.caption("Speed also depends on what a round costs. Predict for this text to measure that here.")
         return
