@@ -23,12 +23,27 @@ PROMPT_MAX = 20_000  # characters; the context limit of the pair is checked in t
 OFF = "leave it out to switch it off"
 TREE_LEVELS, NODES_MAX = 8, 64
 TREES = ("tree", "medusa")  # proposers of trees with any number of nodes
+CHAINS_OR_TREES = ("eagle",)  # of a chain, unless a tree's shape or number of nodes is given
 SHAPE = "3-2-1"  # of a tree without a given shape or number of nodes: 15 nodes, three levels
 EXIT_LAYER_MAX = 1024  # the target's number of layers is checked when it is known
 PROPOSER_FIELDS = (
-    *("proposer", "rule", "tree", "siblings", "nodes", "drafts", "lengths", "text", "typical", "heads", "exit", "exit_layer"),
+    *(
+        "proposer",
+        "rule",
+        "tree",
+        "siblings",
+        "nodes",
+        "drafts",
+        "lengths",
+        "text",
+        "typical",
+        "heads",
+        "exit",
+        "exit_layer",
+        "eagle",
+    ),
 )
-WORDS = ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads", "exit")
+WORDS = ("pair", "prompt", "proposer", "rule", "device", "dtype", "tree", "siblings", "lengths", "text", "heads", "exit", "eagle")
 SIBLINGS = ("top", "independent", "distinct")
 _TREE = re.compile(r"\d{1,5}(-\d{1,5}){0,30}", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
@@ -61,6 +76,7 @@ class Settings:
     heads        folder of Medusa heads, only from the command line; empty: the pair's own
     exit         folder of a trained early exit, likewise
     exit_layer   number of the target's layers that draft under early exit, 1 to 1024; None: those below the trained exit
+    eagle        folder of an EAGLE head, likewise
     """
 
     pair: str = "storybook"
@@ -87,6 +103,7 @@ class Settings:
     heads: str = ""
     exit: str = ""
     exit_layer: int | None = None
+    eagle: str = ""
 
     def __post_init__(self) -> None:
         whole("gamma", self.gamma, 0, GAMMA_MAX)
@@ -223,6 +240,7 @@ _READERS: dict[str, Any] = {
     "heads": _command_line_only("heads"),
     "exit": _command_line_only("exit"),
     "exit_layer": int,
+    "eagle": _command_line_only("eagle"),
 }
 
 

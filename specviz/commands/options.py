@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 _DEFAULTS = Settings()
 _SAME_NAME = {"prompt", "gamma", "temperature", "top_k", "top_p", "min_p", "seed", "device", "dtype"}
-PROPOSERS = "draft, tree, several, medusa, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
+PROPOSERS = "draft, tree, several, medusa, eagle, early-exit, ngram, retrieval, unigram, uniform, adversarial, oracle, none"
 LENGTHS = "fixed, heuristic, entropy, gain, ceiling"
 
 
@@ -67,7 +67,7 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
     add(
         "--tree",
         metavar="SHAPE",
-        help=f"for tree and medusa: children per level, such as {SHAPE}; 1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes",
+        help=f"for tree, medusa and eagle: children per level, such as {SHAPE}; 1 to {TREE_LEVELS} levels, at most {NODES_MAX} nodes",
     )
     add(
         "--siblings",
@@ -87,6 +87,7 @@ def proposer_options(parser: argparse.ArgumentParser) -> None:
     add("--text", metavar="TEXT", help="for retrieval and unigram: the text that they read, dorothy (default) or a text file")
     add("--typical", type=float, metavar="E", help="for the typical rule: epsilon of typical acceptance (default: 0.09)")
     add("--heads", metavar="DIR", help="for medusa: folder of heads, or hub name (default: the pair's own)")
+    add("--eagle", metavar="DIR", help="for eagle: folder of a draft head, or hub name (default: the pair's own)")
     add("--exit", metavar="DIR", help="for early-exit: folder of a trained exit, or hub name (default: the pair's own)")
     add(
         "--exit-layer",
@@ -187,7 +188,7 @@ def proposer_fields(options: argparse.Namespace) -> dict[str, Any]:
         from specviz.proposers.source_texts import admit
 
         admit(options.text)
-    if options.heads or options.exit:
+    if options.heads or options.exit or options.eagle:
         from specviz.models.attachments.kinds import admit as admit_attached
 
         admit_attached(options)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from specviz.errors import TrainingError
 
-ROLES = ("draft", "target", "distilled", "heads", "exit")
+ROLES = ("draft", "target", "distilled", "heads", "exit", "eagle")
 
 
 def arguments(parser: argparse.ArgumentParser) -> None:

@@ -23,10 +23,10 @@ from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair
 from specviz.models.paths import Remembering
 from specviz.proposers.base import Nothing
-from specviz.proposers.registry import EARLY_EXIT, on_shared_distributions, opened
+from specviz.proposers.registry import EAGLE, EARLY_EXIT, on_shared_distributions, opened
 from specviz.randomness import PhiloxRandomness
 from specviz.settings import Settings
-from specviz.verification.registry import rule_of
+from specviz.verification.registry import may_branch, rule_of
 from specviz.verification.token_rule import TokenRule
 
 SHARED, ENGINE = "shared distributions", "engine"
@@ -190,8 +190,8 @@ def analytic_tv(name: str, pair: LoadedPair, settings: Settings, ids: Sequence[i
 
     None for other decoders, for proposers without a model, for other rules, and if nothing is drafted.
     """
-    usual = settings.proposer in ("draft", EARLY_EXIT) and (settings.lengths, settings.rule) == ("fixed", "token")
-    if name != "speculative" or not usual or not settings.gamma:
+    usual = settings.proposer in ("draft", EAGLE, EARLY_EXIT) and (settings.lengths, settings.rule) == ("fixed", "token")
+    if name != "speculative" or not usual or not settings.gamma or may_branch(settings):
         return None
     longer = replace(settings, length=positions + 8)
     rounds = target_only(pair.open(longer)[0], PhiloxRandomness(settings.seed), longer, ids)

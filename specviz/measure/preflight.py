@@ -20,9 +20,8 @@ from specviz.models.hub.download import free_disk
 from specviz.models.hub.files import Listing, fetch_small, listing
 from specviz.models.pairs import fit
 from specviz.models.pairs.families import EXPERTS, refuse_mixed, refuse_unsupported
-from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow, shared_tokens
+from specviz.models.pairs.loading import eos_ids, load_config, load_tokenizer, pick_device, refuse_narrow, shared_by_files
 from specviz.models.pairs.public import OVERHEAD
-from specviz.models.pairs.token_map import Side
 from specviz.models.pairs.tokens import difference
 from specviz.records import plain_fields
 
@@ -260,11 +259,10 @@ def _apart(one: _Read, other: _Read) -> tuple[str | None, tuple[str, ...], tuple
     if one.tokenizer is not None and other.tokenizer is not None and one.config is not None and other.config is not None:
         differ = difference(one.tokenizer, other.tokenizer)
     if differ and not problems:
-        sides = tuple(
-            Side(each.tokenizer, each.config.get_text_config().vocab_size, frozenset(each.found.end_tokens)) for each in (one, other)
-        )
         try:
-            found = shared_tokens(sides, (one.found.place, other.found.place), one.config.is_encoder_decoder, differ)
+            found = shared_by_files(
+                (one.tokenizer, other.tokenizer), (one.config, other.config), (one.found.place, other.found.place), differ
+            )
             note = (
                 f"The two tokenizers differ: {differ}. The draft proposes the {len(found):,} of its {found.of_draft:,} tokens that the "
                 f"target has too ({found.share:.0%}); the result stays exact."

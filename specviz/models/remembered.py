@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import Tensor
 
+from specviz.models.attachments.eagle import DraftHead
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.randomness import Prefix
@@ -74,14 +75,18 @@ class RememberedModel:
         found = texts(row.ids, tree, index)
         return [() if self.longest is not None and len(ids) > self.longest else ids for ids in found]
 
+    def _read(self, contexts: list[Context]) -> Tensor:
+        """(n, V): their distributions, from one pass."""
+        rows = [Prefix(ids, 0, 1, number) for number, ids in enumerate(contexts)]
+        return self.source.distributions(rows, empty_tree(len(rows)))[:, 0]
+
     def _learn(self, fresh: list[Context]) -> None:
         begin = len(self._places)
         self._grow(begin, begin + len(fresh))
         known = [ids for ids in fresh if ids]
         for first in range(0, len(known), BATCH):
             some = known[first : first + BATCH]
-            rows = [Prefix(ids, 0, 1, number) for number, ids in enumerate(some)]
-            distributions = self.source.distributions(rows, empty_tree(len(rows)))[:, 0]
+            distributions = self._read(some)
             self._table = self._table.to(distributions.device)
             self._table[begin + first : begin + first + len(some)] = distributions
         self._places |= {ids: begin + number for number, ids in enumerate(known)}
@@ -98,11 +103,32 @@ class RememberedModel:
             self._table = longer
 
 
+class RememberedDraft(RememberedModel):
+    """As RememberedModel, for a draft head: its distributions depend on which tokens of a text are draft tokens.
+
+    A context is a prefix and a path below it, (ids, path).
+    """
+
+    def _contexts(self, row: Prefix, tree: DraftTree, index: int) -> list[Context]:
+        found = [(row.ids, path) for path in texts((), tree, index)]
+        return [() if self.longest is not None and len(ids) + len(path) > self.longest else (ids, path) for ids, path in found]
+
+    def _read(self, contexts: list[Context]) -> Tensor:
+        rows = [Prefix(ids, 0, len(path) + 1, number) for number, (ids, path) in enumerate(contexts)]
+        chains = tuple(path for _, path in contexts)
+        parents, nothing = (
+            tuple(tuple(range(-1, len(path) - 1)) for path in chains),
+            tuple((None,) * len(path) for path in chains),
+        )
+        found = self.source.distributions(rows, DraftTree(chains, parents, (None,) * len(rows), nothing, "paths"))
+        return found[torch.arange(len(rows)), torch.tensor([len(path) for path in chains])]
+
+
 class RememberingPair:
     """A pair whose models remember their distributions, for many samples of one prompt. Everything else is the pair's own.
 
     Requests with the same prompt, temperature, top-k, top-p and min-p share one memory, because distributions depend on nothing
-    else. Those of an early exit also depend on its layer. Not thread-safe.
+    else. Those of an early exit also depend on its layer, those of a draft head on the head. Not thread-safe.
     """
 
     def __init__(self, pair: LoadedPair, longest: int | None = None):
@@ -111,17 +137,31 @@ class RememberingPair:
 
     def open(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
         """Target and draft, each with what it already remembers."""
-        return self._known(settings, lambda: self._pair.open(settings))
+        return self._known(settings, lambda: self._each(self._pair.open(settings)))
 
     def open_layered(self, settings: Settings) -> tuple[RememberedModel, RememberedModel]:
         """The same target, and its early exit as the draft."""
-        (lower,) = self._known(settings, lambda: self._pair.open_layered(settings)[1:], settings.exit, settings.exit_layer)
+        (lower,) = self._known(
+            settings, lambda: self._each(self._pair.open_layered(settings)[1:]), settings.exit, settings.exit_layer
+        )
         return self.open(settings)[0], lower
 
-    def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple[RememberedModel, ...]:
+    def open_head(self, head: DraftHead, target: RememberedModel, settings: Settings) -> RememberedDraft:
+        """A draft head over a target of this pair, with what it already remembers."""
+        return self._known(settings, lambda: self._head(head, settings), head)[0]
+
+    def _head(self, head: DraftHead, settings: Settings) -> tuple[RememberedDraft]:
+        """The head over the pair's own target, whose states come in batches."""
+        made = self._pair.open_head(head, self._pair.open(settings)[0], settings)
+        return (RememberedDraft(made, self._longest),)
+
+    def _each(self, models: Sequence[CachedModel]) -> tuple[RememberedModel, ...]:
+        return tuple(RememberedModel(model, self._longest) for model in models)
+
+    def _known(self, settings: Settings, make: Callable[[], tuple], *more: object) -> tuple:
         key = settings.prompt, settings.temperature, settings.top_k, settings.top_p, settings.min_p, *more
         if key not in self._opened:
-            self._opened[key] = tuple(RememberedModel(model, self._longest) for model in make())
+            self._opened[key] = make()
         return self._opened[key]
 
     def forget(self) -> None:

@@ -16,12 +16,12 @@ from torch import Tensor
 from specviz.errors import SettingsError
 from specviz.models.attachments.heads import Heads
 from specviz.models.cache.decoder import CachedModel
-from specviz.proposers.base import Proposer
+from specviz.proposers.on_states import OnStates
 from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import Tree
-from specviz.randomness import Prefix, Randomness
+from specviz.randomness import Prefix
 from specviz.settings import SHAPE, Settings, widths
-from specviz.verification.draft_tree import DraftTree, depth, empty_tree
+from specviz.verification.draft_tree import DraftTree, depth
 from specviz.verification.warp import warp, widened
 
 
@@ -61,27 +61,7 @@ class HeadDistributions:
         return self._distributions
 
 
-class Medusa:
-    """A proposer of trees from ``HeadDistributions``. Rows of one token have no hidden state yet and get no draft tokens."""
-
-    name = "medusa"
-
-    def __init__(self, tree: Proposer):
-        self.tree = tree
-
-    def propose(self, rows: Sequence[Prefix], randomness: Randomness) -> DraftTree:
-        able = [index for index, row in enumerate(rows) if len(row.ids) > 1]
-        made = self.tree.propose([rows[index] for index in able], randomness) if able else empty_tree(0)
-        place = {index: number for number, index in enumerate(able)}
-
-        def spread(values: tuple, nothing: object) -> tuple:
-            return tuple(values[place[index]] if index in place else nothing for index in range(len(rows)))
-
-        parts = spread(made.tokens, ()), spread(made.parents, ()), spread(made.q, None), spread(made.u_draft, ())
-        return DraftTree(*parts, self.name, made.counts_fixed)
-
-
-def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
+def medusa(target: CachedModel, heads: Heads, settings: Settings) -> OnStates:
     """Medusa as settings ask for it: a tree of fixed shape (a shape of ones is a chain), or a tree with a budget of nodes.
 
     At temperature 0 siblings are the most likely tokens. Raises SettingsError for more levels than there are heads.
@@ -94,10 +74,10 @@ def medusa(target: CachedModel, heads: Heads, settings: Settings) -> Medusa:
     shape = shape or usual
     distributions = HeadDistributions(target, heads, plain if top else settings, len(shape))
     if settings.nodes is None:
-        return Medusa(Tree(distributions, shape, "top" if top else settings.siblings))
+        return OnStates("medusa", Tree(distributions, shape, "top" if top else settings.siblings))
     made = (
         RankedTree(distributions, shape, settings.nodes)
         if top
         else BudgetTree(distributions, shape, settings.siblings, settings.nodes)
     )
-    return Medusa(made)
+    return OnStates("medusa", made)

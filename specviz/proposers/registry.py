@@ -9,6 +9,7 @@ from typing import TypeVar
 import torch
 
 from specviz.errors import SettingsError
+from specviz.models.attachments.eagle import eagle_of
 from specviz.models.attachments.heads import heads_of
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
@@ -17,6 +18,7 @@ from specviz.proposers.adaptive.proposer import AdaptiveDraft
 from specviz.proposers.base import Nothing, Proposer
 from specviz.proposers.copied import Copied, from_own_text
 from specviz.proposers.draft import DraftModel
+from specviz.proposers.eagle import eagle
 from specviz.proposers.medusa import medusa
 from specviz.proposers.several_chains import SeveralDrafts
 from specviz.proposers.source_texts import index_of
@@ -25,7 +27,7 @@ from specviz.proposers.trees.budget import WIDEST, BudgetTree, RankedTree
 from specviz.proposers.trees.fixed import Tree
 from specviz.settings import SHAPE, TREE_LEVELS, Settings, widths
 
-EARLY_EXIT = "early-exit"
+EAGLE, EARLY_EXIT = "eagle", "early-exit"
 T = TypeVar("T")
 
 
@@ -48,7 +50,15 @@ class Request:
 
     def plain(self) -> LanguageModel:
         """The draft at temperature 1 without cuts, whatever the settings say."""
-        return sources(self.pair, replace(self.settings, temperature=1.0, top_k=None, top_p=None, min_p=None))[1]
+        return sources(self.pair, uncut(self.settings))[1]
+
+    def head(self, plain: bool = False) -> LanguageModel:
+        """The EAGLE head over this target. plain: at temperature 1 without cuts, whatever the settings say.
+
+        Raises as ``eagle_of``.
+        """
+        read = eagle_of(self.pair.name, self.pair.target, self.settings.eagle)
+        return self.pair.open_head(read, self.target, uncut(self.settings) if plain else self.settings)
 
     @property
     def device(self) -> torch.device:
@@ -63,6 +73,7 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     "tree": lambda request: tree(request),
     "several": lambda request: SeveralDrafts(request.draft, request.settings.drafts, request.settings.gamma),
     "medusa": lambda request: medusa(request.target, heads_of(request.pair, request.settings.heads), request.settings),
+    EAGLE: lambda request: eagle(request.head, request.settings),
     EARLY_EXIT: lambda request: chain(request, request.draft, EARLY_EXIT),
     "ngram": lambda request: copied(request, "ngram", from_own_text),
     "retrieval": lambda request: copied(request, "retrieval", index_of(request.pair, request.settings.text).follow),
@@ -72,6 +83,11 @@ PROPOSERS: dict[str, Callable[[Request], Proposer]] = {
     "oracle": lambda request: chain(request, request.again()[0]),
 }
 CHAINS = ("none", "draft", EARLY_EXIT, "unigram", "uniform", "adversarial", "oracle")
+
+
+def uncut(settings: Settings) -> Settings:
+    """The settings at temperature 1 without cuts."""
+    return replace(settings, temperature=1.0, top_k=None, top_p=None, min_p=None)
 
 
 def chain(request: Request, source: LanguageModel, name: str = "draft") -> Proposer:

@@ -17,6 +17,7 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import AutoModelForCausalLM, PreTrainedModel
 
+from specviz.models.attachments.eagle import load_eagle
 from specviz.models.attachments.exits import load_exit
 from specviz.models.pairs.catalog import HASHES
 from specviz.settings import Settings
@@ -25,7 +26,12 @@ from specviz.verification.warp import warp
 
 WINDOW = 256
 WINDOWS = 64
-DRAFTS = {"draft": "measured.json", "distilled": "measured-distilled.json", "exit": "measured-exit.json"}
+DRAFTS = {
+    "draft": "measured.json",
+    "distilled": "measured-distilled.json",
+    "exit": "measured-exit.json",
+    "eagle": "measured-eagle.json",
+}
 TEMPERATURES = (0.3, 0.7, 1.0)
 
 
@@ -50,8 +56,8 @@ class Measured:
 def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = print) -> dict[str, Measured]:
     """Measure every draft in ``out`` against the target on a held-out corpus.
 
-    Writes ``out/measured.json`` for the plain draft, one file each for the distilled draft and the early exit if they exist, and
-    the list of hashes. Returns the measurements by draft.
+    Writes ``out/measured.json`` for the plain draft, one file each for the distilled draft, the early exit and the EAGLE head if they
+    exist, and the list of hashes. Returns the measurements by draft.
     """
     tokenizer = Tokenizer.from_file(str(out / "target" / "tokenizer.json"))
     target, text = _model(out / "target"), windows(read_works(heldout), tokenizer)
@@ -63,7 +69,20 @@ def measure_and_write(out: Path, heldout: Path, say: Callable[[str], None] = pri
 
 
 def _drafting(folder: Path, target: PreTrainedModel) -> Callable[..., Any]:
-    """A callable from ids to an output with logits: a draft model, or the target up to its early exit."""
+    """A callable from ids to an output with logits: a draft model, the target up to its early exit, or a head on its states.
+
+    The head reads the target's state before each token, as for the first draft token of a round. It has no logits after the first
+    token of a text.
+    """
+    if folder.name == "eagle":
+        head = load_eagle(folder, target)
+
+        def read_states(input_ids: Tensor) -> SimpleNamespace:
+            out = target(input_ids=input_ids, output_hidden_states=True)
+            entering = head.entering(input_ids[:, 1:], out.hidden_states[-1][:, :-1])
+            return SimpleNamespace(logits=head.network(inputs_embeds=entering, use_cache=False).logits)
+
+        return read_states
     if folder.name != "exit":
         return _model(folder)
     early = load_exit(folder, target)
@@ -101,14 +120,19 @@ def windows(works: list[str], tokenizer: Tokenizer) -> Tensor:
 
 @torch.inference_mode()
 def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> Measured:
-    """Teacher-forced over rows of ids (R, T): losses of both models, and the acceptance rate at each temperature."""
+    """Teacher-forced over rows of ids (R, T): losses of both models, and the acceptance rate at each temperature.
+
+    draft  may leave out the first positions of a row; these are not measured
+    """
     losses: dict[str, list[float]] = {"target": [], "draft": []}
     accepted: dict[float, list[float]] = {t: [] for t in TEMPERATURES}
     agree: list[float] = []
     for row in ids:
         logits = {role: model(input_ids=row[None]).logits[0, :-1] for role, model in (("target", target), ("draft", draft))}
+        known = min(map(len, logits.values()))
+        logits = {role: found[-known:] for role, found in logits.items()}
         for role in losses:
-            losses[role].append(F.cross_entropy(logits[role], row[1:]).item())
+            losses[role].append(F.cross_entropy(logits[role], row[-known:]).item())
         for temperature in TEMPERATURES:
             p, q = (warp(logits[role], Settings(temperature=temperature)) for role in ("target", "draft"))
             accepted[temperature].append(torch.minimum(p, q).sum(-1).mean().item())
@@ -120,15 +144,15 @@ def measure(target: PreTrainedModel, draft: Callable[..., Any], ids: Tensor) -> 
             t: float(np.std(values, ddof=1) / len(values) ** 0.5) if len(values) > 1 else 0.0 for t, values in accepted.items()
         },
         top1=float(np.mean(agree)),
-        tokens=ids.shape[0] * (ids.shape[1] - 1),
+        tokens=ids.shape[0] * known,
     )
 
 
 def write_hashes(folder: Path) -> None:
-    """Write SHA256SUMS over all files of the models, heads and exit, in the format of sha256sum. Loading checks it."""
+    """Write SHA256SUMS over all files of the models and what is attached to them, in the format of sha256sum. Loading checks it."""
     files = sorted(
         file
-        for role in ("distilled", "draft", "exit", "heads", "target")
+        for role in ("distilled", "draft", "eagle", "exit", "heads", "target")
         for file in (folder / role).rglob("*")
         if file.is_file()
     )

@@ -12,9 +12,11 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, LlamaConfig, LlamaForCausalLM
 
 from specviz.errors import TrainingError
+from specviz.models.attachments.eagle import save_eagle
 from specviz.models.attachments.exits import save_exit
 from specviz.models.attachments.heads import save_heads
 from specviz.training.corpus import Batches, encode, read_works
+from specviz.training.eagle import EagleLesson, TrainableEagle
 from specviz.training.exits import ExitLesson, TrainableExit
 from specviz.training.heads import HeadsLesson, TrainableHeads
 from specviz.training.lessons import Lesson
@@ -66,6 +68,7 @@ DISTILLED = {  # parts that learn from the finished target; the distilled draft 
     "distilled": Schedule(tokens=4_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=11),
     "heads": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=13),
     "exit": Schedule(tokens=2_000_000, matrix_rate=0.01, table_rate=1.5e-3, seed=17),
+    "eagle": Schedule(tokens=3_000_000, matrix_rate=0.02, table_rate=3e-3, seed=19),
 }
 DIVERGENCE = "tv"  # of three, the one with the highest acceptance rate after a million tokens (numbers in the model card)
 
@@ -135,6 +138,12 @@ def teach(
         )
         made = train(made, batches, schedule, out / "run" / role, say, ExitLesson(target, divergence))
         save_exit(made.layer, made.norm.detach(), made.blocks(), out / role)
+        return
+    if role == "eagle":
+        head = TrainableEagle(target.config)
+        say(f"eagle: one layer, {sum(p.numel() for p in head.parameters()) / 1e6:.2f} M parameters")
+        head = train(head, batches, schedule, out / "run" / role, say, EagleLesson(target))
+        save_eagle(head.weights(), target.config, out / role)
         return
     draft = AutoModelForCausalLM.from_pretrained(out / "draft", dtype=torch.bfloat16)
     draft.set_attn_implementation("eager")

@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from specviz.errors import SettingsError
-from specviz.settings import TREES, Settings, widths
+from specviz.settings import CHAINS_OR_TREES, TREES, Settings, widths
 from specviz.verification import block_rule, k_sequential
 from specviz.verification.block_rule import BlockRule
 from specviz.verification.k_sequential import SequentialRule
@@ -50,7 +50,10 @@ def may_branch(settings: Settings) -> bool:
     """Whether a node of the draft tree may have two children."""
     if settings.proposer == "several":
         return settings.drafts > 1
-    return settings.proposer in TREES and settings.nodes != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
+    if settings.proposer in CHAINS_OR_TREES and not settings.tree and settings.nodes is None:
+        return False
+    trees = (*TREES, *CHAINS_OR_TREES)
+    return settings.proposer in trees and settings.nodes != 1 and any(width > 1 for width in widths(settings.tree) or (2,))
 
 
 def share_distribution(settings: Settings) -> bool:

@@ -24,6 +24,7 @@ from specviz.evidence.matrix import table
 from specviz.evidence.matrix.cell import LENGTH, Slices, draw_tokens, own_seed
 from specviz.evidence.matrix.table import COLUMNS, Matrix, Worker, chosen, examine, lines, mass_never_written
 from specviz.evidence.pieces import PairThere
+from specviz.models.attachments import eagle as stored_eagle
 from specviz.models.attachments import heads as stored
 from specviz.models.attachments.heads import save_heads
 from specviz.models.pairs.loading import load_pair
@@ -36,6 +37,7 @@ from specviz.verification.registry import RULES, rule_of
 from specviz.verification.token_rule import TokenRule
 from specviz.verification.typical import TypicalRule
 from specviz.verification.warp import one_hot
+from tests.proposers.test_eagle import random_head
 from tests.tables import model
 from tests.tables import pair as tables
 
@@ -53,8 +55,15 @@ def heads(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def whole(pair, heads):
-    return examine(pair, Settings(prompt=PROMPT, heads=heads, exit_layer=1), TV)
+def attached(heads, tmp_path_factory):
+    """Heads, an EAGLE head and an exit for the tiny target."""
+    eagle = stored_eagle.EAGLES.admit(random_head(tmp_path_factory.mktemp("eagle") / "head"))
+    return {"heads": heads, "eagle": eagle, "exit_layer": 1}
+
+
+@pytest.fixture(scope="module")
+def whole(pair, attached):
+    return examine(pair, Settings(prompt=PROMPT, **attached), TV)
 
 
 def cells(found, **wanted) -> list:
@@ -222,9 +231,9 @@ def test_a_worker_finds_what_is_found_without_workers(pair_folders, heads, whole
         assert cell(table.Job("T = 1", line, "token"), lambda share: None) in whole.cells
 
 
-def test_a_cell_does_not_depend_on_the_cells_before_it(pair, heads, whole):
+def test_a_cell_does_not_depend_on_the_cells_before_it(pair, attached, whole):
     """To the last bit: another worker computes other cells before it, and so has other contexts beside each other in a pass."""
-    worker = Worker(pair, Settings(prompt=PROMPT, heads=heads, exit_layer=1), TV)
+    worker = Worker(pair, Settings(prompt=PROMPT, **attached), TV)
     some = [cell for cell in whole.cells if cell.rule == "token" and cell.column == "T = 1"]
     assert [worker.cell(table.Job(cell.column, cell.line, cell.rule)) for cell in reversed(some)] == some[::-1]
 

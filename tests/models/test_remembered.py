@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from specviz.decoding.sampler import Shard, decoded
+from specviz.models.attachments.eagle import EAGLES
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.pairs.loading import load_pair
 from specviz.models.remembered import RememberedModel, RememberingPair
@@ -19,6 +20,7 @@ from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
 from specviz.verification.registry import rule_of
 from tests.models.test_cache import V, fresh, network, path, random_block
+from tests.proposers.test_eagle import random_head
 
 WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.7, "top_p": 0.8}, {"top_k": 5, "min_p": 0.01})
 
@@ -26,6 +28,11 @@ WARPERS = ({}, {"temperature": 0.0}, {"temperature": 0.7, "top_p": 0.8}, {"top_k
 @pytest.fixture(scope="module")
 def pair64(pair_folders):
     return load_pair("|".join(map(str, pair_folders)), device="cpu", dtype="float64")
+
+
+@pytest.fixture(scope="module")
+def eagle(tmp_path_factory):
+    return EAGLES.admit(random_head(tmp_path_factory.mktemp("eagle") / "head"))
 
 
 @pytest.mark.parametrize("shape", ("chain", "tree"))
@@ -65,10 +72,17 @@ def test_states_for_heads_are_those_of_the_cached_model():
 @pytest.mark.parametrize("warper", WARPERS, ids=str)
 @pytest.mark.parametrize(
     ("proposer", "rule"),
-    (("draft", "token"), ("draft", "block"), ("tree", "token"), ("several", "k-seq"), ("early-exit", "token")),
+    (
+        ("draft", "token"),
+        ("draft", "block"),
+        ("tree", "token"),
+        ("several", "k-seq"),
+        ("early-exit", "token"),
+        ("eagle", "token"),
+    ),
 )
-def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair64, proposer, rule, warper):
-    settings = Settings(proposer=proposer, rule=rule, gamma=2, length=4, exit_layer=1, **warper)
+def test_in_float64_samples_on_remembered_distributions_are_the_engines_own(pair64, eagle, proposer, rule, warper):
+    settings = Settings(proposer=proposer, rule=rule, gamma=2, length=4, exit_layer=1, eagle=eagle, **warper)
     ids, texts = pair64.encode("Once upon"), []
     for some in (pair64, RememberingPair(pair64)):
         target, made = opened(some, settings)

@@ -22,7 +22,8 @@ from specviz.models.attachments.folder import ResidualBlock
 from specviz.models.attachments.heads import WEIGHTS, Heads, heads_of, load_heads, save_heads
 from specviz.models.pairs.catalog import PAIRS, PairEntry
 from specviz.models.table import TableModel
-from specviz.proposers.medusa import HeadDistributions, Medusa, medusa
+from specviz.proposers.medusa import HeadDistributions, medusa
+from specviz.proposers.on_states import OnStates
 from specviz.proposers.registry import opened
 from specviz.randomness import PhiloxRandomness, Prefix
 from specviz.settings import Settings
@@ -79,7 +80,7 @@ SHAPES = (  # with the vocabulary of the world
 )
 
 
-def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, Medusa]:
+def world(seed: int, vocabulary: int, settings: Settings) -> tuple[Feeling, OnStates]:
     target = model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings, kind=Feeling)
     return target, medusa(target, random_heads(WIDTH, vocabulary), settings)
 

@@ -9,12 +9,15 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from specviz.errors import DamagedModel, ModelError, TrainingError
+from specviz.models.attachments.eagle import load_eagle
 from specviz.models.attachments.exits import load_exit
 from specviz.models.attachments.folder import CONFIG
 from specviz.models.attachments.heads import WEIGHTS, load_heads, save_heads
+from specviz.training import eagle as eagle_training
 from specviz.training import heads as head_training
 from specviz.training import lessons, loop, pair
 from specviz.training.corpus import END_OF_TEXT
+from specviz.training.eagle import EagleLesson, TrainableEagle, two_steps
 from specviz.training.exits import ExitLesson, TrainableExit
 from specviz.training.heads import HeadsLesson, TrainableHeads
 from specviz.training.lessons import DIVERGENCES, Lesson, variation
@@ -27,7 +30,7 @@ P, Q = torch.tensor([[0.5, 0.25, 0.25]]), torch.tensor([[0.2, 0.5, 0.3]])
 @pytest.fixture(autouse=True)
 def eager(monkeypatch):
     """No compiler in tests: it takes longer than these runs."""
-    for module in (loop, lessons, head_training):
+    for module in (loop, lessons, head_training, eagle_training):
         monkeypatch.setattr(module.shutil, "which", lambda name: None)
 
 
@@ -81,15 +84,45 @@ def test_a_fresh_exit_is_the_targets_last_norm_and_learns_what_the_target_says_t
     assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
 
 
+def test_a_draft_head_learns_states_and_distributions_in_two_steps():
+    """The second step reads the head's own state for the latest token and the target's before it; by hand, column by column."""
+    teacher = tiny_model(60, seed=1)
+    ids = torch.randint(0, 60, (2, 8), generator=torch.Generator().manual_seed(0))
+    head = TrainableEagle(teacher.config)
+    states, embedded = teacher.model(input_ids=ids).last_hidden_state, teacher.model.embed_tokens(ids[:, 1:])
+    first, second = two_steps(head, embedded, states[:, :-1])
+    for column in range(1, ids.shape[1] - 1):
+        own = torch.cat([states[:, :column], first[:, column - 1 : column]], 1)
+        assert torch.allclose(head(embedded[:, : column + 1], own)[0][:, -1], second[:, column], atol=1e-5)
+    lesson, learner = EagleLesson(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
+    lesson(learner, ids).backward()
+    assert all(parameter.grad.abs().sum() > 0 for parameter in learner.parameters())
+    assert all(parameter.grad is None for parameter in lesson.teacher.parameters())
+
+
+def test_the_loss_of_a_draft_head_is_smooth_l1_of_states_and_cross_entropy_of_distributions(monkeypatch):
+    monkeypatch.setattr(eagle_training, "CHUNK", 5)
+    teacher = tiny_model(60, seed=1)
+    ids = torch.randint(0, 60, (2, 8), generator=torch.Generator().manual_seed(0))
+    lesson, head = EagleLesson(teacher), TrainableEagle(teacher.config).to(torch.bfloat16)
+    states, embedded = lesson.teacher.model(input_ids=ids).last_hidden_state, lesson.teacher.model.embed_tokens(ids[:, 1:])
+    p = torch.softmax(lesson.teacher.lm_head(states[:, 1:]).float(), -1)
+    wanted = 0.0
+    for made in two_steps(head, embedded, states[:, :-1]):
+        q = torch.log_softmax(lesson.teacher.lm_head(made).float(), -1)
+        wanted += torch.nn.functional.smooth_l1_loss(made.float(), states[:, 1:].float()) - (p * q).sum(-1).mean()
+    assert lesson(head, ids).item() == pytest.approx(wanted.item() / 2, rel=2e-3)
+
+
 def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_target(tmp_path, monkeypatch):
     data, out = tmp_path / "books.txt", tmp_path / "run"
     data.write_text((TEXT[0] * 20 + END_OF_TEXT + "\n") * 3)
     short = Schedule(tokens=2 * 32 * 2, rows=2, context=32)
     monkeypatch.setattr(pair, "SHAPES", {role: pair.Shape(layers, 64, short) for role, layers in (("target", 2), ("draft", 1))})
-    monkeypatch.setattr(pair, "DISTILLED", {role: short for role in ("distilled", "heads", "exit")})
+    monkeypatch.setattr(pair, "DISTILLED", {role: short for role in ("distilled", "heads", "exit", "eagle")})
     with pytest.raises(TrainingError, match=r"no trained target and no draft yet\. Train it first: distilled learns from it"):
         pair.train_pair(data, out, ("distilled",), say=lambda _: None)
-    pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit"), say=lambda _: None)
+    pair.train_pair(data, out, ("draft", "target", "distilled", "heads", "exit", "eagle"), say=lambda _: None)
     weights = [load_file(out / role / "model.safetensors") for role in ("draft", "distilled")]
     assert any(not torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
     from transformers import AutoModelForCausalLM
@@ -97,6 +130,11 @@ def test_a_pair_can_be_taught_from_its_folder_and_nothing_is_taught_without_a_ta
     target = AutoModelForCausalLM.from_pretrained(out / "target", dtype=torch.float32)
     assert load_heads(out / "heads", target).logits(torch.zeros(3, 64), 2).shape == (3, 2, target.config.vocab_size)
     assert load_exit(out / "exit", target).logits(torch.zeros(3, 2, 64)).shape == (3, 2, target.config.vocab_size)
+    assert load_eagle(out / "eagle", target).entering(torch.zeros(3, 2, dtype=torch.int64), torch.zeros(3, 2, 64)).shape == (
+        3,
+        2,
+        64,
+    )
 
 
 def test_heads_in_the_published_layout_may_bring_their_own_output_matrix(tmp_path):

@@ -20,7 +20,7 @@ from specviz.errors import SettingsError
 from specviz.evidence.enumeration.enumerate import Enumerator, target_distribution, total_variation
 from specviz.models.table import TableModel
 from specviz.proposers.adaptive import policies
-from specviz.proposers.medusa import Medusa
+from specviz.proposers.on_states import OnStates
 from specviz.proposers.registry import CHAINS
 from specviz.proposers.several_chains import SeveralDrafts
 from specviz.proposers.trees.budget import BudgetTree
@@ -210,7 +210,7 @@ def test_heads_pass_on_what_their_tree_says():
     draft = model(pair("random", 1, 3, 7)[1], 3)
     for siblings in ("independent", "distinct"):
         tree = BudgetTree(draft, (2, 2), siblings, 5)
-        block = Medusa(tree).propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(0))
+        block = OnStates("medusa", tree).propose([Prefix(PROMPT, 0, 9)], PhiloxRandomness(0))
         assert block.counts_fixed is (siblings == "independent")
 
 

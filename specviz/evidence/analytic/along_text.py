@@ -22,13 +22,14 @@ import torch
 from torch import Tensor
 
 from specviz.decoding.engine import step
-from specviz.evidence.analytic.fresh import Alone, Fresh, FreshMapped, fresh_draft
+from specviz.evidence.analytic.fresh import Alone, Fresh, FreshDraft, FreshHead, fresh_draft
 from specviz.evidence.analytic.probes import LAST, RuleInput, drawn_distribution, next_distribution
+from specviz.models.attachments.eagle import eagle_of
 from specviz.models.attachments.exits import exit_of
 from specviz.models.base import LanguageModel
 from specviz.models.pairs.loading import LoadedPair
 from specviz.proposers.base import Proposer
-from specviz.proposers.registry import EARLY_EXIT, opened
+from specviz.proposers.registry import EAGLE, EARLY_EXIT, opened
 from specviz.randomness import Prefix, Purpose, Randomness
 from specviz.settings import GAMMA_MAX, Settings
 from specviz.trace import Outcome
@@ -112,7 +113,9 @@ def analytic_of_pair(pair: LoadedPair, settings: Settings, ids: Sequence[int], p
     target, proposer = opened(pair, settings)
     fresh = Fresh(pair.target, settings, pair.vocabulary, pair.encoder_ids(settings.prompt))
     if settings.proposer == EARLY_EXIT:
-        drafting: Fresh | FreshMapped = replace(fresh, exit_=exit_of(pair.name, pair.target, settings))
+        drafting: FreshDraft = replace(fresh, exit_=exit_of(pair.name, pair.target, settings))
+    elif settings.proposer == EAGLE:
+        drafting = FreshHead(pair.target, eagle_of(pair.name, pair.target, settings.eagle), settings, pair.vocabulary)
     else:
         drafting = fresh_draft(pair, settings)
     return analytic(target, proposer, rule_of(settings), settings, ids, fresh, drafting, positions, **options)
@@ -125,7 +128,7 @@ def analytic(
     settings: Settings,
     ids: Sequence[int],
     fresh: Fresh | Alone,
-    fresh_draft: Fresh | FreshMapped | None = None,
+    fresh_draft: FreshDraft | None = None,
     positions: int = 300,
     watch: Callable[[float], None] = lambda share: None,
 ) -> Analytic:
@@ -159,7 +162,7 @@ def _compared(
     proposer: Proposer,
     rule: Rule,
     fresh: Fresh | Alone,
-    fresh_draft: Fresh | FreshMapped | None,
+    fresh_draft: FreshDraft | None,
     rng: np.random.Generator,
 ) -> Iterator[Place]:
     """The first ``decided`` places of a round."""
@@ -212,7 +215,7 @@ def _rounds(
     rule: Rule,
     settings: Settings,
     ids: Sequence[int],
-    fresh_draft: Fresh | FreshMapped | None,
+    fresh_draft: FreshDraft | None,
     rng: np.random.Generator,
 ) -> Iterator[tuple[RuleInput, Outcome]]:
     """Rounds along the text: the input of the rule, and its decisions."""
@@ -229,7 +232,7 @@ def _rounds(
             at = max(1, at - 2 ** int(rng.integers(6))) if rng.random() < GO_BACK else at + agreed + 1
 
 
-def _forcing_numbers(wanted: Sequence[int], before: tuple[int, ...], fresh_draft: Fresh | FreshMapped | None) -> list[float]:
+def _forcing_numbers(wanted: Sequence[int], before: tuple[int, ...], fresh_draft: FreshDraft | None) -> list[float]:
     """Numbers that draw the wanted tokens from the draft's distributions, up to the first token that is too unlikely.
 
     Each number is the middle of the token's interval in the cumulative distribution.

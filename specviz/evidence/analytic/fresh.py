@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from specviz.models.attachments.eagle import DraftHead
 from specviz.models.attachments.exits import Exit
 from specviz.models.pairs.loading import LoadedPair
 from specviz.models.pairs.mapped import MappedPair, last_of
@@ -72,7 +73,41 @@ class FreshMapped:
         return probs, margins
 
 
-def fresh_draft(pair: LoadedPair, settings: Settings) -> Fresh | FreshMapped:
+@dataclass(frozen=True, slots=True)
+class FreshHead:
+    """A draft head's distributions from uncached passes, one for each draft token. It reads the states of the library's own pass of
+    the target for the text, and its own predictions for draft tokens.
+
+    network  the target
+    """
+
+    network: PreTrainedModel
+    head: DraftHead
+    settings: Settings
+    vocabulary: int
+
+    @torch.inference_mode()
+    def distributions(self, ids: Sequence[int], count: int) -> tuple[Tensor, Tensor]:
+        """As Fresh's; of ``ids`` the last ``count - 1`` are draft tokens. Nothing is drafted after a text of one token: zeros."""
+        text = len(ids) - count + 1
+        if text < 2:
+            return torch.zeros(count, self.vocabulary, dtype=torch.float64), torch.full((count,), inf)
+        out = self.network(**given(self.network, ids[: text - 1], ()), use_cache=False, output_hidden_states=True)
+        states, made, layer = out.hidden_states[-1], [], self.head.network
+        for end in range(text, len(ids) + 1):
+            entering = self.head.entering(torch.tensor([list(ids[1:end])], device=states.device), states)
+            last = layer.model(inputs_embeds=entering, use_cache=False).last_hidden_state[:, -1:]
+            states = torch.cat([states, last], 1)
+            made.append(layer.lm_head(last)[0, 0])
+        logits = torch.stack(made).cpu()
+        probs = torch.nn.functional.pad(warp(logits, self.settings), (0, self.vocabulary - logits.shape[-1]))
+        return probs, margin(logits, self.settings)
+
+
+FreshDraft = Fresh | FreshMapped | FreshHead
+
+
+def fresh_draft(pair: LoadedPair, settings: Settings) -> FreshDraft:
     """The draft's distributions on the target's ids, from passes without a cache."""
     if isinstance(pair, MappedPair):
         return FreshMapped(pair.draft, settings, pair.vocabulary, pair.tokens)

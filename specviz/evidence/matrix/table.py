@@ -51,6 +51,10 @@ VARIANTS: dict[str, dict[str, dict[str, Any]]] = {  # proposers with several lin
         "medusa-chain": {"siblings": "independent", "tree": "1-1"},
         "medusa-tree": {"siblings": "distinct", "tree": "2-1"},
     },
+    "eagle": {
+        "eagle-chain": {},
+        "eagle-tree": {"siblings": "distinct", "tree": "2-1"},
+    },
 }
 
 

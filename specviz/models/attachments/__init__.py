@@ -1,1 +1,1 @@
-"""Modules trained onto a frozen target: Medusa heads and early exits, read from folders."""
+"""Modules trained onto a frozen target: Medusa heads, EAGLE heads and early exits, read from folders."""

@@ -10,7 +10,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 import torch.nn.functional as F
@@ -92,18 +92,24 @@ class Attachment:
 
     def config(self, folder: Path) -> tuple[int, ...]:
         """The numbers of config.json, in the order of ``numbers``."""
+        path, config = folder / CONFIG, self.record(folder)
+        values = tuple(config[name] for name in self.numbers)
+        for (name, (least, most)), value in zip(self.numbers.items(), values, strict=True):
+            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
+                raise DamagedModel(f"'{path}' says {name} {value!r}; allowed is a whole number from {least} to {most}.")
+        return values
+
+    def record(self, folder: Path) -> dict[str, Any]:
+        """The part of config.json that holds ``numbers``: all of it, or what stands under one of its keys."""
         path = folder / CONFIG
         if not path.is_file() or not (folder / self.weights).is_file():
             raise ModelError(f"'{folder}' holds no {self.what}: {CONFIG} and {self.weights} are needed.")
         try:
             config = json.loads(path.read_text(encoding="utf-8"))
-            values = tuple(config[name] for name in self.numbers)
-        except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+            parts = [part for part in (config, *config.values()) if isinstance(part, dict)]
+            return next(part for part in parts if self.numbers.keys() <= part.keys())
+        except (OSError, ValueError, AttributeError, StopIteration, RecursionError) as error:
             raise DamagedModel(f"'{path}' does not hold {' and '.join(self.numbers)}.") from error
-        for (name, (least, most)), value in zip(self.numbers.items(), values, strict=True):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-                raise DamagedModel(f"'{path}' says {name} {value!r}; allowed is a whole number from {least} to {most}.")
-        return values
 
     def loaded(self, folder: Path, wanted: set[str], of: str) -> dict[str, Tensor]:
         """The weights by name. wanted: names that must be there; of: what they belong to, for the sentence. Raises DamagedModel."""
@@ -117,10 +123,11 @@ class Attachment:
         return weights
 
     def save(self, folder: Path, weights: Mapping[str, Tensor], *values: int) -> None:
-        """Write a folder in the layout that is read: the weights, and the values of ``numbers``."""
+        """Write a folder in the layout that is read: the weights, and the values of ``numbers`` unless none are given."""
         folder.mkdir(parents=True, exist_ok=True)
         save_file({name: value.contiguous() for name, value in weights.items()}, folder / self.weights)
-        (folder / CONFIG).write_text(json.dumps(dict(zip(self.numbers, values, strict=True))) + "\n")
+        if values:
+            (folder / CONFIG).write_text(json.dumps(dict(zip(self.numbers, values, strict=True))) + "\n")
 
 
 def layer_names(prefix: str) -> tuple[str, str]:
@@ -130,3 +137,8 @@ def layer_names(prefix: str) -> tuple[str, str]:
 
 def block_of(weights: Mapping[str, Tensor], prefix: str) -> ResidualBlock:
     return ResidualBlock(*(weights[name] for name in layer_names(prefix)))
+
+
+def by(shape: tuple[int, ...]) -> str:
+    """A shape in a sentence, such as 4096 x 256."""
+    return " x ".join(map(str, shape))

@@ -17,7 +17,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from specviz.errors import ModelError
-from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, layer_names
+from specviz.models.attachments.folder import Attachment, Layer, ResidualBlock, block_of, by, layer_names
 from specviz.models.fast_llama.products import product
 from specviz.models.pairs.catalog import PAIRS
 
@@ -87,8 +87,8 @@ def load_heads(folder: Path, target: PreTrainedModel) -> Heads:
     for name, shape in shapes.items():
         if tuple(weights[name].shape) != shape:
             raise ModelError(
-                f"The heads in '{folder}' were made for another target: {name} is {_by(weights[name].shape)}, and this target"
-                f" needs {_by(shape)}."
+                f"The heads in '{folder}' were made for another target: {name} is {by(weights[name].shape)}, and this target"
+                f" needs {by(shape)}."
             )
     ready = {name: value.to(own.device, own.dtype) for name, value in weights.items()}
     blocks = tuple(tuple(block_of(ready, f"{k}.{layer}") for layer in range(layers)) for k in range(count))
@@ -104,7 +104,3 @@ def save_heads(blocks: list[list[Layer]], folder: Path) -> None:
         for name, value in zip(layer_names(f"{k}.{layer}"), pair, strict=True)
     }
     HEADS.save(folder, named, len(blocks), len(blocks[0]))
-
-
-def _by(shape: tuple[int, ...]) -> str:
-    return " x ".join(map(str, shape))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 
+from specviz.models.attachments.eagle import EAGLES
 from specviz.models.attachments.exits import EXITS
 from specviz.models.attachments.folder import Attachment
 from specviz.models.attachments.heads import HEADS
 from specviz.settings import Settings
 
-KINDS: tuple[Attachment, ...] = (HEADS, EXITS)
+KINDS: tuple[Attachment, ...] = (HEADS, EXITS, EAGLES)
 
 
 def admit(named: Settings | argparse.Namespace) -> None:

@@ -28,7 +28,7 @@ from specviz.verification.warp import warp, widened
 
 @dataclass(slots=True)
 class _Row:
-    """What the cache holds for one row: its tokens with their columns, and the nodes of the last tree."""
+    """What the cache holds for one row: its tokens with their columns, how many of them the last pass read, and its tree's nodes."""
 
     draw: int = -1
     tokens: list[int] = field(default_factory=list)
@@ -36,6 +36,7 @@ class _Row:
     node_tokens: tuple[int, ...] = ()
     node_parents: tuple[int, ...] = ()
     node_columns: list[int] = field(default_factory=list)
+    fresh: int = 0
 
     def keep(self, wanted: tuple[int, ...]) -> None:
         """Forget everything but the common beginning with ``wanted``. At least the last token of ``wanted`` stays to be fed."""
@@ -53,8 +54,12 @@ class _Row:
         self.node_tokens, self.node_parents, self.node_columns = (), (), []
 
     def place(self, wanted: tuple[int, ...]) -> int | None:
-        """Index of the state after ``wanted`` in the last pass: 0 after the prefix, 1 + i after node i; None: not there."""
+        """Index of the state after ``wanted`` in the last pass: 0 after the prefix, below 0 after the tokens read before its last,
+        1 + i after node i; None: not there."""
         held = len(self.tokens)
+        if len(wanted) < held:
+            back = len(wanted) - held
+            return back if back > -self.fresh and tuple(self.tokens[:back]) == wanted else None
         if tuple(self.tokens) != wanted[:held]:
             return None
         node = ROOT
@@ -66,7 +71,7 @@ class _Row:
 
     def copy(self) -> _Row:
         """An independent copy."""
-        return _Row(self.draw, [*self.tokens], [*self.columns], self.node_tokens, self.node_parents, [*self.node_columns])
+        return replace(self, tokens=[*self.tokens], columns=[*self.columns], node_columns=[*self.node_columns])
 
     def _child(self, node: int, token: int) -> int:
         return next((c for c in children(self.node_parents, node) if self.node_tokens[c] == token), ROOT)
@@ -108,16 +113,43 @@ class CachedModel:
 
         Every row holds at least two tokens. After a round the states are left over from its target pass; otherwise a pass is run.
         """
+        return self.features_along(rows, [1] * len(rows))[:, 0]
+
+    def features_along(self, rows: Sequence[Prefix], last: Sequence[int]) -> Tensor:
+        """(B, T, width): the states from which each of a row's last tokens was predicted, right-aligned, T = max(last).
+
+        last  for each row how many, fewer than it has tokens; what stands before them is unspecified
+        """
         before = [replace(row, ids=row.ids[:-1]) for row in rows]
-        held = {row.draw: index for index, row in enumerate(self._rows)}
         known, self._pass.keeps_features = self._pass.keeps_features, True
-        if known and len(held) == len(self._rows) and all(row.draw in held for row in rows):
-            places = [(held[row.draw], self._rows[held[row.draw]].place(row.ids)) for row in before]
-            if all(place is not None for _, place in places):
-                index, place = (torch.tensor(values, device=self.device) for values in zip(*places, strict=True))
-                return self._pass.features[index, place]
-        self.logits(before, empty_tree(len(rows)))
-        return self._pass.features[:, 0]
+        places = self._features_at(before, last) if known and self._rows else None
+        if places is None:
+            self._forget(min(len(row.ids) - count for row, count in zip(before, last, strict=True)), len(rows))
+            self.logits(before, empty_tree(len(rows)))
+            places = self._features_at(before, last)
+        assert places is not None, "the pass has just read these tokens"
+        index, columns = (torch.tensor(part, device=self.device) for part in places)
+        return self._pass.features[index[:, None], columns]
+
+    def _features_at(self, before: Sequence[Prefix], last: Sequence[int]) -> tuple[list[int], list[list[int]]] | None:
+        """Lines and columns of these states in the last pass; None: not all of them are there."""
+        held, longest = {row.draw: index for index, row in enumerate(self._rows)}, max(last)
+        lines = [held.get(row.draw, 0) for row in before]  # any row will do that holds the same text
+        ends = self._pass.features.shape[1] - max(len(row.node_tokens) for row in self._rows)  # columns before the nodes
+        found = []
+        for line, row, count in zip(lines, before, last, strict=True):
+            after = [self._rows[line].place(row.ids[: len(row.ids) - back]) for back in reversed(range(count))]
+            if None in after:
+                return None
+            found.append([0] * (longest - count) + [ends - 1 + place for place in after])
+        return lines, found
+
+    def _forget(self, first: int, rows: int) -> None:
+        """Forget every row's tokens from this one on, so that the next pass reads them; that pass is to be of so many rows."""
+        self._rows = self._rows or [_Row() for _ in range(rows)]
+        for row in self._rows:
+            del row.tokens[first:], row.columns[first:]
+            row.node_tokens, row.node_parents, row.node_columns = (), (), []
 
     @torch.inference_mode()
     def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
@@ -233,6 +265,7 @@ class CachedModel:
         for index, (held, fresh) in enumerate(zip(self._rows, fed, strict=True)):
             held.tokens.extend(fresh)
             held.columns.extend(range(self._width + lead - len(fresh), self._width + lead))
+            held.fresh = len(fresh)
             held.node_tokens, held.node_parents = tree.tokens[index], tree.parents[index]
             held.node_columns = [self._width + lead + node for node in range(len(tree.tokens[index]))]
         self._width += lead + tree.widest

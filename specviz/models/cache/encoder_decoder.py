@@ -72,8 +72,8 @@ class ConditionedPass:
                 encoder_decoder_position_bias=across,
                 past_key_values=both,
             )
-        self.features = self.decoder.final_layer_norm(hidden[:, -keep:]) * self.scale
-        return self.head(self.features)
+        self.features = self.decoder.final_layer_norm(hidden) * self.scale
+        return self.head(self.features[:, -keep:])
 
     def biased(self, seen: Tensor, where: Tensor, positions: Tensor) -> Tensor:
         """Additive mask with the relative position bias, (B, heads, T, S) in the model's dtype.

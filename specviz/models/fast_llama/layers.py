@@ -44,14 +44,15 @@ def written(model: LlamaForCausalLM) -> Written:
 
 
 def plain(model: LlamaForCausalLM) -> bool:
-    """Whether this file computes what the model computes: float32, no biases, SiLU. (For other dtypes the library computes norms
-    in float32.)
+    """Whether this file computes what the model computes: float32, no biases, SiLU, and both norms. (For other dtypes the library
+    computes norms in float32.)
 
     A model with matrices in an unknown form, such as another library's quantization, is left to that library.
     """
     config = model.config
     simple = model.dtype is torch.float32 and not (config.attention_bias or config.mlp_bias) and config.hidden_act == "silu"
-    return simple and all(_known(*parts) for layer in model.model.layers for parts in _projections(layer))
+    normal = all(hasattr(layer.input_layernorm, "variance_epsilon") for layer in model.model.layers)
+    return simple and normal and all(_known(*parts) for layer in model.model.layers for parts in _projections(layer))
 
 
 def matrix(*parts: nn.Module, packs: bool = False) -> Weights | nn.Module:

@@ -31,8 +31,8 @@ def opened(model: PreTrainedModel) -> LibraryPass | LlamaPass:
     width           columns in the cache before the pass
     keep            number of last columns whose logits are wanted; returned as (B, keep, V)
 
-    Afterward ``features`` holds the hidden states behind these logits, (B, keep, width), after the final norm. It is set only
-    while ``keeps_features`` is true, because the library then has to hold the states of every layer.
+    Afterward ``features`` holds the hidden states of all T columns, (B, T, width), after the final norm. It is set only while
+    ``keeps_features`` is true, because the library then has to hold the states of every layer.
     """
     return LlamaPass(model) if type(model) is LlamaForCausalLM else LibraryPass(model)
 
@@ -55,7 +55,7 @@ class LibraryPass:
             output_hidden_states=self.keeps_features,
         )
         if self.keeps_features:
-            self.features = out.hidden_states[-1][:, -keep:]
+            self.features = out.hidden_states[-1]
         return out.logits[:, -keep:]
 
 
@@ -101,8 +101,8 @@ class LlamaPass:
         return hidden
 
     def _logits(self, hidden: Tensor, keep: int) -> Tensor:
-        self.features = self._normed(hidden[:, -keep:])
-        return product(self.features, self.head)
+        self.features = self._normed(hidden)
+        return product(self.features[:, -keep:], self.head)
 
     def _normed(self, hidden: Tensor) -> Tensor:
         norm = self.body.norm

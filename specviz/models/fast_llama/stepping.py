@@ -70,6 +70,7 @@ class SteppingModel(CachedModel):
             self._cache.crop(before - self._width)
         self._width = len(row.ids)
         held.draw, held.tokens[before:], held.columns[before:] = row.draw, fresh, range(before, self._width)
+        held.fresh = len(fresh)
         return fresh
 
 

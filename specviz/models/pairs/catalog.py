@@ -12,7 +12,8 @@ class PairEntry:
     """A target and a draft that share one tokenizer.
 
     target, draft  folders, or names on the model hub
-    heads, exit    folders of Medusa heads and of an early exit for the target; None: there are none
+    heads, exit, eagle
+                   folders of Medusa heads, of an early exit and of an EAGLE head for the target; None: there are none
     shipped        whether the files come with the project; their hashes are then checked before they are read
     rounded        whether the draft's weights are rounded to 8 bits after reading
     """
@@ -25,16 +26,17 @@ class PairEntry:
     note: str
     heads: str | None = None
     exit: str | None = None
+    eagle: str | None = None
     rounded: bool = False
 
 
 _STORYBOOK = ASSETS / "models" / "storybook"
-_HEADS, _EXIT = (str(place) if place.is_dir() else None for place in (_STORYBOOK / "heads", _STORYBOOK / "exit"))
+_OWN = {kind: str(_STORYBOOK / kind) for kind in ("heads", "exit", "eagle") if (_STORYBOOK / kind).is_dir()}
 
 
 def _storybook(name: str, title: str, draft: str, note: str, rounded: bool = False) -> PairEntry:
     target, folder = str(_STORYBOOK / "target"), str(_STORYBOOK / draft)
-    return PairEntry(name, title, target, folder, shipped=True, note=note, heads=_HEADS, exit=_EXIT, rounded=rounded)
+    return PairEntry(name, title, target, folder, shipped=True, note=note, rounded=rounded, **_OWN)
 
 
 _ENTRIES = (

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,10 +56,7 @@ def load_pair(name: str, device: str = "auto", dtype: str = "auto") -> LoadedPai
     refuse_mixed(places, configs)
     tokenizers = [load_tokenizer(one) for one in listed]
     if why := difference(*tokenizers):  # asked before weights are read
-        sides = tuple(
-            Side(*one) for one in zip(tokenizers, (config.get_text_config().vocab_size for config in configs), strict=True)
-        )
-        shared_tokens(sides, places, configs[0].is_encoder_decoder, why)
+        shared_by_files(tokenizers, configs, places, why)
     target, draft = (load_model(one, where, kind) for one in listed)
     if rounded:
         round_weights(draft)
@@ -99,6 +96,15 @@ def pair_of(
     return (
         EncoderDecoderPair(*fields, first_id(places, target, draft)) if target.config.is_encoder_decoder else LoadedPair(*fields)
     )
+
+
+def shared_by_files(
+    tokenizers: Sequence[PreTrainedTokenizerBase], configs: Sequence[PretrainedConfig], places: tuple[str, str], why: str
+) -> TokenMap:
+    """``shared_tokens`` as far as it is known before weights are read: without the ids that end a text."""
+    widths = [config.get_text_config().vocab_size for config in configs]
+    sides = Side(tokenizers[0], widths[0]), Side(tokenizers[1], widths[1])
+    return shared_tokens(sides, places, configs[0].is_encoder_decoder, why)
 
 
 def shared_tokens(sides: tuple[Side, Side], places: tuple[str, str], encoders: bool, why: str) -> TokenMap:

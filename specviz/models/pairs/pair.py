@@ -10,9 +10,11 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from specviz.errors import SettingsError
+from specviz.models.attachments.eagle import DraftHead
 from specviz.models.attachments.exits import exit_of
 from specviz.models.cache.decoder import CachedModel
 from specviz.models.cache.encoder_decoder import ConditionedModel
+from specviz.models.cache.feature_draft import FeatureDraft
 from specviz.models.fast_llama.draft_8bit import BITS, is_rounded
 from specviz.models.fast_llama.stepping import SteppingModel
 from specviz.models.layered import LayeredModel, LowerLayers
@@ -60,6 +62,10 @@ class LoadedPair:
         """
         target = LayeredModel(self.target, settings, self.vocabulary, exit_of(self.name, self.target, settings))
         return target, target.lower
+
+    def open_head(self, head: DraftHead, target: CachedModel, settings: Settings) -> FeatureDraft:
+        """A draft head as a language model, for one request. target: as this request has opened it."""
+        return FeatureDraft(head, target, settings)
 
     def source(self, model: PreTrainedModel, settings: Settings, vocabulary: int | None = None) -> CachedModel:
         """One of the two models with a fresh cache, for one request; ``vocabulary`` as in CachedModel."""

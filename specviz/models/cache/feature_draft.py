@@ -1,0 +1,139 @@
+"""A draft head that reads the target's hidden states, opened for one request (EAGLE, Li et al. 2024).
+
+Its column for a token of the text is computed from the target's own state before that token. Its column for a draft token is computed
+from the state that it predicted there, because the target has not read that far. So a draft token's column is dropped when the round is
+over, also where the token was accepted, and computed anew from the target's state. Its distributions are thereby a pure function of the
+prefix and of the draft tokens on the path, and prefix and path are not interchangeable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+
+import torch
+from torch import Tensor
+from transformers.cache_utils import Cache
+
+from specviz.models.attachments.eagle import DraftHead
+from specviz.models.cache.decoder import CachedModel
+from specviz.models.fast_llama.passes import LlamaPass
+from specviz.randomness import Prefix
+from specviz.settings import Settings
+from specviz.verification.draft_tree import ROOT, DraftTree, empty_tree, texts
+
+Path = tuple[int, ...]  # draft tokens from the prefix down to a node; () for the prefix itself
+
+
+class FeatureDraft(CachedModel):
+    """A draft head as a language model. Every row holds at least two tokens, and all rows begin with the same one.
+
+    head    read-only
+    target  the model whose states it reads; if a round has just scored its tree, no further pass is made
+    """
+
+    def __init__(self, head: DraftHead, target: CachedModel, settings: Settings):
+        super().__init__(head.network, settings, target.vocabulary)
+        self.head, self.target, self._pass = head, target, HeadPass(head.network)
+        self._first: int | None = None  # the token that every row begins with; no column is its own
+        self._asked: Sequence[Prefix] = ()
+        self._predicted: dict[tuple[int, ...], dict[Path, Tensor]] = {}  # prefix -> the state predicted after each path below it
+
+    @torch.inference_mode()
+    def logits(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        """As CachedModel's. Rows with the same text and the same draft tokens are read once."""
+        asked = [(row.ids, *drafted) for row, *drafted in zip(rows, tree.tokens, tree.parents, strict=True)]
+        first = _first_places(asked)
+        found = self._of([rows[index] for index in first.values()], _only(tree, [*first.values()]))
+        order = {one: number for number, one in enumerate(first)}
+        return found if len(first) == len(rows) else found[[order[one] for one in asked]]
+
+    def _of(self, rows: Sequence[Prefix], tree: DraftTree) -> Tensor:
+        upper = _inner(tree)
+        if any(
+            path not in self._predicted.get(row.ids, ())
+            for index, row in enumerate(rows)
+            if tree.tokens[index]
+            for path in _paths(upper, index)
+        ):
+            self._of(rows, upper)
+        if rows[0].ids[0] != self._first:
+            self._first, self._rows = rows[0].ids[0], []
+            self._reset()
+        self._asked = rows
+        logits = super().logits([replace(row, ids=row.ids[1:]) for row in rows], tree)
+        self._predicted = {}
+        for index, row in enumerate(rows):
+            states = self._pass.features[index, -1 - tree.widest :]
+            self._predicted.setdefault(row.ids, {}).update(zip(_paths(tree, index), states, strict=False))
+        return logits
+
+    def _read_once(self, rows: Sequence[Prefix]) -> None:
+        """Nothing: each row reads its own prompt, with the target's states beside it."""
+
+    def _entering(self, ids: Tensor, rows: Sequence[Prefix], fed: list[tuple[int, ...]], tree: DraftTree) -> Tensor:
+        """(B, T, width): each token's embedding and the state before it, through the projection."""
+        known, lead = self._known_states([len(fresh) for fresh in fed]), max(map(len, fed))
+        states = known.new_zeros(*ids.shape, known.shape[2])
+        states[:, :lead] = known[:, known.shape[1] - lead :]
+        for index, row in enumerate(self._asked):
+            paths = _paths(tree, index)
+            for node, parent in enumerate(tree.parents[index]):
+                states[index, lead + node] = self._predicted[row.ids][paths[parent + 1]]
+        return self.head.entering(super()._entering(ids, rows, fed, tree), states)
+
+    def _known_states(self, last: Sequence[int]) -> Tensor:
+        """(B, T, width): the target's states before the last tokens of each row, right-aligned; each text is asked for once."""
+        most: dict[tuple[int, ...], int] = {}
+        for row, count in zip(self._asked, last, strict=True):
+            most[row.ids] = max(count, most.get(row.ids, 0))
+        first = _first_places([row.ids for row in self._asked])
+        found = self.target.features_along([self._asked[first[ids]] for ids in most], [*most.values()])
+        number = {ids: index for index, ids in enumerate(most)}
+        return found[[number[row.ids] for row in self._asked]]
+
+    def _remember(self, rows: Sequence[Prefix], fed: list[tuple[int, ...]], lead: int, tree: DraftTree) -> None:
+        """Only the text's own columns can be used again."""
+        super()._remember(rows, fed, lead, empty_tree(len(rows)))
+        self._width += tree.widest
+
+
+class HeadPass(LlamaPass):
+    """States that enter the layer to logits. ``features`` are the predicted states."""
+
+    def __call__(self, states: Tensor, positions: Tensor, mask: Tensor | None, cache: Cache, width: int, keep: int) -> Tensor:
+        return self._logits(self._through(states, positions, mask, cache, width), keep)
+
+    def _normed(self, hidden: Tensor) -> Tensor:
+        return hidden
+
+
+def _paths(tree: DraftTree, index: int) -> list[Path]:
+    """The path to the prefix, which is empty, and to each node of a row."""
+    return texts((), tree, index)
+
+
+def _first_places(keys: Sequence[Hashable]) -> dict[Hashable, int]:
+    """Where each key stands first, in that order."""
+    found: dict[Hashable, int] = {}
+    for place, key in enumerate(keys):
+        found.setdefault(key, place)
+    return found
+
+
+def _only(tree: DraftTree, rows: Sequence[int]) -> DraftTree:
+    """Some of a tree's rows."""
+    parts = ([part[row] for row in rows] for part in (tree.tokens, tree.parents, tree.q, tree.u_draft))
+    return DraftTree(*map(tuple, parts), tree.source)
+
+
+def _inner(tree: DraftTree) -> DraftTree:
+    """The nodes that have children. A tree with one node less on every path, and so without nodes in the end."""
+    tokens, parents = [], []
+    for row, above in zip(tree.tokens, tree.parents, strict=True):
+        place = {ROOT: ROOT} | {node: number for number, node in enumerate(sorted({*above} - {ROOT}))}
+        tokens.append(tuple(row[node] for node in place if node != ROOT))
+        parents.append(tuple(place[above[node]] for node in place if node != ROOT))
+    return DraftTree(
+        tuple(tokens), tuple(parents), (None,) * len(tokens), tuple((None,) * len(row) for row in tokens), tree.source
+    )

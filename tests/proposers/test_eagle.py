@@ -1,0 +1,415 @@
+"""EAGLE: 'the distribution of the generated text is provably the target's' (Li et al. 2024), with draft tokens that are drawn.
+
+The head's distribution after a draft token depends on the prefix and on the draft tokens below it, not on the text alone. On tables of
+such distributions every outcome of the production step is walked. On a tiny random pair what the head hands over is held against
+passes without a cache, after random histories of acceptance. The head is random: bad draft tokens cost speed, never the distribution.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from specviz.__main__ import main
+from specviz.decoding.engine import advance, decode, step, target_only
+from specviz.errors import DamagedModel, ModelError, SettingsError, UnsupportedModel
+from specviz.evidence.analytic.along_text import analytic_of_pair
+from specviz.evidence.analytic.fresh import FreshHead
+from specviz.evidence.enumeration.enumerate import output_distribution, target_distribution, total_variation
+from specviz.evidence.sources import analytic_tv
+from specviz.models.attachments import eagle as stored
+from specviz.models.attachments.eagle import WEIGHTS, eagle_of, load_eagle, save_eagle
+from specviz.models.attachments.folder import CONFIG
+from specviz.models.pairs.catalog import PAIRS, PairEntry
+from specviz.models.pairs.loading import load_pair
+from specviz.proposers.eagle import eagle
+from specviz.proposers.registry import opened
+from specviz.randomness import PhiloxRandomness, Prefix
+from specviz.settings import Settings
+from specviz.training.eagle import TrainableEagle
+from specviz.verification.block_rule import BlockRule
+from specviz.verification.draft_tree import empty_tree
+from specviz.verification.draw import draw
+from specviz.verification.k_sequential import SequentialRule
+from specviz.verification.registry import may_branch, rule_of
+from specviz.verification.token_rule import TokenRule
+from specviz.verification.warp import one_hot, warp
+from tests.models.test_cache import network
+from tests.pairs import tiny_model
+from tests.rounds import written
+from tests.tables import RecordingRandomness, model, random_distribution
+from tests.tables import pair as tables
+
+PROMPT = "Once upon a time there was a bear"
+TEXT = "Once upon a time there was a bear who lived in the wood. He ran to the river to look for the rabbit, and he was hungry. "
+CUTS = ({}, {"temperature": 0.7, "top_p": 0.8})
+
+
+def random_head(folder, target=None) -> str:
+    """A head that draws near the target: it passes the state on, and adds some noise of its own layer and of the token's embedding."""
+    target = target or tiny_model(300)
+    weights = TrainableEagle(target.config, seed=3).weights()
+    width = target.config.hidden_size
+    weights["fc.weight"] = torch.cat([torch.randn(width, width) / 3, torch.eye(width)], 1)
+    save_eagle(weights, target.config, folder)
+    return str(folder)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return random_head(tmp_path_factory.mktemp("eagle") / "head")
+
+
+@pytest.fixture
+def admitted(folder, monkeypatch):
+    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    return stored.EAGLES.admit(folder)
+
+
+@pytest.fixture(scope="module")
+def double(pair_folders):
+    return load_pair("|".join(map(str, pair_folders)), "cpu", "float64")
+
+
+# On tables --------------------------------------------------------------------------------------------------------------
+
+
+class PathTable:
+    """Distributions that depend on a prefix and on the path of draft tokens below it, each by itself."""
+
+    context = None
+
+    def __init__(self, seed: int, vocabulary: int, settings: Settings):
+        self.seed, self.vocabulary, self.settings = seed, vocabulary, settings
+
+    def distributions(self, rows, tree):
+        found = torch.zeros(len(rows), tree.widest + 1, self.vocabulary, dtype=torch.float64)
+        for index, row in enumerate(rows):
+            paths = [()]
+            for token, parent in zip(tree.tokens[index], tree.parents[index], strict=True):
+                paths.append((*paths[parent + 1], token))
+            for place, path in enumerate(paths):
+                masses = random_distribution((self.seed, row.ids, "below", path), self.vocabulary, 7)
+                found[index, place] = warp(
+                    torch.tensor([float(mass) for mass in masses], dtype=torch.float64).log(), self.settings
+                )
+        return found
+
+
+def world(seed: int, vocabulary: int, settings: Settings):
+    target = model(tables("random", seed, vocabulary, 7)[0], vocabulary, settings)
+    uncut = replace(settings, temperature=1.0)
+    return target, eagle(lambda plain: PathTable(seed, vocabulary, uncut if plain else settings), settings)
+
+
+SHAPES = (  # settings, with the vocabulary of the world
+    ({"gamma": 1}, 3),
+    ({"gamma": 2}, 3),
+    ({"tree": "2-1", "siblings": "top"}, 3),
+    ({"tree": "2-1", "siblings": "independent"}, 2),
+    ({"tree": "2-1", "siblings": "distinct"}, 2),
+    ({"tree": "2", "siblings": "distinct"}, 3),
+)
+
+
+@pytest.mark.parametrize("temperature", (0.0, 1.0))
+@pytest.mark.parametrize(("more", "vocabulary"), SHAPES, ids=str)
+def test_the_distribution_of_the_text_is_the_targets_whatever_the_head_draws(more, vocabulary, temperature):
+    target, proposer = world(11, vocabulary, Settings(temperature=temperature, **more))
+    probs = output_distribution(target, proposer, TokenRule(), (0, 1), 3)
+    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
+
+
+def test_a_chain_keeps_the_distribution_under_block_verification_too():
+    target, proposer = world(12, 3, Settings(gamma=2))
+    probs = output_distribution(target, proposer, BlockRule(), (0, 1), 3)
+    assert total_variation(probs, target_distribution(target, (0, 1), 3)) < 1e-12
+
+
+@pytest.mark.parametrize(("shape", "nodes"), (("4", 4), ("2-2", 5), ("3-2", 5)))
+@pytest.mark.parametrize(
+    ("siblings", "rule"),
+    (("independent", TokenRule()), ("independent", SequentialRule()), ("distinct", TokenRule()), ("top", TokenRule())),
+)
+def test_one_round_of_a_tree_under_a_budget_has_the_targets_distribution(siblings, rule, shape, nodes):
+    length = len(shape) // 2 + 2
+    for seed in range(3):
+        target, proposer = world(seed, 3, Settings(tree=shape, nodes=nodes, siblings=siblings))
+        probs = written(target, proposer, rule, (0, 1), length)
+        assert total_variation(probs, target_distribution(target, (0, 1), length)) < 1e-12
+
+
+def test_without_a_shape_it_is_a_chain_for_every_rule():
+    assert not may_branch(Settings(proposer="eagle")) and rule_of(Settings(proposer="eagle", rule="block"))
+    assert may_branch(Settings(proposer="eagle", tree="2-1")) and may_branch(Settings(proposer="eagle", nodes=4))
+    with pytest.raises(SettingsError, match="block judges chains"):
+        rule_of(Settings(proposer="eagle", tree="2-1", rule="block"))
+
+
+# On networks --------------------------------------------------------------------------------------------------------------
+
+
+def paths(round_) -> list[tuple[int, ...]]:
+    """The path below the prefix, and to each draft token."""
+    found = [()]
+    for one in round_.proposals:
+        found.append((*found[one.parent + 1], one.token))
+    return found
+
+
+@pytest.mark.parametrize(
+    "more", ({"gamma": 4}, {"tree": "2-2-1"}, {"tree": "3-2", "siblings": "independent"}, {"nodes": 9}), ids=str
+)
+def test_along_a_run_each_distribution_is_that_of_passes_without_a_cache(double, admitted, more):
+    """After rounds that accept and rounds that reject: the target's states for the text, the head's own predictions below it."""
+    settings = Settings(proposer="eagle", eagle=admitted, length=50, **more)
+    target, proposer = opened(double, settings)
+    fresh = FreshHead(double.target, eagle_of(double.name, double.target, admitted), settings, double.vocabulary)
+    ids, accepted = double.encode(PROMPT), set()
+    for round_ in decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, ids):
+        below = paths(round_)
+        for node, one in enumerate(round_.proposals):
+            path = below[one.parent + 1]
+            probs = fresh.distributions(ids + path, len(path) + 1)[0][-1].clone()
+            earlier = [other.token for other in round_.proposals[:node] if other.parent == one.parent]
+            if earlier and settings.siblings == "distinct":
+                probs[earlier] = 0.0
+                probs /= probs.sum()
+            assert float((round_.full.q[node] - probs).abs().max()) < 1e-12
+        ids += round_.committed
+        accepted.add(len(round_.accepted_path))
+    assert len(accepted) > 1, "rounds that accept and rounds that reject"
+
+
+def test_an_accepted_draft_token_is_read_anew_with_the_targets_state(double, admitted):
+    """The same text as prefix, and as prefix and draft token, has two distributions; a round later the first is meant."""
+    settings = Settings(proposer="eagle", eagle=admitted)
+    head = eagle_of(double.name, double.target, admitted)
+    fresh = FreshHead(double.target, head, settings, double.vocabulary)
+    ids = double.encode(PROMPT)
+    split, whole = (fresh.distributions(ids, count)[0][-1] for count in (3, 1))
+    assert float((split - whole).abs().sum()) > 0.01
+
+
+@pytest.mark.parametrize("siblings", ("top", "independent", "distinct"))
+@pytest.mark.parametrize("more", ({}, {"tree": "3-2"}, {"tree": "3-2", "nodes": 5}), ids=str)
+def test_each_draft_token_was_drawn_from_the_very_distribution_that_the_rule_gets(pair, admitted, siblings, more):
+    settings = Settings(proposer="eagle", eagle=admitted, siblings=siblings, **more)
+    _, proposer = opened(pair, settings)
+    rows = [Prefix(pair.encode(PROMPT), 0, 9, number) for number in range(4)]
+    block = proposer.propose(rows, PhiloxRandomness(5))
+    count = settings.nodes or (9 if settings.tree else settings.gamma)
+    assert block.source == "eagle" and all(len(tokens) == count for tokens in block.tokens)
+    for tokens, distributions, numbers in zip(block.tokens, block.q, block.u_draft, strict=True):
+        for token, probs, u in zip(tokens, distributions, numbers, strict=True):
+            if siblings == "top":
+                assert u is None and torch.equal(probs, one_hot(torch.tensor(token), 300))
+            else:
+                assert int(draw(probs, torch.tensor(u, dtype=torch.float64))) == token
+
+
+@pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"nodes": 5}), ids=str)
+def test_greedy_is_target_only_and_no_random_number_is_used_twice(pair, admitted, more):
+    for temperature in (0.0, 1.0):
+        settings = Settings(proposer="eagle", eagle=admitted, temperature=temperature, length=40, **more)
+        target, proposer = opened(pair, settings)
+        ids, randomness = pair.encode("Once upon"), RecordingRandomness(PhiloxRandomness(4))
+        text = [t for r in decode(target, proposer, TokenRule(), randomness, settings, ids) for t in r.committed]
+        assert not randomness.reused
+        if temperature == 0.0:
+            alone = target_only(pair.open(settings)[0], PhiloxRandomness(9), settings, ids)
+            assert text == [t for r in alone for t in r.committed]
+
+
+def test_reading_states_costs_no_pass_of_the_target_after_the_first_round(pair, admitted, monkeypatch):
+    settings = Settings(proposer="eagle", eagle=admitted, gamma=3, length=40)
+    target, proposer = opened(pair, settings)
+    passes, inner = [], target.logits
+    monkeypatch.setattr(target, "logits", lambda *given: passes.append(given) or inner(*given))
+    rounds = list(decode(target, proposer, TokenRule(), PhiloxRandomness(3), settings, pair.encode(PROMPT)))
+    assert len(passes) == len(rounds) + 1
+
+
+@pytest.mark.parametrize("more", ({"gamma": 3}, {"tree": "2-1"}, {"nodes": 4}), ids=str)
+def test_a_row_of_a_batch_is_what_it_is_by_itself(double, admitted, more):
+    """Three rows of different texts and lengths, one of them a single token, three rounds: the same draft tokens, verdicts and tokens."""
+    settings, ids = Settings(proposer="eagle", eagle=admitted, **more), double.encode(PROMPT)
+    rows = [Prefix(some, 0, remaining, draw) for some, remaining, draw in ((ids, 9, 4), (ids[:1], 6, 0), (ids[:-5], 12, 7))]
+    together = rounds_of(double, settings, rows)
+    for index, row in enumerate(rows):
+        assert [kept[index] for kept in together] == [kept[0] for kept in rounds_of(double, settings, [row])]
+
+
+def rounds_of(pair, settings, rows) -> list[list[tuple]]:
+    target, proposer = opened(pair, settings)
+    found = []
+    for _ in range(3):
+        rounds = step(rows, target, proposer, TokenRule(), PhiloxRandomness(6))
+        found.append([([(d.token, d.parent, d.accepted) for d in one.proposals], one.committed) for one in rounds])
+        rows = [advance(row, one) for row, one in zip(rows, rounds, strict=True)]
+    return found
+
+
+def test_a_row_of_one_token_gets_no_draft_tokens(pair, admitted):
+    settings = Settings(proposer="eagle", eagle=admitted)
+    assert opened(pair, settings)[1].propose([Prefix((5,), 0, 9)], PhiloxRandomness(1)) == replace(empty_tree(1), source="eagle")
+
+
+def test_what_is_drafted_depends_on_the_row_and_its_numbers_only(pair, admitted):
+    """Whatever was asked before: other texts, longer ones, trees of other rows, another first token."""
+    settings = Settings(proposer="eagle", eagle=admitted, gamma=3)
+    ids = pair.encode(PROMPT)
+    _, first = opened(pair, settings)
+    wanted = first.propose([Prefix(ids, 0, 9, 2)], PhiloxRandomness(8))
+    _, second = opened(pair, settings)
+    for some in (ids[:6], (7, *ids[1:]), (*ids, 4, 9), ids[:3]):
+        second.propose([Prefix(some, 0, 9, draw) for draw in range(3)], PhiloxRandomness(1))
+    again = second.propose([Prefix(ids, 0, 9, 2)], PhiloxRandomness(8))
+    assert again.tokens == wanted.tokens and torch.allclose(again.q[0], wanted.q[0], atol=1e-5)
+
+
+@pytest.mark.parametrize("cut", CUTS, ids=str)
+def test_at_every_place_the_decoder_has_the_distribution_of_a_fresh_pass(pair, admitted, cut):
+    settings = Settings(proposer="eagle", eagle=admitted, gamma=3, **cut)
+    found = analytic_of_pair(pair, settings, pair.encode(TEXT * 3), 40)
+    assert found.passed() and len({*found.accepted}) > 2 and found.prefixes >= 40
+    assert sum(place.asked for place in found.places) > 30
+
+
+def test_verify_states_the_distance_of_a_chains_own_distribution(pair, admitted):
+    settings = Settings(proposer="eagle", eagle=admitted, gamma=2, prompt=PROMPT, length=4)
+    assert 0.0 <= analytic_tv("speculative", pair, settings, pair.encode(settings.prompt), 8) < 5e-6
+    assert analytic_tv("speculative", pair, replace(settings, tree="2-1"), pair.encode(settings.prompt), 8) is None
+
+
+# Folders ------------------------------------------------------------------------------------------------------------------
+
+
+def test_a_pair_of_the_catalog_brings_its_head_and_others_are_told_how_to(pair, folder, monkeypatch):
+    entry = PairEntry("test", "Test", "", "", shipped=False, note="", eagle=folder)
+    monkeypatch.setitem(PAIRS, "test", entry)
+    assert eagle_of("test", pair.target) is eagle_of("test", pair.target), "read once"
+    with pytest.raises(ModelError, match="no EAGLE head of its own: name a folder of one with --eagle DIR"):
+        opened(pair, Settings(proposer="eagle"))
+
+
+def test_a_folder_is_given_on_the_command_line_only(pair, folder, monkeypatch):
+    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    with pytest.raises(SettingsError, match=r"eagle must be left out .* or a folder named on the command line"):
+        opened(pair, Settings(proposer="eagle", eagle=folder))
+    settings, said = Settings.from_query({"eagle": folder, "gamma": "3"})
+    assert settings == Settings(gamma=3) and "The link's eagle was left out: eagle must be given on the command line" in said[0]
+
+
+def test_a_published_head_has_no_norm_before_its_attention_and_may_bring_its_own_matrices(tmp_path):
+    """The library's own layer with its norm left out, over embeddings of the head's own; a config one key down, names below 'model.'."""
+    target = tiny_model(60)
+    random_head(tmp_path, target)
+    plain = load_eagle(tmp_path, target)
+    ids, states = torch.randint(0, 60, (2, 5)), torch.randn(2, 5, 32)
+    weights, own = load_file(tmp_path / WEIGHTS), torch.randn(60, 32)
+    del weights["layers.0.input_layernorm.weight"]
+    save_file({f"model.{name}": value for name, value in weights.items()} | {"embed_tokens.weight": own}, tmp_path / WEIGHTS)
+    config = json.loads((tmp_path / CONFIG).read_text())
+    (tmp_path / CONFIG).write_text(json.dumps({"model_type": "eagle", "model": config}))
+    head = load_eagle(tmp_path, target)
+    assert plain.network.model.embed_tokens is target.get_input_embeddings() and head.network.lm_head is target.lm_head
+    by_hand = torch.cat([own[ids], states], -1) @ weights["fc.weight"].T + weights["fc.bias"]
+    assert torch.allclose(head.entering(ids, states), by_hand, atol=1e-5)
+    layer, norm = head.network.model.layers[0], weights["layers.0.post_attention_layernorm.weight"]
+    angles = head.network.model.rotary_emb(by_hand, position_ids=torch.arange(5)[None])
+    mask = torch.full((5, 5), -torch.inf).triu(1)[None, None]
+    mixed = by_hand + layer.self_attn(by_hand, position_embeddings=angles, attention_mask=mask)[0]
+    after = mixed + layer.mlp(torch.nn.functional.rms_norm(mixed, (32,), norm, target.config.rms_norm_eps))
+    assert torch.allclose(head.network.model(inputs_embeds=by_hand).last_hidden_state, after, atol=1e-5)
+
+
+def spoiled(tmp_path, **changes) -> str:
+    """A head for 60 tokens with other weights; None takes one away."""
+    random_head(tmp_path, tiny_model(60))
+    weights = load_file(tmp_path / WEIGHTS) | changes
+    save_file({name: value for name, value in weights.items() if value is not None}, tmp_path / WEIGHTS)
+    return str(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("changes", "kind", "said"),
+    (
+        ({"fc.weight": torch.zeros(32, 32)}, DamagedModel, "does not fit its own config.json: fc.weight is 32 x 32, not 32 x 64"),
+        ({"fc.weight": None}, DamagedModel, r"lacks 1 of the 11 weights of an EAGLE head: fc\.weight"),
+        (
+            {"midlayer.mlp.up_proj.weight": torch.zeros(1)},
+            UnsupportedModel,
+            "a head of EAGLE-3 .* heads of EAGLE and EAGLE-2 are read",
+        ),
+    ),
+    ids=("shape", "missing", "third"),
+)
+def test_a_head_that_cannot_be_read_is_a_sentence(tmp_path, changes, kind, said):
+    with pytest.raises(kind, match=said):
+        load_eagle(stored.Path(spoiled(tmp_path, **changes)), tiny_model(60))
+
+
+def test_a_head_for_another_target_is_refused_and_nothing_is_stored(pair, tmp_path, monkeypatch):
+    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    place = stored.EAGLES.admit(random_head(tmp_path / "head", tiny_model(60)))
+    with pytest.raises(
+        ModelError, match=r"made for another target: its states have width 32 and its vocabulary 60 tokens; .* 300 tokens"
+    ):
+        opened(pair, Settings(proposer="eagle", eagle=place))
+    assert place not in stored.EAGLES.read.get(pair.target, {})
+    with pytest.raises(ModelError, match=r"holds no EAGLE head: config.json and model.safetensors are needed"):
+        stored.EAGLES.admit(str(tmp_path))
+    (tmp_path / "head" / CONFIG).write_text(json.dumps({"hidden_size": 32}))
+    with pytest.raises(DamagedModel, match="does not hold hidden_size and intermediate_size"):
+        stored.EAGLES.admit(place)
+
+
+def test_targets_whose_last_state_and_one_matrix_do_not_give_the_logits_are_refused(folder):
+    with pytest.raises(UnsupportedModel, match="of the family 't5' is another"):
+        load_eagle(stored.Path(folder), network_of_t5())
+
+
+def network_of_t5():
+    from transformers import T5Config, T5ForConditionalGeneration
+
+    return T5ForConditionalGeneration(T5Config(vocab_size=60, d_model=32, d_ff=32, d_kv=16, num_layers=1, num_heads=2))
+
+
+def test_it_drafts_for_a_target_of_another_family(tmp_path, pair, monkeypatch):
+    """The head is a Llama layer; the target need not be."""
+    target = network("GPT2")
+    config = replace_config(target)
+    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    save_eagle(TrainableEagle(config, seed=3).weights(), config, tmp_path)
+    settings = Settings(proposer="eagle", eagle=stored.EAGLES.admit(str(tmp_path)), gamma=2, length=12, temperature=0.0)
+    other = replace(pair, target=target, draft=target)
+    ids = (3, 5, 8)
+    target_, proposer = opened(other, settings)
+    text = [t for r in decode(target_, proposer, TokenRule(), PhiloxRandomness(4), settings, ids) for t in r.committed]
+    alone = target_only(other.open(settings)[0], PhiloxRandomness(9), settings, ids)
+    assert text == [t for r in alone for t in r.committed]
+
+
+def replace_config(target):
+    from transformers import LlamaConfig
+
+    width, vocabulary = target.config.hidden_size, target.config.vocab_size
+    return LlamaConfig(vocab_size=vocabulary, hidden_size=width, intermediate_size=48, num_hidden_layers=1, num_attention_heads=2)
+
+
+def test_decode_takes_a_head_by_its_folder(pair_folders, folder, tmp_path, capsys, monkeypatch):
+    """Greedy, so that all texts are the target's."""
+    monkeypatch.setattr(stored.EAGLES, "admitted", set())
+    places = ["--target", str(pair_folders[0]), "--draft", str(pair_folders[1]), "--prompt", "Once upon", "--temperature", "0"]
+    texts = []
+    for more in ([], ["--proposer", "eagle", "--eagle", folder], ["--proposer", "eagle", "--eagle", folder, "--tree", "2-1"]):
+        assert main(["decode", *places, "--max-new-tokens", "12", *more]) == 0
+        texts.append(capsys.readouterr().out)
+    assert len({text.split("\n\n")[0] for text in texts}) == 1 and "proposer eagle" in texts[1]
+    assert main(["decode", *places, "--proposer", "eagle", "--eagle", str(tmp_path)]) == 2
+    assert "holds no EAGLE head" in capsys.readouterr().err
