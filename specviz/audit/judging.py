@@ -149,7 +149,7 @@ def precisions(
     verdict = None
     if report["verdict"] == "rejected" and found.tv > ROUNDING:
         test = against_distribution if on.tokens else against_texts
-        result = test(on, settings, plan, other, watch)
+        result = test(on, settings, plan, other, lambda share: watch(0.5 + 0.5 * share))
         verdict = (result[0] if isinstance(result, tuple) else result)["verdict"]
         explains = verdict != "rejected"
         said += (
