@@ -43,7 +43,7 @@ from specviz.statistics.power import holm
 STRAY = 1e-3  # every mistake is mixed with this much of the correct decoder, so that one stray sample refutes none
 TINY = 1e-300  # in place of a probability of 0
 OFTEN = 5  # times that a token was seen, to be a cell of its own where shares are explained
-MOSTLY = 0.5  # share of the deviation that a mistake must explain to be named
+MOSTLY = 0.8  # share of the deviation that a mistake must explain to be named where its fit is not perfect
 APART = log(100.0)  # log likelihood ratio at which two mistakes are told apart
 SHOWN, LISTED = 5, 5  # tokens that gain and that lose; mistakes in the list
 REFINED, FITTED = 3, 30  # halvings between two temperatures; rounds of expectation maximization
@@ -230,11 +230,15 @@ def told(reading: Reading, found: Sequence[_Scored], text: Callable[[Sequence[in
         best.setdefault(one.one.mistake, []).append(one)
     counts = torch.stack([reading.counts(prefix) for prefix in range(len(reading.prefixes))])
     variants = list(best.values())[:LISTED]
+    plain = [ones for ones in variants if ones[0].one.mistake == SETTINGS and variants[0][0].score - ones[0].score < APART]
+    variants = plain + [ones for ones in variants if ones not in plain]  # the simpler explanation first, where no sample tells
     first = [ones[0] for ones in variants]
-    matches = tuple(_match(ones, reading, counts, first[0].score - ones[0].score < APART) for ones in variants)
+    top = max(one.score for one in first)
+    matches = tuple(_match(ones, reading, counts, top - ones[0].score < APART) for ones in variants)
     needed = log(1.0 / ALPHA) + log(max(1, len(found)))
-    sure = bool(first) and first[0].score > needed and matches[0].explained >= MOSTLY
-    named = [m for m, one in zip(matches, first, strict=True) if sure and first[0].score - one.score < APART]
+    fits = matches[0].fit is not None and matches[0].fit > ALPHA
+    sure = top > needed and (fits or matches[0].explained >= MOSTLY)
+    named = [m for m, one in zip(matches, first, strict=True) if sure and top - one.score < APART]
     place = parting(reading, counts, text)
     return Diagnosis(
         reading.n, len(reading.prefixes), len(found), place, matches, tuple(m.mistake for m in named), _sentence(named, matches)

@@ -1,0 +1,74 @@
+"""Samples of decoders with and without a mistake, as files that a server's samples would be in."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import replace
+
+import numpy as np
+
+from specviz.decoding.engine import TargetOnlyRandomness
+from specviz.decoding.sampler import Shard, decoded, shared_distributions
+from specviz.decoding.samples import NONE, Samples
+from specviz.evidence import sources
+from specviz.evidence.mutants.catalog import MUTANTS
+from specviz.evidence.mutants.distributions import Changed, certain
+from specviz.evidence.sample_files.reading import SampleFile, parse
+from specviz.models.pairs.pair import LoadedPair
+from specviz.proposers.base import Nothing
+from specviz.randomness import PhiloxRandomness
+from specviz.settings import Settings
+from specviz.verification.token_rule import TokenRule
+from tests.chance import SEED
+
+PROMPT = "Once upon"
+
+
+def settings_of(pair: LoadedPair, **changes) -> Settings:
+    return replace(Settings(pair=pair.name, prompt=PROMPT, length=3, gamma=2, seed=SEED), **changes)
+
+
+def drawn(name: str, pair: LoadedPair, n: int, **changes) -> Samples:
+    """Samples of one of our decoders under the settings of this file, not under the mistake's own."""
+    settings = settings_of(pair, **changes)
+    mode = sources.ENGINE if sources.engine_alone(name, settings) else sources.SHARED
+    return sources.draw(name, mode, pair, settings, pair.encode(PROMPT), 0, n)
+
+
+def drawn_from(open_, name: str, greedy: bool, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
+    """Samples of a mutant on tables, on a draft that draws its tokens or on one that takes the likeliest."""
+    opened = (lambda s: (open_(s)[0], Changed(open_(s)[1], certain))) if greedy else open_
+    made = MUTANTS[name].arguments(opened, settings)
+    shard = Shard(made.target, made.proposer, made.rule, made.randomness(PhiloxRandomness(SEED)), settings, prompt, count=n)
+    return (shared_distributions if MUTANTS[name].shared else decoded)(shard)
+
+
+def after_one_token(open_, name: str, prompt: tuple[int, ...], settings: Settings, n: int) -> Samples:
+    """Samples of a server that drafts from the second token on: the first is the target's, and the mutant continues it."""
+    alone = replace(settings, length=1)
+    target = open_(settings)[0]
+    first = shared_distributions(
+        Shard(target, Nothing(), TokenRule(), TargetOnlyRandomness(PhiloxRandomness(SEED)), alone, prompt, count=n)
+    )
+    rows = []
+    for token, count in zip(*np.unique(first.tokens[:, 0], return_counts=True), strict=True):
+        rest = drawn_from(open_, name, False, (*prompt, int(token)), replace(settings, length=settings.length - 1), int(count))
+        rows.append(np.concatenate([np.full((int(count), 1), token, dtype=np.int32), rest.tokens], axis=1))
+    return Samples(np.concatenate(rows), settings.to_record(), name)
+
+
+def as_file(samples: Samples, name: str = "on.jsonl", **settings) -> SampleFile:
+    """The samples with token ids."""
+    return _file("tokens", ([t for t in row if t != NONE] for row in samples.tokens.tolist()), samples, name, settings)
+
+
+def as_text_file(samples: Samples, texts: Iterable[str], name: str = "on.jsonl", **settings) -> SampleFile:
+    return _file("text", texts, samples, name, settings)
+
+
+def _file(kind: str, contents: Iterable, samples: Samples, name: str, settings: dict) -> SampleFile:
+    stops = np.where(samples.lengths < samples.tokens.shape[1], "stop", "length").tolist()
+    more = {"settings": settings} if settings else {}
+    lines = [json.dumps({"prompt": PROMPT, kind: one, "stop": stop} | more) for one, stop in zip(contents, stops, strict=True)]
+    return parse("\n".join(lines).encode(), name)

@@ -1,0 +1,144 @@
+"""Samples of a known mistake are named as that mistake, by likelihood alone, and those of a correct decoder as none.
+
+Samples are fixed by their seed. A mistake is named if its samples are 1,000 times likelier under it, and for each decoder compared once
+more, than under a correct one; so a correct decoder is named wrongly at most once in 1,000 seeds. Each of the samples here is likelier
+by 1e40 or more, so a mistake is missed in less than one seed of a million.
+"""
+
+import numpy as np
+import pytest
+import torch
+
+from specviz.audit.diagnosis import MIXED, compared, diagnose, explained, goodness, power_of_ten, told
+from specviz.audit.reading import FEWEST, read
+from specviz.decoding.sampler import Shard, shared_distributions
+from specviz.decoding.samples import Samples
+from specviz.evidence.mutants.record import on_tables
+from specviz.evidence.mutants.rules import OtherTemperature
+from specviz.proposers.draft import DraftModel
+from specviz.randomness import PhiloxRandomness
+from specviz.settings import Settings
+from tests import tables
+from tests.audit.served import PROMPT, after_one_token, drawn, drawn_from, settings_of
+from tests.chance import SEED
+
+SETTINGS, IDS = Settings(gamma=2, length=3), (0, 1)
+OPEN = on_tables(*tables.pair("random", 5, 6, 40))
+MADE = ("R1", "R5", "R11", "R18", "gate", "pass-temperature")
+
+
+def on_table(samples, open_=OPEN, settings=SETTINGS):
+    target, draft = open_(settings)
+    reading = read(target, draft, IDS, samples)
+    found = compared(reading, settings, (reading.p, reading.q), reading.q, settings.length)
+    return reading, found, told(reading, found, lambda ids: " ".join(map(str, ids)))
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_a_mistake_on_two_networks_is_named(name, pair):
+    """1,500 samples of three tokens."""
+    settings = settings_of(pair)
+    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.length)
+    assert found.named == (name,)
+    assert found.matches[0].mistake == name and found.matches[0].log10_ratio > 40
+    assert f"Looks like {name}," in found.sentence and "against a correct decoder" in found.sentence
+    assert found.parting.position == 1 and found.parting.prefix == () and found.parting.p_value < 1e-3
+    assert all(one.seen > one.exact for one in found.parting.gains) and all(one.seen < one.exact for one in found.parting.loses)
+
+
+@pytest.mark.parametrize("name", ("target", "speculative"))
+def test_a_correct_decoder_is_named_as_nothing(name, pair):
+    settings = settings_of(pair)
+    found = diagnose(pair, settings, pair.encode(PROMPT), drawn(name, pair, 1500), settings.length)
+    assert found.named == () and found.sentence.startswith("None of the known mistakes explains these samples.")
+    assert found.parting is None
+
+
+@pytest.mark.parametrize("greedy", (False, True))
+def test_what_the_draft_did_is_told_where_the_samples_tell(greedy):
+    samples = drawn_from(OPEN, "R5", greedy, IDS, SETTINGS, 6000)
+    _, _, found = on_table(samples)
+    assert found.named[0] == "R5"
+    assert ("the draft takes its likeliest token" if greedy else "the draft draws its tokens") in found.matches[0].words
+
+
+def test_a_server_that_drafts_from_the_second_token_on_parts_at_the_second_token():
+    """As servers do whose first token comes from reading the prompt."""
+    _, _, found = on_table(after_one_token(OPEN, "pass-temperature", IDS, SETTINGS, 6000))
+    assert found.named == ("pass-temperature",) and "drafting begins at the second token" in found.matches[0].words
+    assert found.parting.position == 2 and len(found.parting.prefix) == 1
+
+
+def test_a_temperature_between_those_of_the_grid_is_found():
+    """Drawn at the mutant's half temperature of 1.2, which is 0.6: between 0.5 and 0.75 of the temperature that the rule is asked for."""
+    settings = Settings(gamma=2, length=3, temperature=1.2)
+    samples = drawn_from(OPEN, "pass-temperature", False, IDS, settings, 6000)
+    _, _, found = on_table(samples, settings=settings)
+    assert found.named[0] == "pass-temperature" and "temperature 0.6" in found.matches[0].words
+
+
+def test_a_temperature_of_its_own_for_each_token_is_recognized_as_a_mixture():
+    """Half of the samples at a tenth of the temperature, half at four times: no single temperature explains them."""
+    target, draft = OPEN(SETTINGS)
+    arms = [
+        shared_distributions(
+            Shard(
+                target,
+                DraftModel(draft, 1),
+                OtherTemperature(factor),
+                PhiloxRandomness(SEED + k),
+                Settings(gamma=1, length=2),
+                IDS,
+                count=4000,
+            )
+        ).tokens
+        for k, factor in enumerate((0.1, 4.0))
+    ]
+    settings = Settings(gamma=1, length=2)
+    _, _, found = on_table(Samples(np.concatenate(arms), settings.to_record(), "mixed"), settings=settings)
+    assert found.named == ("pass-temperature",) and MIXED in found.matches[0].words
+
+
+def test_plain_sampling_at_another_temperature_is_no_mistake_of_speculation():
+    cooler = drawn_from(OPEN, "no-bonus", False, IDS, Settings(gamma=2, length=3, temperature=0.5), 4000)
+    _, _, found = on_table(Samples(cooler.tokens, SETTINGS.to_record(), "cooler"))
+    assert found.named[0] == "settings" and "plain sampling under other settings (temperature 0.5)" in found.sentence
+
+
+def test_a_mistake_that_is_not_on_the_list_is_called_none_of_them():
+    """Every third sample has its first token replaced by the one that the target finds least likely there."""
+    samples = drawn_from(OPEN, "no-bonus", False, IDS, SETTINGS, 4000)
+    rare = int(OPEN(SETTINGS)[0].probs(IDS).argmin())
+    samples.tokens[::3, 0] = rare
+    _, _, found = on_table(samples)
+    assert found.named == () and "None of the known mistakes" in found.sentence
+    assert found.parting.position == 1 and found.parting.gains[0].token == rare
+
+
+def test_the_exact_distribution_explains_nothing_and_the_frequencies_themselves_everything():
+    samples = drawn_from(OPEN, "R18", False, IDS, SETTINGS, 4000)
+    reading, _, _ = on_table(samples)
+    assert explained(reading, reading.at(reading.p)) == 0.0
+    totals = np.bincount(reading.edge, weights=reading.count)
+    assert explained(reading, reading.count / totals[reading.edge]) > 0.99
+
+
+def test_a_token_that_a_decoder_never_writes_does_not_fit_it():
+    probs, counts = torch.tensor([[0.5, 0.5, 0.0]]).double(), torch.tensor([[20.0, 20.0, 1.0]]).double()
+    assert goodness(probs, counts) == 0.0
+    assert goodness(probs, torch.tensor([[20.0, 20.0, 0.0]]).double()) > 0.5
+    assert goodness(probs, torch.tensor([[1.0, 0.0, 0.0]]).double()) is None, "one sample is too few for a cell"
+
+
+def test_only_prefixes_that_enough_samples_share_are_read():
+    samples = drawn_from(OPEN, "R5", False, IDS, SETTINGS, 300)
+    reading, _, _ = on_table(samples)
+    totals = np.bincount(reading.edge, weights=reading.count)
+    assert totals.min() >= FEWEST and reading.prefixes[0] == ()
+    assert {prefix[:-1] for prefix in reading.prefixes if prefix} <= set(reading.prefixes)
+    assert totals[0] == 300
+
+
+@pytest.mark.parametrize(("exponent", "words"), ((0.0, "1"), (1.5, "32"), (12.4, "1e+12"), (3456.0, "1e+3456"), (-7.0, "1e-7")))
+def test_a_ratio_may_be_too_large_for_float64(exponent, words):
+    assert power_of_ten(exponent) == words

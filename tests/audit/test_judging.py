@@ -1,0 +1,158 @@
+"""What an audit says of samples: the verdict of ``verify``, what speculation and precision have to do with it, and how to show it again.
+
+A correct decoder is rejected once in 1,000 seeds. The mistakes here are missed in less than one seed of a million.
+"""
+
+import json
+import subprocess
+import sys
+from dataclasses import replace
+
+import pytest
+
+from specviz.audit import judging
+from specviz.audit.diagnosis import Parting, Shift
+from specviz.audit.reproduction import needed, reproduction
+from specviz.errors import EvidenceError
+from specviz.evidence.certificate.check import ALTERED, check
+from specviz.export.report import commands
+from specviz.statistics.power import detectable_rate
+from tests.audit.served import PROMPT, as_file, drawn, settings_of
+
+COMMAND = ["specviz", "audit", "http://localhost:8000/v1", "--prompt", PROMPT]
+
+
+def judged(pair, name: str, drafted=True, watch=lambda share, doing: None, **settings) -> dict:
+    file = as_file(drawn(name, pair, 1500), **settings)
+    return judging.judge(
+        file, settings=settings_of(pair), pair=pair, tv=0.3, seed=3, drafted=drafted, command=COMMAND, watch=watch
+    )
+
+
+@pytest.fixture(scope="module")
+def right(pair):
+    return judged(pair, "speculative", drafted=False)
+
+
+@pytest.fixture(scope="module")
+def progress():
+    return []
+
+
+@pytest.fixture(scope="module")
+def wrong(pair, progress):
+    watch = lambda share, doing: progress.append((share, doing))  # noqa: E731
+    return judged(pair, "R18", watch=watch, temperature=1.0, max_tokens=3, model="tiny")
+
+
+def test_a_correct_decoder_is_consistent_and_nothing_is_diagnosed(right):
+    assert right["verdict"] == "consistent"
+    assert right["audit"]["diagnosis"] is None and right["audit"]["reproduction"] is None
+    assert "Consistent with the target's distribution" in judging.text(right)
+
+
+def test_a_mistake_is_rejected_named_and_reduced_to_one_token(wrong, pair):
+    audit = wrong["audit"]
+    assert wrong["verdict"] == "rejected" and audit["diagnosis"]["named"] == ["R18"]
+    assert "part first at token 1" in audit["diagnosis"]["where"]
+    again = audit["reproduction"]
+    assert again["position"] == 1 and again["prompt_ids"] == list(pair.encode(PROMPT)) and again["prefix_ids"] == []
+    assert again["reaching"] == again["samples"] > 0, "every sample has the empty prefix"
+    said = judging.text(wrong)
+    assert "Looks like R18, random number stuck at 0" in said and again["script"].splitlines()[0] in said
+
+
+def test_that_speculation_was_not_seen_is_a_verdict_of_its_own(right, wrong):
+    assert right["audit"]["speculation"]["verdict"] == "speculation was not seen at work"
+    assert "Speculation was not seen at work" in judging.text(right)
+    assert wrong["audit"]["speculation"]["drafted"] is True and "seen at work" in judging.text(wrong)
+
+
+def test_the_report_is_a_certificate_whose_command_is_the_audits(right, wrong):
+    for report in (right, wrong):
+        stored = json.loads(json.dumps(report, allow_nan=False))
+        assert stored == report, "JSON keeps it as it is"
+        assert [line for line in check(stored) if line.state == ALTERED] == []
+        assert commands(stored) == [
+            f"specviz audit http://localhost:8000/v1 --prompt '{PROMPT}'",
+            "python -m specviz check report.json",
+        ]
+    changed = json.loads(json.dumps(wrong))
+    changed["audit"]["diagnosis"]["named"] = []
+    assert [line.field for line in check(changed) if line.state == ALTERED] == ["audit"]
+
+
+def test_what_precision_alone_explains_is_computed(right, wrong):
+    for report in (right, wrong):
+        found = report["audit"]["precision"]
+        assert (found["reference"], found["other"]) == ("float32", "bfloat16") and 0.0 < found["tv"] < 0.1
+    assert right["audit"]["precision"]["verdict_in_other"] is None
+    assert wrong["audit"]["precision"]["verdict_in_other"] == "rejected"
+    assert "rounding does not explain them" in judging.text(wrong)
+
+
+def test_a_p_value_that_float64_cannot_hold_is_said_to_be_below_it(wrong):
+    """Chi-square of thousands on tens of degrees of freedom."""
+    assert "p < 1e-300 after correction" in wrong["sentence"] and "p = 0 " not in judging.text(wrong)
+
+
+def test_two_files_are_compared_without_weights(pair):
+    on, off, other = (
+        as_file(drawn(name, pair, 1500, seed=seed), f"{name}.jsonl")
+        for name, seed in (("speculative", 1), ("target", 2), ("R18", 3))
+    )
+    asked = {"settings": settings_of(pair), "tv": 0.4, "seed": 3, "drafted": True, "command": COMMAND}
+    same = judging.judge(on, against=off, **asked)
+    assert same["verdict"] == "consistent" and same["audit"]["precision"] is None
+    assert judging.judge(other, against=off, **asked)["verdict"] == "rejected"
+    assert [line for line in check(same) if line.state == ALTERED] == [] and "one distribution" in judging.text(same)
+    with pytest.raises(EvidenceError, match="nothing to compare the samples with"):
+        judging.judge(on, **asked)
+
+
+def test_progress_goes_up_and_says_what_is_done(wrong, progress):
+    shares = [share for share, _ in progress]
+    assert wrong and shares == sorted(shares) and shares[-1] == 1.0
+    assert {"testing", "another precision", "known mistakes"} <= {doing for _, doing in progress}
+
+
+# The reproduction --------------------------------------------------------------------------------------------------------------
+
+SHIFT = Shift(439, " there", 0.9, 0.6)
+PARTING = Parting(2, (5,), " was", 400, 1e-9, (SHIFT, Shift(1, "a", 0.01, 0.009)), ())
+
+
+def test_the_fewest_samples_are_those_that_the_power_formula_needs():
+    """One fewer would not detect the difference with power 99%; a token that the model never writes needs only to come once."""
+    least = needed(SHIFT)
+    for n, seen in ((least, True), (least - 1, False)):
+        assert (detectable_rate(0.6 * n, 0.24 * n, n) <= 0.3) is seen
+    assert needed(replace(SHIFT, exact=0.0)) == 2  # 0.1^2 = 1%
+
+
+def test_the_samples_count_those_that_do_not_reach_the_prefix():
+    """400 of 1,000 do, so more than 2.5 times as many are asked for; the token that needs fewest is counted."""
+    made = reproduction(PARTING, PROMPT, (3, 4), 1000, {"model": "m", "max_tokens": 3, "temperature": 1.0})
+    assert made.token == 439 and made.prefix_ids == (5,)
+    assert 2.5 * made.reaching < made.samples < 5 * made.reaching
+    assert f"{made.samples:,} samples show that with power 99%" in made.sentence
+
+
+@pytest.mark.parametrize("tokens", (True, False))
+def test_the_script_counts_what_the_report_says(tokens, tmp_path):
+    """Run as it stands, against a stand-in for urllib that answers like a server: three samples of four have the prefix, two the token."""
+    made = reproduction(PARTING, PROMPT, (3, 4), 1000, {"model": "m", "max_tokens": 3}, "http://h/v1", tokens)
+    answers = [([5, 439, 1], " was there a"), ([5, 439, 2], " was there b"), ([5, 1, 2], " was a"), ([6, 439, 1], " is there")]
+    fake = (
+        "import io, json, urllib.request\n"
+        f"answers = {answers!r}\n"
+        "def answer(request, calls=[]):\n"
+        "    body = json.loads(request.data); assert request.full_url == 'http://h/v1/completions' and body['prompt'] == 'Once upon'\n"
+        "    calls.append(body['seed']); assert len(set(calls)) == len(calls)\n"
+        "    ids, text = answers[body['seed'] % 4]\n"
+        "    return io.StringIO(json.dumps({'choices': [{'token_ids': ids, 'text': text}]}))\n"
+        "urllib.request.urlopen = answer\n"
+    )
+    (tmp_path / "again.py").write_text(fake + made.script.replace(f", {made.samples}, 0, 0", ", 40, 0, 0"))
+    done = subprocess.run([sys.executable, tmp_path / "again.py"], capture_output=True, text=True, check=True, timeout=60)
+    assert done.stdout.strip() == "20 of 30: 0.667, the model's own distribution says 0.600"

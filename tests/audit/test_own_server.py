@@ -1,0 +1,135 @@
+"""The wrong server of our own speaks as vLLM does, and its samples are the mutant's: so an audit names what it was started with.
+
+A mistake is missed in less than one seed of a million, the correct decoder rejected once in 1,000. The seeds are those of the requests.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import urllib.error
+import urllib.request
+
+import numpy as np
+import pytest
+
+from specviz.audit import judging
+from specviz.audit.diagnosis import diagnose
+from specviz.decoding.samples import NONE, Samples
+from specviz.evidence import sources
+from tests.audit.served import PROMPT, as_file, settings_of
+from tools.servers.own import Api, Decoder, main, serving
+
+
+@pytest.fixture
+def served(pair):
+    """mistake -> the address of a running server and its Api."""
+    running = []
+
+    def start(mistake: str) -> tuple[str, Api]:
+        api = Api.of(pair, mistake, 2, "tiny")
+        server = serving(api)
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        running.append((server, thread))
+        return f"http://127.0.0.1:{server.server_address[1]}", api
+
+    yield start
+    for server, thread in running:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def asked(url: str, body: object = None) -> dict:
+    data = None if body is None else json.dumps(body).encode()
+    with urllib.request.urlopen(urllib.request.Request(url, data, {"Content-Type": "application/json"}), timeout=60) as answer:
+        content = answer.read().decode()
+    return json.loads(content) if "json" in answer.headers["Content-Type"] else {"text": content}
+
+
+def collected(url: str, n: int, at_once: int = 50) -> Samples:
+    rows = []
+    for seed in range(0, n, at_once):
+        body = {"model": "tiny", "prompt": PROMPT, "n": at_once, "seed": seed, "max_tokens": 3, "return_token_ids": True}
+        rows += [choice["token_ids"] for choice in asked(f"{url}/v1/completions", body)["choices"]]
+    tokens = np.full((n, 3), NONE, dtype=np.int32)
+    for row, ids in zip(tokens, rows, strict=True):
+        row[: len(ids)] = ids
+    return Samples(tokens, {}, url)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("mistake", ("R1", "R5", "R18", "gate", "pass-temperature"))
+def test_a_published_mistake_behind_the_protocol_is_rejected_and_named(mistake, served, pair):
+    url, _ = served(mistake)
+    file = as_file(collected(url, 1500), temperature=1.0, max_tokens=3)
+    command = ["specviz", "audit", f"{url}/v1", "--model", "tiny"]
+    found = judging.judge(file, settings=settings_of(pair), pair=pair, tv=0.9, seed=1, drafted=True, command=command)
+    assert found["verdict"] == "rejected" and found["audit"]["diagnosis"]["named"] == [mistake]
+    assert f"{url}/v1/completions" in found["audit"]["reproduction"]["script"]
+
+
+def test_samples_from_behind_the_protocol_name_the_mistake(served, pair):
+    """300 samples are enough for R18 on this pair."""
+    url, api = served("R18")
+    settings, samples = settings_of(pair), collected(url, 300)
+    assert diagnose(pair, settings, pair.encode(PROMPT), samples, settings.length).named == ("R18",)
+    assert 0 < api.decoder.counters.accepted <= api.decoder.counters.drafted
+
+
+@pytest.mark.slow
+def test_the_correct_decoder_behind_the_protocol_is_consistent(served, pair):
+    url, _ = served("none")
+    file = as_file(collected(url, 1500))
+    found = judging.judge(file, settings=settings_of(pair), pair=pair, tv=0.3, seed=1, drafted=True, command=["x"])
+    assert found["verdict"] == "consistent"
+
+
+@pytest.mark.parametrize("mistake", ("R5", "R8"))
+def test_a_seed_gives_the_sample_that_our_decoder_gives(mistake, pair):
+    """R5 on shared distributions, R8 through the engine."""
+    written = Decoder(pair, mistake, 2).write(pair.encode(PROMPT), settings_of(pair, seed=0), range(5))
+    for seed, ids in enumerate(written):
+        settings = settings_of(pair, seed=seed)
+        mode = sources.ENGINE if mistake == "R8" else sources.SHARED
+        tokens = sources.draw(mistake, mode, pair, settings, pair.encode(PROMPT), 0, 1).tokens[0]
+        assert ids == [token for token in tokens.tolist() if token != NONE]
+
+
+def test_it_says_of_itself_what_vllm_says(served):
+    url, api = served("none")
+    assert asked(f"{url}/v1/models")["data"][0]["id"] == "tiny" and "version" in asked(f"{url}/version")
+    body = {"prompt": [5, 6], "max_tokens": 4, "n": 2, "seed": 3, "return_token_ids": True}
+    first, again = (asked(f"{url}/v1/completions", body) for _ in range(2))
+    assert [one["token_ids"] for one in first["choices"]] == [one["token_ids"] for one in again["choices"]]
+    single = asked(f"{url}/v1/completions", body | {"n": 1, "seed": 4})
+    assert single["choices"][0]["token_ids"] == first["choices"][1]["token_ids"], "choice i has the seed + i"
+    assert first["choices"][0]["prompt_token_ids"] == [5, 6] and first["usage"]["prompt_tokens"] == 2
+    assert f"vllm:spec_decode_num_draft_tokens_total {api.decoder.counters.drafted}.0" in asked(f"{url}/metrics")["text"]
+    assert asked(f"{url}/v1/completions", {"prompt": "Once"})["choices"][0].get("token_ids") is None
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    (
+        ({"prompt": ""}, "prompt must be"),
+        ({"prompt": "a", "n": 0}, "n must be a whole number from 1 to 256"),
+        ({"prompt": "a", "max_tokens": 0}, "max_tokens must be"),
+        ({"prompt": "a", "temperature": -1}, "temperature must be"),
+        ({"prompt": "a", "model": "x"}, "does not exist"),
+        ({"prompt": [99999]}, "prompt must be"),
+        ([], "must be a JSON object"),
+    ),
+)
+def test_what_cannot_be_answered_is_refused_with_a_sentence(body, said, served):
+    url, _ = served("none")
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        asked(f"{url}/v1/completions", body)
+    assert refused.value.code == 400 and said in json.load(refused.value)["error"]["message"]
+
+
+def test_an_unknown_mistake_is_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--mistake", "R99"])
+    assert "pass-temperature" in capsys.readouterr().err
